@@ -90,7 +90,7 @@ TAGS (search for them)
     >>util-api  names, tensors, device help    >>cpu       fast engine
     (>>api ends where the implementation       >>plan      selection of an instance
     begins)                                    >>device    GPU runtime
-                                               >>public    the API'"'"'s definitions
+                                               >>public    the API's definitions
                                                >>undef     private macros end       >>license
 */
 
@@ -132,7 +132,7 @@ enum {
     CKCONV_ERR_ARGUMENT = 1,       /* a value of the description or an argument is not allowed */
     CKCONV_ERR_NULL = 2,           /* a required pointer is NULL */
     CKCONV_ERR_OVERFLOW = 3,       /* a size does not fit */
-    CKCONV_ERR_WORKSPACE = 4,      /* workspace smaller than the plan'"'"'s workspace_bytes, or NULL */
+    CKCONV_ERR_WORKSPACE = 4,      /* workspace smaller than the plan's workspace_bytes, or NULL */
     CKCONV_ERR_UNSUPPORTED = 5,    /* legal, but the chosen instance or this build cannot do it */
     CKCONV_ERR_PLAN = 6,           /* not a plan of this header version */
     CKCONV_ERR_NO_DEVICE_CODE = 7, /* GPU asked for, but this build holds no GPU code */
@@ -170,7 +170,8 @@ enum {
    fp8 / bf8             any fp8 in and wei; out f16 bf16 f32 fp8  that of each tensor         f32
    i8                    i8; the written tensor i8 or i32          i8                          int32
 
-   bf16x3 splits each f32 operand into two bf16 terms and adds the three leading products. */
+   bf16x3 keeps two bf16 terms of each f32 operand (16 significant bits); an engine may leave out the product of
+   the two small terms. */
 typedef int32_t ckconv_dtype;
 enum {
     CKCONV_F64 = 1,
@@ -204,7 +205,7 @@ enum {
 };
 
 /* Element operations. x is a value that is read, or the accumulator of the written tensor; D0..D3 are the
-   description'"'"'s extra tensors at the written position. Parameters are literal: 0 is 0.
+   description's extra tensors at the written position. Parameters are literal: 0 is 0.
    Sums and products are f32 (f64 for f64). sigmoid(x) = 1 / (1 + exp(-x)). */
 typedef int32_t ckconv_element;
 enum {
@@ -232,7 +233,7 @@ enum {
     CKCONV_ENGINE_GPU = 3
 };
 
-/* How an instance computes. options.instance takes an instance'"'"'s name or one of these families'"'"' names. */
+/* How an instance computes. options.instance takes an instance's name or one of these families' names. */
 typedef int32_t ckconv_family;
 enum {
     CKCONV_FAMILY_REF = 1,          /* "ref" */
@@ -286,7 +287,7 @@ typedef struct ckconv_element_op {
    fwd in, wei -> out; bwd_data out, wei -> in; bwd_weight in, out -> wei. */
 typedef struct ckconv_conv_desc {
     int32_t ndim;        /* 1, 2 or 3 */
-    int32_t num_d;       /* D tensors that the written tensor'"'"'s epilogue reads, 0..4 */
+    int32_t num_d;       /* D tensors that the written tensor's epilogue reads, 0..4 */
     int64_t g;           /* groups; 0: 1 */
     int64_t n;           /* batch; 0 is an empty batch */
     int64_t k, c;        /* output and input channels per group */
@@ -298,7 +299,7 @@ typedef struct ckconv_conv_desc {
     int64_t pad_hi[3];   /* zeros after */
     ckconv_tensor in, wei, out;
     ckconv_dtype compute_in, compute_wei, compute_out; /* what a read tensor is rounded to; 0: see >>types.
-                                                          The written tensor'"'"'s entry is not used */
+                                                          The written tensor's entry is not used */
     int32_t reserved;
     ckconv_element_op op_in, op_wei,
         op_out;         /* on a read tensor: before that rounding, never on padding. On the
@@ -306,8 +307,8 @@ typedef struct ckconv_conv_desc {
     ckconv_tensor d[4]; /* logical order of the written tensor */
 } ckconv_conv_desc;
 
-/* Two convolutions, the first one'"'"'s result kept on chip: mid = act(conv0(in) * scale + shift), rounded once to
-   conv0'"'"'s compute type; out = conv1(mid). scale and shift are optional vectors of g*k entries (f32; f64 for f64),
+/* Two convolutions, the first one's result kept on chip: mid = act(conv0(in) * scale + shift), rounded once to
+   conv0's compute type; out = conv1(mid). scale and shift are optional vectors of g*k entries (f32; f64 for f64),
    given at run time. The second convolution mixes all g*k channels of mid, or 1/g1 of them: wei1 is
    [g1, k1, g*k/g1, filter1]; g*k must be divisible by g1. */
 typedef struct ckconv_conv_conv_desc {
@@ -320,7 +321,7 @@ typedef struct ckconv_conv_conv_desc {
     int64_t pad_lo1[3], pad_hi1[3];
     ckconv_tensor wei1, out; /* dtype 0: as conv0.wei, as in */
     ckconv_dtype compute_wei1;
-    int32_t num_d; /* D tensors of out'"'"'s epilogue */
+    int32_t num_d; /* D tensors of out's epilogue */
     ckconv_element_op op_wei1, op_out;
     ckconv_tensor d[4];
 } ckconv_conv_conv_desc;
@@ -336,8 +337,8 @@ typedef struct ckconv_groupnorm_desc {
     int64_t n;                  /* batch; 0 is an empty batch */
     int64_t c;                  /* channels per group */
     int64_t input[3];           /* spatial size */
-    double eps;                 /* above 0; PyTorch'"'"'s default is 1e-5 */
-    ckconv_tensor in, out, din; /* f64, f32, f16, bf16; out and din default to in'"'"'s type and layout */
+    double eps;                 /* above 0; PyTorch's default is 1e-5 */
+    ckconv_tensor in, out, din; /* f64, f32, f16, bf16; out and din default to in's type and layout */
     ckconv_element act;         /* CKCONV_PASS, CKCONV_SIGMOID or CKCONV_SILU */
     int32_t reserved[3];
 } ckconv_groupnorm_desc;
@@ -362,10 +363,10 @@ enum { CKCONV_CPU_AVX2 = 1 /* with FMA */, CKCONV_CPU_AVX512 = 2 /* F, with FMA 
 typedef struct ckconv_options {
     ckconv_engine engine;
     int32_t flags;         /* CKCONV_ALLOW_ATOMICS */
-    const char *instance;  /* an instance'"'"'s or a family'"'"'s name; NULL: planner'"'"'s choice */
+    const char *instance;  /* an instance's or a family's name; NULL: planner's choice */
     int64_t max_workspace; /* bytes; 0: no limit, -1: none at all */
-    int32_t split_k;       /* parts of the reduction; 0: planner'"'"'s choice */
-    int32_t threads;       /* CPU threads; 0: the device'"'"'s */
+    int32_t split_k;       /* parts of the reduction; 0: planner's choice */
+    int32_t threads;       /* CPU threads; 0: the device's */
     int32_t reserved[2];
 } ckconv_options;
 
@@ -432,7 +433,7 @@ enum {
     CKCONV_TENSOR_DIN = 11     /* dx of a group norm */
 };
 
-/* One line of a tuner'"'"'s result: enough to make the same plan again. */
+/* One line of a tuner's result: enough to make the same plan again. */
 typedef struct ckconv_choice {
     int32_t instance; /* index */
     int32_t split_k;
@@ -498,8 +499,8 @@ CKCONV_API ckconv_status ckconv_groupnorm_fwd(const ckconv_groupnorm_desc *desc,
                                               void *inv_std, void *workspace, size_t workspace_bytes,
                                               void *stream, ckconv_error *err);
 /* mean, inv_std: what groupnorm_fwd saved, or NULL. beta is read only with an activation.
-   dx = inv_std * (gamma*dy'"'"' - a - xhat*b) with a, b the means over (n, g) of gamma*dy'"'"' and gamma*dy'"'"'*xhat;
-   dgamma = sum over n and positions of dy'"'"'*xhat, dbeta = that of dy'"'"'; dy'"'"' = dy * act'"'"'(xhat*gamma + beta). */
+   dx = inv_std * (gamma*dy' - a - xhat*b) with a, b the means over (n, g) of gamma*dy' and gamma*dy'*xhat;
+   dgamma = sum over n and positions of dy'*xhat, dbeta = that of dy'; dy' = dy * act'(xhat*gamma + beta). */
 CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc, const void *in,
                                               const void *gamma, const void *beta, const void *dout,
                                               const void *mean, const void *inv_std, void *din, void *dgamma,
@@ -559,7 +560,7 @@ CKCONV_API int32_t ckconv_version(void);                         /* CKCONV_VERSI
 CKCONV_API const char *ckconv_status_text(ckconv_status status); /* a few words; never NULL */
 
 /* Names as the command line spells them ("f16", "NHWGC", "bwd_weight", "silu"). NULL for unknown values, 0 for
-   unknown names. CKCONV_PASS has the name "pass"; element_from_name answers -1 for unknown names. */
+   unknown names; element and engine, whose 0 has a name ("pass", "auto"), answer -1. */
 CKCONV_API const char *ckconv_dtype_name(ckconv_dtype dtype);
 CKCONV_API ckconv_dtype ckconv_dtype_from_name(const char *name);
 CKCONV_API const char *ckconv_layout_name(ckconv_layout layout);
@@ -569,7 +570,7 @@ CKCONV_API ckconv_op ckconv_op_from_name(const char *name);
 CKCONV_API const char *ckconv_element_name(ckconv_element kind);
 CKCONV_API ckconv_element ckconv_element_from_name(const char *name);
 CKCONV_API const char *ckconv_engine_name(ckconv_engine engine);
-CKCONV_API ckconv_engine ckconv_engine_from_name(const char *name); /* "auto" is 0 */
+CKCONV_API ckconv_engine ckconv_engine_from_name(const char *name);
 
 CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype); /* bytes of one element; 0 for compute-only types */
 /* Values <-> storage, `count` packed elements. Rounds to nearest even; fp8 saturates, i8 and i32 round and
@@ -586,7 +587,7 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
 CKCONV_API int32_t ckconv_device_count(void); /* GPUs; 0 without device code */
 
-/* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host'"'"'s malloc
+/* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host's malloc
    and memcpy, so that one program serves both. open makes the device current; alloc, copy, fill, free and
    synchronise act on the current device. alloc returns NULL and says why. Times: mark before and after, then elapsed. */
 CKCONV_API ckconv_status ckconv_device_open(const ckconv_device *device, ckconv_error *err);
@@ -617,3 +618,6661 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #endif /* CKCONV_H */
 
 /* Stop here if you only need the API. */
+#ifdef CKCONV_IMPLEMENTATION
+#ifndef CKCONV_IMPLEMENTED
+#define CKCONV_IMPLEMENTED
+
+/*------------------------------------------------------------------------------------------------------------
+  >>impl
+  The common subset of C99 and C++11. Everything private begins with ckci_ or CKCI_.
+*/
+#if defined(__HIP__) || defined(__HIPCC__) || defined(__CUDACC__)
+#define CKCI_GPU_COMPILER 1
+#else
+#define CKCI_GPU_COMPILER 0
+#ifdef CKCONV_REQUIRE_GPU
+#error                                                                                                       \
+    "CKCONV_REQUIRE_GPU is set, but no GPU compiler reads this: compile as .hip or .cu, or with -x hip or -x cu"
+#endif
+#endif
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define CKCI_FN           static __attribute__((unused))
+#define CKCI_PRINTF(a, b) __attribute__((format(printf, a, b)))
+#define CKCI_INLINE       static inline __attribute__((unused, always_inline))
+#else
+#define CKCI_FN static
+#define CKCI_PRINTF(a, b)
+#define CKCI_INLINE static inline
+#endif
+
+#if (defined(__x86_64__) || defined(__amd64__)) && (defined(__GNUC__) || defined(__clang__)) &&              \
+    !defined(CKCONV_NO_SIMD) && !defined(__CUDACC__)
+#define CKCI_X86 1
+#include <immintrin.h>
+#else
+#define CKCI_X86 0
+#endif
+
+enum { CKCI_MAGIC = 0x434b4356, CKCI_STACK = 65536 };
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every failure goes through here: status, and a text with the argument, the value and what is allowed. */
+CKCI_FN ckconv_status ckci_fail(ckconv_error *err, ckconv_status status, const char *format, ...)
+    CKCI_PRINTF(3, 4);
+CKCI_FN ckconv_status ckci_fail(ckconv_error *err, ckconv_status status, const char *format, ...)
+{
+    if (err) {
+        va_list list;
+        va_start(list, format);
+        err->status = status;
+        vsnprintf(err->text, sizeof err->text, format, list);
+        va_end(list);
+    }
+    return status;
+}
+
+CKCI_FN ckconv_status ckci_ok(ckconv_error *err)
+{
+    if (err) {
+        err->status = CKCONV_OK;
+        err->text[0] = 0;
+    }
+    return CKCONV_OK;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>math
+  Checked sizes; half, bfloat16 and the fp8 formats; element operations.
+*/
+enum { CKCI_I64_BITS = 62 };
+#define CKCI_MAX_BYTES ((int64_t)1 << CKCI_I64_BITS)
+
+CKCI_INLINE int64_t ckci_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+CKCI_INLINE int64_t ckci_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+CKCI_INLINE int64_t ckci_ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+CKCI_INLINE int64_t ckci_round_up(int64_t a, int64_t b)
+{
+    return ckci_ceil_div(a, b) * b;
+}
+
+/* a mod b in 0..b-1 */
+CKCI_INLINE int64_t ckci_mod(int64_t a, int64_t b)
+{
+    int64_t r = a % b;
+    return r < 0 ? r + b : r;
+}
+
+CKCI_INLINE int64_t ckci_gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t t = a % b;
+        a = b;
+        b = t;
+    }
+    return a;
+}
+
+/* *a *= b for non-negative numbers; 0 and no change when the product passes 2^62 */
+CKCI_INLINE int ckci_mul(int64_t *a, int64_t b)
+{
+    if (b != 0 && *a > CKCI_MAX_BYTES / b) {
+        return 0;
+    }
+    *a *= b;
+    return 1;
+}
+
+CKCI_INLINE int64_t ckci_saturating_mul(int64_t a, int64_t b)
+{
+    return ckci_mul(&a, b) ? a : CKCI_MAX_BYTES;
+}
+
+CKCI_INLINE uint32_t ckci_float_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
+
+CKCI_INLINE float ckci_bits_float(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
+/* A small binary floating-point format. A code without its sign is exponent field * 2^mant + mantissa; codes up to
+   max_code are finite. inf_code < 0: no infinity. fnuz: a single NaN (sign bit alone) and no -0. */
+typedef struct ckci_format {
+    int bits, mant, bias;
+    int max_code, inf_code, nan_code;
+    int saturate, fnuz;
+} ckci_format;
+
+CKCI_FN const ckci_format *ckci_find_format(ckconv_dtype dtype)
+{
+    static const ckci_format f16 = {16, 10, 15, 0x7bff, 0x7c00, 0x7e00, 0, 0};
+    static const ckci_format bf16 = {16, 7, 127, 0x7f7f, 0x7f80, 0x7fc0, 0, 0};
+    static const ckci_format e4m3 = {8, 3, 7, 0x7e, -1, 0x7f, 1, 0};
+    static const ckci_format e5m2 = {8, 2, 15, 0x7b, 0x7c, 0x7e, 1, 0};
+    static const ckci_format e4m3z = {8, 3, 8, 0x7f, -1, 0x80, 1, 1};
+    static const ckci_format e5m2z = {8, 2, 16, 0x7f, -1, 0x80, 1, 1};
+    static const ckci_format tf32 = {19, 10, 127, 0x3fbff, 0x3fc00, 0x3fe00, 0, 0};
+    switch (dtype) {
+    case CKCONV_F16:
+        return &f16;
+    case CKCONV_BF16:
+        return &bf16;
+    case CKCONV_F8E4M3:
+        return &e4m3;
+    case CKCONV_F8E5M2:
+        return &e5m2;
+    case CKCONV_F8E4M3FNUZ:
+        return &e4m3z;
+    case CKCONV_F8E5M2FNUZ:
+        return &e5m2z;
+    case CKCONV_TF32:
+        return &tf32;
+    default:
+        return NULL;
+    }
+}
+
+/* One rounding, to nearest even, from the exact double. Finite overflow: infinity, or the largest finite value where
+   the format saturates. Infinity: itself, else NaN in FNUZ formats, else the largest finite value. */
+CKCI_FN uint32_t ckci_encode(const ckci_format *f, double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, 8);
+    uint32_t sign = (uint32_t)(u >> 63) << (f->bits - 1);
+    int exponent = (int)((u >> 52) & 0x7ff);
+    uint64_t mantissa = u & (((uint64_t)1 << 52) - 1);
+    if (exponent == 0x7ff) {
+        if (mantissa) {
+            return f->fnuz ? (uint32_t)f->nan_code : sign | (uint32_t)f->nan_code;
+        }
+        if (f->fnuz) {
+            return (uint32_t)f->nan_code;
+        }
+        return sign | (uint32_t)(f->inf_code >= 0 ? f->inf_code : f->max_code);
+    }
+    uint64_t code = 0;
+    if (exponent != 0) {
+        int field = exponent - 1023 + f->bias;
+        int shift = 52 - f->mant + (field >= 1 ? 0 : 1 - field);
+        mantissa |= (uint64_t)1 << 52;
+        if (shift <= 53) {
+            uint64_t half = ((uint64_t)1 << (shift - 1)) - 1;
+            code = (mantissa + half + ((mantissa >> shift) & 1)) >> shift;
+        }
+        if (field > 1) {
+            code += (uint64_t)(field - 1) << f->mant; /* the hidden bit carries into the exponent field */
+        }
+    }
+    if (code > (uint64_t)f->max_code) {
+        code = (uint64_t)(f->saturate ? f->max_code : f->inf_code);
+    }
+    return f->fnuz && code == 0 ? 0 : sign | (uint32_t)code;
+}
+
+CKCI_FN double ckci_decode(const ckci_format *f, uint32_t code)
+{
+    uint32_t sign = code >> (f->bits - 1);
+    int rest = (int)(code & (((uint32_t)1 << (f->bits - 1)) - 1));
+    int field = rest >> f->mant, mantissa = rest & ((1 << f->mant) - 1);
+    uint64_t u;
+    double x;
+    if (f->fnuz ? (int)code == f->nan_code : rest > f->max_code) {
+        u = rest == f->inf_code ? (uint64_t)0x7ff << 52 : (uint64_t)0xfff << 51;
+    } else if (field == 0) {
+        u = (uint64_t)(1023 + 1 - f->bias - f->mant) << 52; /* value of the last place */
+        memcpy(&x, &u, 8);
+        x *= mantissa;
+        return sign ? -x : x;
+    } else {
+        u = (uint64_t)(field - f->bias + 1023) << 52 | (uint64_t)mantissa << (52 - f->mant);
+    }
+    u |= (uint64_t)sign << 63;
+    memcpy(&x, &u, 8);
+    return x;
+}
+
+/* The two 16-bit formats again, in a form that compilers vectorise. */
+CKCI_INLINE float ckci_half_float(uint16_t h)
+{
+    uint32_t rest = (uint32_t)(h & 0x7fff) << 13;
+    uint32_t finite = ckci_float_bits(ckci_bits_float(rest) * 5.192296858534828e33f); /* 2^112 */
+    uint32_t special = (rest >= 0x0f800000u) ? 0x7f800000u | (rest & 0x007fe000u) : finite;
+    return ckci_bits_float(special | (uint32_t)(h & 0x8000) << 16);
+}
+
+CKCI_INLINE uint16_t ckci_float_half(float x)
+{
+    uint32_t u = ckci_float_bits(x), rest = u & 0x7fffffffu;
+    uint32_t normal = (rest - 0x38000000u + 0xfffu + ((rest >> 13) & 1)) >> 13;
+    uint32_t small = ckci_float_bits(ckci_bits_float(rest) + 0.5f) - 0x3f000000u;
+    uint32_t huge = rest > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    uint32_t code = rest < 0x38800000u ? small : rest < 0x47800000u ? normal : huge;
+    return (uint16_t)(code | ((u >> 16) & 0x8000u));
+}
+
+CKCI_INLINE float ckci_bf16_float(uint16_t h)
+{
+    return ckci_bits_float((uint32_t)h << 16);
+}
+
+CKCI_INLINE uint16_t ckci_float_bf16(float x)
+{
+    uint32_t u = ckci_float_bits(x);
+    uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1)) >> 16;
+    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
+}
+
+/* Round a float to a compute type, result as float. bf16x3 keeps two bf16 terms: 16 significant bits. */
+CKCI_FN float ckci_round_float(ckconv_dtype compute, float x)
+{
+    switch (compute) {
+    case CKCONV_F16:
+        return ckci_half_float(ckci_float_half(x));
+    case CKCONV_BF16:
+        return ckci_bf16_float(ckci_float_bf16(x));
+    case CKCONV_BF16X3: {
+        float high = ckci_bf16_float(ckci_float_bf16(x));
+        float low = x - high;
+        /* infinity and NaN have no second term; nor has a value that rounded up to infinity */
+        return low - low == 0 ? high + ckci_bf16_float(ckci_float_bf16(low)) : high;
+    }
+    case CKCONV_TF32:
+    case CKCONV_F8E4M3:
+    case CKCONV_F8E5M2:
+    case CKCONV_F8E4M3FNUZ:
+    case CKCONV_F8E5M2FNUZ: {
+        const ckci_format *f = ckci_find_format(compute);
+        return (float)ckci_decode(f, ckci_encode(f, (double)x));
+    }
+    default:
+        return x;
+    }
+}
+
+/* Round to nearest even and saturate; NaN gives 0. */
+CKCI_FN int32_t ckci_to_int(double x, int32_t low, int32_t high)
+{
+    if (!(x > (double)low)) {
+        return x == x ? low : 0;
+    }
+    if (x >= (double)high) {
+        return high;
+    }
+    double down = floor(x), part = x - down;
+    int64_t i = (int64_t)down;
+    if (part > 0.5 || (part == 0.5 && (i & 1))) {
+        i++;
+    }
+    return (int32_t)i;
+}
+
+CKCI_FN size_t ckci_size(ckconv_dtype dtype)
+{
+    switch (dtype) {
+    case CKCONV_F64:
+        return 8;
+    case CKCONV_F32:
+    case CKCONV_I32:
+        return 4;
+    case CKCONV_F16:
+    case CKCONV_BF16:
+        return 2;
+    case CKCONV_F8E4M3:
+    case CKCONV_F8E5M2:
+    case CKCONV_F8E4M3FNUZ:
+    case CKCONV_F8E5M2FNUZ:
+    case CKCONV_I8:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+CKCI_INLINE int ckci_is_fp8(ckconv_dtype dtype)
+{
+    return dtype >= CKCONV_F8E4M3 && dtype <= CKCONV_F8E5M2FNUZ;
+}
+
+/* One element, any alignment. */
+CKCI_FN double ckci_load(ckconv_dtype dtype, const unsigned char *p)
+{
+    float f;
+    double d;
+    int32_t i;
+    uint16_t h;
+    switch (dtype) {
+    case CKCONV_F64:
+        memcpy(&d, p, 8);
+        return d;
+    case CKCONV_F32:
+        memcpy(&f, p, 4);
+        return (double)f;
+    case CKCONV_I32:
+        memcpy(&i, p, 4);
+        return (double)i;
+    case CKCONV_I8:
+        return (double)(*p < 128 ? (int)*p : (int)*p - 256);
+    case CKCONV_F16:
+        memcpy(&h, p, 2);
+        return (double)ckci_half_float(h);
+    case CKCONV_BF16:
+        memcpy(&h, p, 2);
+        return (double)ckci_bf16_float(h);
+    default:
+        return ckci_decode(ckci_find_format(dtype), *p);
+    }
+}
+
+/* One element, any alignment, rounded once. */
+CKCI_FN void ckci_store(ckconv_dtype dtype, unsigned char *p, double x)
+{
+    float f = (float)x;
+    int32_t i;
+    uint16_t h;
+    switch (dtype) {
+    case CKCONV_F64:
+        memcpy(p, &x, 8);
+        break;
+    case CKCONV_F32:
+        memcpy(p, &f, 4);
+        break;
+    case CKCONV_I32:
+        i = ckci_to_int(x, INT32_MIN, INT32_MAX);
+        memcpy(p, &i, 4);
+        break;
+    case CKCONV_I8:
+        *p = (unsigned char)ckci_to_int(x, -128, 127);
+        break;
+    case CKCONV_F16:
+    case CKCONV_BF16:
+        h = (uint16_t)ckci_encode(ckci_find_format(dtype), x);
+        memcpy(p, &h, 2);
+        break;
+    default:
+        *p = (unsigned char)ckci_encode(ckci_find_format(dtype), x);
+    }
+}
+
+/* Element operations, once in float and once in double. num_d entries of d are valid. */
+#define CKCI_ELEMENT(NAME, T, EXP, ERF)                                                                      \
+    CKCI_FN T NAME(const ckconv_element_op *op, T x, const T *d, int32_t num_d)                              \
+    {                                                                                                        \
+        T alpha = (T)op->alpha, beta = (T)op->beta;                                                          \
+        switch (op->kind) {                                                                                  \
+        case CKCONV_SCALE:                                                                                   \
+            return alpha * x;                                                                                \
+        case CKCONV_RELU:                                                                                    \
+            return x < 0 ? (T)0 : x;                                                                         \
+        case CKCONV_CLAMP:                                                                                   \
+            return x < alpha ? alpha : x > beta ? beta : x;                                                  \
+        case CKCONV_SIGMOID:                                                                                 \
+            return 1 / (1 + EXP(-x));                                                                        \
+        case CKCONV_SILU:                                                                                    \
+            return x / (1 + EXP(-x));                                                                        \
+        case CKCONV_GELU:                                                                                    \
+            return x / 2 * (1 + ERF(x * (T)0.70710678118654752440));                                         \
+        case CKCONV_BILINEAR:                                                                                \
+            return alpha * x + beta * d[0];                                                                  \
+        case CKCONV_SCALE_ADD:                                                                               \
+            return alpha * x + d[0];                                                                         \
+        case CKCONV_PASS:                                                                                    \
+            return x;                                                                                        \
+        default:                                                                                             \
+            break;                                                                                           \
+        }                                                                                                    \
+        for (int32_t i = 0; i < num_d; i++) {                                                                \
+            x += d[i];                                                                                       \
+        }                                                                                                    \
+        int relu = op->kind == CKCONV_BIAS_RELU || op->kind == CKCONV_BIAS_RESIDUAL_RELU ||                  \
+                   op->kind == CKCONV_ADD_RELU;                                                              \
+        return relu && x < 0 ? (T)0 : x;                                                                     \
+    }
+CKCI_ELEMENT(ckci_element_f, float, expf, erff)
+CKCI_ELEMENT(ckci_element_d, double, exp, erf)
+#undef CKCI_ELEMENT
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>check
+  Descriptions are copied, defaulted, then checked; each return has one reason. `at` prefixes member names in
+  texts ("conv0." inside a conv_conv description).
+*/
+#define CKCI_TRY(call)                                                                                       \
+    do {                                                                                                     \
+        ckconv_status ckci_status = (call);                                                                  \
+        if (ckci_status != CKCONV_OK) {                                                                      \
+            return ckci_status;                                                                              \
+        }                                                                                                    \
+    } while (0)
+#define CKCI_LL(x) ((long long)(x))
+
+/* What a layout is for. */
+enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
+/* The three tensors of a convolution, by index. */
+enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
+
+CKCI_FN int ckci_written(ckconv_op op)
+{
+    return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
+}
+
+CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
+                                       int64_t value, int64_t low, const char *allowed, ckconv_error *err)
+{
+    char place[16] = "";
+    if (index >= 0) {
+        snprintf(place, sizeof place, "[%d]", index);
+    }
+    if (value < low) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s%s is %lld: must be %s", at, name, sfx, place,
+                         CKCI_LL(value), allowed);
+    }
+    if (value > CKCI_MAX_BYTES) {
+        return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%s%s%s%s is %lld: must be 2^62 at most", at, name, sfx,
+                         place, CKCI_LL(value));
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, ckconv_error *err)
+{
+#ifdef CKCONV_NO_F64
+    if (dtype == CKCONV_F64) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "f64 was left out of this build by CKCONV_NO_F64");
+    }
+#endif
+#ifdef CKCONV_NO_I8
+    if (dtype == CKCONV_I8 || dtype == CKCONV_I32) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "i8 was left out of this build by CKCONV_NO_I8");
+    }
+#endif
+#ifdef CKCONV_NO_FP8
+    if (ckci_is_fp8(dtype)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "fp8 was left out of this build by CKCONV_NO_FP8");
+    }
+#endif
+    (void)dtype;
+    (void)err;
+    return CKCONV_OK;
+}
+
+/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D tensor. */
+CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
+                                        int32_t rank, int is_d, ckconv_error *err)
+{
+    if (ckci_size(t->dtype) == 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%s%s.dtype is %d: must be a storage type, CKCONV_F64 (1) to CKCONV_I32 (10)", at,
+                         name, (int)t->dtype);
+    }
+    CKCI_TRY(ckci_check_switches(t->dtype, err));
+    int known =
+        t->layout == CKCONV_STRIDED || (t->layout == CKCONV_CHANNEL && is_d && role == CKCI_ROLE_ACTIVATION);
+    known |= role == CKCI_ROLE_ACTIVATION && t->layout >= CKCONV_NHWGC && t->layout <= CKCONV_NGCHW;
+    known |= role == CKCI_ROLE_WEIGHT && (t->layout == CKCONV_GKYXC || t->layout == CKCONV_GKCYX);
+    if (!known) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.layout is %d: must be %s%s or CKCONV_STRIDED", at,
+                         name, (int)t->layout,
+                         role == CKCI_ROLE_WEIGHT ? "CKCONV_GKYXC, CKCONV_GKCYX"
+                                                  : "CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW",
+                         is_d && role == CKCI_ROLE_ACTIVATION ? ", CKCONV_CHANNEL" : "");
+    }
+    for (int32_t i = 0; i < 6; i++) {
+        int64_t s = t->stride[i];
+        if (t->layout != CKCONV_STRIDED || i >= rank) {
+            if (s != 0) {
+                return ckci_fail(
+                    err, CKCONV_ERR_ARGUMENT, "%s%s.stride[%d] is %lld: must be 0 %s", at, name, (int)i,
+                    CKCI_LL(s), i >= rank ? "past the tensor's rank" : "unless the layout is CKCONV_STRIDED");
+            }
+        } else if (s < (is_d ? 0 : 1) || s > CKCI_MAX_BYTES) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.stride[%d] is %lld: must be %d to 2^62", at,
+                             name, (int)i, CKCI_LL(s), is_d ? 0 : 1);
+        }
+    }
+    return CKCONV_OK;
+}
+
+/* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes 2^62. */
+CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
+{
+    static const int order[6][6] = {{1, 3, 4, 5, 0, 2},  /* NHWGC */
+                                    {0, 1, 3, 4, 5, 2},  /* GNHWC */
+                                    {1, 0, 2, 3, 4, 5},  /* NGCHW */
+                                    {0, 1, 3, 4, 5, 2},  /* GKYXC */
+                                    {0, 1, 2, 3, 4, 5},  /* GKCYX */
+                                    {0, 2, 2, 2, 2, 2}}; /* CHANNEL: G, C */
+    int64_t next = 1;
+    if (layout == CKCONV_CHANNEL) {
+        memset(stride, 0, 6 * sizeof stride[0]);
+        stride[0] = len[2];
+        stride[2] = 1;
+        return 1;
+    }
+    for (int i = 5; i >= 0; i--) {
+        int axis = order[layout - 1][i];
+        stride[axis] = next;
+        if (!ckci_mul(&next, ckci_max(len[axis], 1))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length 1. */
+typedef struct ckci_tensor {
+    unsigned char *p;
+    ckconv_dtype dtype;   /* storage */
+    ckconv_dtype compute; /* what a read value is rounded to */
+    int32_t plain;        /* reading is a pure conversion: no operation, no rounding */
+    int32_t reserved;
+    int64_t len[6], stride[6];
+    ckconv_element_op op;
+} ckci_tensor;
+
+/* Lengths and strides in 3D. len3: logical lengths, six entries. Overflow and nesting are checked here. */
+CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
+                                   const int64_t len3[6], int written, ckci_tensor *r, ckconv_error *err)
+{
+    memset(r, 0, sizeof *r);
+    r->dtype = t->dtype;
+    memcpy(r->len, len3, sizeof r->len);
+    int64_t count = 1;
+    int fits = 1;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && ckci_mul(&count, len3[i] == 0 ? 1 : len3[i]);
+    }
+    if (t->layout == CKCONV_STRIDED) {
+        for (int i = 0; i < 3; i++) {
+            r->stride[i] = t->stride[i];
+        }
+        for (int32_t i = 0; i < ndim; i++) {
+            r->stride[6 - ndim + i] = t->stride[3 + i];
+        }
+        int64_t span = 1;
+        for (int i = 0; i < 6; i++) {
+            int64_t reach = ckci_max(r->len[i] - 1, 0);
+            fits = fits && ckci_mul(&reach, r->stride[i]) && reach <= CKCI_MAX_BYTES - span;
+            span = fits ? span + reach : span;
+        }
+        fits = fits && ckci_mul(&span, (int64_t)ckci_size(t->dtype));
+    } else {
+        fits = fits && ckci_layout_strides(t->layout, len3, r->stride);
+    }
+    if (!fits || !ckci_mul(&count, (int64_t)ckci_size(t->dtype))) {
+        return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%s%s: the tensor passes 2^62 bytes", at, name);
+    }
+    if (!written || t->layout != CKCONV_STRIDED) {
+        return CKCONV_OK;
+    }
+    /* axes by rising stride; each must reach past everything that the smaller ones address */
+    int axis[6];
+    int used = 0;
+    for (int i = 0; i < 6; i++) {
+        if (r->len[i] > 1) {
+            int at_slot = used++;
+            while (at_slot > 0 && r->stride[axis[at_slot - 1]] > r->stride[i]) {
+                axis[at_slot] = axis[at_slot - 1];
+                at_slot--;
+            }
+            axis[at_slot] = i;
+        }
+    }
+    int64_t past = 1;
+    for (int i = 0; i < used; i++) {
+        int64_t s = r->stride[axis[i]];
+        if (s < past) {
+            int shown = axis[i] < 3 ? axis[i] : axis[i] - (3 - ndim);
+            return ckci_fail(
+                err, CKCONV_ERR_ARGUMENT,
+                "%s%s.stride[%d] is %lld: elements of a written tensor overlap, must be %lld or more", at,
+                name, shown, CKCI_LL(s), CKCI_LL(past));
+        }
+        past += (r->len[axis[i]] - 1) * s;
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
+                                         int written, ckconv_error *err)
+{
+    int unary = op->kind >= CKCONV_PASS && op->kind <= CKCONV_GELU;
+    int with_d = op->kind >= CKCONV_BILINEAR && op->kind <= CKCONV_ADD_RELU;
+    if (!unary && !with_d) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.kind is %d: unknown element operation", at, name,
+                         (int)op->kind);
+    }
+    if (with_d && !written) {
+        return ckci_fail(
+            err, CKCONV_ERR_ARGUMENT,
+            "%s%s.kind is %s: operations with D tensors belong to the written tensor; here 0 to 6", at, name,
+            ckconv_element_name(op->kind));
+    }
+    if (op->reserved != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
+                         at, name, (int)op->reserved);
+    }
+    if (op->kind == CKCONV_CLAMP && !(op->alpha <= op->beta)) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s clamps to [%g, %g]: alpha must be <= beta", at, name,
+                         op->alpha, op->beta);
+    }
+    return CKCONV_OK;
+}
+
+/* How many D tensors an epilogue takes. */
+CKCI_FN void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
+{
+    *low = *high = 0;
+    if (kind >= CKCONV_BILINEAR && kind <= CKCONV_BIAS_RELU) {
+        *low = *high = 1;
+    } else if (kind == CKCONV_BIAS_RESIDUAL_RELU) {
+        *low = *high = 2;
+    } else if (kind == CKCONV_ADD || kind == CKCONV_ADD_RELU) {
+        *low = 1;
+        *high = 4;
+    }
+}
+
+CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
+                                   const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
+{
+    static const char *const names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
+    int32_t low, high;
+    ckci_element_d_range(op->kind, &low, &high);
+    if (num_d < low || num_d > high) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: the epilogue %s takes %d to %d D tensors",
+                         at, (int)num_d, ckconv_element_name(op->kind), (int)low, (int)high);
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        if (i < num_d) {
+            CKCI_TRY(ckci_check_tensor(at, names[i], &d[i], role, rank, 1, err));
+            continue;
+        }
+        ckconv_tensor zero;
+        memset(&zero, 0, sizeof zero);
+        if (memcmp(&zero, &d[i], sizeof zero) != 0) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s is filled, but num_d is %d: must be all zero",
+                             at, names[i], (int)num_d);
+        }
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_layout layout)
+{
+    if (t->dtype == 0) {
+        t->dtype = dtype;
+    }
+    if (t->layout == 0) {
+        t->layout = layout;
+    }
+}
+
+CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype in)
+{
+    if (compute != 0) {
+        return compute;
+    }
+    return storage == CKCONV_F32 && in == CKCONV_BF16 ? (ckconv_dtype)CKCONV_BF16 : storage;
+}
+
+/* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor; strided
+   tensors give their strides along. */
+CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
+{
+    if (d->g == 0) {
+        d->g = 1;
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        if (i >= d->ndim) {
+            d->filter[i] = d->input[i] = d->stride[i] = d->dilation[i] = d->pad_lo[i] = d->pad_hi[i] = 0;
+            continue;
+        }
+        if (d->stride[i] == 0) {
+            d->stride[i] = 1;
+        }
+        if (d->dilation[i] == 0) {
+            d->dilation[i] = 1;
+        }
+    }
+    ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
+    ckci_default_tensor(&d->wei, d->in.dtype, CKCONV_GKYXC);
+    ckci_default_tensor(&d->out, d->in.dtype, CKCONV_NHWGK);
+    int w = ckci_written(op);
+    const ckconv_tensor *written = w == CKCI_IN ? &d->in : w == CKCI_WEI ? &d->wei : &d->out;
+    for (int32_t i = 0; i < 4 && i < d->num_d; i++) {
+        ckconv_tensor *t = &d->d[i];
+        if (t->layout == 0 && written->layout == CKCONV_STRIDED) {
+            memcpy(t->stride, written->stride, sizeof t->stride);
+        }
+        ckci_default_tensor(t, written->dtype, written->layout);
+    }
+    d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, d->in.dtype);
+    d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, d->in.dtype);
+    d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, d->in.dtype);
+}
+
+/* The rows of the type table (>>types). read[i], written: CKCI_IN, CKCI_WEI, CKCI_OUT. */
+CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                       ckconv_op op, ckconv_error *err)
+{
+    static const char *const names[3] = {"compute_in", "compute_wei", "compute_out"};
+    ckconv_dtype in = d->in.dtype, wei = d->wei.dtype, out = d->out.dtype;
+    ckconv_dtype storage[3], compute[3];
+    storage[0] = in;
+    storage[1] = wei;
+    storage[2] = out;
+    compute[0] = d->compute_in;
+    compute[1] = d->compute_wei;
+    compute[2] = d->compute_out;
+    int w = ckci_written(op);
+    int r0 = w == CKCI_IN ? CKCI_WEI : CKCI_IN, r1 = w == CKCI_OUT ? CKCI_WEI : CKCI_OUT;
+    int i8 = storage[r0] == CKCONV_I8 && storage[r1] == CKCONV_I8 &&
+             (storage[w] == CKCONV_I8 || storage[w] == CKCONV_I32);
+    int fp8 = ckci_is_fp8(in) && ckci_is_fp8(wei) &&
+              (ckci_is_fp8(out) || out == CKCONV_F16 || out == CKCONV_BF16 || out == CKCONV_F32);
+    int same = in == out && (wei == in || (in == CKCONV_BF16 && wei == CKCONV_F32)) && in <= CKCONV_BF16;
+    if (!i8 && !fp8 && !same) {
+        return ckci_fail(
+            err, CKCONV_ERR_ARGUMENT,
+            "%sin, wei%s, out have types %s, %s, %s: no row of the type table allows that for %s", at, sfx,
+            ckconv_dtype_name(in), ckconv_dtype_name(wei), ckconv_dtype_name(out), ckconv_op_name(op));
+    }
+    for (int i = 0; i < 3; i++) {
+        ckconv_dtype c = compute[i];
+        if (c < CKCONV_F64 || c > CKCONV_BF16X3 || c == CKCONV_I32) {
+            if (i == w && c == storage[i]) {
+                continue;
+            }
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s is %d: not a compute type", at, names[i],
+                             i == CKCI_WEI ? sfx : "", (int)c);
+        }
+        CKCI_TRY(ckci_check_switches(c, err));
+        if (i == w) {
+            continue;
+        }
+        int fits = c == storage[i];
+        fits |= in == CKCONV_F32 && (c == CKCONV_TF32 || c == CKCONV_BF16 || c == CKCONV_BF16X3);
+        fits |= in == CKCONV_F16 && ckci_is_fp8(c);
+        if (in == CKCONV_BF16) {
+            fits = c == CKCONV_BF16;
+        }
+        if (!fits) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s is %s: %s tensors do not compute in it", at,
+                             names[i], i == CKCI_WEI ? sfx : "", ckconv_dtype_name(c),
+                             ckconv_dtype_name(storage[i]));
+        }
+    }
+    if (in == CKCONV_F32 && compute[r0] != compute[r1]) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%s%s is %s and %s%s%s is %s: f32 tensors need the same on both", at, names[r0],
+                         ckconv_dtype_name(compute[r0]), at, names[r1], r1 == CKCI_WEI ? sfx : "",
+                         ckconv_dtype_name(compute[r1]));
+    }
+    return CKCONV_OK;
+}
+
+/* Output size of one dimension; 0 or less when the filter does not fit. Operands are at most 2^62. */
+CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
+                                        int64_t *out, ckconv_error *err)
+{
+    int64_t reach = d->filter[i] - 1;
+    int64_t padded = d->input[i];
+    if (!ckci_mul(&reach, d->dilation[i]) || d->pad_lo[i] > CKCI_MAX_BYTES - padded ||
+        d->pad_hi[i] > CKCI_MAX_BYTES - padded - d->pad_lo[i]) {
+        return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%sfilter%s[%d], dilation, input or pads pass 2^62", at,
+                         sfx, i);
+    }
+    padded += d->pad_lo[i] + d->pad_hi[i];
+    if (padded < reach + 1) {
+        return ckci_fail(
+            err, CKCONV_ERR_ARGUMENT,
+            "%sfilter%s[%d] spans %lld with its dilation, but the padded input is %lld: no output", at, sfx,
+            i, CKCI_LL(reach + 1), CKCI_LL(padded));
+    }
+    *out = (padded - reach - 1) / d->stride[i] + 1;
+    return CKCONV_OK;
+}
+
+/* A convolution in its final form, always 3D. t: in, wei, out; d in the written tensor's logical order. */
+typedef struct ckci_conv {
+    ckconv_op op;
+    int32_t num_d;
+    int64_t g, n, k, c;
+    int64_t filter[3], input[3], output[3], stride[3], dilation[3], pad[3];
+    ckci_tensor t[3];
+    ckci_tensor d[4];
+} ckci_conv;
+
+/* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx make the
+   member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its second. */
+CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
+                                      ckci_conv *r, ckconv_error *err)
+{
+    if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
+                         (int)op);
+    }
+    if (d->ndim < 1 || d->ndim > 3) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sndim is %d: must be 1, 2 or 3", at, (int)d->ndim);
+    }
+    if (d->num_d < 0 || d->num_d > 4) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4", at, (int)d->num_d);
+    }
+    if (d->reserved != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sreserved is %d: must be 0 (uninitialised struct?)", at,
+                         (int)d->reserved);
+    }
+    ckci_default_conv(d, op);
+    CKCI_TRY(ckci_check_range(at, "g", sfx, -1, d->g, 1, "1 or more (0 means 1)", err));
+    CKCI_TRY(ckci_check_range(at, "n", "", -1, d->n, 0, "0 or more", err));
+    CKCI_TRY(ckci_check_range(at, "k", sfx, -1, d->k, 1, "1 or more output channels per group", err));
+    CKCI_TRY(ckci_check_range(at, "c", "", -1, d->c, 1, "1 or more input channels per group", err));
+    for (int i = 0; i < d->ndim; i++) {
+        CKCI_TRY(ckci_check_range(at, "filter", sfx, i, d->filter[i], 1, "1 or more", err));
+        CKCI_TRY(ckci_check_range(at, "input", "", i, d->input[i], 1, "1 or more", err));
+        CKCI_TRY(ckci_check_range(at, "stride", sfx, i, d->stride[i], 1, "1 or more (0 means 1)", err));
+        CKCI_TRY(ckci_check_range(at, "dilation", sfx, i, d->dilation[i], 1, "1 or more (0 means 1)", err));
+        CKCI_TRY(ckci_check_range(at, "pad_lo", sfx, i, d->pad_lo[i], 0, "0 or more", err));
+        CKCI_TRY(ckci_check_range(at, "pad_hi", sfx, i, d->pad_hi[i], 0, "0 or more", err));
+    }
+    int w = ckci_written(op);
+    int32_t rank = 3 + d->ndim;
+    CKCI_TRY(ckci_check_tensor(at, "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    const char *wei = sfx[0] ? "wei1" : "wei";
+    CKCI_TRY(ckci_check_tensor(at, wei, &d->wei, CKCI_ROLE_WEIGHT, rank, 0, err));
+    CKCI_TRY(ckci_check_tensor(at, "out", &d->out, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    CKCI_TRY(ckci_check_types(at, sfx, d, op, err));
+    CKCI_TRY(ckci_check_element(at, "op_in", &d->op_in, w == CKCI_IN, err));
+    CKCI_TRY(ckci_check_element(at, sfx[0] ? "op_wei1" : "op_wei", &d->op_wei, w == CKCI_WEI, err));
+    CKCI_TRY(ckci_check_element(at, "op_out", &d->op_out, w == CKCI_OUT, err));
+    const ckconv_element_op *epilogue = w == CKCI_IN ? &d->op_in : w == CKCI_WEI ? &d->op_wei : &d->op_out;
+    int role = w == CKCI_WEI ? CKCI_ROLE_WEIGHT : CKCI_ROLE_ACTIVATION;
+    CKCI_TRY(ckci_check_d(at, d->num_d, epilogue, d->d, role, rank, err));
+
+    memset(r, 0, sizeof *r);
+    r->op = op;
+    r->num_d = d->num_d;
+    r->g = d->g;
+    r->n = d->n;
+    r->k = d->k;
+    r->c = d->c;
+    for (int i = 0; i < 3; i++) {
+        int from = i - (3 - d->ndim);
+        r->filter[i] = r->input[i] = r->output[i] = r->stride[i] = r->dilation[i] = 1;
+        if (from >= 0) {
+            CKCI_TRY(ckci_check_output(at, sfx, d, from, &r->output[i], err));
+            r->filter[i] = d->filter[from];
+            r->input[i] = d->input[from];
+            r->stride[i] = d->stride[from];
+            r->dilation[i] = d->dilation[from];
+            r->pad[i] = d->pad_lo[from];
+            if (r->filter[i] == 1) {
+                r->dilation[i] = 1; /* both have no effect then, and may be huge */
+            }
+            if (r->output[i] == 1) {
+                r->stride[i] = ckci_min(r->stride[i], d->input[from] + d->pad_lo[from] + d->pad_hi[from] + 1);
+            }
+        }
+    }
+    int64_t len[3][6];
+    for (int i = 0; i < 3; i++) {
+        len[0][3 + i] = r->input[i];
+        len[1][3 + i] = r->filter[i];
+        len[2][3 + i] = r->output[i];
+        len[i][0] = r->g;
+        len[i][1] = i == CKCI_WEI ? r->k : r->n;
+        len[i][2] = i == CKCI_OUT ? r->k : r->c;
+    }
+    CKCI_TRY(ckci_resolve(at, "in", &d->in, d->ndim, len[0], w == CKCI_IN, &r->t[0], err));
+    CKCI_TRY(ckci_resolve(at, wei, &d->wei, d->ndim, len[1], w == CKCI_WEI, &r->t[1], err));
+    CKCI_TRY(ckci_resolve(at, "out", &d->out, d->ndim, len[2], w == CKCI_OUT, &r->t[2], err));
+    r->t[0].op = d->op_in;
+    r->t[1].op = d->op_wei;
+    r->t[2].op = d->op_out;
+    r->t[0].compute = d->compute_in;
+    r->t[1].compute = d->compute_wei;
+    r->t[2].compute = d->compute_out;
+    for (int i = 0; i < 3; i++) {
+        r->t[i].plain = r->t[i].op.kind == CKCONV_PASS && r->t[i].compute == r->t[i].dtype;
+    }
+    for (int i = 0; i < d->num_d; i++) {
+        char name[8] = "d[0]";
+        name[2] = (char)('0' + i);
+        CKCI_TRY(ckci_resolve(at, name, &d->d[i], d->ndim, len[w], 0, &r->d[i], err));
+    }
+    return CKCONV_OK;
+}
+
+/* The second convolution of a pair, as a convolution of its own whose input is mid. */
+CKCI_FN ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckci_conv *first,
+                                       ckconv_conv_desc *second, ckconv_error *err)
+{
+    int32_t ndim = d->conv0.ndim;
+    int64_t channels = first->g * first->k; /* fits: wei0 was checked */
+    int64_t g1 = d->g1 == 0 ? 1 : d->g1;
+    if (g1 < 1 || channels % g1 != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "g1 is %lld: must divide the %lld channels of conv0",
+                         CKCI_LL(g1), CKCI_LL(channels));
+    }
+    memset(second, 0, sizeof *second);
+    second->ndim = ndim;
+    second->num_d = d->num_d;
+    second->g = g1;
+    second->n = first->n;
+    second->k = d->k1;
+    second->c = channels / g1;
+    for (int i = 0; i < ndim; i++) {
+        second->filter[i] = d->filter1[i] == 0 ? 1 : d->filter1[i];
+        second->input[i] = first->output[3 - ndim + i];
+        second->stride[i] = d->stride1[i];
+        second->dilation[i] = d->dilation1[i];
+        second->pad_lo[i] = d->pad_lo1[i];
+        second->pad_hi[i] = d->pad_hi1[i];
+    }
+    second->in.dtype = d->conv0.in.dtype;
+    second->wei = d->wei1;
+    second->out = d->out;
+    if (second->wei.dtype == 0) {
+        second->wei.dtype = d->conv0.wei.dtype;
+    }
+    second->compute_in = d->conv0.compute_in;
+    second->compute_wei = d->compute_wei1;
+    second->op_wei = d->op_wei1;
+    second->op_out = d->op_out;
+    memcpy(second->d, d->d, sizeof second->d);
+    return CKCONV_OK;
+}
+
+/* Both stages of a pair. first writes mid, second reads it. */
+typedef struct ckci_conv_conv {
+    ckci_conv first, second;
+} ckci_conv_conv;
+
+CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
+{
+#ifdef CKCONV_NO_CONV_CONV
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                     "conv_conv_fwd was left out of this build by CKCONV_NO_CONV_CONV");
+#endif
+    ckconv_conv_desc *c0 = &d->conv0;
+    if (c0->num_d != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "conv0.num_d is %d: must be 0, D tensors belong to the pair's out", (int)c0->num_d);
+    }
+    ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
+    if (c0->out.dtype != 0 && c0->out.dtype != in) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "conv0.out.dtype is %d: mid has the type of in (%d), leave it 0", (int)c0->out.dtype,
+                         (int)in);
+    }
+    CKCI_TRY(ckci_check_conv("conv0.", "", CKCONV_FWD, c0, &r->first, err));
+    ckconv_conv_desc second;
+    CKCI_TRY(ckci_second_conv(d, &r->first, &second, err));
+    for (int i = 0; i < d->conv0.ndim; i++) {
+        CKCI_TRY(ckci_check_range("", "filter1", "", i, second.filter[i], 1, "1 or more (0 means 1)", err));
+    }
+    CKCI_TRY(ckci_check_range("", "k1", "", -1, second.k, 1, "1 or more output channels per group", err));
+    CKCI_TRY(ckci_check_conv("", "1", CKCONV_FWD, &second, &r->second, err));
+    d->g1 = second.g;
+    memcpy(d->filter1, second.filter, sizeof d->filter1);
+    memcpy(d->stride1, second.stride, sizeof d->stride1);
+    memcpy(d->dilation1, second.dilation, sizeof d->dilation1);
+    memcpy(d->pad_lo1, second.pad_lo, sizeof d->pad_lo1);
+    memcpy(d->pad_hi1, second.pad_hi, sizeof d->pad_hi1);
+    d->wei1 = second.wei;
+    d->out = second.out;
+    d->compute_wei1 = second.compute_wei;
+    memcpy(d->d, second.d, sizeof d->d);
+    return CKCONV_OK;
+}
+
+/* A group norm in its final form. */
+typedef struct ckci_groupnorm {
+    ckconv_op op;
+    ckconv_element act;
+    ckconv_dtype param, stat;
+    int64_t g, n, c, space;
+    double eps;
+    ckci_tensor in, out, din;
+} ckci_groupnorm;
+
+CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
+                                           ckconv_error *err)
+{
+#ifdef CKCONV_NO_GROUPNORM
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                     "group norms were left out of this build by CKCONV_NO_GROUPNORM");
+#endif
+    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
+    }
+    if (d->ndim < 1 || d->ndim > 3) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)d->ndim);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (d->reserved[i] != 0) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "reserved[%d] is %d: must be 0 (uninitialised struct?)", i, (int)d->reserved[i]);
+        }
+    }
+    d->g = d->g == 0 ? 1 : d->g;
+    ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
+    ckconv_tensor *like[2];
+    like[0] = &d->out;
+    like[1] = &d->din;
+    for (int i = 0; i < 2; i++) {
+        if (like[i]->layout == 0 && d->in.layout == CKCONV_STRIDED) {
+            memcpy(like[i]->stride, d->in.stride, sizeof d->in.stride);
+        }
+        ckci_default_tensor(like[i], d->in.dtype, d->in.layout);
+    }
+    d->param_dtype = d->param_dtype == 0 ? d->in.dtype : d->param_dtype;
+    CKCI_TRY(ckci_check_range("", "g", "", -1, d->g, 1, "1 or more groups (0 means 1)", err));
+    CKCI_TRY(ckci_check_range("", "n", "", -1, d->n, 0, "0 or more", err));
+    CKCI_TRY(ckci_check_range("", "c", "", -1, d->c, 1,
+                              "1 or more channels per group (gamma has g*c entries)", err));
+    int64_t len[6];
+    len[0] = d->g;
+    len[1] = d->n;
+    len[2] = d->c;
+    for (int i = 0; i < 3; i++) {
+        int from = i - (3 - d->ndim);
+        len[3 + i] = 1;
+        if (from >= 0) {
+            CKCI_TRY(ckci_check_range("", "input", "", from, d->input[from], 1, "1 or more", err));
+            len[3 + i] = d->input[from];
+        }
+        if (i >= d->ndim) {
+            d->input[i] = 0;
+        }
+    }
+    if (!(d->eps > 0) || !(d->eps < 1e300)) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "eps is %g: must be above 0 (PyTorch's default is 1e-5)",
+                         d->eps);
+    }
+    if (d->act != CKCONV_PASS && d->act != CKCONV_SIGMOID && d->act != CKCONV_SILU) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "act is %d: must be CKCONV_PASS (0), CKCONV_SIGMOID (4) or CKCONV_SILU (5)",
+                         (int)d->act);
+    }
+    int32_t rank = 3 + d->ndim;
+    CKCI_TRY(ckci_check_tensor("", "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    CKCI_TRY(ckci_check_tensor("", "out", &d->out, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    CKCI_TRY(ckci_check_tensor("", "din", &d->din, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    static const char *const names[4] = {"in.dtype", "out.dtype", "din.dtype", "param_dtype"};
+    ckconv_dtype types[4];
+    types[0] = d->in.dtype;
+    types[1] = d->out.dtype;
+    types[2] = d->din.dtype;
+    types[3] = d->param_dtype;
+    for (int i = 0; i < 4; i++) {
+        int wide = types[0] == CKCONV_F64;
+        if (types[i] < CKCONV_F64 || types[i] > CKCONV_BF16 || (types[i] == CKCONV_F64) != wide) {
+            return ckci_fail(
+                err, CKCONV_ERR_ARGUMENT,
+                "%s is %d: must be CKCONV_F32, _F16 or _BF16 (2, 3, 4), or all four CKCONV_F64 (1)", names[i],
+                (int)types[i]);
+        }
+    }
+    memset(r, 0, sizeof *r);
+    r->op = op;
+    r->act = d->act;
+    r->param = d->param_dtype;
+    r->stat = d->in.dtype == CKCONV_F64 ? (ckconv_dtype)CKCONV_F64 : (ckconv_dtype)CKCONV_F32;
+    r->g = d->g;
+    r->n = d->n;
+    r->c = d->c;
+    r->eps = d->eps;
+    CKCI_TRY(ckci_resolve("", "in", &d->in, d->ndim, len, 0, &r->in, err));
+    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, op == CKCONV_GROUPNORM_FWD, &r->out, err));
+    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, op == CKCONV_GROUPNORM_BWD, &r->din, err));
+    r->in.plain = r->out.plain = r->din.plain = 1;
+    r->in.compute = r->in.dtype;
+    r->out.compute = r->out.dtype;
+    r->space = len[3] * len[4] * len[5];
+    return CKCONV_OK;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>layout
+  Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines read and write
+  memory, whatever the type, stride and element operation.
+*/
+CKCI_FN int64_t ckci_count(const ckci_tensor *t)
+{
+    return t->len[0] * t->len[1] * t->len[2] * t->len[3] * t->len[4] * t->len[5];
+}
+
+/* Bytes from the first element to past the last one. */
+CKCI_FN int64_t ckci_span(const ckci_tensor *t)
+{
+    int64_t last = 0;
+    for (int i = 0; i < 6; i++) {
+        if (t->len[i] == 0) {
+            return 0;
+        }
+        last += (t->len[i] - 1) * t->stride[i];
+    }
+    return (last + 1) * (int64_t)ckci_size(t->dtype);
+}
+
+/* Where one dimension of the tensor that is read lies for a dimension of the tensor that is written, restricted to
+   written positions write0 + q*write_step, q < count, which all use the taps tap0 + j*tap_step, j < taps:
+   read position = q*read_step + read0 + j*read_tap. Positions outside [0, read_len) are padding.
+   fwd is one phase, and bwd_weight walks the same map; bwd_data has one phase for each input position modulo the
+   stride. */
+typedef struct ckci_axis {
+    int64_t count, write0, write_step;
+    int64_t taps, tap0, tap_step;
+    int64_t read_step, read0, read_tap, read_len;
+} ckci_axis;
+
+CKCI_FN ckci_axis ckci_map_axis(const ckci_conv *p, int dim, int64_t phase)
+{
+    ckci_axis a;
+    int64_t s = p->stride[dim], d = p->dilation[dim], pad = p->pad[dim];
+    if (p->op != CKCONV_BWD_DATA) {
+        a.count = p->output[dim];
+        a.write0 = 0;
+        a.write_step = 1;
+        a.taps = p->filter[dim];
+        a.tap0 = 0;
+        a.tap_step = 1;
+        a.read_step = s;
+        a.read0 = -pad;
+        a.read_tap = d;
+        a.read_len = p->input[dim];
+        return a;
+    }
+    /* out = (in + pad - tap*d) / s must be whole: taps t with t*d = in + pad (mod s) */
+    int64_t period = s / ckci_gcd(s, d);
+    int64_t tap = 0;
+    while (tap < period && tap < p->filter[dim] && ckci_mod(phase + pad - tap * d, s) != 0) {
+        tap++;
+    }
+    a.count = phase < p->input[dim] ? (p->input[dim] - phase - 1) / s + 1 : 0;
+    a.write0 = phase;
+    a.write_step = s;
+    a.tap0 = tap;
+    a.tap_step = period;
+    a.taps = tap < period && tap < p->filter[dim] ? (p->filter[dim] - tap - 1) / period + 1 : 0;
+    a.read_step = 1;
+    a.read0 = a.taps ? (phase + pad - tap * d) / s : 0;
+    a.read_tap = -(d / ckci_gcd(s, d));
+    a.read_len = p->output[dim];
+    return a;
+}
+
+/* `n` values of a read tensor, `stride` elements apart from element `at` on: operation applied, rounded to the
+   compute type. */
+CKCI_FN void ckci_widen(const ckci_tensor *t, int64_t at, int64_t stride, int64_t n, float *dst)
+{
+    int64_t size = (int64_t)ckci_size(t->dtype);
+    const unsigned char *p = t->p + at * size;
+    if (t->dtype == CKCONV_F32 && stride == 1) {
+        memcpy(dst, p, (size_t)n * 4);
+    } else if (t->dtype == CKCONV_F32) {
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i, p + i * stride * 4, 4);
+        }
+    } else if (t->dtype == CKCONV_F16) {
+        for (int64_t i = 0; i < n; i++) {
+            uint16_t h;
+            memcpy(&h, p + i * stride * 2, 2);
+            dst[i] = ckci_half_float(h);
+        }
+    } else if (t->dtype == CKCONV_BF16) {
+        for (int64_t i = 0; i < n; i++) {
+            uint16_t h;
+            memcpy(&h, p + i * stride * 2, 2);
+            dst[i] = ckci_bf16_float(h);
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            dst[i] = (float)ckci_load(t->dtype, p + i * stride * size);
+        }
+    }
+}
+
+CKCI_FN void ckci_read_f(const ckci_tensor *t, int64_t at, int64_t stride, int64_t n, void *out)
+{
+    float *dst = (float *)out;
+    ckci_widen(t, at, stride, n, dst);
+    if (t->plain) {
+        return;
+    }
+    if (t->op.kind != CKCONV_PASS) {
+        for (int64_t i = 0; i < n; i++) {
+            dst[i] = ckci_element_f(&t->op, dst[i], NULL, 0);
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        dst[i] = ckci_round_float(t->compute, dst[i]);
+    }
+}
+
+CKCI_FN void ckci_read_d(const ckci_tensor *t, int64_t at, int64_t stride, int64_t n, void *out)
+{
+    double *dst = (double *)out;
+    const unsigned char *p = t->p + at * 8;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(dst + i, p + i * stride * 8, 8);
+        if (!t->plain) {
+            dst[i] = ckci_element_d(&t->op, dst[i], NULL, 0);
+        }
+    }
+}
+
+CKCI_FN void ckci_read_i(const ckci_tensor *t, int64_t at, int64_t stride, int64_t n, void *out)
+{
+    int32_t *dst = (int32_t *)out;
+    if (t->dtype == CKCONV_I32) { /* a tile of mid: int8 values already */
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i, t->p + (at + i * stride) * 4, 4);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int32_t x = t->p[at + i * stride];
+        x = x < 128 ? x : x - 256;
+        dst[i] = t->plain ? x : ckci_to_int((double)ckci_element_f(&t->op, (float)x, NULL, 0), -128, 127);
+    }
+}
+
+/* The written tensor with all that its epilogue needs. */
+typedef struct ckci_target {
+    ckci_tensor t;
+    int32_t num_d;
+    const ckci_tensor *d;
+    /* for mid only: acc * scale[channel] + shift[channel] before the operation, and rounding to a compute type */
+    const unsigned char *scale, *shift;
+    ckconv_dtype compute; /* 0: none */
+} ckci_target;
+
+CKCI_FN int64_t ckci_offset(const int64_t stride[6], const int64_t at[6])
+{
+    return at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2] + at[3] * stride[3] + at[4] * stride[4] +
+           at[5] * stride[5];
+}
+
+/* One finished value: scale, shift, operation and compute rounding in float; the caller stores it. */
+CKCI_FN float ckci_finish_f(const ckci_target *o, float x, const float *d, int64_t channel)
+{
+    float f;
+    if (o->scale) {
+        memcpy(&f, o->scale + channel * 4, 4);
+        x *= f;
+    }
+    if (o->shift) {
+        memcpy(&f, o->shift + channel * 4, 4);
+        x += f;
+    }
+    x = ckci_element_f(&o->t.op, x, d, o->num_d);
+    return o->compute ? ckci_round_float(o->compute, x) : x;
+}
+
+CKCI_FN double ckci_finish_d(const ckci_target *o, double x, const double *d, int64_t channel)
+{
+    double f;
+    if (o->scale) {
+        memcpy(&f, o->scale + channel * 8, 8);
+        x *= f;
+    }
+    if (o->shift) {
+        memcpy(&f, o->shift + channel * 8, 8);
+        x += f;
+    }
+    return ckci_element_d(&o->t.op, x, d, o->num_d);
+}
+
+/* Write n results along `axis` (0, 1, 2: a group or channel; 5: x) from logical position at[]. src: accumulators. */
+CKCI_FN void ckci_write_f(const ckci_target *o, const int64_t at[6], int axis, int64_t n, const void *src)
+{
+    const float *x = (const float *)src;
+    int64_t size = (int64_t)ckci_size(o->t.dtype), stride = o->t.stride[axis];
+    unsigned char *p = o->t.p + ckci_offset(o->t.stride, at) * size;
+    int bare = o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift && !o->compute;
+    if (bare && o->t.dtype == CKCONV_F32 && stride == 1) {
+        memcpy(p, x, (size_t)n * 4);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        float y = x[i];
+        if (!bare) {
+            float d[4];
+            for (int32_t j = 0; j < o->num_d; j++) {
+                const ckci_tensor *e = &o->d[j];
+                int64_t place = ckci_offset(e->stride, at) + i * e->stride[axis];
+                d[j] = (float)ckci_load(e->dtype, e->p + place * (int64_t)ckci_size(e->dtype));
+            }
+            int64_t channel = at[0] * o->t.len[2] + at[2] + (axis == 2 ? i : axis == 0 ? i * o->t.len[2] : 0);
+            y = ckci_finish_f(o, y, d, channel);
+        }
+        unsigned char *q = p + i * stride * size;
+        uint16_t h;
+        if (o->t.dtype == CKCONV_F32) {
+            memcpy(q, &y, 4);
+        } else if (o->t.dtype == CKCONV_F16) {
+            h = ckci_float_half(y);
+            memcpy(q, &h, 2);
+        } else if (o->t.dtype == CKCONV_BF16) {
+            h = ckci_float_bf16(y);
+            memcpy(q, &h, 2);
+        } else {
+            ckci_store(o->t.dtype, q, (double)y);
+        }
+    }
+}
+
+CKCI_FN void ckci_write_d(const ckci_target *o, const int64_t at[6], int axis, int64_t n, const void *src)
+{
+    const double *x = (const double *)src;
+    unsigned char *p = o->t.p + ckci_offset(o->t.stride, at) * 8;
+    for (int64_t i = 0; i < n; i++) {
+        double d[4];
+        for (int32_t j = 0; j < o->num_d; j++) {
+            const ckci_tensor *e = &o->d[j];
+            int64_t place = ckci_offset(e->stride, at) + i * e->stride[axis];
+            d[j] = ckci_load(e->dtype, e->p + place * (int64_t)ckci_size(e->dtype));
+        }
+        int64_t channel = at[0] * o->t.len[2] + at[2] + (axis == 2 ? i : axis == 0 ? i * o->t.len[2] : 0);
+        double y = ckci_finish_d(o, x[i], d, channel);
+        memcpy(p + i * o->t.stride[axis] * 8, &y, 8);
+    }
+}
+
+/* int32 sums: exact without an operation; with one, float, then round and saturate. */
+CKCI_FN void ckci_write_i(const ckci_target *o, const int64_t at[6], int axis, int64_t n, const void *src)
+{
+    const int32_t *x = (const int32_t *)src;
+    int64_t size = (int64_t)ckci_size(o->t.dtype);
+    unsigned char *p = o->t.p + ckci_offset(o->t.stride, at) * size;
+    int bare = o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift;
+    for (int64_t i = 0; i < n; i++) {
+        double y = (double)x[i];
+        if (!bare) {
+            float d[4];
+            for (int32_t j = 0; j < o->num_d; j++) {
+                const ckci_tensor *e = &o->d[j];
+                int64_t place = ckci_offset(e->stride, at) + i * e->stride[axis];
+                d[j] = (float)ckci_load(e->dtype, e->p + place * (int64_t)ckci_size(e->dtype));
+            }
+            int64_t channel = at[0] * o->t.len[2] + at[2] + (axis == 2 ? i : axis == 0 ? i * o->t.len[2] : 0);
+            y = (double)ckci_finish_f(o, (float)x[i], d, channel);
+        }
+        if (o->compute == CKCONV_I8) {
+            y = (double)ckci_to_int(y, -128, 127);
+        }
+        ckci_store(o->t.dtype, p + i * o->t.stride[axis] * size, y);
+    }
+}
+
+/* How a problem's values are held between memory and arithmetic: float, double, or int32 for i8. */
+typedef struct ckci_kind {
+    int64_t size;
+    ckconv_dtype dtype; /* CKCONV_F32, CKCONV_F64 or CKCONV_I32 */
+    void (*read)(const ckci_tensor *t, int64_t at, int64_t stride, int64_t n, void *out);
+    void (*write)(const ckci_target *o, const int64_t at[6], int axis, int64_t n, const void *src);
+} ckci_kind;
+
+CKCI_FN const ckci_kind *ckci_find_kind(ckconv_dtype dtype)
+{
+    static const ckci_kind f = {4, CKCONV_F32, ckci_read_f, ckci_write_f};
+    static const ckci_kind d = {8, CKCONV_F64, ckci_read_d, ckci_write_d};
+    static const ckci_kind i = {4, CKCONV_I32, ckci_read_i, ckci_write_i};
+    return dtype == CKCONV_F64 ? &d : dtype == CKCONV_I8 || dtype == CKCONV_I32 ? &i : &f;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>ref
+  Naive loops straight from the definitions, double sums (int64 for i8, kept modulo 2^32 as int32 hardware does).
+  One work item computes all positions of one channel of one batch entry, or of one filter.
+*/
+
+/* count work items on at most `threads` threads, each with its own scratch: `bytes` of memory per thread, or a block
+   of CKCI_STACK bytes on the stack when memory is NULL. The only place that knows OpenMP. Items may run in any
+   order and on any thread, so an item owns all that it writes. */
+typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
+
+CKCI_FN void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
+{
+    union {
+        unsigned char bytes[CKCI_STACK];
+        double align;
+    } block;
+    run(context, item, block.bytes);
+}
+
+CKCI_FN void ckci_run_item(ckci_item run, const void *context, int64_t item, unsigned char *memory,
+                           int64_t bytes, int thread)
+{
+    if (memory) {
+        run(context, item, memory + bytes * thread);
+    } else {
+        ckci_run_on_stack(run, context, item);
+    }
+}
+
+CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const void *context,
+                           unsigned char *memory, int64_t bytes)
+{
+#ifdef _OPENMP
+    if (threads > 1 && count > 1) {
+        int team = count < threads ? (int)count : (int)threads;
+#pragma omp parallel for schedule(dynamic) num_threads(team)
+        for (int64_t item = 0; item < count; item++) {
+            ckci_run_item(run, context, item, memory, bytes, omp_get_thread_num());
+        }
+        return;
+    }
+#endif
+    (void)threads;
+    for (int64_t item = 0; item < count; item++) {
+        ckci_run_item(run, context, item, memory, bytes, 0);
+    }
+}
+
+CKCI_FN double ckci_ref_value(const ckci_tensor *t, int64_t a, int64_t b, int64_t c, int64_t z, int64_t y,
+                              int64_t x)
+{
+    int64_t at = a * t->stride[0] + b * t->stride[1] + c * t->stride[2] + z * t->stride[3] +
+                 y * t->stride[4] + x * t->stride[5];
+    double v = ckci_load(t->dtype, t->p + at * (int64_t)ckci_size(t->dtype));
+    if (t->plain) {
+        return v;
+    }
+    if (t->dtype == CKCONV_F64) {
+        return ckci_element_d(&t->op, v, NULL, 0);
+    }
+    float f = ckci_element_f(&t->op, (float)v, NULL, 0);
+    return t->compute == CKCONV_I8 ? (double)ckci_to_int((double)f, -128, 127)
+                                   : (double)ckci_round_float(t->compute, f);
+}
+
+typedef struct ckci_ref_job {
+    const ckci_conv *p;
+    ckci_target target;
+} ckci_ref_job;
+
+/* A product as a whole number; only i8 sums need it, and only there it is one. */
+CKCI_FN int64_t ckci_whole(double product, int i8)
+{
+    return i8 ? (int64_t)product : 0;
+}
+
+/* sum over taps and input channels for out[g,n,k,o] */
+CKCI_FN double ckci_ref_fwd(const ckci_conv *p, int64_t g, int64_t n, int64_t k, const int64_t o[3],
+                            int64_t *whole)
+{
+    double sum = 0;
+    int i8 = p->t[CKCI_WEI].compute == CKCONV_I8;
+    for (int64_t fz = 0; fz < p->filter[0]; fz++) {
+        int64_t z = o[0] * p->stride[0] + fz * p->dilation[0] - p->pad[0];
+        for (int64_t fy = 0; fy < p->filter[1] && z >= 0 && z < p->input[0]; fy++) {
+            int64_t y = o[1] * p->stride[1] + fy * p->dilation[1] - p->pad[1];
+            for (int64_t fx = 0; fx < p->filter[2] && y >= 0 && y < p->input[1]; fx++) {
+                int64_t x = o[2] * p->stride[2] + fx * p->dilation[2] - p->pad[2];
+                for (int64_t c = 0; c < p->c && x >= 0 && x < p->input[2]; c++) {
+                    double product = ckci_ref_value(&p->t[CKCI_IN], g, n, c, z, y, x) *
+                                     ckci_ref_value(&p->t[CKCI_WEI], g, k, c, fz, fy, fx);
+                    sum += product;
+                    *whole += ckci_whole(product, i8);
+                }
+            }
+        }
+    }
+    return sum;
+}
+
+/* sum over those taps and output channels that input position i takes part in: i + pad = o*stride + f*dilation */
+CKCI_FN int ckci_ref_source(const ckci_conv *p, int dim, int64_t i, int64_t f, int64_t *o)
+{
+    int64_t t = i + p->pad[dim] - f * p->dilation[dim];
+    *o = t / p->stride[dim];
+    return t >= 0 && t % p->stride[dim] == 0 && *o < p->output[dim];
+}
+
+CKCI_FN double ckci_ref_bwd_data(const ckci_conv *p, int64_t g, int64_t n, int64_t c, const int64_t i[3],
+                                 int64_t *whole)
+{
+    double sum = 0;
+    int i8 = p->t[CKCI_WEI].compute == CKCONV_I8;
+    int64_t z, y, x;
+    for (int64_t fz = 0; fz < p->filter[0]; fz++) {
+        int has_z = ckci_ref_source(p, 0, i[0], fz, &z);
+        for (int64_t fy = 0; fy < p->filter[1] && has_z; fy++) {
+            int has_y = ckci_ref_source(p, 1, i[1], fy, &y);
+            for (int64_t fx = 0; fx < p->filter[2] && has_y; fx++) {
+                int has_x = ckci_ref_source(p, 2, i[2], fx, &x);
+                for (int64_t k = 0; k < p->k && has_x; k++) {
+                    double product = ckci_ref_value(&p->t[CKCI_OUT], g, n, k, z, y, x) *
+                                     ckci_ref_value(&p->t[CKCI_WEI], g, k, c, fz, fy, fx);
+                    sum += product;
+                    *whole += ckci_whole(product, i8);
+                }
+            }
+        }
+    }
+    return sum;
+}
+
+/* sum over batch and output positions for wei[g,k,c,f] */
+CKCI_FN double ckci_ref_bwd_weight(const ckci_conv *p, int64_t g, int64_t k, int64_t c, const int64_t f[3],
+                                   int64_t *whole)
+{
+    double sum = 0;
+    int i8 = p->t[CKCI_IN].compute == CKCONV_I8;
+    for (int64_t n = 0; n < p->n; n++) {
+        for (int64_t oz = 0; oz < p->output[0]; oz++) {
+            int64_t z = oz * p->stride[0] + f[0] * p->dilation[0] - p->pad[0];
+            for (int64_t oy = 0; oy < p->output[1] && z >= 0 && z < p->input[0]; oy++) {
+                int64_t y = oy * p->stride[1] + f[1] * p->dilation[1] - p->pad[1];
+                for (int64_t ox = 0; ox < p->output[2] && y >= 0 && y < p->input[1]; ox++) {
+                    int64_t x = ox * p->stride[2] + f[2] * p->dilation[2] - p->pad[2];
+                    if (x >= 0 && x < p->input[2]) {
+                        double product = ckci_ref_value(&p->t[CKCI_IN], g, n, c, z, y, x) *
+                                         ckci_ref_value(&p->t[CKCI_OUT], g, n, k, oz, oy, ox);
+                        sum += product;
+                        *whole += ckci_whole(product, i8);
+                    }
+                }
+            }
+        }
+    }
+    return sum;
+}
+
+/* int64 -> int32 modulo 2^32 */
+CKCI_FN int32_t ckci_wrap(int64_t x)
+{
+    uint32_t u = (uint32_t)((uint64_t)x & 0xffffffffu);
+    int32_t i;
+    memcpy(&i, &u, 4);
+    return i;
+}
+
+/* Hand one finished sum to the epilogue. */
+CKCI_FN void ckci_ref_write(const ckci_target *o, const int64_t at[6], double sum, int64_t whole,
+                            ckconv_dtype compute)
+{
+    float f = (float)sum;
+    int32_t i = ckci_wrap(whole);
+    if (compute == CKCONV_F64) {
+        ckci_write_d(o, at, 2, 1, &sum);
+    } else if (compute == CKCONV_I8) {
+        ckci_write_i(o, at, 2, 1, &i);
+    } else {
+        ckci_write_f(o, at, 2, 1, &f);
+    }
+}
+
+CKCI_FN void ckci_ref_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_ref_job *job = (const ckci_ref_job *)context;
+    const ckci_conv *p = job->p;
+    const int64_t *len = job->target.t.len;
+    ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    int64_t at[6];
+    at[2] = item % len[2];
+    at[1] = item / len[2] % len[1];
+    at[0] = item / len[2] / len[1];
+    (void)scratch;
+    for (at[3] = 0; at[3] < len[3]; at[3]++) {
+        for (at[4] = 0; at[4] < len[4]; at[4]++) {
+            for (at[5] = 0; at[5] < len[5]; at[5]++) {
+                int64_t whole = 0;
+                double sum = p->op == CKCONV_FWD ? ckci_ref_fwd(p, at[0], at[1], at[2], at + 3, &whole)
+                             : p->op == CKCONV_BWD_DATA
+                                 ? ckci_ref_bwd_data(p, at[0], at[1], at[2], at + 3, &whole)
+                                 : ckci_ref_bwd_weight(p, at[0], at[1], at[2], at + 3, &whole);
+                ckci_ref_write(&job->target, at, sum, whole, compute);
+            }
+        }
+    }
+}
+
+CKCI_FN ckci_target ckci_make_target(const ckci_conv *p)
+{
+    ckci_target o;
+    memset(&o, 0, sizeof o);
+    o.t = p->t[ckci_written(p->op)];
+    o.num_d = p->num_d;
+    o.d = p->d;
+    return o;
+}
+
+CKCI_FN void ckci_ref_conv(const ckci_conv *p, int32_t threads)
+{
+    ckci_ref_job job;
+    job.p = p;
+    job.target = ckci_make_target(p);
+    const int64_t *len = job.target.t.len;
+    ckci_parallel(threads, len[0] * len[1] * len[2], ckci_ref_item, &job, NULL, 0);
+}
+
+/* The pair without workspace: mid is computed where it is needed, CKCI_REF_MID channels at a time, for CKCI_REF_OUT
+   output channels at a time. A work item owns one output position, in all channels. */
+enum { CKCI_REF_MID = 2048, CKCI_REF_OUT = 1024 };
+
+typedef struct ckci_ref_pair {
+    const ckci_conv *first, *second;
+    ckci_target mid, out; /* mid: scale, shift, operation and rounding */
+} ckci_ref_pair;
+
+/* mid at one position, channel g*k+... of conv0, finished and rounded to the compute type */
+CKCI_FN double ckci_ref_mid(const ckci_ref_pair *job, int64_t n, int64_t channel, const int64_t o[3])
+{
+    const ckci_conv *p = job->first;
+    int64_t whole = 0;
+    double sum = ckci_ref_fwd(p, channel / p->k, n, channel % p->k, o, &whole);
+    ckconv_dtype compute = p->t[CKCI_IN].compute;
+    if (compute == CKCONV_F64) {
+        return ckci_finish_d(&job->mid, sum, NULL, channel);
+    }
+    if (compute != CKCONV_I8) {
+        return (double)ckci_finish_f(&job->mid, (float)sum, NULL, channel);
+    }
+    int bare = job->mid.t.op.kind == CKCONV_PASS && !job->mid.scale && !job->mid.shift;
+    int32_t i = ckci_wrap(whole);
+    return (double)ckci_to_int(bare ? (double)i : (double)ckci_finish_f(&job->mid, (float)i, NULL, channel),
+                               -128, 127);
+}
+
+/* Add the products of mid channels [c0, c0 + count) of tap f to the sums of output channels [k0, k0 + outs). */
+CKCI_FN void ckci_ref_pair_tap(const ckci_ref_pair *job, int64_t g1, int64_t c0, int64_t count,
+                               const double *mid, int64_t k0, int64_t outs, const int64_t f[3], double *sum,
+                               int64_t *whole)
+{
+    for (int64_t k = 0; k < outs; k++) {
+        for (int64_t c = 0; c < count; c++) {
+            double product =
+                mid[c] * ckci_ref_value(&job->second->t[CKCI_WEI], g1, k0 + k, c0 + c, f[0], f[1], f[2]);
+            sum[k] += product;
+            whole[k] += job->first->t[CKCI_IN].compute == CKCONV_I8 ? (int64_t)product : 0;
+        }
+    }
+}
+
+CKCI_FN void ckci_ref_pair_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_ref_pair *job = (const ckci_ref_pair *)context;
+    const ckci_conv *p = job->second;
+    double *mid = (double *)(void *)scratch, *sum = mid + CKCI_REF_MID;
+    int64_t *whole = (int64_t *)(void *)(sum + CKCI_REF_OUT);
+    int64_t at[6], f[3], o[3];
+    at[5] = item % p->output[2];
+    at[4] = item / p->output[2] % p->output[1];
+    at[3] = item / p->output[2] / p->output[1] % p->output[0];
+    at[1] = item / p->output[2] / p->output[1] / p->output[0];
+    for (int64_t q = 0; q < p->g * p->k; q += ckci_min(CKCI_REF_OUT, p->k - q % p->k)) {
+        int64_t outs = ckci_min(CKCI_REF_OUT, p->k - q % p->k);
+        at[0] = q / p->k;
+        memset(sum, 0, CKCI_REF_OUT * sizeof sum[0]);
+        memset(whole, 0, CKCI_REF_OUT * sizeof whole[0]);
+        for (int64_t tap = 0; tap < p->filter[0] * p->filter[1] * p->filter[2]; tap++) {
+            f[2] = tap % p->filter[2];
+            f[1] = tap / p->filter[2] % p->filter[1];
+            f[0] = tap / p->filter[2] / p->filter[1];
+            int inside = 1;
+            for (int i = 0; i < 3; i++) {
+                o[i] = at[3 + i] * p->stride[i] + f[i] * p->dilation[i] - p->pad[i];
+                inside = inside && o[i] >= 0 && o[i] < p->input[i];
+            }
+            for (int64_t c0 = 0; c0 < p->c && inside; c0 += CKCI_REF_MID) {
+                int64_t count = ckci_min(CKCI_REF_MID, p->c - c0);
+                for (int64_t c = 0; c < count; c++) {
+                    mid[c] = ckci_ref_mid(job, at[1], at[0] * p->c + c0 + c, o);
+                }
+                ckci_ref_pair_tap(job, at[0], c0, count, mid, q % p->k, outs, f, sum, whole);
+            }
+        }
+        for (int64_t k = 0; k < outs; k++) {
+            at[2] = q % p->k + k;
+            ckci_ref_write(&job->out, at, sum[k], whole[k], job->first->t[CKCI_IN].compute);
+        }
+    }
+}
+
+/* The copy of mid that the caller asked for: one work item per position. */
+CKCI_FN void ckci_ref_mid_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_ref_pair *job = (const ckci_ref_pair *)context;
+    const ckci_conv *p = job->first;
+    const ckci_tensor *t = &p->t[CKCI_OUT];
+    int64_t at[6];
+    (void)scratch;
+    at[5] = item % p->output[2];
+    at[4] = item / p->output[2] % p->output[1];
+    at[3] = item / p->output[2] / p->output[1] % p->output[0];
+    at[1] = item / p->output[2] / p->output[1] / p->output[0];
+    for (int64_t channel = 0; channel < p->g * p->k; channel++) {
+        at[0] = channel / p->k;
+        at[2] = channel % p->k;
+        ckci_store(t->dtype, t->p + ckci_offset(t->stride, at) * (int64_t)ckci_size(t->dtype),
+                   ckci_ref_mid(job, at[1], channel, at + 3));
+    }
+}
+
+CKCI_FN ckci_ref_pair ckci_make_ref_pair(const ckci_conv_conv *p, const ckconv_args *args)
+{
+    ckci_ref_pair job;
+    memset(&job, 0, sizeof job);
+    job.first = &p->first;
+    job.second = &p->second;
+    job.mid = ckci_make_target(&p->first);
+    job.mid.scale = (const unsigned char *)args->scale;
+    job.mid.shift = (const unsigned char *)args->shift;
+    job.mid.compute = p->first.t[CKCI_IN].compute;
+    job.out = ckci_make_target(&p->second);
+    return job;
+}
+
+CKCI_FN void ckci_ref_conv_conv(const ckci_conv_conv *p, const ckconv_args *args, int32_t threads)
+{
+    ckci_ref_pair job = ckci_make_ref_pair(p, args);
+    const ckci_conv *a = &p->first, *b = &p->second;
+    ckci_parallel(threads, b->n * b->output[0] * b->output[1] * b->output[2], ckci_ref_pair_item, &job, NULL,
+                  0);
+    if (args->mid) {
+        ckci_parallel(threads, a->n * a->output[0] * a->output[1] * a->output[2], ckci_ref_mid_item, &job,
+                      NULL, 0);
+    }
+}
+
+/* Group norm: one work item per (n, g) for y, statistics and dx; one per channel for dgamma and dbeta. */
+typedef struct ckci_norm_job {
+    const ckci_groupnorm *p;
+    const ckconv_args *args;
+} ckci_norm_job;
+
+CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t channel, double missing)
+{
+    return vector
+               ? ckci_load(p->param, (const unsigned char *)vector + channel * (int64_t)ckci_size(p->param))
+               : missing;
+}
+
+/* Mean and inverse standard deviation of (n, g): the saved ones, else computed in two passes. */
+CKCI_FN void ckci_ref_statistics(const ckci_norm_job *job, int64_t n, int64_t g, double *mean,
+                                 double *inv_std)
+{
+    const ckci_groupnorm *p = job->p;
+    const ckci_tensor *t = &p->in;
+    int64_t entry = (n * p->g + g) * (int64_t)ckci_size(p->stat);
+    if (p->op == CKCONV_GROUPNORM_BWD && job->args->saved_mean) {
+        *mean = ckci_load(p->stat, (const unsigned char *)job->args->saved_mean + entry);
+        *inv_std = ckci_load(p->stat, (const unsigned char *)job->args->saved_inv_std + entry);
+        return;
+    }
+    double count = (double)p->c * (double)p->space, sum = 0, square = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        double m = sum / count;
+        for (int64_t z = 0; z < t->len[3]; z++) {
+            for (int64_t y = 0; y < t->len[4]; y++) {
+                for (int64_t x = 0; x < t->len[5]; x++) {
+                    for (int64_t c = 0; c < p->c; c++) {
+                        double v = ckci_ref_value(t, g, n, c, z, y, x);
+                        sum += pass == 0 ? v : 0;
+                        square += pass == 0 ? 0 : (v - m) * (v - m);
+                    }
+                }
+            }
+        }
+    }
+    *mean = sum / count;
+    *inv_std = 1 / sqrt(square / count + p->eps);
+}
+
+/* d act(v) / d v */
+CKCI_FN double ckci_act_slope(ckconv_element act, double v)
+{
+    double s = 1 / (1 + exp(-v));
+    return act == CKCONV_SILU ? s * (1 + v * (1 - s)) : act == CKCONV_SIGMOID ? s * (1 - s) : 1;
+}
+
+/* xhat, and dy with the activation undone, at one position */
+CKCI_FN double ckci_ref_gradient(const ckci_norm_job *job, const int64_t at[6], double mean, double inv_std,
+                                 double *xhat)
+{
+    const ckci_groupnorm *p = job->p;
+    int64_t channel = at[0] * p->c + at[2];
+    *xhat = (ckci_ref_value(&p->in, at[0], at[1], at[2], at[3], at[4], at[5]) - mean) * inv_std;
+    double dy = ckci_ref_value(&p->out, at[0], at[1], at[2], at[3], at[4], at[5]);
+    if (p->act != CKCONV_PASS) {
+        double v =
+            *xhat * ckci_param(p, job->args->gamma, channel, 1) + ckci_param(p, job->args->beta, channel, 0);
+        dy *= ckci_act_slope(p->act, v);
+    }
+    return dy;
+}
+
+CKCI_FN void ckci_ref_norm_fwd_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_norm_job *job = (const ckci_norm_job *)context;
+    const ckci_groupnorm *p = job->p;
+    const ckci_tensor *t = &p->out;
+    int64_t at[6];
+    double mean, inv_std;
+    ckconv_element_op act;
+    memset(&act, 0, sizeof act);
+    act.kind = p->act;
+    (void)scratch;
+    at[0] = item % p->g;
+    at[1] = item / p->g;
+    ckci_ref_statistics(job, at[1], at[0], &mean, &inv_std);
+    int64_t entry = item * (int64_t)ckci_size(p->stat);
+    if (job->args->mean) {
+        ckci_store(p->stat, (unsigned char *)job->args->mean + entry, mean);
+    }
+    if (job->args->inv_std) {
+        ckci_store(p->stat, (unsigned char *)job->args->inv_std + entry, inv_std);
+    }
+    for (at[3] = 0; at[3] < t->len[3]; at[3]++) {
+        for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
+            for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
+                for (at[2] = 0; at[2] < p->c; at[2]++) {
+                    double x = ckci_ref_value(&p->in, at[0], at[1], at[2], at[3], at[4], at[5]);
+                    int64_t channel = at[0] * p->c + at[2];
+                    double v = (x - mean) * inv_std * ckci_param(p, job->args->gamma, channel, 1) +
+                               ckci_param(p, job->args->beta, channel, 0);
+                    ckci_store(t->dtype, t->p + ckci_offset(t->stride, at) * (int64_t)ckci_size(t->dtype),
+                               ckci_element_d(&act, v, NULL, 0));
+                }
+            }
+        }
+    }
+}
+
+CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_norm_job *job = (const ckci_norm_job *)context;
+    const ckci_groupnorm *p = job->p;
+    const ckci_tensor *t = &p->din;
+    int64_t at[6];
+    double mean, inv_std, xhat, a = 0, b = 0, count = (double)p->c * (double)p->space;
+    (void)scratch;
+    at[0] = item % p->g;
+    at[1] = item / p->g;
+    ckci_ref_statistics(job, at[1], at[0], &mean, &inv_std);
+    for (int pass = 0; pass < 2; pass++) {
+        double mean_a = a / count, mean_b = b / count;
+        for (at[3] = 0; at[3] < t->len[3]; at[3]++) {
+            for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
+                for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
+                    for (at[2] = 0; at[2] < p->c; at[2]++) {
+                        double dy = ckci_ref_gradient(job, at, mean, inv_std, &xhat);
+                        dy *= ckci_param(p, job->args->gamma, at[0] * p->c + at[2], 1);
+                        if (pass == 0) {
+                            a += dy;
+                            b += dy * xhat;
+                        } else {
+                            ckci_store(t->dtype,
+                                       t->p + ckci_offset(t->stride, at) * (int64_t)ckci_size(t->dtype),
+                                       inv_std * (dy - mean_a - xhat * mean_b));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_norm_job *job = (const ckci_norm_job *)context;
+    const ckci_groupnorm *p = job->p;
+    const ckci_tensor *t = &p->in;
+    int64_t at[6], size = (int64_t)ckci_size(p->param);
+    double mean, inv_std, xhat, dgamma = 0, dbeta = 0;
+    (void)scratch;
+    at[0] = item / p->c;
+    at[2] = item % p->c;
+    for (at[1] = 0; at[1] < p->n; at[1]++) {
+        ckci_ref_statistics(job, at[1], at[0], &mean, &inv_std);
+        for (at[3] = 0; at[3] < t->len[3]; at[3]++) {
+            for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
+                for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
+                    double dy = ckci_ref_gradient(job, at, mean, inv_std, &xhat);
+                    dgamma += dy * xhat;
+                    dbeta += dy;
+                }
+            }
+        }
+    }
+    if (job->args->dgamma) {
+        ckci_store(p->param, (unsigned char *)job->args->dgamma + item * size, dgamma);
+    }
+    if (job->args->dbeta) {
+        ckci_store(p->param, (unsigned char *)job->args->dbeta + item * size, dbeta);
+    }
+}
+
+CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args, int32_t threads)
+{
+    ckci_norm_job job;
+    job.p = p;
+    job.args = args;
+    if (p->op == CKCONV_GROUPNORM_FWD) {
+        ckci_parallel(threads, p->n * p->g, ckci_ref_norm_fwd_item, &job, NULL, 0);
+        return;
+    }
+    if (args->din) {
+        ckci_parallel(threads, p->n * p->g, ckci_ref_norm_din_item, &job, NULL, 0);
+    }
+    if (args->dgamma || args->dbeta) {
+        ckci_parallel(threads, p->g * p->c, ckci_ref_norm_param_item, &job, NULL, 0);
+    }
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>cpu
+  The fast host engine. Four layers, each unaware of the one above:
+    vectors       three instruction sets (portable, AVX2, AVX-512) x three number kinds (float, double, int32), each
+                  a handful of macros; chosen at run time, by target attributes, so that no compiler flag is needed
+    microkernels  register tiles: a rows x 2-vector GEMM tile, a line of depthwise outputs, nine taps of a depthwise
+                  weight gradient; written once as macros, stamped out for each vector kind
+    packing       the coordinate map of the pass gathers tensors of any type, layout and stride into dense tiles:
+                  im2col rows (A), weight panels (B), and for small groups lines of lane-expanded channels
+    drivers       work items over output tiles; an item owns its outputs and sums its reduction in one fixed order
+  Determinism: block sizes over the reduction depend on the shape alone, never on threads.
+*/
+
+/* 16-byte vectors without intrinsics. int32 is done in uint32_t: the same bits, and overflow is defined. */
+#if defined(__GNUC__) || defined(__clang__)
+#define CKCI_SHORT_VECTOR(S, V, T, N)                                                                        \
+    typedef T V __attribute__((vector_size(16)));                                                            \
+    CKCI_INLINE V ckci_fma_##S(V a, V b, V c)                                                                \
+    {                                                                                                        \
+        return a * b + c;                                                                                    \
+    }                                                                                                        \
+    CKCI_INLINE V ckci_add_##S(V a, V b)                                                                     \
+    {                                                                                                        \
+        return a + b;                                                                                        \
+    }
+#else
+#define CKCI_SHORT_VECTOR(S, V, T, N)                                                                        \
+    typedef struct V {                                                                                       \
+        T lane[N];                                                                                           \
+    } V;                                                                                                     \
+    CKCI_INLINE V ckci_fma_##S(V a, V b, V c)                                                                \
+    {                                                                                                        \
+        for (int i = 0; i < N; i++) {                                                                        \
+            c.lane[i] = a.lane[i] * b.lane[i] + c.lane[i];                                                   \
+        }                                                                                                    \
+        return c;                                                                                            \
+    }                                                                                                        \
+    CKCI_INLINE V ckci_add_##S(V a, V b)                                                                     \
+    {                                                                                                        \
+        for (int i = 0; i < N; i++) {                                                                        \
+            a.lane[i] = a.lane[i] + b.lane[i];                                                               \
+        }                                                                                                    \
+        return a;                                                                                            \
+    }
+#endif
+#define CKCI_SHORT_MEMORY(S, V, T, N)                                                                        \
+    CKCI_SHORT_VECTOR(S, V, T, N)                                                                            \
+    CKCI_INLINE V ckci_load_##S(const void *p)                                                               \
+    {                                                                                                        \
+        V v;                                                                                                 \
+        memcpy(&v, p, sizeof v);                                                                             \
+        return v;                                                                                            \
+    }                                                                                                        \
+    CKCI_INLINE void ckci_store_##S(void *p, V v)                                                            \
+    {                                                                                                        \
+        memcpy(p, &v, sizeof v);                                                                             \
+    }                                                                                                        \
+    CKCI_INLINE V ckci_splat_##S(const void *p)                                                              \
+    {                                                                                                        \
+        T lane[N];                                                                                           \
+        V v;                                                                                                 \
+        memcpy(&lane[0], p, sizeof(T));                                                                      \
+        for (int i = 1; i < N; i++) {                                                                        \
+            lane[i] = lane[0];                                                                               \
+        }                                                                                                    \
+        memcpy(&v, lane, sizeof v);                                                                          \
+        return v;                                                                                            \
+    }
+CKCI_SHORT_MEMORY(vf, ckci_vf, float, 4)
+CKCI_SHORT_MEMORY(vd, ckci_vd, double, 2)
+CKCI_SHORT_MEMORY(vi, ckci_vi, uint32_t, 4)
+#undef CKCI_SHORT_VECTOR
+#undef CKCI_SHORT_MEMORY
+
+enum {
+    CKCI_LDA = 272, /* elements between packed rows: 17 or 34 cache lines, so that rows spread over L1 sets */
+    CKCI_KC = 256,  /* reduction per packed block */
+    CKCI_LINE = 14, /* outputs of a line kernel; 7 and 4 for the rest of a line */
+    CKCI_TAPS = 9,  /* taps of a weight-gradient kernel */
+    CKCI_LANES = 16, /* most lanes of a vector */
+    CKCI_ROWS = 18   /* rows of the largest tile, rounded up to a multiple of each tile */
+};
+
+/* c[rows][1 or 2 vectors] (+)= sum over k < kc of a[row][k] * b[k]; a strides in elements; b is packed. */
+typedef void (*ckci_tile_kernel)(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,
+                                 int64_t ldc, int add);
+/* acc[outputs][1 vector] (+)= sum over `count` taps of x[table[2i] + output] * w[table[2i+1]], offsets in elements */
+typedef void (*ckci_line_kernel)(int64_t count, const int32_t *table, const void *x, const void *w, void *acc,
+                                 int add);
+/* acc[tap][1 vector] += sum over rows and positions of x[offset[tap] + position] * dy[position] */
+typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row,
+                                 const int32_t *offset, const void *dy, int64_t dy_row, void *acc);
+/* dst[c][position][lane] = src[position][map[lane] + c]: channels of a few groups spread over lanes */
+typedef void (*ckci_spread_kernel)(int64_t positions, int64_t step, const void *src, int64_t span,
+                                   const int32_t *map, int64_t channels, void *dst, int64_t dst_channel);
+
+/* The microkernels of one instruction set and number kind. rows[w], columns[w]: tiles of w + 1 vectors whose A tile is
+   packed by rows (CKCI_LDA apart) or by columns (consecutive). */
+typedef struct ckci_kernels {
+    int32_t tile_rows, lanes;
+    ckci_tile_kernel rows[2], columns[2];
+    ckci_line_kernel line14, line7, line4;
+    ckci_taps_kernel taps9;
+    ckci_spread_kernel spread;
+} ckci_kernels;
+
+#define CKCI_R4(M)  M(0) M(1) M(2) M(3)
+#define CKCI_R6(M)  CKCI_R4(M) M(4) M(5)
+#define CKCI_R7(M)  CKCI_R6(M) M(6)
+#define CKCI_R9(M)  CKCI_R7(M) M(7) M(8)
+#define CKCI_R14(M) CKCI_R9(M) M(9) M(10) M(11) M(12) M(13)
+
+/* The macros below use those of the vector kind in force: CKCI_T element, CKCI_V vector, CKCI_N lanes, CKCI_LOAD,
+   CKCI_STORE, CKCI_SPLAT, CKCI_FMA(a, b, c), CKCI_ADD, CKCI_ZERO, CKCI_TARGET, CKCI_R the tile's rows. */
+#define CKCI_TILE2_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO;
+#define CKCI_TILE2_STEP(i)                                                                                   \
+    {                                                                                                        \
+        CKCI_V x = CKCI_SPLAT(p + (i)*stride);                                                               \
+        c##i##a = CKCI_FMA(x, b0, c##i##a);                                                                  \
+        c##i##b = CKCI_FMA(x, b1, c##i##b);                                                                  \
+    }
+#define CKCI_TILE2_ADD(i)                                                                                    \
+    c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(out + (i)*ldc));                                                   \
+    c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(out + (i)*ldc + CKCI_N));
+#define CKCI_TILE2_END(i)                                                                                    \
+    CKCI_STORE(out + (i)*ldc, c##i##a);                                                                      \
+    CKCI_STORE(out + (i)*ldc + CKCI_N, c##i##b);
+#define CKCI_TILE1_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
+#define CKCI_TILE1_STEP(i)  c##i = CKCI_FMA(CKCI_SPLAT(p + (i)*stride), b0, c##i);
+#define CKCI_TILE1_ADD(i)   c##i = CKCI_ADD(c##i, CKCI_LOAD(out + (i)*ldc));
+#define CKCI_TILE1_END(i)   CKCI_STORE(out + (i)*ldc, c##i);
+#define CKCI_TILE(NAME, STRIDE, STEP)                                                                        \
+    CKCI_TARGET CKCI_FN void NAME##2(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,      \
+                                     int64_t ldc, int add)                                                   \
+    {                                                                                                        \
+        const CKCI_T *p = (const CKCI_T *)a, *q = (const CKCI_T *)b;                                         \
+        CKCI_T *out = (CKCI_T *)c;                                                                           \
+        enum { stride = STRIDE };                                                                            \
+        CKCI_R(CKCI_TILE2_BEGIN)                                                                             \
+        (void)a_step;                                                                                        \
+        for (int64_t k = 0; k < kc; k++) {                                                                   \
+            CKCI_V b0 = CKCI_LOAD(q), b1 = CKCI_LOAD(q + CKCI_N);                                            \
+            CKCI_R(CKCI_TILE2_STEP)                                                                          \
+            p += STEP;                                                                                       \
+            q += 2 * CKCI_N;                                                                                 \
+        }                                                                                                    \
+        if (add) {                                                                                           \
+            CKCI_R(CKCI_TILE2_ADD)                                                                           \
+        }                                                                                                    \
+        CKCI_R(CKCI_TILE2_END)                                                                               \
+    }                                                                                                        \
+    CKCI_TARGET CKCI_FN void NAME##1(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,      \
+                                     int64_t ldc, int add)                                                   \
+    {                                                                                                        \
+        const CKCI_T *p = (const CKCI_T *)a, *q = (const CKCI_T *)b;                                         \
+        CKCI_T *out = (CKCI_T *)c;                                                                           \
+        enum { stride = STRIDE };                                                                            \
+        CKCI_R(CKCI_TILE1_BEGIN)                                                                             \
+        (void)a_step;                                                                                        \
+        for (int64_t k = 0; k < kc; k++) {                                                                   \
+            CKCI_V b0 = CKCI_LOAD(q);                                                                        \
+            CKCI_R(CKCI_TILE1_STEP)                                                                          \
+            p += STEP;                                                                                       \
+            q += CKCI_N;                                                                                     \
+        }                                                                                                    \
+        if (add) {                                                                                           \
+            CKCI_R(CKCI_TILE1_ADD)                                                                           \
+        }                                                                                                    \
+        CKCI_R(CKCI_TILE1_END)                                                                               \
+    }
+
+#define CKCI_LINE_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
+#define CKCI_LINE_ADD(i)   c##i = CKCI_LOAD(out + (i)*CKCI_N);
+#define CKCI_LINE_STEP(i)  c##i = CKCI_FMA(CKCI_LOAD(p + (i)*CKCI_N), w0, c##i);
+#define CKCI_LINE_END(i)   CKCI_STORE(out + (i)*CKCI_N, c##i);
+#define CKCI_LINE_KERNEL(NAME, REPEAT)                                                                       \
+    CKCI_TARGET CKCI_FN void NAME(int64_t count, const int32_t *table, const void *x, const void *w,         \
+                                  void *acc, int add)                                                        \
+    {                                                                                                        \
+        const CKCI_T *in = (const CKCI_T *)x, *wei = (const CKCI_T *)w;                                      \
+        CKCI_T *out = (CKCI_T *)acc;                                                                         \
+        REPEAT(CKCI_LINE_BEGIN)                                                                              \
+        if (add) {                                                                                           \
+            REPEAT(CKCI_LINE_ADD)                                                                            \
+        }                                                                                                    \
+        for (int64_t t = 0; t < count; t++) {                                                                \
+            const CKCI_T *p = in + table[2 * t];                                                             \
+            CKCI_V w0 = CKCI_LOAD(wei + table[2 * t + 1]);                                                   \
+            REPEAT(CKCI_LINE_STEP)                                                                           \
+        }                                                                                                    \
+        REPEAT(CKCI_LINE_END)                                                                                \
+    }
+
+#define CKCI_TAPS_BEGIN(i)                                                                                   \
+    CKCI_V c##i = CKCI_LOAD(out + (i)*CKCI_N);                                                               \
+    const CKCI_T *p##i = (const CKCI_T *)x + offset[i];
+#define CKCI_TAPS_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(p##i + j * CKCI_N), y, c##i);
+#define CKCI_TAPS_NEXT(i) p##i += x_row;
+#define CKCI_TAPS_KERNEL(NAME)                                                                               \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const void *x, int64_t x_row,                 \
+                                  const int32_t *offset, const void *dy, int64_t dy_row, void *acc)          \
+    {                                                                                                        \
+        CKCI_T *out = (CKCI_T *)acc;                                                                         \
+        const CKCI_T *g = (const CKCI_T *)dy;                                                                \
+        CKCI_R9(CKCI_TAPS_BEGIN)                                                                             \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            for (int64_t j = 0; j < width; j++) {                                                            \
+                CKCI_V y = CKCI_LOAD(g + j * CKCI_N);                                                        \
+                CKCI_R9(CKCI_TAPS_STEP)                                                                      \
+            }                                                                                                \
+            CKCI_R9(CKCI_TAPS_NEXT)                                                                          \
+            g += dy_row;                                                                                     \
+        }                                                                                                    \
+        CKCI_R9(CKCI_LINE_END)                                                                               \
+    }
+
+#define CKCI_SPREAD_KERNEL(NAME)                                                                             \
+    CKCI_TARGET CKCI_FN void NAME(int64_t positions, int64_t step, const void *src, int64_t span,            \
+                                  const int32_t *map, int64_t channels, void *dst, int64_t dst_channel)      \
+    {                                                                                                        \
+        for (int64_t p = 0; p < positions; p++) {                                                            \
+            const CKCI_T *from = (const CKCI_T *)src + p * span;                                             \
+            for (int64_t c = 0; c < channels; c++) {                                                         \
+                CKCI_T *to = (CKCI_T *)dst + c * dst_channel + p * step;                                     \
+                for (int l = 0; l < CKCI_N; l++) {                                                           \
+                    to[l] = from[map[l] + c];                                                                \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+#define CKCI_KERNELS(S)                                                                                      \
+    CKCI_TILE(ckci_tile_rows_##S##_, CKCI_LDA, 1)                                                            \
+    CKCI_TILE(ckci_tile_columns_##S##_, 1, a_step)                                                           \
+    CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14)                                                              \
+    CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7)                                                                \
+    CKCI_LINE_KERNEL(ckci_line4_##S, CKCI_R4)                                                                \
+    CKCI_TAPS_KERNEL(ckci_taps9_##S)                                                                         \
+    CKCI_SPREAD_KERNEL(ckci_spread_##S)
+#define CKCI_KERNEL_SET(ROWS, LANES, S)                                                                      \
+    {                                                                                                        \
+        ROWS, LANES, {ckci_tile_rows_##S##_1, ckci_tile_rows_##S##_2},                                       \
+            {ckci_tile_columns_##S##_1, ckci_tile_columns_##S##_2}, ckci_line14_##S, ckci_line7_##S,         \
+            ckci_line4_##S, ckci_taps9_##S, ckci_spread_##S                                                  \
+    }
+
+/* portable: 16 bytes, tile of 4 rows */
+#define CKCI_TARGET
+#define CKCI_R     CKCI_R4
+#define CKCI_T     float
+#define CKCI_V     ckci_vf
+#define CKCI_N     4
+#define CKCI_LOAD  ckci_load_vf
+#define CKCI_STORE ckci_store_vf
+#define CKCI_SPLAT ckci_splat_vf
+#define CKCI_FMA   ckci_fma_vf
+#define CKCI_ADD   ckci_add_vf
+#define CKCI_ZERO  ckci_splat_vf("\0\0\0\0\0\0\0")
+CKCI_KERNELS(f_portable)
+#undef CKCI_T
+#undef CKCI_V
+#undef CKCI_LOAD
+#undef CKCI_STORE
+#undef CKCI_SPLAT
+#undef CKCI_FMA
+#undef CKCI_ADD
+#undef CKCI_ZERO
+#ifndef CKCONV_NO_I8
+#define CKCI_T     uint32_t
+#define CKCI_V     ckci_vi
+#define CKCI_LOAD  ckci_load_vi
+#define CKCI_STORE ckci_store_vi
+#define CKCI_SPLAT ckci_splat_vi
+#define CKCI_FMA   ckci_fma_vi
+#define CKCI_ADD   ckci_add_vi
+#define CKCI_ZERO  ckci_splat_vi("\0\0\0\0\0\0\0")
+CKCI_KERNELS(i_portable)
+#undef CKCI_T
+#undef CKCI_V
+#undef CKCI_LOAD
+#undef CKCI_STORE
+#undef CKCI_SPLAT
+#undef CKCI_FMA
+#undef CKCI_ADD
+#undef CKCI_ZERO
+#endif
+#undef CKCI_N
+#ifndef CKCONV_NO_F64
+#define CKCI_T     double
+#define CKCI_V     ckci_vd
+#define CKCI_N     2
+#define CKCI_LOAD  ckci_load_vd
+#define CKCI_STORE ckci_store_vd
+#define CKCI_SPLAT ckci_splat_vd
+#define CKCI_FMA   ckci_fma_vd
+#define CKCI_ADD   ckci_add_vd
+#define CKCI_ZERO  ckci_splat_vd("\0\0\0\0\0\0\0")
+CKCI_KERNELS(d_portable)
+#undef CKCI_T
+#undef CKCI_V
+#undef CKCI_N
+#undef CKCI_LOAD
+#undef CKCI_STORE
+#undef CKCI_SPLAT
+#undef CKCI_FMA
+#undef CKCI_ADD
+#undef CKCI_ZERO
+#endif
+#undef CKCI_TARGET
+#undef CKCI_R
+
+#if CKCI_X86
+/* One vector kind of an x86 instruction set: BITS 256 or 512, SUFFIX ps or pd. */
+#define CKCI_LOAD(p)      CKCI_MM(loadu)(p)
+#define CKCI_STORE(p, v)  CKCI_MM(storeu)(p, v)
+#define CKCI_SPLAT(p)     CKCI_MM(set1)(*(p))
+#define CKCI_FMA(a, b, c) CKCI_MM(fmadd)(a, b, c)
+#define CKCI_ADD(a, b)    CKCI_MM(add)(a, b)
+/* AVX2: 16 registers, tile of 6 rows */
+#define CKCI_TARGET __attribute__((target("avx2,fma")))
+#define CKCI_R      CKCI_R6
+#define CKCI_MM(op) _mm256_##op##_ps
+#define CKCI_ZERO   _mm256_setzero_ps()
+#define CKCI_T      float
+#define CKCI_V      __m256
+#define CKCI_N      8
+CKCI_KERNELS(f_avx2)
+#undef CKCI_MM
+#undef CKCI_ZERO
+#undef CKCI_T
+#undef CKCI_V
+#undef CKCI_N
+#ifndef CKCONV_NO_F64
+#define CKCI_MM(op) _mm256_##op##_pd
+#define CKCI_ZERO   _mm256_setzero_pd()
+#define CKCI_T      double
+#define CKCI_V      __m256d
+#define CKCI_N      4
+CKCI_KERNELS(d_avx2)
+#undef CKCI_MM
+#undef CKCI_ZERO
+#undef CKCI_T
+#undef CKCI_V
+#undef CKCI_N
+#endif
+#undef CKCI_TARGET
+#undef CKCI_R
+/* AVX-512: 32 registers, tile of 14 rows */
+#define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
+#define CKCI_R      CKCI_R14
+#define CKCI_MM(op) _mm512_##op##_ps
+#define CKCI_ZERO   _mm512_setzero_ps()
+#define CKCI_T      float
+#define CKCI_V      __m512
+#define CKCI_N      16
+CKCI_KERNELS(f_avx512)
+#undef CKCI_MM
+#undef CKCI_ZERO
+#undef CKCI_T
+#undef CKCI_V
+#undef CKCI_N
+#ifndef CKCONV_NO_F64
+#define CKCI_MM(op) _mm512_##op##_pd
+#define CKCI_ZERO   _mm512_setzero_pd()
+#define CKCI_T      double
+#define CKCI_V      __m512d
+#define CKCI_N      8
+CKCI_KERNELS(d_avx512)
+#undef CKCI_MM
+#undef CKCI_ZERO
+#undef CKCI_T
+#undef CKCI_V
+#undef CKCI_N
+#endif
+#undef CKCI_TARGET
+#undef CKCI_R
+#undef CKCI_LOAD
+#undef CKCI_STORE
+#undef CKCI_SPLAT
+#undef CKCI_FMA
+#undef CKCI_ADD
+#ifndef CKCONV_NO_I8
+#define CKCI_LOAD(p)      CKCI_MM(loadu)((const void *)(p))
+#define CKCI_STORE(p, v)  CKCI_MM(storeu)((void *)(p), v)
+#define CKCI_SPLAT(p)     CKCI_SPLAT1((int)*(p))
+#define CKCI_FMA(a, b, c) CKCI_ADD32(CKCI_MUL32(a, b), c)
+#define CKCI_ADD(a, b)    CKCI_ADD32(a, b)
+#define CKCI_T            uint32_t
+#define CKCI_TARGET       __attribute__((target("avx2,fma")))
+#define CKCI_R            CKCI_R6
+#define CKCI_ADD32        _mm256_add_epi32
+#define CKCI_MUL32        _mm256_mullo_epi32
+#define CKCI_SPLAT1       _mm256_set1_epi32
+#define CKCI_ZERO         _mm256_setzero_si256()
+#define CKCI_V            __m256i
+#define CKCI_N            8
+#undef CKCI_LOAD
+#undef CKCI_STORE
+#define CKCI_LOAD(p)     _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define CKCI_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
+CKCI_KERNELS(i_avx2)
+#undef CKCI_LOAD
+#undef CKCI_STORE
+#undef CKCI_TARGET
+#undef CKCI_R
+#undef CKCI_ADD32
+#undef CKCI_MUL32
+#undef CKCI_SPLAT1
+#undef CKCI_ZERO
+#undef CKCI_V
+#undef CKCI_N
+#define CKCI_TARGET      __attribute__((target("avx512f,avx2,fma")))
+#define CKCI_R           CKCI_R14
+#define CKCI_ADD32       _mm512_add_epi32
+#define CKCI_MUL32       _mm512_mullo_epi32
+#define CKCI_SPLAT1      _mm512_set1_epi32
+#define CKCI_ZERO        _mm512_setzero_si512()
+#define CKCI_V           __m512i
+#define CKCI_N           16
+#define CKCI_LOAD(p)     _mm512_loadu_si512((const void *)(p))
+#define CKCI_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
+CKCI_KERNELS(i_avx512)
+#undef CKCI_LOAD
+#undef CKCI_STORE
+#undef CKCI_SPLAT
+#undef CKCI_FMA
+#undef CKCI_ADD
+#undef CKCI_T
+#undef CKCI_TARGET
+#undef CKCI_R
+#undef CKCI_ADD32
+#undef CKCI_MUL32
+#undef CKCI_SPLAT1
+#undef CKCI_ZERO
+#undef CKCI_V
+#undef CKCI_N
+#endif
+#endif
+
+/* The microkernels for a set of CPU features and a number kind (CKCONV_F32, CKCONV_F64, CKCONV_I32). */
+CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dtype)
+{
+    static const ckci_kernels f[3] = {
+        CKCI_KERNEL_SET(4, 4, f_portable),
+#if CKCI_X86
+        CKCI_KERNEL_SET(6, 8, f_avx2),
+        CKCI_KERNEL_SET(14, 16, f_avx512)
+#endif
+    };
+    int level = features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
+#ifndef CKCONV_NO_F64
+    static const ckci_kernels d[3] = {
+        CKCI_KERNEL_SET(4, 2, d_portable),
+#if CKCI_X86
+        CKCI_KERNEL_SET(6, 4, d_avx2),
+        CKCI_KERNEL_SET(14, 8, d_avx512)
+#endif
+    };
+    if (dtype == CKCONV_F64) {
+        return &d[level];
+    }
+#endif
+#ifndef CKCONV_NO_I8
+    static const ckci_kernels i[3] = {
+        CKCI_KERNEL_SET(4, 4, i_portable),
+#if CKCI_X86
+        CKCI_KERNEL_SET(6, 8, i_avx2),
+        CKCI_KERNEL_SET(14, 16, i_avx512)
+#endif
+    };
+    if (dtype == CKCONV_I32) {
+        return &i[level];
+    }
+#endif
+    (void)dtype;
+    return &f[level];
+}
+
+/* What plan.tune keeps: the caller's options, from which everything else follows again. */
+enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1, CKCI_TUNE_FLAGS = 2 };
+
+typedef union ckci_problem {
+    ckci_conv conv;
+    ckci_conv_conv pair;
+    ckci_groupnorm norm;
+} ckci_problem;
+
+/* A question to an instance: does it fit, at what cost (vector multiply-adds), with which plan members? */
+typedef struct ckci_fit {
+    ckconv_plan *plan;
+    const ckci_problem *p;
+    ckconv_family family;
+    int32_t features;
+    int64_t limit;   /* workspace */
+    int32_t split_k; /* forced, or 0 */
+    double cost;
+} ckci_fit;
+
+/* A convolution as its kernels see it. The tensor that is gathered (in; out for bwd_data) has `red` channels per group
+   in the reduction; the columns of the product are the `cols` channels per group of the other side. */
+typedef struct ckci_view {
+    const ckci_conv *p;
+    const ckci_kind *kind;
+    const ckci_kernels *k;
+    const ckci_tensor *read;
+    int64_t red, cols, taps;
+    int64_t phases[3]; /* bwd_data: stride phases; else 1 */
+    int wei_col, wei_red;
+} ckci_view;
+
+CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
+{
+    ckci_view v;
+    int data = p->op == CKCONV_BWD_DATA;
+    v.p = p;
+    v.kind = ckci_find_kind(p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI].compute);
+    v.k = ckci_find_kernels(features, v.kind->dtype);
+    v.read = &p->t[data ? CKCI_OUT : CKCI_IN];
+    v.red = data ? p->k : p->c;
+    v.cols = data ? p->c : p->k;
+    v.taps = p->filter[0] * p->filter[1] * p->filter[2];
+    v.wei_col = data ? 2 : 1;
+    v.wei_red = data ? 1 : 2;
+    for (int i = 0; i < 3; i++) {
+        v.phases[i] = data ? ckci_min(p->stride[i], p->input[i]) : 1;
+    }
+    return v;
+}
+
+/* Zero n numbers of a kind; all-bits-zero is 0 in each. */
+CKCI_INLINE void ckci_clear(const ckci_kind *kind, void *dst, int64_t n)
+{
+    memset(dst, 0, (size_t)(n * kind->size));
+}
+
+/* dst[i * step] = src[i] */
+CKCI_INLINE void ckci_scatter(const ckci_kind *kind, unsigned char *dst, int64_t step, const void *src,
+                              int64_t n)
+{
+    const unsigned char *s = (const unsigned char *)src;
+    if (kind->size == 4) {
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i * step * 4, s + i * 4, 4);
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i * step * 8, s + i * 8, 8);
+        }
+    }
+}
+
+/* dst[i] = src[i * step] */
+CKCI_INLINE void ckci_collect(const ckci_kind *kind, void *dst, const unsigned char *src, int64_t step,
+                              int64_t n)
+{
+    unsigned char *d = (unsigned char *)dst;
+    if (kind->size == 4) {
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(d + i * 4, src + i * step * 4, 4);
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(d + i * 8, src + i * step * 8, 8);
+        }
+    }
+}
+
+/* Phase `index` of v: three axes. */
+CKCI_FN void ckci_phase(const ckci_view *v, int64_t index, ckci_axis axis[3])
+{
+    axis[2] = ckci_map_axis(v->p, 2, index % v->phases[2]);
+    axis[1] = ckci_map_axis(v->p, 1, index / v->phases[2] % v->phases[1]);
+    axis[0] = ckci_map_axis(v->p, 0, index / v->phases[2] / v->phases[1]);
+}
+
+/* The written tensor in the coordinates of a phase: position q is write0 + q*write_step. d: room for the D tensors. */
+CKCI_FN ckci_target ckci_phase_target(const ckci_target *whole, const ckci_axis axis[3], ckci_tensor d[4])
+{
+    ckci_target o = *whole;
+    o.d = d;
+    for (int32_t j = 0; j <= o.num_d; j++) {
+        ckci_tensor *t = j < o.num_d ? &d[j] : &o.t;
+        if (j < o.num_d) {
+            d[j] = whole->d[j];
+        }
+        for (int i = 0; i < 3; i++) {
+            t->p += axis[i].write0 * t->stride[3 + i] * (int64_t)ckci_size(t->dtype);
+            t->stride[3 + i] *= axis[i].write_step;
+        }
+    }
+    return o;
+}
+
+/* Position m of a phase as {n, qz, qy, qx}. */
+CKCI_FN void ckci_place(const ckci_axis axis[3], int64_t m, int64_t q[4])
+{
+    q[3] = m % axis[2].count;
+    m /= axis[2].count;
+    q[2] = m % axis[1].count;
+    m /= axis[1].count;
+    q[1] = m % axis[0].count;
+    q[0] = m / axis[0].count;
+}
+
+CKCI_FN void ckci_next_place(const ckci_axis axis[3], int64_t q[4])
+{
+    if (++q[3] == axis[2].count) {
+        q[3] = 0;
+        if (++q[2] == axis[1].count) {
+            q[2] = 0;
+            if (++q[1] == axis[0].count) {
+                q[1] = 0;
+                q[0]++;
+            }
+        }
+    }
+}
+
+/* Taps j in [*from, *to) whose read position first + j*step lies inside [0, len). */
+CKCI_FN void ckci_inside(int64_t first, int64_t step, int64_t taps, int64_t len, int64_t *from, int64_t *to)
+{
+    int64_t lo = 0, hi = taps;
+    if (step > 0) {
+        lo = first < 0 ? ckci_ceil_div(-first, step) : 0;
+        hi = first < len ? ckci_min(taps, (len - 1 - first) / step + 1) : 0;
+    } else if (step < 0) {
+        lo = first >= len ? ckci_ceil_div(first - len + 1, -step) : 0;
+        hi = first >= 0 ? ckci_min(taps, first / -step + 1) : 0;
+    } else if (first < 0 || first >= len) {
+        hi = 0;
+    }
+    *from = ckci_min(lo, taps);
+    *to = ckci_max(hi, *from);
+}
+
+/* im2col: rows m0.. of the phase, columns [k0, k1) of the reduction (tap by tap, channels fastest), padding as zeros.
+   Where neighbouring taps are neighbours in memory a whole filter row is one segment. */
+CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t m0,
+                            int64_t rows, int64_t k0, int64_t k1, unsigned char *dst, int64_t ld)
+{
+    const ckci_tensor *t = v->read;
+    const ckci_axis *az = &axis[0], *ay = &axis[1], *ax = &axis[2];
+    int64_t channel_step = v->red > 1 ? t->stride[2] : 1, size = v->kind->size;
+    int joined = channel_step == 1 && ax->read_tap > 0 && ax->read_tap * t->stride[5] == v->red;
+    int64_t line = joined ? ax->taps : 1, segment = line * v->red, across = joined ? 1 : ax->taps;
+    int bare = t->plain && t->dtype == v->kind->dtype && channel_step == 1;
+    int64_t q[4];
+    ckci_place(axis, m0, q);
+    for (int64_t r = 0; r < rows; r++, ckci_next_place(axis, q)) {
+        unsigned char *out = dst + r * ld * size;
+        int64_t base = group * t->stride[0] + q[0] * t->stride[1];
+        int64_t s = k0 / segment, skip = k0 - s * segment;
+        int64_t jx = s % across, jy = s / across % ay->taps, jz = s / across / ay->taps;
+        for (int64_t k = k0; k < k1;) {
+            int64_t n = ckci_min(segment - skip, k1 - k);
+            int64_t z = q[1] * az->read_step + az->read0 + jz * az->read_tap;
+            int64_t y = q[2] * ay->read_step + ay->read0 + jy * ay->read_tap;
+            int64_t x = q[3] * ax->read_step + ax->read0 + jx * ax->read_tap;
+            int64_t from = 0, to = 0;
+            if (z >= 0 && z < az->read_len && y >= 0 && y < ay->read_len) {
+                ckci_inside(x, ax->read_tap, line, ax->read_len, &from, &to);
+            }
+            from = ckci_min(ckci_max(from * v->red, skip), skip + n);
+            to = ckci_max(ckci_min(to * v->red, skip + n), from);
+            ckci_clear(v->kind, out, from - skip);
+            if (to > from) {
+                int64_t at =
+                    base + z * t->stride[3] + y * t->stride[4] + x * t->stride[5] + from * channel_step;
+                if (bare) {
+                    memcpy(out + (from - skip) * size, t->p + at * size, (size_t)((to - from) * size));
+                } else {
+                    v->kind->read(t, at, channel_step, to - from, out + (from - skip) * size);
+                }
+            }
+            ckci_clear(v->kind, out + (to - skip) * size, skip + n - to);
+            out += n * size;
+            k += n;
+            skip = 0;
+            if (++jx == across) {
+                jx = 0;
+                if (++jy == ay->taps) {
+                    jy = 0;
+                    jz++;
+                }
+            }
+        }
+    }
+}
+
+/* Weights of a phase for columns [j0, j0 + width) and reduction [k0, k1): dst[k][width], columns past the end zero. */
+CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t j0,
+                               int64_t width, int64_t k0, int64_t k1, unsigned char *dst)
+{
+    enum { CKCI_CHUNK = 128 };
+    double buffer[CKCI_CHUNK];
+    const ckci_tensor *w = &v->p->t[CKCI_WEI];
+    int64_t size = v->kind->size, valid = ckci_min(width, v->cols - j0);
+    int64_t col_step = w->stride[v->wei_col], red_step = w->stride[v->wei_red];
+    for (int64_t k = k0; k < k1;) {
+        int64_t tap = k / v->red, c = k % v->red, n = ckci_min(ckci_min(v->red - c, k1 - k), CKCI_CHUNK);
+        int64_t jx = tap % axis[2].taps, jy = tap / axis[2].taps % axis[1].taps,
+                jz = tap / axis[2].taps / axis[1].taps;
+        int64_t at = group * w->stride[0] + j0 * col_step + c * red_step +
+                     (axis[0].tap0 + jz * axis[0].tap_step) * w->stride[3] +
+                     (axis[1].tap0 + jy * axis[1].tap_step) * w->stride[4] +
+                     (axis[2].tap0 + jx * axis[2].tap_step) * w->stride[5];
+        unsigned char *out = dst + (k - k0) * width * size;
+        if (col_step == 1 || n < 4) {
+            for (int64_t i = 0; i < n; i++) {
+                v->kind->read(w, at + i * red_step, col_step, valid, out + i * width * size);
+                ckci_clear(v->kind, out + (i * width + valid) * size, width - valid);
+            }
+        } else {
+            for (int64_t j = 0; j < width; j++) {
+                if (j < valid) {
+                    v->kind->read(w, at + j * col_step, red_step, n, buffer);
+                } else {
+                    ckci_clear(v->kind, buffer, n);
+                }
+                ckci_scatter(v->kind, out + j * size, width, buffer, n);
+            }
+        }
+        k += n;
+    }
+}
+
+/* Hand a tile of finished sums to the epilogue: `rows` positions from m0 on, `cols` channels from j0 on; src[row][ld].
+   Runs follow the axis that is denser in the written tensor. */
+CKCI_FN void ckci_write_tile(const ckci_kind *kind, const ckci_target *o, const ckci_axis axis[3],
+                             int64_t group, int64_t m0, int64_t rows, int64_t j0, int64_t cols,
+                             const unsigned char *src, int64_t ld)
+{
+    enum { CKCI_CHUNK = 128 };
+    double buffer[CKCI_CHUNK];
+    int64_t q[4], at[6];
+    int along_x = o->t.stride[5] < o->t.stride[2] && cols > 1;
+    ckci_place(axis, m0, q);
+    at[0] = group;
+    for (int64_t r = 0; r < rows;) {
+        int64_t n = along_x ? ckci_min(ckci_min(rows - r, axis[2].count - q[3]), CKCI_CHUNK) : 1;
+        at[1] = q[0];
+        at[2] = j0;
+        at[3] = q[1];
+        at[4] = q[2];
+        at[5] = q[3];
+        const unsigned char *from = src + r * ld * kind->size;
+        if (!along_x) {
+            kind->write(o, at, 2, cols, from);
+        }
+        for (int64_t j = 0; along_x && j < cols; j++) {
+            at[2] = j0 + j;
+            ckci_collect(kind, buffer, from + j * kind->size, ld, n);
+            kind->write(o, at, 5, n, buffer);
+        }
+        r += n;
+        q[3] += n - 1;
+        ckci_next_place(axis, q);
+    }
+}
+
+/* Block sizes of a GEMM pass and the memory that they need. */
+typedef struct ckci_tiles {
+    int64_t mc, kc, nc, ldc; /* rows, reduction and columns of a block; row length of its sums */
+    int64_t blocks_m, blocks_n, items;
+    int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
+    int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
+    int64_t split, partial; /* bwd_weight: parts of the reduction, bytes of one part's sums */
+    int64_t bytes;          /* workspace */
+} ckci_tiles;
+
+CKCI_FN int64_t ckci_line_up(int64_t bytes)
+{
+    return ckci_round_up(bytes, 64);
+}
+
+/* Columns padded to whole panels: two vectors wide, the last one a single vector where that is enough. */
+CKCI_FN int64_t ckci_panels(const ckci_kernels *k, int64_t cols)
+{
+    int64_t rest = cols % (2 * k->lanes);
+    return cols - rest + (rest == 0 ? 0 : rest <= k->lanes ? k->lanes : 2 * k->lanes);
+}
+
+/* Rows of the largest phase. */
+CKCI_FN int64_t ckci_most_rows(const ckci_view *v)
+{
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    return v->p->n * axis[0].count * axis[1].count * axis[2].count;
+}
+
+/* fwd and bwd_data. limit 0: everything on the stack. */
+CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_t limit)
+{
+    ckci_tiles t;
+    memset(&t, 0, sizeof t);
+    int64_t rows = ckci_most_rows(v), mr = v->k->tile_rows, nr = 2 * v->k->lanes, size = v->kind->size;
+    int64_t padded = ckci_panels(v->k, v->cols);
+    int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
+    t.kc = CKCI_KC;
+    t.nc = ckci_min(ckci_round_up(v->cols, nr), 512);
+    t.mc = ckci_round_up(112, mr);
+    t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+    /* enough items to share out evenly, yet tall enough to use each packed weight often */
+    while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
+        t.mc -= mr;
+    }
+    t.mc = ckci_min(t.mc, ckci_max(ckci_round_up(rows, mr), mr));
+    t.ldc = t.nc;
+    t.packed = ckci_line_up(ckci_saturating_mul(v->p->g * v->taps * v->red, padded * size));
+    t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
+    t.bytes = ckci_min(t.packed + t.scratch * threads, CKCI_MAX_BYTES);
+    if (t.bytes > limit) {
+        t.kc = CKCI_KC / 2;
+        t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 64);
+        t.mc = ckci_round_up(CKCI_LINE, mr);
+        t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+        t.packed = t.bytes = 0;
+        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.kc * nr * size;
+    }
+    t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
+    t.items = rows == 0 ? 0 : ckci_saturating_mul(ckci_saturating_mul(others, t.blocks_n), t.blocks_m);
+    return t;
+}
+
+typedef struct ckci_gather_job {
+    ckci_view v;
+    ckci_tiles t;
+    ckci_target target;
+    unsigned char *packed;
+} ckci_gather_job;
+
+/* Where a phase's packed weights begin, in elements per (group, padded column): those of all earlier phases come
+   first, and a phase has taps_z * taps_y * taps_x of them. */
+CKCI_FN int64_t ckci_taps_before(const ckci_view *v, int64_t phase)
+{
+    int64_t index[3], before[3], here[3], all[3];
+    index[2] = phase % v->phases[2];
+    index[1] = phase / v->phases[2] % v->phases[1];
+    index[0] = phase / v->phases[2] / v->phases[1];
+    for (int i = 0; i < 3; i++) {
+        before[i] = here[i] = all[i] = 0;
+        for (int64_t j = 0; j < v->phases[i]; j++) {
+            int64_t taps = ckci_map_axis(v->p, i, j).taps;
+            all[i] += taps;
+            before[i] += j < index[i] ? taps : 0;
+            here[i] = j == index[i] ? taps : here[i];
+        }
+    }
+    return before[0] * all[1] * all[2] + here[0] * (before[1] * all[2] + here[1] * before[2]);
+}
+
+/* Start of the panel at column j0. */
+CKCI_FN unsigned char *ckci_panel(const ckci_gather_job *job, int64_t group, int64_t phase, int64_t taps,
+                                  int64_t j0)
+{
+    const ckci_view *v = &job->v;
+    int64_t padded = ckci_panels(v->k, v->cols);
+    int64_t before = v->phases[0] * v->phases[1] * v->phases[2] == 1 ? 0 : ckci_taps_before(v, phase);
+    return job->packed + ((group * v->taps + before) * padded + taps * j0) * v->red * v->kind->size;
+}
+
+CKCI_INLINE int64_t ckci_panel_width(const ckci_kernels *k, int64_t rest)
+{
+    return rest <= k->lanes ? k->lanes : 2 * k->lanes;
+}
+
+/* One item packs one panel of one group and phase. */
+CKCI_FN void ckci_pack_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_gather_job *job = (const ckci_gather_job *)context;
+    const ckci_view *v = &job->v;
+    ckci_axis axis[3];
+    int64_t nr = 2 * v->k->lanes, panels = ckci_ceil_div(v->cols, nr), j0 = item % panels * nr;
+    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2];
+    int64_t phase = item / panels % phases, group = item / panels / phases;
+    (void)scratch;
+    ckci_phase(v, phase, axis);
+    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps;
+    if (taps > 0) {
+        ckci_pack_weights(v, axis, group, j0, ckci_panel_width(v->k, v->cols - j0), 0, taps * v->red,
+                          ckci_panel(job, group, phase, taps, j0));
+    }
+}
+
+/* One item owns mc x nc outputs of one group and phase; the reduction runs in blocks of kc in order. */
+CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_gather_job *job = (const ckci_gather_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    const ckci_kernels *k = v->k;
+    int64_t size = v->kind->size, mr = k->tile_rows;
+    int64_t m0 = item % t->blocks_m * t->mc, n0 = item / t->blocks_m % t->blocks_n * t->nc;
+    int64_t group = item / t->blocks_m / t->blocks_n % v->p->g,
+            phase = item / t->blocks_m / t->blocks_n / v->p->g;
+    ckci_axis axis[3];
+    ckci_phase(v, phase, axis);
+    int64_t rows = ckci_min(t->mc, v->p->n * axis[0].count * axis[1].count * axis[2].count - m0);
+    if (rows <= 0) {
+        return;
+    }
+    int64_t cols = ckci_min(t->nc, v->cols - n0), padded_rows = ckci_round_up(rows, mr);
+    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps, all = taps * v->red;
+    unsigned char *a = scratch, *c = a + ckci_line_up(t->mc * CKCI_LDA * size);
+    unsigned char *own = t->packed ? NULL : c + t->mc * t->ldc * size;
+    if (!t->packed) {
+        c = a + t->mc * CKCI_LDA * size;
+        own = c + t->mc * t->ldc * size;
+    }
+    if (all == 0) {
+        ckci_clear(v->kind, c, rows * t->ldc);
+    }
+    for (int64_t k0 = 0; k0 < all; k0 += t->kc) {
+        int64_t k1 = ckci_min(all, k0 + t->kc);
+        ckci_pack_rows(v, axis, group, m0, rows, k0, k1, a, CKCI_LDA);
+        for (int64_t r = rows; r < padded_rows; r++) {
+            ckci_clear(v->kind, a + r * CKCI_LDA * size, k1 - k0);
+        }
+        for (int64_t j = 0; j < cols; j += 2 * k->lanes) {
+            int64_t width = ckci_panel_width(k, v->cols - n0 - j);
+            const unsigned char *b = own;
+            if (own) {
+                ckci_pack_weights(v, axis, group, n0 + j, width, k0, k1, own);
+            } else {
+                b = ckci_panel(job, group, phase, taps, n0 + j) + k0 * width * size;
+            }
+            ckci_tile_kernel kernel = k->rows[width > k->lanes];
+            for (int64_t r = 0; r < rows; r += mr) {
+                kernel(k1 - k0, a + r * CKCI_LDA * size, 1, b, c + (r * t->ldc + j) * size, t->ldc, k0 > 0);
+            }
+        }
+    }
+    ckci_tensor d[4];
+    ckci_target o = ckci_phase_target(&job->target, axis, d);
+    ckci_write_tile(v->kind, &o, axis, group, m0, rows, n0, cols, c, t->ldc);
+}
+
+/* Cost in vector multiply-adds: the padded product, plus packing it. */
+CKCI_FN double ckci_gather_cost(const ckci_view *v, const ckci_tiles *t)
+{
+    double rows = (double)ckci_most_rows(v) * (double)(v->phases[0] * v->phases[1] * v->phases[2]);
+    double reduction =
+        (double)v->taps * (double)v->red / (double)(v->phases[0] * v->phases[1] * v->phases[2]);
+    double columns = (double)ckci_panels(v->k, v->cols) / v->k->lanes;
+    double run = 2 + 24 / (double)v->red; /* a copied run costs its length and a call */
+    double pack = t->packed ? (double)t->blocks_n * run / v->k->lanes
+                            : 8.0 * (double)t->blocks_n / v->k->lanes + columns;
+    return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4) + 2000;
+}
+
+CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws, int32_t threads)
+{
+    const ckci_view *v = &job->v;
+    unsigned char *scratch = job->t.bytes ? ws + job->t.packed : NULL;
+    job->packed = ws;
+    if (job->t.packed) {
+        int64_t panels = ckci_ceil_div(v->cols, 2 * v->k->lanes);
+        ckci_parallel(threads, v->p->g * v->phases[0] * v->phases[1] * v->phases[2] * panels, ckci_pack_item,
+                      job, ws, 0);
+    }
+    ckci_parallel(threads, job->t.items, ckci_gather_item, job, scratch, job->t.scratch);
+}
+
+CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit);
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->grid[0] = t.items;
+    f->plan->launches = t.packed ? 2 : 1;
+    f->cost = ckci_gather_cost(&v, &t);
+    return CKCONV_OK;
+}
+
+/* The workspace limit that a plan was made under. */
+CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
+{
+    return plan->tune[CKCI_TUNE_LIMIT] == 0 ? CKCI_MAX_BYTES : ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0);
+}
+
+CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features)
+{
+    ckci_gather_job job;
+    (void)args;
+    job.v = ckci_make_view(&p->conv, features);
+    job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
+    job.target = ckci_make_target(&p->conv);
+    ckci_run_gather_job(&job, ws, plan->device.threads);
+}
+
+/* ---- bwd_weight: rows are (tap, channel) pairs, columns are output channels, the reduction runs over n and output
+   positions. A (im2col rows, one per position) and B (dout) are both read along their columns. */
+
+CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, int32_t split_k,
+                                     int32_t threads, int64_t limit)
+{
+    ckci_tiles t;
+    memset(&t, 0, sizeof t);
+    int64_t rows = v->taps * v->red, mr = v->k->tile_rows, nr = 2 * v->k->lanes, size = v->kind->size;
+    int64_t positions = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
+    t.kc = CKCI_KC;
+    t.mc = ckci_min(ckci_round_up(rows, mr), ckci_round_up(252, mr));
+    t.nc = ckci_min(ckci_panels(v->k, v->cols), 256);
+    t.split = 1;
+    t.blocks_m = ckci_ceil_div(rows, t.mc);
+    t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+    int64_t blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
+    if (family == CKCONV_FAMILY_TWO_STAGE) {
+        /* by shape alone, so that results do not depend on the threads */
+        t.split =
+            split_k ? split_k : ckci_min(ckci_ceil_div(32, blocks), ckci_ceil_div(positions, 2 * CKCI_KC));
+        t.split = ckci_max(t.split, split_k ? 1 : 2);
+    }
+    t.partial = t.split > 1 ? ckci_line_up(t.mc * t.nc * size) : 0;
+    t.scratch = ckci_line_up(t.kc * t.mc * size) + ckci_line_up(t.kc * t.nc * size) +
+                ckci_line_up(t.mc * t.nc * size);
+    t.bytes =
+        ckci_min(ckci_saturating_mul(ckci_saturating_mul(blocks, t.split), t.partial) + t.scratch * threads,
+                 CKCI_MAX_BYTES);
+    if (t.bytes > limit && t.split == 1) {
+        t.kc = CKCI_KC / 8;
+        t.nc = ckci_min(ckci_panels(v->k, v->cols), nr * (size == 4 ? 2 : 1));
+        t.mc = ckci_min(ckci_round_up(rows, mr), ckci_round_up(84, mr));
+        t.blocks_m = ckci_ceil_div(rows, t.mc);
+        t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+        t.scratch = ckci_line_up(t.kc * t.mc * size) + ckci_line_up(t.kc * t.nc * size) +
+                    ckci_line_up(t.mc * t.nc * size);
+        t.bytes = 0;
+        blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
+    }
+    t.ldc = t.nc;
+    t.items = ckci_saturating_mul(blocks, t.split);
+    return t;
+}
+
+typedef struct ckci_weight_job {
+    ckci_view v;
+    ckci_tiles t;
+    ckci_target target;
+    unsigned char *partial;
+} ckci_weight_job;
+
+/* dout of `rows` positions from m0 on, columns from n0 on: dst[panel][row][panel width] */
+CKCI_FN void ckci_pack_gradient(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t m0,
+                                int64_t rows, int64_t n0, int64_t cols, unsigned char *dst)
+{
+    const ckci_tensor *t = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, nr = 2 * v->k->lanes, q[4];
+    ckci_place(axis, m0, q);
+    for (int64_t r = 0; r < rows; r++, ckci_next_place(axis, q)) {
+        int64_t at = group * t->stride[0] + q[0] * t->stride[1] + n0 * t->stride[2] + q[1] * t->stride[3] +
+                     q[2] * t->stride[4] + q[3] * t->stride[5];
+        for (int64_t j = 0; j < cols; j += nr) {
+            int64_t width = ckci_panel_width(v->k, cols - j), valid = ckci_min(width, cols - j);
+            unsigned char *out = dst + (j * rows + r * width) * size;
+            v->kind->read(t, at + j * t->stride[2], t->stride[2], valid, out);
+            ckci_clear(v->kind, out + valid * size, width - valid);
+        }
+    }
+}
+
+/* Sums c[mc][ldc] of a block (rows r0.., columns n0..) to dwei, along the output channels. */
+CKCI_FN void ckci_write_weights(const ckci_weight_job *job, int64_t group, int64_t r0, int64_t rows,
+                                int64_t n0, int64_t cols, const unsigned char *c)
+{
+    const ckci_view *v = &job->v;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at[6], tap = (r0 + r) / v->red;
+        at[0] = group;
+        at[1] = n0;
+        at[2] = (r0 + r) % v->red;
+        at[5] = tap % v->p->filter[2];
+        at[4] = tap / v->p->filter[2] % v->p->filter[1];
+        at[3] = tap / v->p->filter[2] / v->p->filter[1];
+        v->kind->write(&job->target, at, 1, cols, c + r * job->t.ldc * v->kind->size);
+    }
+}
+
+CKCI_FN void ckci_weight_block(const ckci_weight_job *job, int64_t block, int64_t *group, int64_t *r0,
+                               int64_t *rows, int64_t *n0, int64_t *cols)
+{
+    const ckci_tiles *t = &job->t;
+    *r0 = block % t->blocks_m * t->mc;
+    *n0 = block / t->blocks_m % t->blocks_n * t->nc;
+    *group = block / t->blocks_m / t->blocks_n;
+    *rows = ckci_min(t->mc, job->v.taps * job->v.red - *r0);
+    *cols = ckci_min(t->nc, job->v.cols - *n0);
+}
+
+/* One item sums one part of the reduction for one block of dwei. */
+CKCI_FN void ckci_weight_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_weight_job *job = (const ckci_weight_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t size = v->kind->size, mr = v->k->tile_rows, group, r0, rows, n0, cols;
+    int64_t part = item % t->split, block = item / t->split;
+    ckci_weight_block(job, block, &group, &r0, &rows, &n0, &cols);
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    int64_t positions = v->p->n * axis[0].count * axis[1].count * axis[2].count;
+    int64_t share = ckci_round_up(ckci_ceil_div(positions, t->split), t->kc);
+    int64_t from = ckci_min(positions, part * share), to = ckci_min(positions, from + share);
+    int64_t padded = ckci_round_up(rows, mr);
+    unsigned char *a = scratch, *b = a + ckci_line_up(t->kc * t->mc * size);
+    unsigned char *c =
+        t->split > 1 ? job->partial + item * t->partial : b + ckci_line_up(t->kc * t->nc * size);
+    if (from == to) {
+        ckci_clear(v->kind, c, t->mc * t->ldc);
+    }
+    for (int64_t m = from; m < to; m += t->kc) {
+        int64_t count = ckci_min(t->kc, to - m);
+        ckci_pack_rows(v, axis, group, m, count, r0, r0 + rows, a, t->mc);
+        for (int64_t i = 0; i < count && padded > rows; i++) {
+            ckci_clear(v->kind, a + (i * t->mc + rows) * size, padded - rows);
+        }
+        ckci_pack_gradient(v, axis, group, m, count, n0, cols, b);
+        for (int64_t j = 0; j < cols; j += 2 * v->k->lanes) {
+            int64_t width = ckci_panel_width(v->k, cols - j);
+            ckci_tile_kernel kernel = v->k->columns[width > v->k->lanes];
+            for (int64_t r = 0; r < rows; r += mr) {
+                kernel(count, a + r * size, t->mc, b + j * count * size, c + (r * t->ldc + j) * size, t->ldc,
+                       m > from);
+            }
+        }
+    }
+    if (t->split == 1) {
+        ckci_write_weights(job, group, r0, rows, n0, cols, c);
+    }
+}
+
+/* dst[i] += src[i]; int32 modulo 2^32 */
+CKCI_FN void ckci_add_numbers(const ckci_kind *kind, void *dst, const void *src, int64_t n)
+{
+    if (kind->dtype == CKCONV_F32) {
+        float *d = (float *)dst;
+        const float *s = (const float *)src;
+        for (int64_t i = 0; i < n; i++) {
+            d[i] += s[i];
+        }
+    } else if (kind->dtype == CKCONV_F64) {
+        double *d = (double *)dst;
+        const double *s = (const double *)src;
+        for (int64_t i = 0; i < n; i++) {
+            d[i] += s[i];
+        }
+    } else {
+        uint32_t *d = (uint32_t *)dst;
+        const uint32_t *s = (const uint32_t *)src;
+        for (int64_t i = 0; i < n; i++) {
+            d[i] += s[i];
+        }
+    }
+}
+
+/* The second stage: one item adds the parts of one block, in order, and finishes it. */
+CKCI_FN void ckci_weight_sum_item(const void *context, int64_t block, unsigned char *scratch)
+{
+    const ckci_weight_job *job = (const ckci_weight_job *)context;
+    const ckci_tiles *t = &job->t;
+    int64_t group, r0, rows, n0, cols;
+    (void)scratch;
+    ckci_weight_block(job, block, &group, &r0, &rows, &n0, &cols);
+    unsigned char *sum = job->partial + block * t->split * t->partial;
+    for (int64_t part = 1; part < t->split; part++) {
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t row = r * t->ldc * job->v.kind->size;
+            ckci_add_numbers(job->v.kind, sum + row, sum + part * t->partial + row, cols);
+        }
+    }
+    ckci_write_weights(job, group, r0, rows, n0, cols, sum);
+}
+
+CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    const ckci_conv *p = &f->p->conv;
+    int32_t threads = f->plan->device.threads;
+    ckci_tiles t = ckci_weight_tiles(&v, f->family, f->split_k, threads, f->limit);
+    if (f->family == CKCONV_FAMILY_SINGLE_STAGE && f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: single_stage sums in one part, two_stage splits", (int)f->split_k);
+    }
+    if (t.bytes > f->limit) {
+        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
+                         "two_stage needs %lld bytes of workspace, the limit is %lld", CKCI_LL(t.bytes),
+                         CKCI_LL(f->limit));
+    }
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->grid[0] = t.items;
+    f->plan->split_k = (int32_t)t.split;
+    f->plan->launches = t.split > 1 ? 2 : 1;
+    double positions = (double)p->n * (double)p->output[0] * (double)p->output[1] * (double)p->output[2];
+    double rows = (double)ckci_round_up(v.taps * v.red, v.k->tile_rows), lanes = v.k->lanes;
+    double columns = (double)ckci_panels(v.k, v.cols) / lanes;
+    double pack =
+        ((double)t.blocks_n * rows * (2 + 24 / (double)v.red) + (double)t.blocks_m * columns * 3 * lanes) /
+        lanes;
+    double work = (double)p->g * positions * (rows * columns * 1.15 + pack) + 2000;
+    double sums = (double)p->g * rows * columns * (8 * lanes + 2 * (double)t.split);
+    double idle = (double)ckci_round_up(t.items, 8) / (double)ckci_max(t.items, 1); /* 8: by shape alone */
+    f->cost = work * idle + sums;
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features)
+{
+    ckci_weight_job job;
+    int32_t threads = plan->device.threads;
+    ckconv_family family = ckconv_instance_family(plan->instance);
+    (void)args;
+    job.v = ckci_make_view(&p->conv, features);
+    job.t = ckci_weight_tiles(&job.v, family, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
+                              ckci_plan_limit(plan));
+    job.target = ckci_make_target(&p->conv);
+    int64_t shared = job.t.items * job.t.partial;
+    job.partial = ws;
+    ckci_parallel(threads, job.t.items, ckci_weight_item, &job, job.t.bytes ? ws + shared : NULL,
+                  job.t.scratch);
+    if (job.t.split > 1) {
+        ckci_parallel(threads, job.t.items / job.t.split, ckci_weight_sum_item, &job, ws, 0);
+    }
+}
+
+/* ---- Direct convolution for depthwise and small groups. A vector's lanes are consecutive (group, column) pairs, so that
+   no lane is wasted however few channels a group has. An item gathers the part of the input that its tile of
+   outputs needs into lines, one for each (z, y) row and each reduction channel, in which the value for lane l is the one of
+   l's group; then every tap is one vector multiply-add per output. Lines are split by position modulo the stride, so that
+   neighbouring outputs are neighbouring vectors. Weights are laid out [block][tap][channel][lane]. */
+
+/* How the positions of one dimension that `count` outputs touch are laid out: shared (a dense range, `planes` interleaved
+   residues of the stride), or one separate plane for each tap where a range would mostly hold unused positions. */
+typedef struct ckci_window {
+    int64_t count, taps, planes, width; /* planes x width positions are stored */
+    int64_t first, step, tap;           /* of tap 0: read position of output 0, per output, per tap */
+    int64_t low;                        /* lowest read position */
+    int separate;
+} ckci_window;
+
+CKCI_FN ckci_window ckci_make_window(const ckci_axis *a, int64_t q0, int64_t count)
+{
+    ckci_window w;
+    int64_t reach = (a->taps - 1) * (a->read_tap < 0 ? -a->read_tap : a->read_tap);
+    w.count = count;
+    w.taps = a->taps;
+    w.step = a->read_step;
+    w.tap = a->read_tap;
+    w.first = q0 * a->read_step + a->read0;
+    w.low = w.first - (a->read_tap < 0 ? reach : 0);
+    w.planes = a->read_step;
+    w.width = count + reach / a->read_step;
+    w.separate = w.planes > a->taps || w.width > a->taps * count / w.planes;
+    if (w.separate) {
+        w.planes = a->taps;
+        w.width = count;
+    }
+    return w;
+}
+
+/* Read position of entry i of a plane, and the place (plane, entry) of output 0 for tap j. */
+CKCI_INLINE int64_t ckci_window_position(const ckci_window *w, int64_t plane, int64_t i)
+{
+    return w->separate ? w->first + i * w->step + plane * w->tap : w->low + i * w->step + plane;
+}
+
+CKCI_INLINE int64_t ckci_window_tap(const ckci_window *w, int64_t j)
+{
+    if (w->separate) {
+        return j * w->width;
+    }
+    int64_t relative = w->first + j * w->tap - w->low;
+    return relative % w->step * w->width + relative / w->step;
+}
+
+/* A plane that no tap uses need not be filled. */
+CKCI_FN int ckci_window_used(const ckci_window *w, int64_t plane)
+{
+    for (int64_t j = 0; j < w->taps && !w->separate; j++) {
+        if (ckci_window_tap(w, j) / w->width == plane) {
+            return 1;
+        }
+    }
+    return w->separate;
+}
+
+/* Which (group, channel) each lane of a block reads. */
+typedef struct ckci_lanes {
+    int64_t count;              /* lanes in use */
+    int64_t group[CKCI_LANES];  /* group of each lane */
+    int64_t column[CKCI_LANES]; /* and its column */
+    int32_t map[CKCI_LANES];    /* place of the group's first channel in a span of the block's channels */
+    int64_t first_group, groups;
+} ckci_lanes;
+
+CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
+{
+    ckci_lanes l;
+    int64_t first = block * v->k->lanes;
+    l.count = ckci_min(v->k->lanes, v->p->g * v->cols - first);
+    l.first_group = first / v->cols;
+    l.groups = (first + l.count - 1) / v->cols - l.first_group + 1;
+    for (int i = 0; i < CKCI_LANES; i++) {
+        int64_t at = first + ckci_min(i, l.count - 1);
+        l.group[i] = at / v->cols;
+        l.column[i] = at % v->cols;
+        l.map[i] = (int32_t)((l.group[i] - l.first_group) * v->red);
+    }
+    return l;
+}
+
+enum { CKCI_DIRECT_RED = 16, CKCI_SPAN = 256 };
+
+/* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor (group 0, channel
+   0), the next `step` elements further. dst: the plane, [channel][...][entry][lane]. by_column: each lane has its own
+   channel (a gradient), and there is a single reduction channel. */
+CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const ckci_lanes *l, int by_column,
+                               int64_t place, int64_t step, int64_t n, unsigned char *dst,
+                               int64_t dst_channel)
+{
+    double buffer[CKCI_SPAN];
+    int64_t size = v->kind->size, lanes = v->k->lanes, red = by_column ? 1 : v->red;
+    int64_t per_group = by_column ? v->cols : v->red;
+    int dense = (per_group == 1 || t->stride[2] == 1) && (l->groups == 1 || t->stride[0] == per_group);
+    int64_t span = by_column ? l->count : l->groups * v->red;
+    int64_t start = place + l->first_group * t->stride[0] + (by_column ? l->column[0] * t->stride[2] : 0);
+    if (dense && span == l->count && red == 1) {
+        for (int64_t i = 0; i < n; i++) {
+            unsigned char *out = dst + i * lanes * size;
+            if (t->plain && t->dtype == v->kind->dtype) {
+                memcpy(out, t->p + (start + i * step) * size, (size_t)(span * size));
+            } else {
+                v->kind->read(t, start + i * step, 1, span, out);
+            }
+            ckci_clear(v->kind, out + span * size, lanes - span);
+        }
+    } else if (dense && !by_column && span <= CKCI_SPAN) {
+        int64_t batch = CKCI_SPAN / span;
+        for (int64_t i = 0; i < n; i += batch) {
+            int64_t count = ckci_min(batch, n - i);
+            for (int64_t j = 0; j < count; j++) {
+                v->kind->read(t, start + (i + j) * step, 1, span, (unsigned char *)buffer + j * span * size);
+            }
+            v->k->spread(count, lanes, buffer, span, l->map, red, dst + i * lanes * size, dst_channel);
+        }
+    } else {
+        for (int64_t c = 0; c < red; c++) {
+            for (int64_t lane = 0; lane < lanes; lane++) {
+                int64_t at =
+                    place + l->group[lane] * t->stride[0] + (by_column ? l->column[lane] : c) * t->stride[2];
+                for (int64_t i = 0; i < n; i += CKCI_SPAN) {
+                    int64_t count = ckci_min(CKCI_SPAN, n - i);
+                    v->kind->read(t, at + i * step, step, count, buffer);
+                    ckci_scatter(v->kind, dst + (c * dst_channel + i * lanes + lane) * size, lanes, buffer,
+                                 count);
+                }
+            }
+        }
+    }
+}
+
+/* One x line: all planes of window w of row (n, z, y), zero where it leaves the tensor or the row is outside. */
+CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ckci_lanes *l,
+                              const ckci_window *w, int64_t n, int64_t z, int64_t y, int inside,
+                              unsigned char *dst)
+{
+    int64_t size = v->kind->size, lanes = v->k->lanes, channel = w->planes * w->width * lanes;
+    for (int64_t plane = 0; plane < w->planes; plane++) {
+        if (!ckci_window_used(w, plane)) {
+            continue;
+        }
+        int64_t from = 0, to = 0, x0 = ckci_window_position(w, plane, 0);
+        if (inside) {
+            ckci_inside(x0, w->step, w->width, t->len[5], &from, &to);
+        }
+        unsigned char *out = dst + plane * w->width * lanes * size;
+        for (int64_t c = 0; c < v->red; c++) {
+            ckci_clear(v->kind, out + c * channel * size, from * lanes);
+            ckci_clear(v->kind, out + (c * channel + to * lanes) * size, (w->width - to) * lanes);
+        }
+        if (to > from) {
+            int64_t place =
+                n * t->stride[1] + z * t->stride[3] + y * t->stride[4] + (x0 + from * w->step) * t->stride[5];
+            ckci_gather_lanes(v, t, l, 0, place, w->step * t->stride[5], to - from, out + from * lanes * size,
+                              channel);
+        }
+    }
+}
+
+/* Tile sizes of the direct family. A chunk of filter rows is gathered at a time: all, or one z row's [chunk] rows. */
+typedef struct ckci_direct_tiles {
+    int64_t blocks, yb, xb, blocks_y, blocks_x; /* lane blocks; outputs of an item */
+    int64_t chunk;                              /* filter rows (z, y) gathered together; 0: all of them */
+    int64_t lines, sums, table;                 /* bytes of an item's scratch */
+    int64_t packed, scratch, items, bytes;
+    int64_t split, partial, units; /* bwd_weight */
+} ckci_direct_tiles;
+
+/* Bytes of the lines for a tile of yb x xb outputs in every phase: the largest. */
+CKCI_FN int64_t ckci_line_bytes(const ckci_view *v, int64_t yb, int64_t xb, int64_t chunk)
+{
+    int64_t most[3];
+    for (int d = 0; d < 3; d++) {
+        most[d] = 0;
+        for (int64_t i = 0; i < v->phases[d]; i++) {
+            ckci_axis a = ckci_map_axis(v->p, d, i);
+            if (d == 0 || a.taps == 0) {
+                most[d] = ckci_max(most[d], chunk ? ckci_min(a.taps, 1) : a.taps);
+                continue;
+            }
+            if (d == 1 && chunk) {
+                a.taps = ckci_min(a.taps, chunk);
+            }
+            ckci_window w = ckci_make_window(&a, 0, d == 1 ? yb : xb);
+            most[d] = ckci_max(most[d], w.planes * w.width);
+        }
+    }
+    int64_t bytes = v->kind->size * v->k->lanes * v->red;
+    return ckci_line_up(
+        ckci_saturating_mul(ckci_saturating_mul(ckci_saturating_mul(bytes, most[0]), most[1]), most[2]));
+}
+
+CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t threads, int64_t limit)
+{
+    ckci_direct_tiles t;
+    ckci_axis axis[3];
+    int64_t size = v->kind->size, lanes = v->k->lanes;
+    memset(&t, 0, sizeof t);
+    ckci_phase(v, 0, axis);
+    t.blocks = ckci_ceil_div(v->p->g * v->cols, lanes);
+    t.packed =
+        ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(t.blocks * lanes * size, v->taps), v->red));
+    t.table = ckci_line_up(ckci_saturating_mul(v->taps * v->red, 8));
+    for (int stack = 0; stack < 2; stack++) {
+        int64_t room = stack ? CKCI_STACK : 768 * 1024;
+        if (stack) {
+            /* weights and taps of a chunk are laid out by the item itself */
+            t.packed = 0;
+            t.chunk = 1;
+            t.table = ckci_line_up(v->p->filter[2] * v->red * (8 + lanes * size));
+        }
+        t.xb = ckci_min(axis[2].count, 448);
+        t.yb = ckci_min(axis[1].count, 16);
+        for (;;) {
+            t.lines = ckci_line_bytes(v, t.yb, t.xb, t.chunk);
+            t.sums = ckci_line_up((t.chunk ? t.yb : 1) * (t.xb + CKCI_LINE) * lanes * size);
+            if (t.lines + t.sums + t.table <= room || (t.yb == 1 && t.xb <= CKCI_LINE)) {
+                break;
+            }
+            if (t.yb > 1 && (t.yb > 4 || t.xb <= 4 * CKCI_LINE)) {
+                t.yb = ckci_ceil_div(t.yb, 2);
+            } else if (t.xb > CKCI_LINE) {
+                t.xb = ckci_max(ckci_round_up(t.xb / 2, CKCI_LINE), CKCI_LINE);
+            } else {
+                t.yb = ckci_ceil_div(t.yb, 2);
+            }
+        }
+        t.scratch = ckci_line_up(t.lines + t.sums + t.table + CKCI_LINE * lanes * size);
+        t.bytes = stack ? (t.scratch <= CKCI_STACK ? 0 : CKCI_MAX_BYTES)
+                        : ckci_min(t.packed + t.scratch * threads, CKCI_MAX_BYTES);
+        if (t.bytes <= limit && t.lines < CKCI_MAX_BYTES / 4) {
+            break;
+        }
+    }
+    t.blocks_y = ckci_ceil_div(axis[1].count, t.yb);
+    t.blocks_x = ckci_ceil_div(axis[2].count, t.xb);
+    t.items = v->p->n * axis[0].count * v->phases[0] * v->phases[1] * v->phases[2];
+    t.items = ckci_saturating_mul(ckci_saturating_mul(t.items, t.blocks_y * t.blocks_x), t.blocks);
+    return t;
+}
+
+typedef struct ckci_direct_job {
+    ckci_view v;
+    ckci_direct_tiles t;
+    ckci_target target;
+    unsigned char *packed;
+} ckci_direct_job;
+
+/* Weights of lane block `l` for the taps of three axes: dst[tap][channel][lane], the order of the tap table. */
+CKCI_FN void ckci_pack_lanes(const ckci_view *v, const ckci_axis axis[3], const ckci_lanes *l,
+                             unsigned char *dst)
+{
+    double buffer[CKCI_SPAN];
+    const ckci_tensor *w = &v->p->t[CKCI_WEI];
+    int64_t size = v->kind->size, lanes = v->k->lanes;
+    for (int64_t row = 0; row < axis[0].taps * axis[1].taps; row++) {
+        int64_t jz = row / axis[1].taps, jy = row % axis[1].taps;
+        int64_t place = (axis[0].tap0 + jz * axis[0].tap_step) * w->stride[3] +
+                        (axis[1].tap0 + jy * axis[1].tap_step) * w->stride[4] + axis[2].tap0 * w->stride[5];
+        for (int64_t c = 0; c < v->red; c++) {
+            for (int64_t lane = 0; lane < lanes; lane++) {
+                int64_t at = place + l->group[lane] * w->stride[0] + l->column[lane] * w->stride[v->wei_col] +
+                             c * w->stride[v->wei_red];
+                for (int64_t j = 0; j < axis[2].taps; j += CKCI_SPAN) {
+                    int64_t n = ckci_min(CKCI_SPAN, axis[2].taps - j), step = axis[2].tap_step * w->stride[5];
+                    if (lane < l->count) {
+                        v->kind->read(w, at + j * step, step, n, buffer);
+                    } else {
+                        ckci_clear(v->kind, buffer, n);
+                    }
+                    ckci_scatter(v->kind,
+                                 dst + (((row * v->red + c) * axis[2].taps + j) * lanes + lane) * size, lanes,
+                                 buffer, n);
+                }
+            }
+        }
+    }
+}
+
+/* Packed weights of a phase begin here; see ckci_taps_before. */
+CKCI_FN unsigned char *ckci_direct_weights(const ckci_direct_job *job, int64_t block, int64_t phase)
+{
+    const ckci_view *v = &job->v;
+    int64_t before = v->phases[0] * v->phases[1] * v->phases[2] == 1 ? 0 : ckci_taps_before(v, phase);
+    return job->packed + (block * v->taps + before) * v->red * v->k->lanes * v->kind->size;
+}
+
+CKCI_FN void ckci_direct_pack_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_direct_job *job = (const ckci_direct_job *)context;
+    int64_t phases = job->v.phases[0] * job->v.phases[1] * job->v.phases[2];
+    ckci_lanes l = ckci_make_lanes(&job->v, item / phases);
+    ckci_axis axis[3];
+    (void)scratch;
+    ckci_phase(&job->v, item % phases, axis);
+    if (axis[0].taps * axis[1].taps * axis[2].taps > 0) {
+        ckci_pack_lanes(&job->v, axis, &l, ckci_direct_weights(job, item / phases, item % phases));
+    }
+}
+
+/* Finished sums of one row, [x][lane], to the written tensor. */
+CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ckci_lanes *l, int64_t n,
+                              int64_t z, int64_t y, int64_t x0, int64_t count, const unsigned char *src)
+{
+    double buffer[CKCI_SPAN];
+    int64_t size = v->kind->size, lanes = v->k->lanes, at[6];
+    int flat = v->cols == 1 || l->groups == 1, along_x = o->t.stride[5] < o->t.stride[v->cols == 1 ? 0 : 2];
+    int axis = v->cols == 1 ? 0 : 2;
+    if (!flat) {
+        flat = o->t.stride[0] == v->cols * o->t.stride[2];
+        for (int32_t j = 0; j < o->num_d; j++) {
+            flat = flat && o->d[j].stride[0] == v->cols * o->d[j].stride[2];
+        }
+    }
+    at[0] = l->group[0];
+    at[1] = n;
+    at[2] = l->column[0];
+    at[3] = z;
+    at[4] = y;
+    at[5] = x0;
+    int bare =
+        o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift && !o->compute && o->t.dtype == v->kind->dtype;
+    if (flat && bare && o->t.stride[axis] == 1) {
+        unsigned char *p = o->t.p + ckci_offset(o->t.stride, at) * size;
+        for (int64_t x = 0; x < count; x++) {
+            memcpy(p + x * o->t.stride[5] * size, src + x * lanes * size, (size_t)(l->count * size));
+        }
+        return;
+    }
+    if (flat && !along_x) {
+        for (int64_t x = 0; x < count; x++) {
+            at[5] = x0 + x;
+            v->kind->write(o, at, axis, l->count, src + x * lanes * size);
+        }
+        return;
+    }
+    for (int64_t lane = 0; lane < l->count; lane++) {
+        at[0] = l->group[lane];
+        at[2] = l->column[lane];
+        for (int64_t x = 0; x < count; x += CKCI_SPAN) {
+            int64_t run = ckci_min(CKCI_SPAN, count - x);
+            at[5] = x0 + x;
+            ckci_collect(v->kind, buffer, src + (x * lanes + lane) * size, lanes, run);
+            v->kind->write(o, at, 5, run, buffer);
+        }
+    }
+}
+
+/* One stretch of an output row: the taps in table entries [from, to) for `count` outputs. */
+CKCI_FN void ckci_run_line(const ckci_kernels *k, int64_t size, int64_t from, int64_t to,
+                           const int32_t *table, const unsigned char *x, const unsigned char *w,
+                           unsigned char *acc, int64_t count, int add)
+{
+    for (int64_t i = 0; i < count;) {
+        int64_t rest = count - i, step = rest > 7 ? 14 : rest > 4 ? 7 : 4;
+        ckci_line_kernel kernel = step == 14 ? k->line14 : step == 7 ? k->line7 : k->line4;
+        int64_t at = i * k->lanes * size;
+        kernel(to - from, table + 2 * from, x + at, w, acc + at, add);
+        i += step;
+    }
+}
+
+/* The lines and the tap table of one chunk of filter rows, then all rows of the tile. Filter rows that fall outside the
+   tensor for an output row are skipped: taps of one filter row are consecutive in the table. */
+CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[3], const ckci_lanes *l,
+                               int64_t n, const int64_t q[3], int64_t yb, int64_t xb,
+                               const unsigned char *weights, int add, const ckci_target *finished,
+                               unsigned char *scratch)
+{
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    int64_t size = v->kind->size, lanes = v->k->lanes;
+    unsigned char *lines = scratch, *sums = lines + t->lines + CKCI_LINE * lanes * size;
+    int32_t *table = (int32_t *)(void *)(sums + t->sums);
+    ckci_window wy = ckci_make_window(&axis[1], q[1], yb), wx = ckci_make_window(&axis[2], q[2], xb);
+    int64_t row = v->red * wx.planes * wx.width * lanes, slots = wy.planes * wy.width, entry = 0;
+    for (int64_t jz = 0; jz < axis[0].taps; jz++) {
+        int64_t z = q[0] * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
+        int z_inside = z >= 0 && z < axis[0].read_len;
+        for (int64_t s = 0; s < slots && z_inside; s++) {
+            if (ckci_window_used(&wy, s / wy.width)) {
+                int64_t y = ckci_window_position(&wy, s / wy.width, s % wy.width);
+                ckci_gather_line(v, v->read, l, &wx, n, z, y, y >= 0 && y < axis[1].read_len,
+                                 lines + (jz * slots + s) * row * size);
+            }
+        }
+        for (int64_t jy = 0; jy < axis[1].taps; jy++) {
+            for (int64_t c = 0; c < v->red; c++) {
+                for (int64_t jx = 0; jx < axis[2].taps; jx++, entry++) {
+                    int64_t at = (jz * slots + ckci_window_tap(&wy, jy)) * row +
+                                 (c * wx.planes * wx.width + ckci_window_tap(&wx, jx)) * lanes;
+                    table[2 * entry] = (int32_t)at;
+                    table[2 * entry + 1] = (int32_t)(entry * lanes);
+                }
+            }
+        }
+    }
+    int64_t per_row = v->red * axis[2].taps;
+    for (int64_t i = 0; i < yb; i++) {
+        const unsigned char *x = lines + i * row * size;
+        unsigned char *acc = finished ? sums : sums + i * (t->xb + CKCI_LINE) * lanes * size;
+        int64_t from, to;
+        int started = add;
+        ckci_inside((q[1] + i) * axis[1].read_step + axis[1].read0, axis[1].read_tap, axis[1].taps,
+                    axis[1].read_len, &from, &to);
+        for (int64_t jz = 0; jz < axis[0].taps; jz++) {
+            int64_t z = q[0] * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
+            if (z >= 0 && z < axis[0].read_len && to > from) {
+                int64_t first = jz * axis[1].taps;
+                ckci_run_line(v->k, size, (first + from) * per_row, (first + to) * per_row, table, x, weights,
+                              acc, xb, started);
+                started = 1;
+            }
+        }
+        if (!started) {
+            ckci_clear(v->kind, acc, xb * lanes);
+        }
+        if (finished) {
+            ckci_write_lanes(v, finished, l, n, q[0], q[1] + i, q[2], xb, acc);
+        }
+    }
+}
+
+/* One item owns a tile of one output plane for one block of lanes. */
+CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_direct_job *job = (const ckci_direct_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2], size = v->kind->size, lanes = v->k->lanes;
+    ckci_axis axis[3], part[3];
+    int64_t q[3], rest = item;
+    int64_t block = rest % t->blocks;
+    rest /= t->blocks;
+    q[2] = rest % t->blocks_x * t->xb;
+    rest /= t->blocks_x;
+    q[1] = rest % t->blocks_y * t->yb;
+    rest /= t->blocks_y;
+    int64_t phase = rest % phases;
+    rest /= phases;
+    int64_t n = rest % v->p->n;
+    q[0] = rest / v->p->n;
+    ckci_phase(v, phase, axis);
+    int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
+    if (yb <= 0 || xb <= 0 || q[0] >= axis[0].count) {
+        return;
+    }
+    ckci_lanes l = ckci_make_lanes(v, block);
+    ckci_tensor d[4];
+    ckci_target o = ckci_phase_target(&job->target, axis, d);
+    if (axis[0].taps * axis[1].taps * axis[2].taps == 0) {
+        axis[0].taps = 0; /* no tap reaches this phase: the epilogue of 0 */
+        axis[1].taps = axis[2].taps = 1;
+        ckci_direct_chunk(job, axis, &l, n, q, yb, xb, NULL, 0, &o, scratch);
+        return;
+    }
+    if (!t->chunk) {
+        ckci_direct_chunk(job, axis, &l, n, q, yb, xb, ckci_direct_weights(job, block, phase), 0, &o,
+                          scratch);
+        return;
+    }
+    unsigned char *sums = scratch + t->lines + CKCI_LINE * lanes * size;
+    unsigned char *weights = sums + t->sums + ckci_line_up(v->p->filter[2] * v->red * 8);
+    for (int64_t row = 0; row < axis[0].taps * axis[1].taps; row++) {
+        memcpy(part, axis, sizeof part);
+        int64_t jz = row / axis[1].taps, jy = row % axis[1].taps;
+        part[0].taps = part[1].taps = 1;
+        part[0].tap0 += jz * axis[0].tap_step;
+        part[0].read0 += jz * axis[0].read_tap;
+        part[1].tap0 += jy * axis[1].tap_step;
+        part[1].read0 += jy * axis[1].read_tap;
+        ckci_pack_lanes(v, part, &l, weights);
+        ckci_direct_chunk(job, part, &l, n, q, yb, xb, weights, row > 0, NULL, scratch);
+    }
+    for (int64_t i = 0; i < yb; i++) {
+        ckci_write_lanes(v, &o, &l, n, q[0], q[1] + i, q[2], xb,
+                         sums + i * (t->xb + CKCI_LINE) * lanes * size);
+    }
+}
+
+CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
+{
+    double phases = (double)(v->phases[0] * v->phases[1] * v->phases[2]);
+    double positions = (double)ckci_most_rows(v) * phases, taps = (double)v->taps * (double)v->red / phases;
+    double spread = (double)v->red * (v->red == 1 && v->cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t->yb);
+    return (double)t->blocks * positions * (taps * 1.25 + spread + 3) + 4000;
+}
+
+/* Shapes that the direct family takes. */
+CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
+{
+    if (v->red > CKCI_DIRECT_RED) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "direct takes %d channels per group in the reduction at most, here %lld",
+                         CKCI_DIRECT_RED, CKCI_LL(v->red));
+    }
+    if (v->taps > 65536) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "direct takes 65536 taps at most, here %lld",
+                         CKCI_LL(v->taps));
+    }
+    for (int i = 0; i < 3; i++) {
+        if (v->p->stride[i] > 65536 || v->p->dilation[i] > 65536 || v->phases[i] > 64) {
+            return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                             "direct takes strides of 64 (fwd: 65536) and dilations of 65536 at most");
+        }
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    CKCI_TRY(ckci_direct_takes(&v, err));
+    ckci_direct_tiles t = ckci_find_direct_tiles(&v, f->plan->device.threads, f->limit);
+    if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
+        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
+                         "direct: a line of this shape does not fit in %lld bytes of workspace",
+                         CKCI_LL(f->limit));
+    }
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->grid[0] = t.items;
+    f->plan->launches = t.packed ? 2 : 1;
+    f->cost = ckci_direct_cost(&v, &t);
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws, int32_t threads)
+{
+    const ckci_view *v = &job->v;
+    job->packed = ws;
+    if (job->t.packed) {
+        ckci_parallel(threads, job->t.blocks * v->phases[0] * v->phases[1] * v->phases[2],
+                      ckci_direct_pack_item, job, ws, 0);
+    }
+    ckci_parallel(threads, job->t.items, ckci_direct_item, job, job->t.bytes ? ws + job->t.packed : NULL,
+                  job->t.scratch);
+}
+
+CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features)
+{
+    ckci_direct_job job;
+    (void)args;
+    job.v = ckci_make_view(&p->conv, features);
+    job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
+    job.target = ckci_make_target(&p->conv);
+    ckci_run_direct_job(&job, ws, plan->device.threads);
+}
+
+/* ---- Direct bwd_weight: the same lines, and the gradient's lanes beside them. An item holds the sums of all taps (or of one
+   filter row without workspace) of a block of lanes and streams a share of x and dy through once. */
+
+/* A unit is a tile of yb rows and xb columns of one (n, z) plane of outputs. */
+CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int32_t split_k, int32_t threads,
+                                                        int64_t limit)
+{
+    ckci_direct_tiles t;
+    ckci_axis axis[3];
+    int64_t size = v->kind->size, lanes = v->k->lanes;
+    memset(&t, 0, sizeof t);
+    ckci_phase(v, 0, axis);
+    t.blocks = ckci_ceil_div(v->p->g * v->cols, lanes);
+    for (int stack = 0; stack < 2; stack++) {
+        int64_t rows = stack ? 1 : v->p->filter[0] * v->p->filter[1];
+        t.chunk = stack;
+        int64_t room = stack ? CKCI_STACK : 768 * 1024;
+        t.table =
+            ckci_line_up(ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS), 4));
+        t.partial = ckci_line_up(
+            ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS), lanes * size));
+        t.xb = ckci_min(axis[2].count, 448);
+        t.yb = ckci_min(axis[1].count, 16);
+        for (;;) {
+            t.lines = ckci_line_bytes(v, t.yb, t.xb, t.chunk);
+            t.sums = ckci_line_up(t.yb * t.xb * lanes * size); /* the gradient's lanes */
+            t.scratch = ckci_line_up(t.lines + t.sums + t.table + t.partial);
+            if (t.scratch <= room || (t.yb == 1 && t.xb <= CKCI_LINE)) {
+                break;
+            }
+            if (t.yb > 1 && (t.yb > 4 || t.xb <= 4 * CKCI_LINE)) {
+                t.yb = ckci_ceil_div(t.yb, 2);
+            } else if (t.xb > CKCI_LINE) {
+                t.xb = ckci_max(ckci_round_up(t.xb / 2, CKCI_LINE), CKCI_LINE);
+            } else {
+                t.yb = ckci_ceil_div(t.yb, 2);
+            }
+        }
+        t.blocks_y = ckci_ceil_div(axis[1].count, t.yb);
+        t.blocks_x = ckci_ceil_div(axis[2].count, t.xb);
+        t.units = v->p->n * axis[0].count * t.blocks_y * t.blocks_x;
+        /* by shape alone, so that results do not depend on the threads */
+        t.split = stack ? 1 : ckci_max(ckci_min(ckci_ceil_div(32, t.blocks), t.units), 1);
+        t.split = split_k ? split_k : t.split;
+        t.items = t.blocks * t.split;
+        t.packed = ckci_saturating_mul(t.items, t.partial); /* all parts of all blocks */
+        t.bytes = ckci_min(t.packed + t.scratch * threads, CKCI_MAX_BYTES);
+        if (stack) {
+            t.packed = 0;
+            t.bytes = t.scratch <= CKCI_STACK && t.split == 1 ? 0 : CKCI_MAX_BYTES;
+            t.items = t.blocks * v->p->filter[0] * v->p->filter[1];
+        }
+        if (t.bytes <= limit && t.lines < CKCI_MAX_BYTES / 4) {
+            break;
+        }
+    }
+    return t;
+}
+
+/* Sums of the taps of `axis` over units [from, to): acc[tap][lane], taps in the order (z, y, channel, x). */
+CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis axis[3], const ckci_lanes *l,
+                                     int64_t from, int64_t to, unsigned char *acc, unsigned char *scratch)
+{
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    const ckci_tensor *dy = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, lanes = v->k->lanes,
+            taps = axis[0].taps * axis[1].taps * axis[2].taps * v->red;
+    unsigned char *lines = scratch, *gradient = lines + t->lines;
+    int32_t *offset = (int32_t *)(void *)(gradient + t->sums);
+    ckci_clear(v->kind, acc, ckci_round_up(taps, CKCI_TAPS) * lanes);
+    for (int64_t unit = from; unit < to; unit++) {
+        int64_t x0 = unit % t->blocks_x * t->xb, y0 = unit / t->blocks_x % t->blocks_y * t->yb;
+        int64_t qz = unit / t->blocks_x / t->blocks_y % axis[0].count,
+                n = unit / t->blocks_x / t->blocks_y / axis[0].count;
+        int64_t yb = ckci_min(t->yb, axis[1].count - y0), xb = ckci_min(t->xb, axis[2].count - x0);
+        ckci_window wy = ckci_make_window(&axis[1], y0, yb), wx = ckci_make_window(&axis[2], x0, xb);
+        int64_t row = v->red * wx.planes * wx.width * lanes, slots = wy.planes * wy.width, entry = 0;
+        for (int64_t jz = 0; jz < axis[0].taps; jz++) {
+            int64_t z = qz * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
+            for (int64_t s = 0; s < slots; s++) {
+                int64_t y = ckci_window_position(&wy, s / wy.width, s % wy.width);
+                if (ckci_window_used(&wy, s / wy.width)) {
+                    ckci_gather_line(v, v->read, l, &wx, n, z, y,
+                                     z >= 0 && z < axis[0].read_len && y >= 0 && y < axis[1].read_len,
+                                     lines + (jz * slots + s) * row * size);
+                }
+            }
+            for (int64_t jy = 0; jy < axis[1].taps; jy++) {
+                for (int64_t c = 0; c < v->red; c++) {
+                    for (int64_t jx = 0; jx < axis[2].taps; jx++) {
+                        offset[entry++] =
+                            (int32_t)((jz * slots + ckci_window_tap(&wy, jy)) * row +
+                                      (c * wx.planes * wx.width + ckci_window_tap(&wx, jx)) * lanes);
+                    }
+                }
+            }
+        }
+        for (; entry % CKCI_TAPS != 0; entry++) {
+            offset[entry] = offset[0];
+        }
+        for (int64_t i = 0; i < yb; i++) {
+            int64_t place =
+                n * dy->stride[1] + qz * dy->stride[3] + (y0 + i) * dy->stride[4] + x0 * dy->stride[5];
+            ckci_gather_lanes(v, dy, l, 1, place, dy->stride[5], xb, gradient + i * xb * lanes * size, 0);
+        }
+        for (int64_t i = 0; i < entry; i += CKCI_TAPS) {
+            v->k->taps9(yb, xb, lines, row, offset + i, gradient, xb * lanes, acc + i * lanes * size);
+        }
+    }
+}
+
+/* Sums of the taps of `axis` to dwei, along x taps. */
+CKCI_FN void ckci_direct_weight_write(const ckci_direct_job *job, const ckci_axis axis[3],
+                                      const ckci_lanes *l, const unsigned char *acc)
+{
+    double buffer[CKCI_SPAN];
+    const ckci_view *v = &job->v;
+    int64_t size = v->kind->size, lanes = v->k->lanes, at[6];
+    for (int64_t lane = 0; lane < l->count; lane++) {
+        at[0] = l->group[lane];
+        at[1] = l->column[lane];
+        for (int64_t row = 0; row < axis[0].taps * axis[1].taps; row++) {
+            at[3] = axis[0].tap0 + row / axis[1].taps;
+            at[4] = axis[1].tap0 + row % axis[1].taps;
+            for (at[2] = 0; at[2] < v->red; at[2]++) {
+                for (at[5] = 0; at[5] < axis[2].taps; at[5] += CKCI_SPAN) {
+                    int64_t n = ckci_min(CKCI_SPAN, axis[2].taps - at[5]);
+                    int64_t from = (row * v->red + at[2]) * axis[2].taps + at[5];
+                    ckci_collect(v->kind, buffer, acc + (from * lanes + lane) * size, lanes, n);
+                    v->kind->write(&job->target, at, 5, n, buffer);
+                }
+            }
+        }
+    }
+}
+
+CKCI_FN void ckci_direct_weight_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_direct_job *job = (const ckci_direct_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    if (!t->chunk) {
+        ckci_lanes l = ckci_make_lanes(v, item / t->split);
+        int64_t share = ckci_ceil_div(t->units, t->split), from = ckci_min(t->units, item % t->split * share);
+        ckci_direct_weight_sums(job, axis, &l, from, ckci_min(t->units, from + share),
+                                job->packed + item * t->partial, scratch);
+        return;
+    }
+    /* without workspace an item owns one filter row of one block of lanes */
+    int64_t rows = v->p->filter[0] * v->p->filter[1], row = item % rows;
+    ckci_lanes l = ckci_make_lanes(v, item / rows);
+    unsigned char *acc = scratch + t->lines + t->sums + t->table;
+    axis[0].tap0 = row / v->p->filter[1];
+    axis[0].read0 += axis[0].tap0 * axis[0].read_tap;
+    axis[1].tap0 = row % v->p->filter[1];
+    axis[1].read0 += axis[1].tap0 * axis[1].read_tap;
+    axis[0].taps = axis[1].taps = 1;
+    ckci_direct_weight_sums(job, axis, &l, 0, t->units, acc, scratch);
+    ckci_direct_weight_write(job, axis, &l, acc);
+}
+
+/* The second stage: one item adds the parts of one block of lanes, in order, and finishes it. */
+CKCI_FN void ckci_direct_weight_sum_item(const void *context, int64_t block, unsigned char *scratch)
+{
+    const ckci_direct_job *job = (const ckci_direct_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    ckci_axis axis[3];
+    ckci_lanes l = ckci_make_lanes(v, block);
+    unsigned char *sum = job->packed + block * t->split * t->partial;
+    (void)scratch;
+    ckci_phase(v, 0, axis);
+    for (int64_t part = 1; part < t->split; part++) {
+        ckci_add_numbers(v->kind, sum, sum + part * t->partial, v->taps * v->red * v->k->lanes);
+    }
+    ckci_direct_weight_write(job, axis, &l, sum);
+}
+
+CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    CKCI_TRY(ckci_direct_takes(&v, err));
+    ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, f->plan->device.threads, f->limit);
+    if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
+        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
+                         "direct: a line of this shape does not fit in %lld bytes of workspace",
+                         CKCI_LL(f->limit));
+    }
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->grid[0] = t.items;
+    f->plan->split_k = (int32_t)t.split;
+    f->plan->launches = t.chunk ? 1 : 2;
+    double positions = (double)ckci_most_rows(&v);
+    double taps = (double)ckci_round_up(v.taps * v.red, CKCI_TAPS);
+    double spread = (double)v.red * (v.red == 1 && v.cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t.yb) + 3;
+    f->cost =
+        (double)t.blocks * (positions * (taps * 1.25 + spread) + taps * (double)(t.split + 8 * v.k->lanes)) +
+        4000;
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                                    unsigned char *ws, int32_t features)
+{
+    ckci_direct_job job;
+    int32_t threads = plan->device.threads;
+    (void)args;
+    job.v = ckci_make_view(&p->conv, features);
+    job.t = ckci_find_direct_weight_tiles(&job.v, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
+                                          ckci_plan_limit(plan));
+    job.target = ckci_make_target(&p->conv);
+    job.packed = ws;
+    ckci_parallel(threads, job.t.items, ckci_direct_weight_item, &job, job.t.bytes ? ws + job.t.packed : NULL,
+                  job.t.scratch);
+    if (!job.t.chunk) {
+        ckci_parallel(threads, job.t.blocks, ckci_direct_weight_sum_item, &job, ws, 0);
+    }
+}
+
+/* ---- One convolution of a pair, by whichever of the two families costs less. */
+typedef struct ckci_stage {
+    int direct;
+    ckci_gather_job gather;
+    ckci_direct_job line;
+    int64_t packed, scratch; /* bytes */
+} ckci_stage;
+
+CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, int32_t features, int32_t threads)
+{
+    ckci_stage s;
+    memset(&s, 0, sizeof s);
+    s.gather.v = ckci_make_view(p, features);
+    s.gather.t = ckci_gather_tiles(&s.gather.v, threads, CKCI_MAX_BYTES);
+    s.gather.target = ckci_make_target(p);
+    s.line.v = s.gather.v;
+    s.line.target = s.gather.target;
+    s.packed = s.gather.t.packed;
+    s.scratch = s.gather.t.scratch;
+    if (ckci_direct_takes(&s.line.v, NULL) == CKCONV_OK) {
+        s.line.t = ckci_find_direct_tiles(&s.line.v, threads, CKCI_MAX_BYTES - 1);
+        s.direct = s.line.t.bytes < CKCI_MAX_BYTES && s.line.t.packed > 0 &&
+                   s.line.t.lines < ((int64_t)1 << 30) &&
+                   ckci_direct_cost(&s.line.v, &s.line.t) < ckci_gather_cost(&s.gather.v, &s.gather.t);
+    }
+    if (s.direct) {
+        s.packed = s.line.t.packed;
+        s.scratch = s.line.t.scratch;
+    }
+    return s;
+}
+
+CKCI_FN void ckci_pack_stage(ckci_stage *s, unsigned char *packed, int32_t threads)
+{
+    const ckci_view *v = &s->gather.v;
+    s->gather.packed = s->line.packed = packed;
+    if (s->direct) {
+        ckci_parallel(threads, s->line.t.blocks, ckci_direct_pack_item, &s->line, packed, 0);
+    } else {
+        ckci_parallel(threads, v->p->g * ckci_ceil_div(v->cols, 2 * v->k->lanes), ckci_pack_item, &s->gather,
+                      packed, 0);
+    }
+}
+
+/* All items of a packed stage, on `threads` threads with scratch for each. */
+CKCI_FN void ckci_run_stage(const ckci_stage *s, unsigned char *scratch, int32_t threads)
+{
+    if (s->direct) {
+        ckci_parallel(threads, s->line.t.items, ckci_direct_item, &s->line, scratch, s->scratch);
+    } else {
+        ckci_parallel(threads, s->gather.t.items, ckci_gather_item, &s->gather, scratch, s->scratch);
+    }
+}
+
+/* The same packed weights, for a problem that differs in batch, spatial sizes and pointers. */
+CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, const ckci_target *target)
+{
+    ckci_stage r = *s;
+    r.gather.v.p = r.line.v.p = p;
+    r.gather.v.read = r.line.v.read = &p->t[CKCI_IN];
+    r.gather.target = r.line.target = *target;
+    if (r.direct) {
+        r.line.t = ckci_find_direct_tiles(&r.line.v, 1, CKCI_MAX_BYTES - 1);
+        r.scratch = r.line.t.scratch;
+    } else {
+        r.gather.t = ckci_gather_tiles(&r.gather.v, 1, CKCI_MAX_BYTES);
+        r.scratch = r.gather.t.scratch;
+    }
+    return r;
+}
+
+/* ---- conv_conv_fwd. Fused: an item owns a tile of output positions of one batch entry in all channels; it computes mid
+   there into its scratch ([position][channel] in the number kind of the arithmetic, values rounded to the compute type),
+   copies it out if asked, and multiplies it by the second weights at once. Unfused: all of mid lies in workspace. */
+typedef struct ckci_pair_tiles {
+    int64_t yb, xb, blocks_y, blocks_x, items;
+    int64_t mid, packed[2], scratch, bytes;
+} ckci_pair_tiles;
+
+typedef struct ckci_pair_job {
+    const ckci_conv_conv *p;
+    ckci_pair_tiles t;
+    ckci_stage stage[2];
+    ckci_target mid; /* scale, shift, operation, rounding; stored in the number kind */
+    ckci_target out;
+    unsigned char *copy;  /* the caller's mid, or NULL */
+    unsigned char *whole; /* unfused: all of mid */
+} ckci_pair_job;
+
+/* mid as a dense tensor of `positions`: logical [groups, n, per group, z, y, x], channels fastest. */
+CKCI_FN void ckci_dense_mid(ckci_tensor *t, const ckci_kind *kind, int64_t groups, int64_t n,
+                            int64_t per_group, const int64_t size[3], unsigned char *p)
+{
+    t->p = p;
+    t->dtype = t->compute = kind->dtype;
+    t->plain = 1;
+    t->len[0] = groups;
+    t->len[1] = n;
+    t->len[2] = per_group;
+    t->len[3] = size[0];
+    t->len[4] = size[1];
+    t->len[5] = size[2];
+    t->stride[0] = per_group;
+    t->stride[2] = 1;
+    t->stride[5] = groups * per_group;
+    t->stride[4] = t->stride[5] * size[2];
+    t->stride[3] = t->stride[4] * size[1];
+    t->stride[1] = t->stride[3] * size[0];
+}
+
+/* The two convolutions restricted to the tile at q of `size` positions of entry n, mid at `memory`. */
+CKCI_FN void ckci_pair_part(const ckci_pair_job *job, int64_t n, int64_t count, const int64_t q[3],
+                            const int64_t size[3], unsigned char *memory, ckci_conv part[2],
+                            ckci_target target[2])
+{
+    const ckci_kind *kind = job->stage[0].gather.v.kind;
+    part[0] = job->p->first;
+    part[1] = job->p->second;
+    target[0] = job->mid;
+    target[1] = job->out;
+    for (int i = 0; i < 2; i++) {
+        part[i].n = count;
+    }
+    ckci_tensor *in = &part[0].t[CKCI_IN], *out = &target[1].t;
+    in->p += n * in->stride[1] * (int64_t)ckci_size(in->dtype);
+    target[1].d = part[1].d;
+    for (int32_t j = 0; j <= part[1].num_d; j++) {
+        ckci_tensor *t = j < part[1].num_d ? &part[1].d[j] : out;
+        t->p += (n * t->stride[1] + q[0] * t->stride[3] + q[1] * t->stride[4] + q[2] * t->stride[5]) *
+                (int64_t)ckci_size(t->dtype);
+    }
+    for (int i = 0; i < 3; i++) {
+        part[0].pad[i] -= q[i] * part[0].stride[i];
+        part[0].output[i] = size[i];
+        part[1].input[i] = part[1].output[i] = size[i];
+    }
+    ckci_dense_mid(&target[0].t, kind, part[0].g, count, part[0].k, size, memory);
+    target[0].t.op = job->mid.t.op;
+    ckci_dense_mid(&part[1].t[CKCI_IN], kind, part[1].g, count, part[1].c, size, memory);
+}
+
+/* mid of a tile to the caller's copy. values: [position][channel] */
+CKCI_FN void ckci_copy_mid(const ckci_pair_job *job, int64_t n, const int64_t q[3], const int64_t size[3],
+                           const unsigned char *values)
+{
+    const ckci_conv *p = &job->p->first;
+    const ckci_kind *kind = job->stage[0].gather.v.kind;
+    ckci_target copy;
+    int64_t at[6];
+    memset(&copy, 0, sizeof copy);
+    copy.t = p->t[CKCI_OUT];
+    memset(&copy.t.op, 0, sizeof copy.t.op);
+    at[1] = n;
+    for (at[3] = q[0]; at[3] < q[0] + size[0]; at[3]++) {
+        for (at[4] = q[1]; at[4] < q[1] + size[1]; at[4]++) {
+            for (at[5] = q[2]; at[5] < q[2] + size[2]; at[5]++) {
+                at[2] = 0;
+                for (at[0] = 0; at[0] < p->g; at[0]++) {
+                    kind->write(&copy, at, 2, p->k, values);
+                    values += p->k * kind->size;
+                }
+            }
+        }
+    }
+}
+
+CKCI_FN void ckci_pair_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_pair_job *job = (const ckci_pair_job *)context;
+    const ckci_pair_tiles *t = &job->t;
+    const ckci_conv *first = &job->p->first;
+    int64_t q[3], size[3], rest = item;
+    q[2] = rest % t->blocks_x * t->xb;
+    rest /= t->blocks_x;
+    q[1] = rest % t->blocks_y * t->yb;
+    rest /= t->blocks_y;
+    q[0] = rest % first->output[0];
+    int64_t n = rest / first->output[0];
+    size[0] = 1;
+    size[1] = ckci_min(t->yb, first->output[1] - q[1]);
+    size[2] = ckci_min(t->xb, first->output[2] - q[2]);
+    ckci_conv part[2];
+    ckci_target target[2];
+    ckci_pair_part(job, n, 1, q, size, scratch, part, target);
+    for (int i = 0; i < 2; i++) {
+        ckci_stage s = ckci_restage(&job->stage[i], &part[i], &target[i]);
+        ckci_run_stage(&s, scratch + t->mid, 1);
+        if (i == 0 && job->copy) {
+            ckci_copy_mid(job, n, q, size, scratch);
+        }
+    }
+}
+
+/* Fused tiles: mid of one tile within about half of a core's L2. */
+CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int32_t threads)
+{
+    ckci_pair_tiles t;
+    const ckci_conv *first = &job->p->first;
+    int64_t channels = first->g * first->k, size = job->stage[0].gather.v.kind->size;
+    memset(&t, 0, sizeof t);
+    t.xb = first->output[2];
+    t.yb = first->output[1];
+    while (t.xb * t.yb * channels * size > 256 * 1024 && t.xb * t.yb > 28) {
+        if (t.yb > 1) {
+            t.yb = ckci_ceil_div(t.yb, 2);
+        } else {
+            t.xb = ckci_ceil_div(t.xb, 2);
+        }
+    }
+    t.blocks_y = ckci_ceil_div(first->output[1], t.yb);
+    t.blocks_x = ckci_ceil_div(first->output[2], t.xb);
+    t.items = ckci_saturating_mul(first->n * first->output[0], t.blocks_y * t.blocks_x);
+    t.mid = ckci_line_up(t.xb * t.yb * channels * size);
+    int64_t none[3] = {0, 0, 0}, tile[3];
+    tile[0] = 1;
+    tile[1] = t.yb;
+    tile[2] = t.xb;
+    ckci_conv part[2];
+    ckci_target target[2];
+    ckci_pair_part(job, 0, 1, none, tile, NULL, part, target);
+    for (int i = 0; i < 2; i++) {
+        ckci_stage s = ckci_restage(&job->stage[i], &part[i], &target[i]);
+        t.packed[i] = job->stage[i].packed;
+        t.scratch = ckci_max(t.scratch, t.mid + s.scratch);
+    }
+    t.bytes = ckci_min(ckci_saturating_mul(t.scratch, threads) + t.packed[0] + t.packed[1], CKCI_MAX_BYTES);
+    return t;
+}
+
+CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, const ckconv_args *args,
+                                int32_t features, int32_t threads, ckconv_family family)
+{
+    memset(job, 0, sizeof *job);
+    job->p = p;
+    job->stage[0] = ckci_make_stage(&p->first, features, threads);
+    job->stage[1] = ckci_make_stage(&p->second, features, threads);
+    job->mid = ckci_make_target(&p->first);
+    job->mid.compute = p->first.t[CKCI_IN].compute;
+    job->out = ckci_make_target(&p->second);
+    if (args) {
+        job->mid.scale = (const unsigned char *)args->scale;
+        job->mid.shift = (const unsigned char *)args->shift;
+        job->copy = (unsigned char *)args->mid;
+    }
+    if (family == CKCONV_FAMILY_FUSED) {
+        job->t = ckci_find_pair_tiles(job, threads);
+        return;
+    }
+    ckci_pair_tiles *t = &job->t;
+    int64_t size = job->stage[0].gather.v.kind->size;
+    t->mid = ckci_line_up(ckci_saturating_mul(ckci_count(&p->first.t[CKCI_OUT]), size));
+    t->packed[0] = job->stage[0].packed;
+    t->packed[1] = job->stage[1].packed;
+    t->scratch = ckci_max(job->stage[0].scratch, job->stage[1].scratch);
+    t->items = job->stage[1].direct ? job->stage[1].line.t.items : job->stage[1].gather.t.items;
+    t->bytes = ckci_min(t->mid, CKCI_MAX_BYTES / 2) + ckci_saturating_mul(t->scratch, threads) +
+               t->packed[0] + t->packed[1];
+    t->bytes = ckci_min(t->bytes, CKCI_MAX_BYTES);
+}
+
+CKCI_FN int ckci_pointwise(const ckci_conv *p)
+{
+    for (int i = 0; i < 3; i++) {
+        if (p->filter[i] != 1 || (p->stride[i] != 1 && p->output[i] != 1) || p->pad[i] != 0 ||
+            p->output[i] != p->input[i]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+CKCI_FN ckconv_status ckci_fit_pair(ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv_conv *p = &f->p->pair;
+    int fused = f->family == CKCONV_FAMILY_FUSED;
+    ckci_pair_job job;
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: conv_conv_fwd does not split",
+                         (int)f->split_k);
+    }
+    if (fused && !ckci_pointwise(&p->second)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused takes a 1x1 second convolution with stride 1 and no pads; unfused takes all");
+    }
+    ckci_make_pair_job(&job, p, NULL, f->features, f->plan->device.threads, f->family);
+    if (job.t.bytes > f->limit || job.t.bytes >= CKCI_MAX_BYTES) {
+        return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s needs %lld bytes of workspace, the limit is %lld",
+                         fused ? "fused" : "unfused", CKCI_LL(job.t.bytes), CKCI_LL(f->limit));
+    }
+    f->plan->workspace_bytes = job.t.bytes;
+    f->plan->grid[0] = job.t.items;
+    f->plan->launches = fused ? 3 : 4;
+    f->cost = 0;
+    for (int i = 0; i < 2; i++) {
+        f->cost += job.stage[i].direct ? ckci_direct_cost(&job.stage[i].line.v, &job.stage[i].line.t)
+                                       : ckci_gather_cost(&job.stage[i].gather.v, &job.stage[i].gather.t);
+    }
+    if (!fused) {
+        f->cost += (double)ckci_count(&p->first.t[CKCI_OUT]); /* mid to memory and back */
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_pair(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                           unsigned char *ws, int32_t features)
+{
+    ckci_pair_job job;
+    int32_t threads = plan->device.threads;
+    ckconv_family family = ckconv_instance_family(plan->instance);
+    int64_t none[3] = {0, 0, 0};
+    if (p->pair.first.n == 0) {
+        return;
+    }
+    ckci_make_pair_job(&job, &p->pair, args, features, threads, family);
+    unsigned char *after = ws + job.t.packed[0] + job.t.packed[1];
+    ckci_pack_stage(&job.stage[0], ws, threads);
+    ckci_pack_stage(&job.stage[1], ws + job.t.packed[0], threads);
+    if (family == CKCONV_FAMILY_FUSED) {
+        ckci_parallel(threads, job.t.items, ckci_pair_item, &job, after, job.t.scratch);
+        return;
+    }
+    /* unfused: the same two stages over everything at once */
+    const ckci_conv *first = &p->pair.first;
+    ckci_conv part[2];
+    ckci_target target[2];
+    ckci_pair_part(&job, 0, first->n, none, first->output, after, part, target);
+    for (int i = 0; i < 3; i++) {
+        part[1].output[i] = p->pair.second.output[i];
+    }
+    for (int i = 0; i < 2; i++) {
+        ckci_stage s = job.stage[i];
+        s.gather.v.p = s.line.v.p = &part[i];
+        s.gather.v.read = s.line.v.read = &part[i].t[CKCI_IN];
+        s.gather.target = s.line.target = target[i];
+        ckci_run_stage(&s, after + job.t.mid, threads);
+        int64_t entry = first->g * first->k * first->output[0] * first->output[1] * first->output[2];
+        for (int64_t n = 0; i == 0 && job.copy && n < first->n; n++) {
+            ckci_copy_mid(&job, n, none, first->output, after + n * entry * s.gather.v.kind->size);
+        }
+    }
+}
+
+/* Without workspace mid is computed again wherever it is needed, by the specification's own code. */
+CKCI_FN ckconv_status ckci_fit_recompute(ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv *b = &f->p->pair.second;
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: conv_conv_fwd does not split",
+                         (int)f->split_k);
+    }
+    f->plan->grid[0] = b->n * b->output[0] * b->output[1] * b->output[2];
+    f->cost = 1e29;
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                                unsigned char *ws, int32_t features)
+{
+    (void)ws;
+    (void)features;
+    ckci_ref_conv_conv(&p->pair, args, plan->device.threads);
+}
+
+/* ---- Group norm. A slab (n, g) is walked in tiles of at most CKCI_TILE numbers, channels fastest where they are dense,
+   else along x. Everything is summed in double: two passes for the statistics, so that a mean far from 0 does no harm.
+   bwd walks x and dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
+   added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own. */
+enum { CKCI_NORM_TILE = 1024 };
+
+typedef struct ckci_norm_work {
+    const ckci_groupnorm *p;
+    const ckconv_args *args;
+    double *sums; /* [n][g * c][2]: dgamma and dbeta of each n; NULL without workspace */
+} ckci_norm_work;
+
+/* A tile: channels [c, c + channels) at positions [x, x + positions) of row (z, y). values[position][channel], or
+   [channel][position] when along_x. */
+typedef struct ckci_norm_tile {
+    int64_t z, y, x, c, positions, channels;
+    int along_x;
+} ckci_norm_tile;
+
+/* Spatial axes that are one dense axis in all tensors are walked as one. */
+CKCI_FN ckci_groupnorm ckci_flatten_norm(const ckci_groupnorm *p)
+{
+    ckci_groupnorm f = *p;
+    ckci_tensor *t[3];
+    t[0] = &f.in;
+    t[1] = &f.out;
+    t[2] = &f.din;
+    for (int axis = 4; axis >= 3; axis--) {
+        int dense = 1;
+        for (int i = 0; i < 3; i++) {
+            dense = dense && (t[i]->len[axis] == 1 || t[i]->stride[axis] == t[i]->len[5] * t[i]->stride[5]) &&
+                    (axis == 4 || t[i]->len[4] == 1);
+        }
+        for (int i = 0; i < 3 && dense; i++) {
+            t[i]->len[5] *= t[i]->len[axis];
+            t[i]->len[axis] = 1;
+        }
+    }
+    return f;
+}
+
+/* First tile of channels [c0, c1), or the next one; 0 at the end. */
+CKCI_FN int ckci_next_tile(const ckci_groupnorm *p, int64_t c0, int64_t c1, ckci_norm_tile *t, int first)
+{
+    const int64_t *len = p->in.len;
+    if (first) {
+        memset(t, 0, sizeof *t);
+        t->c = c0;
+        t->along_x = p->in.stride[5] < p->in.stride[2] && len[5] > 1;
+    } else {
+        t->x += t->positions;
+        if (t->x == len[5]) {
+            t->x = 0;
+            if (++t->y == len[4]) {
+                t->y = 0;
+                if (++t->z == len[3]) {
+                    t->z = 0;
+                    t->c += t->channels;
+                }
+            }
+        }
+    }
+    if (t->c >= c1) {
+        return 0;
+    }
+    t->channels = t->along_x ? 1 : ckci_min(c1 - t->c, CKCI_NORM_TILE);
+    t->positions = ckci_min(len[5] - t->x, t->along_x ? CKCI_NORM_TILE : CKCI_NORM_TILE / t->channels);
+    return 1;
+}
+
+CKCI_FN int64_t ckci_tile_place(const ckci_tensor *x, const ckci_norm_tile *t, int64_t g, int64_t n)
+{
+    return g * x->stride[0] + n * x->stride[1] + t->c * x->stride[2] + t->z * x->stride[3] +
+           t->y * x->stride[4] + t->x * x->stride[5];
+}
+
+CKCI_FN void ckci_load_tile(const ckci_tensor *x, const ckci_norm_tile *t, int64_t g, int64_t n, double *dst)
+{
+    float buffer[CKCI_NORM_TILE];
+    int64_t at = ckci_tile_place(x, t, g, n), run = t->along_x ? t->positions : t->channels;
+    int64_t step = x->stride[t->along_x ? 5 : 2], rows = t->along_x ? 1 : t->positions;
+    for (int64_t r = 0; r < rows; r++) {
+        if (x->dtype == CKCONV_F64) {
+            ckci_read_d(x, at + r * x->stride[5], step, run, dst + r * run);
+        } else {
+            ckci_widen(x, at + r * x->stride[5], step, run, buffer + r * run);
+        }
+    }
+    for (int64_t i = 0; i < rows * run && x->dtype != CKCONV_F64; i++) {
+        dst[i] = (double)buffer[i];
+    }
+}
+
+CKCI_FN void ckci_store_tile(const ckci_tensor *x, const ckci_norm_tile *t, int64_t g, int64_t n,
+                             const double *src)
+{
+    int64_t size = (int64_t)ckci_size(x->dtype), run = t->along_x ? t->positions : t->channels;
+    int64_t step = x->stride[t->along_x ? 5 : 2] * size, rows = t->along_x ? 1 : t->positions;
+    for (int64_t r = 0; r < rows; r++) {
+        unsigned char *p = x->p + (ckci_tile_place(x, t, g, n) + r * x->stride[5]) * size;
+        const double *s = src + r * run;
+        for (int64_t i = 0; i < run; i++) {
+            if (x->dtype == CKCONV_F32) {
+                float f = (float)s[i];
+                memcpy(p + i * step, &f, 4);
+            } else {
+                ckci_store(x->dtype, p + i * step, s[i]);
+            }
+        }
+    }
+}
+
+CKCI_FN void ckci_slab_statistics(const ckci_norm_work *w, int64_t n, int64_t g, double *mean,
+                                  double *inv_std)
+{
+    const ckci_groupnorm *p = w->p;
+    double x[CKCI_NORM_TILE], total[2] = {0, 0}, count = (double)p->c * (double)p->space;
+    int64_t entry = (n * p->g + g) * (int64_t)ckci_size(p->stat);
+    if (p->op == CKCONV_GROUPNORM_BWD && w->args->saved_mean) {
+        *mean = ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry);
+        *inv_std = ckci_load(p->stat, (const unsigned char *)w->args->saved_inv_std + entry);
+        return;
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        ckci_norm_tile t;
+        double m = total[0] / count;
+        for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
+            double part[4] = {0, 0, 0, 0};
+            ckci_load_tile(&p->in, &t, g, n, x);
+            int64_t numbers = t.channels * t.positions;
+            for (int64_t i = 0; i < numbers; i++) {
+                double v = pass == 0 ? x[i] : (x[i] - m) * (x[i] - m);
+                part[i & 3] += v;
+            }
+            total[pass] += (part[0] + part[1]) + (part[2] + part[3]);
+        }
+    }
+    *mean = total[0] / count;
+    *inv_std = 1 / sqrt(total[1] / count + p->eps);
+}
+
+/* gamma and beta for the channels of a tile */
+CKCI_FN void ckci_tile_params(const ckci_norm_work *w, const ckci_norm_tile *t, int64_t g, double *gamma,
+                              double *beta)
+{
+    for (int64_t c = 0; c < t->channels; c++) {
+        int64_t channel = g * w->p->c + t->c + c;
+        gamma[c] = ckci_param(w->p, w->args->gamma, channel, 1);
+        beta[c] = ckci_param(w->p, w->args->beta, channel, 0);
+    }
+}
+
+CKCI_FN void ckci_norm_fwd_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_norm_work *w = (const ckci_norm_work *)context;
+    const ckci_groupnorm *p = w->p;
+    double x[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE], mean, inv_std;
+    int64_t g = item % p->g, n = item / p->g, entry = item * (int64_t)ckci_size(p->stat), loaded = -1;
+    ckci_norm_tile t;
+    ckconv_element_op act;
+    memset(&act, 0, sizeof act);
+    act.kind = p->act;
+    (void)scratch;
+    ckci_slab_statistics(w, n, g, &mean, &inv_std);
+    if (w->args->mean) {
+        ckci_store(p->stat, (unsigned char *)w->args->mean + entry, mean);
+    }
+    if (w->args->inv_std) {
+        ckci_store(p->stat, (unsigned char *)w->args->inv_std + entry, inv_std);
+    }
+    for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
+        if (t.c != loaded) {
+            ckci_tile_params(w, &t, g, gamma, beta);
+            loaded = t.c;
+        }
+        ckci_load_tile(&p->in, &t, g, n, x);
+        int64_t run = t.along_x ? t.positions : t.channels, rows = t.along_x ? 1 : t.positions;
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t i = 0; i < run; i++) {
+                int64_t c = t.along_x ? 0 : i;
+                x[r * run + i] = (x[r * run + i] - mean) * inv_std * gamma[c] + beta[c];
+            }
+        }
+        for (int64_t i = 0; i < rows * run && p->act != CKCONV_PASS; i++) {
+            x[i] = ckci_element_d(&act, x[i], NULL, 0);
+        }
+        ckci_store_tile(&p->out, &t, g, n, x);
+    }
+}
+
+/* xhat and the gradient before the affine part, for a tile */
+CKCI_FN void ckci_tile_gradient(const ckci_norm_work *w, const ckci_norm_tile *t, int64_t g, int64_t n,
+                                double mean, double inv_std, const double *gamma, const double *beta,
+                                double *xhat, double *dy)
+{
+    const ckci_groupnorm *p = w->p;
+    int64_t numbers = t->channels * t->positions;
+    ckci_load_tile(&p->in, t, g, n, xhat);
+    ckci_load_tile(&p->out, t, g, n, dy);
+    for (int64_t i = 0; i < numbers; i++) {
+        xhat[i] = (xhat[i] - mean) * inv_std;
+    }
+    for (int64_t i = 0; i < numbers && p->act != CKCONV_PASS; i++) {
+        int64_t c = t->along_x ? 0 : i % t->channels;
+        dy[i] *= ckci_act_slope(p->act, xhat[i] * gamma[c] + beta[c]);
+    }
+}
+
+/* Add a tile's sums of dy*xhat and dy to those of its channels: sums[channel][2]. */
+CKCI_FN void ckci_add_tile(const ckci_norm_tile *t, const double *xhat, const double *dy, double *sums)
+{
+    int64_t run = t->along_x ? t->positions : t->channels, rows = t->along_x ? 1 : t->positions;
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < run; i++) {
+            double *s = sums + (t->along_x ? 0 : 2 * i);
+            s[0] += dy[r * run + i] * xhat[r * run + i];
+            s[1] += dy[r * run + i];
+        }
+    }
+}
+
+/* dx of one slab and, with workspace, its sums for dgamma and dbeta */
+CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_norm_work *w = (const ckci_norm_work *)context;
+    const ckci_groupnorm *p = w->p;
+    double xhat[CKCI_NORM_TILE], dy[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE];
+    double part[2 * CKCI_NORM_TILE], mean, inv_std, a = 0, b = 0, count = (double)p->c * (double)p->space;
+    int64_t g = item % p->g, n = item / p->g, loaded = -1;
+    ckci_norm_tile t;
+    (void)scratch;
+    ckci_slab_statistics(w, n, g, &mean, &inv_std);
+    for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
+        double *sums = w->sums ? w->sums + 2 * ((n * p->g + g) * p->c + t.c) : NULL;
+        if (t.c != loaded) {
+            ckci_tile_params(w, &t, g, gamma, beta);
+            loaded = t.c;
+            memset(sums ? sums : part, 0, (size_t)t.channels * 2 * sizeof *part);
+        }
+        ckci_tile_gradient(w, &t, g, n, mean, inv_std, gamma, beta, xhat, dy);
+        memset(part, 0, (size_t)t.channels * 2 * sizeof *part);
+        ckci_add_tile(&t, xhat, dy, part);
+        for (int64_t c = 0; c < t.channels; c++) {
+            b += part[2 * c] * gamma[c];
+            a += part[2 * c + 1] * gamma[c];
+        }
+        for (int64_t c = 0; c < 2 * t.channels && sums; c++) {
+            sums[c] += part[c];
+        }
+    }
+    a /= count;
+    b /= count;
+    loaded = -1;
+    for (int more = w->args->din && ckci_next_tile(p, 0, p->c, &t, 1); more;
+         more = ckci_next_tile(p, 0, p->c, &t, 0)) {
+        if (t.c != loaded) {
+            ckci_tile_params(w, &t, g, gamma, beta);
+            loaded = t.c;
+        }
+        ckci_tile_gradient(w, &t, g, n, mean, inv_std, gamma, beta, xhat, dy);
+        int64_t run = t.along_x ? t.positions : t.channels, rows = t.along_x ? 1 : t.positions;
+        for (int64_t i = 0; i < rows * run; i++) {
+            int64_t c = t.along_x ? 0 : i % run;
+            dy[i] = inv_std * (gamma[c] * dy[i] - a - xhat[i] * b);
+        }
+        ckci_store_tile(&p->din, &t, g, n, dy);
+    }
+}
+
+CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t channel, const double *sum)
+{
+    int64_t at = channel * (int64_t)ckci_size(w->p->param);
+    if (w->args->dgamma) {
+        ckci_store(w->p->param, (unsigned char *)w->args->dgamma + at, sum[0]);
+    }
+    if (w->args->dbeta) {
+        ckci_store(w->p->param, (unsigned char *)w->args->dbeta + at, sum[1]);
+    }
+}
+
+/* dgamma and dbeta of 64 channels from the sums of each n, in order */
+CKCI_FN void ckci_norm_sum_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_norm_work *w = (const ckci_norm_work *)context;
+    int64_t all = w->p->g * w->p->c;
+    (void)scratch;
+    for (int64_t channel = item * 64; channel < ckci_min(all, item * 64 + 64); channel++) {
+        double sum[2] = {0, 0};
+        for (int64_t n = 0; n < w->p->n; n++) {
+            sum[0] += w->sums[2 * (n * all + channel)];
+            sum[1] += w->sums[2 * (n * all + channel) + 1];
+        }
+        ckci_store_params(w, channel, sum);
+    }
+}
+
+/* The same without workspace: one item owns up to a tile's width of channels of one group. */
+CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_norm_work *w = (const ckci_norm_work *)context;
+    const ckci_groupnorm *p = w->p;
+    double xhat[CKCI_NORM_TILE], dy[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE];
+    double sums[2 * CKCI_NORM_TILE], mean, inv_std;
+    int64_t blocks = ckci_ceil_div(p->c, CKCI_NORM_TILE), g = item / blocks,
+            c0 = item % blocks * CKCI_NORM_TILE;
+    int64_t c1 = ckci_min(p->c, c0 + CKCI_NORM_TILE);
+    (void)scratch;
+    memset(sums, 0, sizeof sums);
+    for (int64_t n = 0; n < p->n; n++) {
+        ckci_norm_tile t;
+        ckci_slab_statistics(w, n, g, &mean, &inv_std);
+        for (int more = ckci_next_tile(p, c0, c1, &t, 1); more; more = ckci_next_tile(p, c0, c1, &t, 0)) {
+            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_gradient(w, &t, g, n, mean, inv_std, gamma, beta, xhat, dy);
+            ckci_add_tile(&t, xhat, dy, sums + 2 * (t.c - c0));
+        }
+    }
+    for (int64_t c = c0; c < c1; c++) {
+        ckci_store_params(w, g * p->c + c, sums + 2 * (c - c0));
+    }
+}
+
+CKCI_FN int64_t ckci_norm_bytes(const ckci_groupnorm *p)
+{
+    if (p->op == CKCONV_GROUPNORM_FWD) {
+        return 0;
+    }
+    return ckci_saturating_mul(ckci_saturating_mul(p->n * p->g, p->c), 16);
+}
+
+CKCI_FN ckconv_status ckci_fit_norm(ckci_fit *f, ckconv_error *err)
+{
+    const ckci_groupnorm *p = &f->p->norm;
+    int64_t bytes = ckci_norm_bytes(p);
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: group norms do not split",
+                         (int)f->split_k);
+    }
+    f->plan->workspace_bytes = bytes <= f->limit && bytes < CKCI_MAX_BYTES ? bytes : 0;
+    f->plan->grid[0] = p->n * p->g;
+    f->plan->launches = p->op == CKCONV_GROUPNORM_FWD ? 1 : 2;
+    f->cost = (double)ckci_count(&p->in);
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem, const ckconv_args *args,
+                           unsigned char *ws, int32_t features)
+{
+    ckci_norm_work w;
+    ckci_groupnorm p = ckci_flatten_norm(&problem->norm);
+    int32_t threads = plan->device.threads;
+    int params = args->dgamma || args->dbeta;
+    (void)features;
+    memset(&w, 0, sizeof w);
+    w.p = &p;
+    w.args = args;
+    if (p.op == CKCONV_GROUPNORM_FWD) {
+        ckci_parallel(threads, p.n * p.g, ckci_norm_fwd_item, &w, ws, 0);
+        return;
+    }
+    if (plan->workspace_bytes > 0 && params) {
+        w.sums = (double *)(void *)ws;
+    }
+    if (args->din || w.sums) {
+        ckci_parallel(threads, p.n * p.g, ckci_norm_bwd_item, &w, ws, 0);
+    }
+    if (w.sums) {
+        ckci_parallel(threads, ckci_ceil_div(p.g * p.c, 64), ckci_norm_sum_item, &w, ws, 0);
+    } else if (params) {
+        ckci_parallel(threads, p.g * ckci_ceil_div(p.c, CKCI_NORM_TILE), ckci_norm_param_item, &w, ws, 0);
+    }
+}
+
+/* One clause for ckconv_plan_describe: why this family. */
+CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
+{
+    switch (family) {
+    case CKCONV_FAMILY_REF:
+        return "the specification, asked for by name or engine";
+    case CKCONV_FAMILY_SINGLE_STAGE:
+        return plan->workspace_bytes
+                   ? "implicit GEMM: groups are wide enough to fill vectors, or nothing else fits"
+                   : "implicit GEMM with packed blocks on the stack: no workspace allowed";
+    case CKCONV_FAMILY_TWO_STAGE:
+        return "implicit GEMM with a split reduction: few outputs, a long sum over batch and positions";
+    case CKCONV_FAMILY_DIRECT:
+        return "direct: groups too narrow to fill a vector, so lanes run over groups";
+    case CKCONV_FAMILY_FUSED:
+        return plan->workspace_bytes
+                   ? "the intermediate stays in each thread's scratch"
+                   : "slow: no workspace allowed, the intermediate is computed again for each use";
+    case CKCONV_FAMILY_UNFUSED:
+        return ckci_pointwise(&p->pair.second)
+                   ? "two convolutions through workspace"
+                   : "two convolutions through workspace: the second one is not pointwise";
+    default:
+        return "two-pass statistics in double";
+    }
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>plan
+  Pure selection: description + device facts + options -> instance, block sizes, workspace. Each instance says
+  whether it fits and what it would cost; the cheapest one wins.
+*/
+
+CKCI_FN const char *ckci_no_device_code(void);
+CKCI_FN void ckci_default_device(ckconv_device *device);
+
+/* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features it
+   needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
+#define CKCI_CPU_ROWS(X, ISA, FEATURES, TM, TN, VL)                                                          \
+    X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_gather, ckci_run_gather)    \
+    X(cpu_gemm_bwd_data_##ISA, CPU, SINGLE_STAGE, BWD_DATA, FEATURES, TM, TN, VL, ckci_fit_gather,           \
+      ckci_run_gather)                                                                                       \
+    X(cpu_gemm_bwd_weight_##ISA, CPU, SINGLE_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL, ckci_fit_weight,       \
+      ckci_run_weight)                                                                                       \
+    X(cpu_gemm_bwd_weight_split_##ISA, CPU, TWO_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL, ckci_fit_weight,    \
+      ckci_run_weight)                                                                                       \
+    X(cpu_direct_fwd_##ISA, CPU, DIRECT, FWD, FEATURES, 14, VL, VL, ckci_fit_direct, ckci_run_direct)        \
+    X(cpu_direct_bwd_data_##ISA, CPU, DIRECT, BWD_DATA, FEATURES, 14, VL, VL, ckci_fit_direct,               \
+      ckci_run_direct)                                                                                       \
+    X(cpu_direct_bwd_weight_##ISA, CPU, DIRECT, BWD_WEIGHT, FEATURES, 9, VL, VL, ckci_fit_direct_weight,     \
+      ckci_run_direct_weight)                                                                                \
+    X(cpu_fused_conv_conv_##ISA, CPU, FUSED, CONV_CONV_FWD, FEATURES, TM, TN, VL, ckci_fit_pair,             \
+      ckci_run_pair)                                                                                         \
+    X(cpu_unfused_conv_conv_##ISA, CPU, UNFUSED, CONV_CONV_FWD, FEATURES, TM, TN, VL, ckci_fit_pair,         \
+      ckci_run_pair)
+
+#define CKCI_INSTANCES(X)                                                                                    \
+    X(ref, REF, REF, ALL, 0, 1, 1, 1, ckci_fit_ref, ckci_run_ref)                                            \
+    CKCI_CPU_ROWS(X, portable, 0, 4, 8, 4)                                                                   \
+    CKCI_CPU_ROWS(X, avx2, CKCONV_CPU_AVX2, 6, 16, 8)                                                        \
+    CKCI_CPU_ROWS(X, avx512, CKCONV_CPU_AVX512, 14, 32, 16)                                                  \
+    X(cpu_recompute_conv_conv, CPU, FUSED, CONV_CONV_FWD, 0, 1, 1, 1, ckci_fit_recompute,                    \
+      ckci_run_recompute)                                                                                    \
+    X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
+    X(cpu_groupnorm_bwd, CPU, GROUPNORM, GROUPNORM_BWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)
+
+enum { CKCONV_ALL = 0 };
+
+CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
+{
+    ckconv_plan *plan = f->plan;
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: ref sums in one part", (int)f->split_k);
+    }
+    const ckci_tensor *t = plan->op <= CKCONV_BWD_WEIGHT      ? &f->p->conv.t[ckci_written(plan->op)]
+                           : plan->op == CKCONV_CONV_CONV_FWD ? &f->p->pair.second.t[CKCI_OUT]
+                                                              : &f->p->norm.in;
+    plan->grid[0] = plan->op == CKCONV_CONV_CONV_FWD ? t->len[1] * t->len[3] * t->len[4] * t->len[5]
+                    : plan->op <= CKCONV_BWD_WEIGHT  ? t->len[0] * t->len[1] * t->len[2]
+                                                     : t->len[0] * t->len[1];
+    f->cost = 1e30;
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                          unsigned char *ws, int32_t features)
+{
+    int32_t threads = plan->device.threads;
+    (void)ws;
+    (void)features;
+    if (plan->op <= CKCONV_BWD_WEIGHT) {
+        ckci_ref_conv(&p->conv, threads);
+    } else if (plan->op == CKCONV_CONV_CONV_FWD) {
+        ckci_ref_conv_conv(&p->pair, args, threads);
+    } else {
+        ckci_ref_groupnorm(&p->norm, args, threads);
+    }
+}
+
+typedef struct ckci_instance {
+    const char *name;
+    ckconv_engine engine;
+    ckconv_family family;
+    ckconv_op op; /* 0: all */
+    int32_t features, tile_rows, tile_columns, lanes;
+    ckconv_status (*fit)(ckci_fit *f, ckconv_error *err);
+    void (*run)(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
+                int32_t features);
+} ckci_instance;
+
+CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
+{
+#define CKCI_ROW(NAME, ENGINE, FAMILY, OP, FEATURES, ROWS, COLUMNS, LANES, FIT, RUN)                         \
+    {                                                                                                        \
+        #NAME,                                                                                               \
+        CKCONV_ENGINE_##ENGINE,                                                                              \
+        CKCONV_FAMILY_##FAMILY,                                                                              \
+        CKCONV_##OP,                                                                                         \
+        FEATURES,                                                                                            \
+        ROWS,                                                                                                \
+        COLUMNS,                                                                                             \
+        LANES,                                                                                               \
+        FIT,                                                                                                 \
+        RUN},
+    static const ckci_instance table[] = {CKCI_INSTANCES(CKCI_ROW)};
+#undef CKCI_ROW
+    return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
+}
+
+CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
+{
+    if (op == CKCONV_CONV_CONV_FWD) {
+        return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
+    }
+    if (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD) {
+        return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
+    }
+    return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
+}
+
+CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
+{
+    if (o->engine < CKCONV_ENGINE_AUTO || o->engine > CKCONV_ENGINE_GPU) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "options.engine is %d: must be 0 (auto), 1 (ref), 2 (cpu) or 3 (gpu)",
+                         (int)o->engine);
+    }
+    if ((o->flags & ~CKCONV_ALLOW_ATOMICS) != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "options.flags is %d: only CKCONV_ALLOW_ATOMICS (1) is known", (int)o->flags);
+    }
+    if (o->max_workspace < -1) {
+        return ckci_fail(
+            err, CKCONV_ERR_ARGUMENT,
+            "options.max_workspace is %lld: must be -1 (none), 0 (no limit) or a number of bytes",
+            CKCI_LL(o->max_workspace));
+    }
+    if (o->split_k < 0 || o->split_k > 65536) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "options.split_k is %d: must be 0 (planner's choice) to 65536", (int)o->split_k);
+    }
+    if (o->threads < 0 || o->threads > 4096) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "options.threads is %d: must be 0 (the device's) to 4096",
+                         (int)o->threads);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (o->reserved[i] != 0) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "options.reserved[%d] is %d: must be 0 (uninitialised struct?)", i,
+                             (int)o->reserved[i]);
+        }
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
+{
+    if (d->kind < CKCONV_DEVICE_CPU || d->kind > CKCONV_DEVICE_NVIDIA) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "device.kind is %d: must be 0 (CPU), 1 (AMD) or 2 (NVIDIA)", (int)d->kind);
+    }
+    if (d->threads < 0 || d->threads > 4096) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.threads is %d: must be 0 (means 1) to 4096",
+                         (int)d->threads);
+    }
+    if ((d->features & ~(CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512)) != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "device.features is %d: only CKCONV_CPU_AVX2 and _AVX512 are known",
+                         (int)d->features);
+    }
+    if (d->kind != CKCONV_DEVICE_CPU && d->wave_size != 32 && d->wave_size != 64) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.wave_size is %d: must be 32 or 64",
+                         (int)d->wave_size);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (d->reserved[i] != 0) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "device.reserved[%d] is %d: must be 0 (uninitialised struct?)", i,
+                             (int)d->reserved[i]);
+        }
+    }
+    return CKCONV_OK;
+}
+
+/* FLOP and least traffic. */
+CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
+{
+    int64_t f = 2;
+    int64_t factors[10];
+    factors[0] = p->g;
+    factors[1] = p->n;
+    factors[2] = p->k;
+    factors[3] = p->c;
+    for (int i = 0; i < 3; i++) {
+        factors[4 + i] = p->output[i];
+        factors[7 + i] = p->filter[i];
+    }
+    for (int i = 0; i < 10; i++) {
+        f = factors[i] == 0 ? 0 : ckci_saturating_mul(f, factors[i]);
+    }
+    *flop = ckci_min(*flop + f, CKCI_MAX_BYTES);
+    for (int i = 0; i < 3; i++) {
+        *bytes = ckci_min(*bytes + ckci_count(&p->t[i]) * (int64_t)ckci_size(p->t[i].dtype), CKCI_MAX_BYTES);
+    }
+}
+
+CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
+{
+    plan->flop = plan->bytes = 0;
+    if (plan->op == CKCONV_CONV_CONV_FWD) {
+        ckci_measure_conv(&p->pair.first, &plan->flop, &plan->bytes);
+        ckci_measure_conv(&p->pair.second, &plan->flop, &plan->bytes);
+        const ckci_tensor *mid = &p->pair.first.t[CKCI_OUT]; /* counted twice, moved not at all */
+        plan->bytes = ckci_max(plan->bytes - 2 * ckci_count(mid) * (int64_t)ckci_size(mid->dtype), 0);
+    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+        ckci_measure_conv(&p->conv, &plan->flop, &plan->bytes);
+    } else {
+        const ckci_groupnorm *n = &p->norm;
+        int64_t x = ckci_count(&n->in) * (int64_t)ckci_size(n->in.dtype);
+        int64_t y = ckci_count(&n->out) * (int64_t)ckci_size(n->out.dtype);
+        int64_t dx = ckci_count(&n->din) * (int64_t)ckci_size(n->din.dtype);
+        plan->bytes =
+            ckci_min(x / 2 + y / 2 + (plan->op == CKCONV_GROUPNORM_BWD ? dx / 2 : 0), CKCI_MAX_BYTES / 2) * 2;
+    }
+}
+
+CKCI_FN int ckci_same_text(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+/* Does the caller's options.instance mean this instance? */
+CKCI_FN int ckci_instance_named(const ckci_instance *i, const char *name)
+{
+    return name == NULL || ckci_same_text(i->name, name) ||
+           ckci_same_text(ckconv_family_name(i->family), name) ||
+           (i->family == CKCONV_FAMILY_VECTOR && ckci_same_text(name, "dl"));
+}
+
+/* Is it the name of any instance or family at all? */
+CKCI_FN int ckci_known_name(const char *name)
+{
+    for (ckconv_family f = CKCONV_FAMILY_REF; f <= CKCONV_FAMILY_MMA; f++) {
+        if (ckci_same_text(ckconv_family_name(f), name)) {
+            return 1;
+        }
+    }
+    for (int32_t i = 0; ckci_find_instance(i); i++) {
+        if (ckci_same_text(ckci_find_instance(i)->name, name)) {
+            return 1;
+        }
+    }
+    return ckci_same_text(name, "dl");
+}
+
+/* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
+CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
+                                  int32_t only, ckconv_error *err)
+{
+    ckconv_plan best, trial;
+    ckconv_error reason;
+    double best_cost = 0;
+    int found = 0, tried = 0;
+    memset(&reason, 0, sizeof reason);
+    for (int32_t i = 0; ckci_find_instance(i); i++) {
+        const ckci_instance *instance = ckci_find_instance(i);
+        if ((only >= 0 && only != i) || instance->engine != plan->engine ||
+            !ckci_instance_named(instance, o->instance) || (instance->op != 0 && instance->op != plan->op)) {
+            continue;
+        }
+        tried++;
+        if ((instance->features & plan->device.features) != instance->features) {
+            ckci_fail(reason.text[0] ? NULL : &reason, CKCONV_ERR_UNSUPPORTED,
+                      "%s needs AVX%s, which device.features does not offer", instance->name,
+                      instance->features == CKCONV_CPU_AVX512 ? "-512" : "2 with FMA");
+            continue;
+        }
+        ckci_fit f;
+        trial = *plan;
+        trial.instance = i;
+        trial.split_k = 1;
+        trial.launches = 1;
+        trial.grid[1] = trial.grid[2] = 1;
+        trial.block[0] = plan->device.threads;
+        trial.block[1] = trial.block[2] = 1;
+        f.plan = &trial;
+        f.p = p;
+        f.family = instance->family;
+        f.features = instance->features;
+        f.limit = o->max_workspace == 0 ? CKCI_MAX_BYTES : ckci_max(o->max_workspace, 0);
+        f.split_k = o->split_k;
+        f.cost = 0;
+        if (instance->fit(&f, &reason) != CKCONV_OK) {
+            continue;
+        }
+        if (!found || f.cost < best_cost) {
+            found = 1;
+            best_cost = f.cost;
+            best = trial;
+        }
+    }
+    if (!found && tried == 0) {
+        if (only >= 0) {
+            return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s is not an instance of %s on this engine",
+                             ckci_find_instance(only) ? ckci_find_instance(only)->name : "?",
+                             ckconv_op_name(plan->op));
+        }
+        if (o->instance && !ckci_known_name(o->instance)) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "options.instance is '%.60s': no instance or family has that name", o->instance);
+        }
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "options.instance is '%.60s': nothing of that name computes %s on engine %s",
+                         o->instance ? o->instance : "", ckconv_op_name(plan->op),
+                         ckconv_engine_name(plan->engine));
+    }
+    if (!found) {
+        return ckci_fail(err, reason.status ? reason.status : CKCONV_ERR_UNSUPPORTED, "%s", reason.text);
+    }
+    *plan = best;
+    return CKCONV_OK;
+}
+
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are copied. */
+CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
+                                     ckci_problem *problem, ckconv_error *err)
+{
+    ckconv_plan plan;
+    ckconv_options o;
+    if (!out) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
+    }
+    memset(&plan, 0, sizeof plan);
+    memset(&o, 0, sizeof o);
+    if (!desc) {
+        memset(out, 0, sizeof *out);
+        return ckci_fail(err, CKCONV_ERR_NULL, "desc is NULL");
+    }
+    memcpy(&plan.u, desc, desc_bytes);
+    if (device) {
+        plan.device = *device;
+    } else {
+        ckci_default_device(&plan.device);
+    }
+    if (options) {
+        o = *options;
+    }
+    memset(out, 0, sizeof *out);
+    CKCI_TRY(ckci_check_options(&o, err));
+    CKCI_TRY(ckci_check_device(&plan.device, err));
+    plan.op = op;
+    CKCI_TRY(ckci_check_problem(op, &plan.u, problem, err));
+    plan.engine = o.engine;
+    if (plan.engine == CKCONV_ENGINE_AUTO) {
+        plan.engine = plan.device.kind == CKCONV_DEVICE_CPU ? (ckconv_engine)CKCONV_ENGINE_CPU
+                                                            : (ckconv_engine)CKCONV_ENGINE_GPU;
+    }
+    if (plan.engine == CKCONV_ENGINE_GPU) {
+        return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE, "engine gpu: %s", ckci_no_device_code());
+    }
+    if (plan.device.kind != CKCONV_DEVICE_CPU) {
+        ckconv_device_cpu(&plan.device); /* a host engine asked for beside a GPU */
+    }
+    plan.device.threads = o.threads ? o.threads : plan.device.threads ? plan.device.threads : 1;
+    ckci_measure(&plan, problem);
+    plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
+    plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
+    plan.tune[CKCI_TUNE_FLAGS] = o.flags;
+    CKCI_TRY(ckci_select(&plan, problem, &o, only, err));
+    plan.magic = CKCI_MAGIC;
+    plan.version = CKCONV_VERSION;
+    *out = plan;
+    return ckci_ok(err);
+}
+
+CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
+{
+    return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
+           : op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD ? sizeof(ckconv_groupnorm_desc)
+                                                                      : sizeof(ckconv_conv_desc);
+}
+
+CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
+{
+    if (!plan) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", name);
+    }
+    if (plan->magic != CKCI_MAGIC || plan->version != CKCONV_VERSION) {
+        return ckci_fail(err, CKCONV_ERR_PLAN,
+                         "%s was not made by version %d.%d.%d of this header, or planning failed", name,
+                         CKCONV_VERSION_MAJOR, CKCONV_VERSION_MINOR, CKCONV_VERSION_PATCH);
+    }
+    return CKCONV_OK;
+}
+
+/* The problem of a plan. Planning again must give the same plan, bit for bit: that refuses a damaged one. */
+CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
+                                   ckconv_error *err)
+{
+    ckconv_plan again;
+    ckconv_options o;
+    CKCI_TRY(ckci_check_magic(plan, name, err));
+    memset(&o, 0, sizeof o);
+    o.engine = plan->engine;
+    o.max_workspace = plan->tune[CKCI_TUNE_LIMIT];
+    o.split_k = plan->tune[CKCI_TUNE_SPLIT] < 0 || plan->tune[CKCI_TUNE_SPLIT] > 65536
+                    ? -1
+                    : (int32_t)plan->tune[CKCI_TUNE_SPLIT];
+    o.flags = plan->tune[CKCI_TUNE_FLAGS] == 0 ? 0 : CKCONV_ALLOW_ATOMICS;
+    ckconv_status s = ckci_make_plan(&again, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o, &plan->device,
+                                     plan->instance, p, err);
+    if (s != CKCONV_OK || memcmp(&again, plan, sizeof again) != 0) {
+        return ckci_fail(err, CKCONV_ERR_PLAN, "%s is damaged: its members do not belong together", name);
+    }
+    return CKCONV_OK;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>device
+  Facts, memory and time of the CPU, and of a GPU when a GPU compiler reads this.
+*/
+#if CKCI_GPU_COMPILER
+#include "kernels.hip.h" /* CKCONV-SINGLE: kernels */
+#endif
+
+CKCI_FN int32_t ckci_cpu_features(void)
+{
+    int32_t features = 0;
+#if CKCI_X86
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        features |= CKCONV_CPU_AVX2;
+        if (__builtin_cpu_supports("avx512f")) {
+            features |= CKCONV_CPU_AVX512;
+        }
+    }
+#endif
+    return features;
+}
+
+CKCI_FN const char *ckci_no_device_code(void)
+{
+#if CKCI_GPU_COMPILER
+    return "this version has no GPU kernels; use engine cpu";
+#else
+    return "this build has no device code: compile as .hip or .cu, or with -x hip";
+#endif
+}
+
+/* GPU kernels are not there, so the default is the CPU even beside a GPU. */
+CKCI_FN void ckci_default_device(ckconv_device *device)
+{
+    ckconv_device_cpu(device);
+}
+
+/* Seconds from any fixed point; wall time wherever the C library tells it. */
+CKCI_FN double ckci_now(void)
+{
+#if defined(CLOCK_MONOTONIC)
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#elif defined(_OPENMP)
+    return omp_get_wtime();
+#elif defined(TIME_UTC)
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#else
+    return (double)clock() / CLOCKS_PER_SEC;
+#endif
+}
+
+CKCONV_API void ckconv_device_cpu(ckconv_device *device)
+{
+    if (!device) {
+        return;
+    }
+    memset(device, 0, sizeof *device);
+    device->kind = CKCONV_DEVICE_CPU;
+#if defined(__x86_64__) || defined(_M_X64)
+    memcpy(device->arch, "x86_64", 7);
+#elif defined(__aarch64__)
+    memcpy(device->arch, "aarch64", 8);
+#else
+    memcpy(device->arch, "cpu", 4);
+#endif
+#ifdef _OPENMP
+    device->threads = omp_get_max_threads();
+#else
+    device->threads = 1;
+#endif
+    device->features = ckci_cpu_features();
+}
+
+/* Typical figures by architecture name; what planning needs, no more. */
+CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err)
+{
+    static const struct {
+        const char *name;
+        int32_t kind, wave, units, lds;
+    } table[] = {{"gfx906", 1, 64, 60, 65536},  {"gfx908", 1, 64, 120, 65536},  {"gfx90a", 1, 64, 104, 65536},
+                 {"gfx942", 1, 64, 304, 65536}, {"gfx950", 1, 64, 256, 163840}, {"gfx1030", 1, 32, 80, 65536},
+                 {"gfx1100", 1, 32, 96, 65536}, {"gfx1201", 1, 32, 64, 65536},  {"sm_80", 2, 32, 108, 166912},
+                 {"sm_86", 2, 32, 84, 101376},  {"sm_89", 2, 32, 128, 101376},  {"sm_90", 2, 32, 132, 232448},
+                 {"sm_100", 2, 32, 148, 232448}};
+    if (!arch || !device) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", arch ? "device" : "arch");
+    }
+    memset(device, 0, sizeof *device);
+    if (ckci_same_text(arch, "x86_64") || ckci_same_text(arch, "aarch64") || ckci_same_text(arch, "cpu")) {
+        device->threads = 1;
+        memcpy(device->arch, arch, strlen(arch) + 1);
+        return ckci_ok(err);
+    }
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (strcmp(arch, table[i].name) == 0) {
+            device->kind = table[i].kind;
+            memcpy(device->arch, arch, strlen(arch) + 1);
+            device->wave_size = table[i].wave;
+            device->compute_units = table[i].units;
+            device->lds_bytes = table[i].lds;
+            return ckci_ok(err);
+        }
+    }
+    return ckci_fail(err, CKCONV_ERR_ARGUMENT, "arch is '%.30s': not known; fill ckconv_device by hand",
+                     arch);
+}
+
+#if !CKCI_GPU_COMPILER
+CKCONV_API int32_t ckconv_device_count(void)
+{
+    return 0;
+}
+
+CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
+{
+    (void)device;
+    return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE, "GPU %d: %s", (int)ordinal, ckci_no_device_code());
+}
+
+/* The helpers' GPU half, for a build that has none. */
+#define CKCI_IF_GPU(device, statement)                                                                       \
+    if ((device)->kind != CKCONV_DEVICE_CPU) {                                                               \
+        return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE, "GPU %d: %s", (int)(device)->ordinal,               \
+                         ckci_no_device_code());                                                             \
+    }
+#define CKCI_IF_GPU_QUIET(device, statement)                                                                 \
+    if ((device)->kind != CKCONV_DEVICE_CPU) {                                                               \
+        return;                                                                                              \
+    }
+#define CKCI_IF_GPU_VALUE(device, statement, value)                                                          \
+    if ((device)->kind != CKCONV_DEVICE_CPU) {                                                               \
+        return (value);                                                                                      \
+    }
+#else
+CKCI_FN ckconv_status ckci_gpu_status(int code, const char *what, ckconv_status bad, ckconv_error *err)
+{
+    return code == 0 ? ckci_ok(err)
+                     : ckci_fail(err, bad, "%s: %s", what, CKCI_gpuGetErrorString((CKCI_gpuError)code));
+}
+
+CKCONV_API int32_t ckconv_device_count(void)
+{
+    int count = 0;
+    return CKCI_gpuGetDeviceCount(&count) == CKCI_gpuSuccess ? count : 0;
+}
+
+CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
+{
+    CKCI_gpuDeviceProp prop;
+    if (!device) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "device is NULL");
+    }
+    if (ordinal < 0 || ordinal >= ckconv_device_count()) {
+        return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "ordinal is %d: there are %d GPUs", (int)ordinal,
+                         (int)ckconv_device_count());
+    }
+    CKCI_TRY(ckci_gpu_status((int)CKCI_gpuGetDeviceProperties(&prop, ordinal), "device properties",
+                             CKCONV_ERR_NO_DEVICE, err));
+    memset(device, 0, sizeof *device);
+    device->ordinal = ordinal;
+    device->wave_size = prop.warpSize;
+    device->compute_units = prop.multiProcessorCount;
+    device->lds_bytes = (int32_t)CKCI_GPU_LDS_BYTES(prop);
+    device->kind = CKCI_GPU_KIND;
+    CKCI_GPU_ARCH(device->arch, sizeof device->arch, prop);
+    return ckci_ok(err);
+}
+
+#define CKCI_IF_GPU(device, statement)                                                                       \
+    if ((device)->kind != CKCONV_DEVICE_CPU) {                                                               \
+        statement;                                                                                           \
+    }
+#define CKCI_IF_GPU_QUIET(device, statement)        CKCI_IF_GPU(device, statement; return )
+#define CKCI_IF_GPU_VALUE(device, statement, value) CKCI_IF_GPU(device, return statement)
+#endif
+
+CKCI_FN ckconv_status ckci_need_device(const ckconv_device *device, ckconv_error *err)
+{
+    return device ? CKCONV_OK : ckci_fail(err, CKCONV_ERR_NULL, "device is NULL");
+}
+
+CKCONV_API ckconv_status ckconv_device_open(const ckconv_device *device, ckconv_error *err)
+{
+    CKCI_TRY(ckci_need_device(device, err));
+    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_gpuSetDevice(device->ordinal), "open",
+                                               CKCONV_ERR_NO_DEVICE, err))
+    return ckci_ok(err);
+}
+
+#if CKCI_GPU_COMPILER
+CKCI_FN void *ckci_gpu_alloc(size_t bytes, ckconv_error *err)
+{
+    void *memory = NULL;
+    ckconv_status s =
+        ckci_gpu_status((int)CKCI_gpuMalloc(&memory, bytes ? bytes : 1), "alloc", CKCONV_ERR_MEMORY, err);
+    return s == CKCONV_OK ? memory : NULL;
+}
+#endif
+
+CKCONV_API void *ckconv_device_alloc(const ckconv_device *device, size_t bytes, ckconv_error *err)
+{
+    if (ckci_need_device(device, err) != CKCONV_OK) {
+        return NULL;
+    }
+    CKCI_IF_GPU_VALUE(
+        device, ckci_gpu_alloc(bytes, err),
+        (ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE, "alloc: %s", ckci_no_device_code()), (void *)NULL))
+    void *memory = malloc(bytes ? bytes : 1);
+    if (!memory) {
+        ckci_fail(err, CKCONV_ERR_MEMORY, "alloc: no %lld bytes of host memory", CKCI_LL(bytes));
+        return NULL;
+    }
+    ckci_ok(err);
+    return memory;
+}
+
+CKCONV_API void ckconv_device_free(const ckconv_device *device, void *memory)
+{
+    if (!device || !memory) {
+        return;
+    }
+    CKCI_IF_GPU_QUIET(device, (void)CKCI_gpuFree(memory))
+    free(memory);
+}
+
+CKCONV_API ckconv_status ckconv_device_upload(const ckconv_device *device, void *dst, const void *src,
+                                              size_t bytes, ckconv_error *err)
+{
+    CKCI_TRY(ckci_need_device(device, err));
+    if (bytes && (!dst || !src)) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "upload: %s is NULL", dst ? "src" : "dst");
+    }
+    CKCI_IF_GPU(device,
+                return ckci_gpu_status((int)CKCI_gpuMemcpy(dst, src, bytes, CKCI_gpuMemcpyHostToDevice),
+                                       "upload", CKCONV_ERR_LAUNCH, err))
+    if (bytes) {
+        memcpy(dst, src, bytes);
+    }
+    return ckci_ok(err);
+}
+
+CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, void *dst, const void *src,
+                                                size_t bytes, ckconv_error *err)
+{
+    CKCI_TRY(ckci_need_device(device, err));
+    if (bytes && (!dst || !src)) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "download: %s is NULL", dst ? "src" : "dst");
+    }
+    CKCI_IF_GPU(device,
+                return ckci_gpu_status((int)CKCI_gpuMemcpy(dst, src, bytes, CKCI_gpuMemcpyDeviceToHost),
+                                       "download", CKCONV_ERR_LAUNCH, err))
+    if (bytes) {
+        memcpy(dst, src, bytes);
+    }
+    return ckci_ok(err);
+}
+
+CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int byte, size_t bytes,
+                                            ckconv_error *err)
+{
+    CKCI_TRY(ckci_need_device(device, err));
+    if (bytes && !dst) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "fill: dst is NULL");
+    }
+    CKCI_IF_GPU(device,
+                return ckci_gpu_status((int)CKCI_gpuMemset(dst, byte, bytes), "fill", CKCONV_ERR_LAUNCH, err))
+    if (bytes) {
+        memset(dst, byte, bytes);
+    }
+    return ckci_ok(err);
+}
+
+CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err)
+{
+    CKCI_TRY(ckci_need_device(device, err));
+    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_gpuDeviceSynchronize(), "synchronise",
+                                               CKCONV_ERR_LAUNCH, err))
+    return ckci_ok(err);
+}
+
+#if CKCI_GPU_COMPILER
+CKCI_FN ckconv_status ckci_gpu_timer(ckconv_timer *timer, ckconv_error *err)
+{
+    CKCI_gpuEvent from, to;
+    CKCI_TRY(ckci_gpu_status((int)CKCI_gpuEventCreate(&from), "timer", CKCONV_ERR_LAUNCH, err));
+    CKCI_TRY(ckci_gpu_status((int)CKCI_gpuEventCreate(&to), "timer", CKCONV_ERR_LAUNCH, err));
+    timer->from = (void *)from;
+    timer->to = (void *)to;
+    return CKCONV_OK;
+}
+
+CKCI_FN double ckci_gpu_seconds(const ckconv_timer *timer)
+{
+    float ms = 0;
+    (void)CKCI_gpuEventSynchronize((CKCI_gpuEvent)timer->to);
+    (void)CKCI_gpuEventElapsedTime(&ms, (CKCI_gpuEvent)timer->from, (CKCI_gpuEvent)timer->to);
+    return (double)ms * 1e-3;
+}
+#endif
+
+CKCONV_API ckconv_status ckconv_timer_create(const ckconv_device *device, ckconv_timer *timer,
+                                             ckconv_error *err)
+{
+    CKCI_TRY(ckci_need_device(device, err));
+    if (!timer) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "timer is NULL");
+    }
+    memset(timer, 0, sizeof *timer);
+    CKCI_IF_GPU(device, return ckci_gpu_timer(timer, err))
+    return ckci_ok(err);
+}
+
+CKCONV_API void ckconv_timer_start(const ckconv_device *device, ckconv_timer *timer, void *stream)
+{
+    (void)stream;
+    CKCI_IF_GPU_QUIET(device, (void)CKCI_gpuEventRecord((CKCI_gpuEvent)timer->from, (CKCI_gpuStream)stream))
+    timer->cpu_from = ckci_now();
+}
+
+CKCONV_API void ckconv_timer_stop(const ckconv_device *device, ckconv_timer *timer, void *stream)
+{
+    (void)stream;
+    CKCI_IF_GPU_QUIET(device, (void)CKCI_gpuEventRecord((CKCI_gpuEvent)timer->to, (CKCI_gpuStream)stream))
+    timer->cpu_to = ckci_now();
+}
+
+CKCONV_API double ckconv_timer_seconds(const ckconv_device *device, ckconv_timer *timer)
+{
+    CKCI_IF_GPU_VALUE(device, ckci_gpu_seconds(timer), 0.0)
+    return timer->cpu_to - timer->cpu_from;
+}
+
+CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *timer)
+{
+    CKCI_IF_GPU_QUIET(device, (void)CKCI_gpuEventDestroy((CKCI_gpuEvent)timer->from);
+                      (void)CKCI_gpuEventDestroy((CKCI_gpuEvent)timer->to))
+    memset(timer, 0, sizeof *timer);
+}
+#undef CKCI_IF_GPU
+#undef CKCI_IF_GPU_QUIET
+#undef CKCI_IF_GPU_VALUE
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>public
+  Definitions, in the order of >>api.
+*/
+CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const ckconv_conv_desc *desc,
+                                          const ckconv_options *options, const ckconv_device *device,
+                                          ckconv_error *err)
+{
+    ckci_problem p;
+    if (op < CKCONV_FWD || op > CKCONV_BWD_WEIGHT) {
+        if (plan) {
+            memset(plan, 0, sizeof *plan);
+        }
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
+                         (int)op);
+    }
+    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+}
+
+CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_conv_conv_desc *desc,
+                                               const ckconv_options *options, const ckconv_device *device,
+                                               ckconv_error *err)
+{
+    ckci_problem p;
+    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, &p, err);
+}
+
+CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
+                                               const ckconv_groupnorm_desc *desc,
+                                               const ckconv_options *options, const ckconv_device *device,
+                                               ckconv_error *err)
+{
+    ckci_problem p;
+    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
+        if (plan) {
+            memset(plan, 0, sizeof *plan);
+        }
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
+    }
+    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+}
+
+/* plan_again, with one instance by index or -1 */
+CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
+                                      const ckconv_options *options, int32_t only, ckconv_error *err)
+{
+    ckci_problem p;
+    ckconv_plan copy;
+    if (!plan) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
+    }
+    CKCI_TRY(ckci_recover(base, "base", &p, err));
+    copy = *base;
+    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, &p,
+                          err);
+}
+
+CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan *base,
+                                           const ckconv_options *options, ckconv_error *err)
+{
+    return ckci_plan_again(plan, base, options, -1, err);
+}
+
+/* One buffer of a run, for the checks of pointers and overlap. */
+typedef struct ckci_buffer {
+    const char *name;
+    const void *p;
+    int64_t bytes;
+    int32_t written, optional;
+    const ckci_tensor *shape; /* D tensors and what they may alias */
+} ckci_buffer;
+
+CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, const void *p, int64_t bytes,
+                             int written, int optional, const ckci_tensor *shape)
+{
+    ckci_buffer *b = &list[(*count)++];
+    b->name = name;
+    b->p = p;
+    b->bytes = bytes;
+    b->written = written;
+    b->optional = optional;
+    b->shape = shape;
+}
+
+/* All buffers of an operation, from the arguments that it uses; pointers go into the problem's tensors. */
+CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
+{
+    static const char *const d_names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
+    int count = 0, w = ckci_written(p->op);
+    const void *pointers[3];
+    const char *names[3];
+    pointers[CKCI_IN] = w == CKCI_IN ? a->din : a->in;
+    pointers[CKCI_WEI] = w == CKCI_WEI ? a->dwei : a->wei;
+    pointers[CKCI_OUT] = w == CKCI_OUT ? a->out : a->dout;
+    names[CKCI_IN] = w == CKCI_IN ? "din" : "in";
+    names[CKCI_WEI] = w == CKCI_WEI ? "dwei" : "wei";
+    names[CKCI_OUT] = w == CKCI_OUT ? "out" : "dout";
+    for (int i = 0; i < 3; i++) {
+        p->t[i].p = (unsigned char *)(uintptr_t)pointers[i];
+        ckci_add_buffer(list, &count, names[i], pointers[i], ckci_span(&p->t[i]), i == w, 0, &p->t[i]);
+    }
+    for (int i = 0; i < p->num_d; i++) {
+        p->d[i].p = (unsigned char *)(uintptr_t)a->d[i];
+        ckci_add_buffer(list, &count, d_names[i], a->d[i], ckci_span(&p->d[i]), 0, 0, &p->d[i]);
+    }
+    return count;
+}
+
+CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
+{
+    ckconv_args second = *a;
+    ckci_buffer more[8];
+    int64_t channels = p->first.g * p->first.k * (p->first.t[0].dtype == CKCONV_F64 ? 8 : 4);
+    second.out = a->mid;
+    int count = ckci_list_conv(&p->first, &second, list);
+    list[2].name = "mid";
+    list[2].optional = 1;
+    second.wei = a->wei1;
+    second.out = a->out;
+    second.in = NULL;
+    int rest = ckci_list_conv(&p->second, &second, more);
+    more[1].name = "wei1";
+    for (int i = 1; i < rest; i++) {
+        list[count++] = more[i];
+    }
+    ckci_add_buffer(list, &count, "scale", a->scale, channels, 0, 1, NULL);
+    ckci_add_buffer(list, &count, "shift", a->shift, channels, 0, 1, NULL);
+    return count;
+}
+
+CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
+{
+    int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
+    int64_t vector = p->g * p->c * (int64_t)ckci_size(p->param);
+    int64_t stat = p->n * p->g * (int64_t)ckci_size(p->stat);
+    const void *y = fwd ? a->out : a->dout;
+    p->in.p = (unsigned char *)(uintptr_t)a->in;
+    p->out.p = (unsigned char *)(uintptr_t)y;
+    p->din.p = (unsigned char *)a->din;
+    ckci_add_buffer(list, &count, "in", a->in, ckci_span(&p->in), 0, 0, &p->in);
+    ckci_add_buffer(list, &count, fwd ? "out" : "dout", y, ckci_span(&p->out), fwd, 0, &p->out);
+    ckci_add_buffer(list, &count, "gamma", a->gamma, vector, 0, 1, NULL);
+    ckci_add_buffer(list, &count, "beta", a->beta, vector, 0, 1, NULL);
+    if (fwd) {
+        ckci_add_buffer(list, &count, "mean", a->mean, stat, 1, 1, NULL);
+        ckci_add_buffer(list, &count, "inv_std", a->inv_std, stat, 1, 1, NULL);
+    } else {
+        ckci_add_buffer(list, &count, "saved_mean", a->saved_mean, stat, 0, 1, NULL);
+        ckci_add_buffer(list, &count, "saved_inv_std", a->saved_inv_std, stat, 0, 1, NULL);
+        ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
+        ckci_add_buffer(list, &count, "dgamma", a->dgamma, vector, 1, 1, NULL);
+        ckci_add_buffer(list, &count, "dbeta", a->dbeta, vector, 1, 1, NULL);
+    }
+    return count;
+}
+
+/* May these overlap? Only the same elements in the same places, read before they are written: a D tensor that is the
+   written tensor, or dy and dx (x and y) of a group norm, which are taken element by element. */
+CKCI_FN int ckci_may_alias(const ckci_buffer *a, const ckci_buffer *b)
+{
+    const ckci_buffer *read = a->written ? b : a;
+    return a->p == b->p && a->shape && b->shape && read->name[0] == 'd' && read->name[1] == '[' &&
+           a->shape->dtype == b->shape->dtype &&
+           memcmp(a->shape->stride, b->shape->stride, sizeof a->shape->stride) == 0;
+}
+
+CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckconv_error *err)
+{
+    for (int i = 0; i < count; i++) {
+        if (!list[i].p && !list[i].optional && list[i].bytes > 0) {
+            return ckci_fail(err, CKCONV_ERR_NULL, "args.%s is NULL: the operation needs it", list[i].name);
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        for (int j = 0; j < count; j++) {
+            const ckci_buffer *a = &list[i], *b = &list[j];
+            if (i == j || !a->written || !a->p || !b->p || a->bytes == 0 || b->bytes == 0) {
+                continue;
+            }
+            uintptr_t p = (uintptr_t)a->p, q = (uintptr_t)b->p;
+            if (p < q + (uintptr_t)b->bytes && q < p + (uintptr_t)a->bytes && !ckci_may_alias(a, b)) {
+                return ckci_fail(
+                    err, CKCONV_ERR_ALIAS,
+                    "args.%s overlaps args.%s: a written tensor must have its own memory%s", a->name, b->name,
+                    b->name[1] == '[' ? " (a D tensor may be it, with the same type and strides)" : "");
+            }
+        }
+    }
+    return CKCONV_OK;
+}
+
+CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                    size_t workspace_bytes, void *stream, ckconv_error *err)
+{
+    ckci_problem p;
+    ckci_buffer list[20];
+    int count;
+    (void)stream;
+    CKCI_TRY(ckci_recover(plan, "plan", &p, err));
+    if (!args) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "args is NULL");
+    }
+    if ((plan->device.features & ~ckci_cpu_features()) != 0) {
+        return ckci_fail(err, CKCONV_ERR_WRONG_DEVICE,
+                         "the plan uses CPU features (%d) that this CPU lacks (%d)",
+                         (int)plan->device.features, (int)ckci_cpu_features());
+    }
+    if (plan->op == CKCONV_CONV_CONV_FWD) {
+        count = ckci_list_pair(&p.pair, args, list);
+    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+        count = ckci_list_conv(&p.conv, args, list);
+    } else {
+        count = ckci_list_norm(&p.norm, args, list);
+        if (plan->op == CKCONV_GROUPNORM_BWD && (args->saved_mean == NULL) != (args->saved_inv_std == NULL)) {
+            return ckci_fail(err, CKCONV_ERR_NULL,
+                             "args.saved_mean and args.saved_inv_std: give both or none");
+        }
+        if (plan->op == CKCONV_GROUPNORM_BWD && !args->din && !args->dgamma && !args->dbeta) {
+            return ckci_fail(err, CKCONV_ERR_NULL,
+                             "args.din, args.dgamma and args.dbeta are all NULL: nothing to do");
+        }
+    }
+    if (plan->workspace_bytes > 0) {
+        if (!workspace || (uint64_t)workspace_bytes < (uint64_t)plan->workspace_bytes) {
+            return ckci_fail(
+                err, CKCONV_ERR_WORKSPACE,
+                "workspace is %s with %lld bytes: the plan needs %lld (options.max_workspace limits it)",
+                workspace ? "given" : "NULL", CKCI_LL(workspace_bytes), CKCI_LL(plan->workspace_bytes));
+        }
+        ckci_add_buffer(list, &count, "workspace", workspace, plan->workspace_bytes, 1, 0, NULL);
+    }
+    CKCI_TRY(ckci_check_buffers(list, count, err));
+    ckci_find_instance(plan->instance)
+        ->run(plan, &p, args, (unsigned char *)workspace, ckci_find_instance(plan->instance)->features);
+    return ckci_ok(err);
+}
+
+/* Append to a text that may be cut; returns the length it would have. */
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+{
+    char piece[256];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    size_t length = n < 0 ? 0 : ckci_min(n, (int64_t)sizeof piece - 1) > 0 ? (size_t)ckci_min(n, 255) : 0;
+    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
+        text[at + i] = piece[i];
+    }
+    if (size > 0) {
+        text[at + length < size ? at + length : size - 1] = 0;
+    }
+    return at + length;
+}
+
+CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
+                                 int32_t ndim)
+{
+    for (int32_t i = 0; i < ndim; i++) {
+        at = ckci_append(text, size, at, "%s%lld", i == 0 ? label : "x", CKCI_LL(v[i]));
+    }
+    return at;
+}
+
+CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckconv_conv_desc *d)
+{
+    at = ckci_append(text, size, at, " %s/%s/%s G%lld N%lld K%lld C%lld", ckconv_dtype_name(d->in.dtype),
+                     ckconv_dtype_name(d->wei.dtype), ckconv_dtype_name(d->out.dtype), CKCI_LL(d->g),
+                     CKCI_LL(d->n), CKCI_LL(d->k), CKCI_LL(d->c));
+    at = ckci_append_sizes(text, size, at, " filter ", d->filter, d->ndim);
+    at = ckci_append_sizes(text, size, at, " input ", d->input, d->ndim);
+    return ckci_append_sizes(text, size, at, " stride ", d->stride, d->ndim);
+}
+
+CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size)
+{
+    ckci_problem p;
+    size_t at = 0;
+    if (!text) {
+        size = 0;
+    }
+    if (ckci_recover(plan, "plan", &p, NULL) != CKCONV_OK) {
+        return ckci_append(text, size, 0, "not a plan of this version");
+    }
+    const ckci_instance *instance = ckci_find_instance(plan->instance);
+    at = ckci_append(text, size, at, "%s", ckconv_op_name(plan->op));
+    if (plan->op == CKCONV_CONV_CONV_FWD) {
+        const ckconv_conv_conv_desc *d = &plan->u.conv_conv;
+        at = ckci_describe_conv(text, size, at, &d->conv0);
+        at = ckci_append(text, size, at, " then G%lld K%lld", CKCI_LL(d->g1), CKCI_LL(d->k1));
+        at = ckci_append_sizes(text, size, at, " filter ", d->filter1, d->conv0.ndim);
+    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+        at = ckci_describe_conv(text, size, at, &plan->u.conv);
+    } else {
+        const ckconv_groupnorm_desc *d = &plan->u.groupnorm;
+        at = ckci_append(text, size, at, " %s G%lld N%lld C%lld", ckconv_dtype_name(d->in.dtype),
+                         CKCI_LL(d->g), CKCI_LL(d->n), CKCI_LL(d->c));
+        at = ckci_append_sizes(text, size, at, " input ", d->input, d->ndim);
+    }
+    at = ckci_append(text, size, at, ": engine %s, %s (family %s, tile %dx%d, vector %d)",
+                     ckconv_engine_name(plan->engine), instance->name, ckconv_family_name(instance->family),
+                     (int)instance->tile_rows, (int)instance->tile_columns, (int)instance->lanes);
+    at = ckci_append(text, size, at,
+                     ", split_k %d, %d parallel loop%s, %lld work items on %d thread%s, workspace %lld bytes",
+                     (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
+                     CKCI_LL(plan->grid[0]), (int)plan->block[0], plan->block[0] == 1 ? "" : "s",
+                     CKCI_LL(plan->workspace_bytes));
+    return ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
+}
+
+CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
+                              ckconv_tensor_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->dtype = d->dtype;
+    info->layout = d->layout;
+    info->rank = 3 + ndim;
+    info->written = written;
+    for (int i = 0; i < 3 + ndim; i++) {
+        int from = i < 3 ? i : i + 3 - ndim;
+        info->length[i] = t->len[from];
+        info->stride[i] = t->stride[from];
+    }
+    info->count = ckci_count(t);
+    info->bytes = ckci_span(t);
+}
+
+/* A packed vector or matrix: [a, b]. */
+CKCI_FN void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->dtype = dtype;
+    info->rank = 2;
+    info->length[0] = a;
+    info->length[1] = b;
+    info->stride[0] = b;
+    info->stride[1] = 1;
+    info->count = a * b;
+    info->bytes = info->count * (int64_t)ckci_size(dtype);
+}
+
+CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
+{
+    int w = ckci_written(p->op);
+    const ckconv_tensor *desc[3];
+    desc[CKCI_IN] = &d->in;
+    desc[CKCI_WEI] = &d->wei;
+    desc[CKCI_OUT] = &d->out;
+    if (which >= CKCONV_TENSOR_IN && which <= CKCONV_TENSOR_OUT) {
+        ckci_show_tensor(&p->t[which], desc[which], d->ndim, which == w, info);
+        return 1;
+    }
+    if (which >= CKCONV_TENSOR_D0 && which < CKCONV_TENSOR_D0 + p->num_d) {
+        int i = which - CKCONV_TENSOR_D0;
+        ckci_show_tensor(&p->d[i], &d->d[i], d->ndim, 0, info);
+        return 1;
+    }
+    return 0;
+}
+
+CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
+{
+    ckconv_conv_desc second;
+    memset(&second, 0, sizeof second);
+    second.ndim = d->conv0.ndim;
+    second.wei = d->wei1;
+    second.out = d->out;
+    memcpy(second.d, d->d, sizeof second.d);
+    if (which == CKCONV_TENSOR_IN || which == CKCONV_TENSOR_WEI) {
+        return ckci_show_conv(&p->first, &d->conv0, which, info);
+    }
+    if (which == CKCONV_TENSOR_MID) {
+        ckci_show_tensor(&p->first.t[CKCI_OUT], &d->conv0.out, d->conv0.ndim, 1, info);
+        return 1;
+    }
+    if (which == CKCONV_TENSOR_WEI1) {
+        return ckci_show_conv(&p->second, &second, CKCONV_TENSOR_WEI, info);
+    }
+    if (which == CKCONV_TENSOR_CHANNEL) {
+        ckci_show_vector(p->first.t[0].dtype == CKCONV_F64 ? (ckconv_dtype)CKCONV_F64
+                                                           : (ckconv_dtype)CKCONV_F32,
+                         p->first.g, p->first.k, info);
+        return 1;
+    }
+    return ckci_show_conv(&p->second, &second, which, info);
+}
+
+CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
+{
+    int fwd = p->op == CKCONV_GROUPNORM_FWD;
+    if (which == CKCONV_TENSOR_IN) {
+        ckci_show_tensor(&p->in, &d->in, d->ndim, 0, info);
+    } else if (which == CKCONV_TENSOR_OUT) {
+        ckci_show_tensor(&p->out, &d->out, d->ndim, fwd, info);
+    } else if (which == CKCONV_TENSOR_DIN && !fwd) {
+        ckci_show_tensor(&p->din, &d->din, d->ndim, 1, info);
+    } else if (which == CKCONV_TENSOR_CHANNEL) {
+        ckci_show_vector(p->param, p->g, p->c, info);
+    } else if (which == CKCONV_TENSOR_STAT) {
+        ckci_show_vector(p->stat, p->n, p->g, info);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t which, ckconv_tensor_info *info,
+                                            ckconv_error *err)
+{
+    ckci_problem p;
+    if (!info) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "info is NULL");
+    }
+    CKCI_TRY(ckci_recover(plan, "plan", &p, err));
+    int found = plan->op == CKCONV_CONV_CONV_FWD ? ckci_show_pair(&p.pair, &plan->u.conv_conv, which, info)
+                : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_show_conv(&p.conv, &plan->u.conv, which, info)
+                                                 : ckci_show_norm(&p.norm, &plan->u.groupnorm, which, info);
+    if (!found) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "which is %d: %s has no such tensor", (int)which,
+                         ckconv_op_name(plan->op));
+    }
+    return ckci_ok(err);
+}
+
+/* One call. A workspace that is too small for the best plan selects one that it holds. */
+CKCI_FN ckconv_options ckci_one_call(const void *workspace, size_t bytes)
+{
+    ckconv_options o;
+    memset(&o, 0, sizeof o);
+    o.max_workspace = !workspace || bytes == 0                     ? -1
+                      : (uint64_t)bytes < (uint64_t)CKCI_MAX_BYTES ? (int64_t)bytes
+                                                                   : CKCI_MAX_BYTES;
+    return o;
+}
+
+CKCI_FN ckconv_status ckci_call_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
+                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
+{
+    ckconv_plan plan;
+    ckconv_options o = ckci_one_call(workspace, bytes);
+    CKCI_TRY(ckconv_plan_conv(&plan, op, desc, &o, NULL, err));
+    return ckconv_run(&plan, args, workspace, bytes, stream, err);
+}
+
+CKCONV_API ckconv_status ckconv_fwd(const ckconv_conv_desc *desc, const void *in, const void *wei, void *out,
+                                    void *workspace, size_t workspace_bytes, void *stream, ckconv_error *err)
+{
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    a.in = in;
+    a.wei = wei;
+    a.out = out;
+    return ckci_call_conv(CKCONV_FWD, desc, &a, workspace, workspace_bytes, stream, err);
+}
+
+CKCONV_API ckconv_status ckconv_bwd_data(const ckconv_conv_desc *desc, void *din, const void *wei,
+                                         const void *dout, void *workspace, size_t workspace_bytes,
+                                         void *stream, ckconv_error *err)
+{
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    a.din = din;
+    a.wei = wei;
+    a.dout = dout;
+    return ckci_call_conv(CKCONV_BWD_DATA, desc, &a, workspace, workspace_bytes, stream, err);
+}
+
+CKCONV_API ckconv_status ckconv_bwd_weight(const ckconv_conv_desc *desc, const void *in, void *dwei,
+                                           const void *dout, void *workspace, size_t workspace_bytes,
+                                           void *stream, ckconv_error *err)
+{
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    a.in = in;
+    a.dwei = dwei;
+    a.dout = dout;
+    return ckci_call_conv(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
+}
+
+CKCONV_API ckconv_status ckconv_conv_conv_fwd(const ckconv_conv_conv_desc *desc, const void *in,
+                                              const void *wei0, const void *wei1, void *out, void *workspace,
+                                              size_t workspace_bytes, void *stream, ckconv_error *err)
+{
+    ckconv_plan plan;
+    ckconv_args a;
+    ckconv_options o = ckci_one_call(workspace, workspace_bytes);
+    memset(&a, 0, sizeof a);
+    a.in = in;
+    a.wei = wei0;
+    a.wei1 = wei1;
+    a.out = out;
+    CKCI_TRY(ckconv_plan_conv_conv(&plan, desc, &o, NULL, err));
+    return ckconv_run(&plan, &a, workspace, workspace_bytes, stream, err);
+}
+
+CKCI_FN ckconv_status ckci_call_norm(ckconv_op op, const ckconv_groupnorm_desc *desc, const ckconv_args *args,
+                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
+{
+    ckconv_plan plan;
+    ckconv_options o = ckci_one_call(workspace, bytes);
+    CKCI_TRY(ckconv_plan_groupnorm(&plan, op, desc, &o, NULL, err));
+    return ckconv_run(&plan, args, workspace, bytes, stream, err);
+}
+
+CKCONV_API ckconv_status ckconv_groupnorm_fwd(const ckconv_groupnorm_desc *desc, const void *in,
+                                              const void *gamma, const void *beta, void *out, void *mean,
+                                              void *inv_std, void *workspace, size_t workspace_bytes,
+                                              void *stream, ckconv_error *err)
+{
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    a.in = in;
+    a.gamma = gamma;
+    a.beta = beta;
+    a.out = out;
+    a.mean = mean;
+    a.inv_std = inv_std;
+    return ckci_call_norm(CKCONV_GROUPNORM_FWD, desc, &a, workspace, workspace_bytes, stream, err);
+}
+
+CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc, const void *in,
+                                              const void *gamma, const void *beta, const void *dout,
+                                              const void *mean, const void *inv_std, void *din, void *dgamma,
+                                              void *dbeta, void *workspace, size_t workspace_bytes,
+                                              void *stream, ckconv_error *err)
+{
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    a.in = in;
+    a.gamma = gamma;
+    a.beta = beta;
+    a.dout = dout;
+    a.saved_mean = mean;
+    a.saved_inv_std = inv_std;
+    a.din = din;
+    a.dgamma = dgamma;
+    a.dbeta = dbeta;
+    return ckci_call_norm(CKCONV_GROUPNORM_BWD, desc, &a, workspace, workspace_bytes, stream, err);
+}
+
+CKCONV_API int32_t ckconv_instance_count(void)
+{
+    int32_t count = 0;
+    while (ckci_find_instance(count)) {
+        count++;
+    }
+    return count;
+}
+
+CKCONV_API const char *ckconv_instance_name(int32_t index)
+{
+    const ckci_instance *i = ckci_find_instance(index);
+    return i ? i->name : NULL;
+}
+
+CKCONV_API ckconv_engine ckconv_instance_engine(int32_t index)
+{
+    const ckci_instance *i = ckci_find_instance(index);
+    return i ? i->engine : 0;
+}
+
+CKCONV_API ckconv_family ckconv_instance_family(int32_t index)
+{
+    const ckci_instance *i = ckci_find_instance(index);
+    return i ? i->family : 0;
+}
+
+CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
+{
+    const ckci_instance *i = ckci_find_instance(index);
+    return i && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD && (i->op == 0 || i->op == op);
+}
+
+/* The options under which an instance is tried: those that base was planned with. */
+CKCI_FN ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
+{
+    ckconv_options o;
+    memset(&o, 0, sizeof o);
+    o.engine = ckconv_instance_engine(index);
+    o.max_workspace = base->tune[CKCI_TUNE_LIMIT];
+    o.split_k = (int32_t)base->tune[CKCI_TUNE_SPLIT];
+    o.flags = (int32_t)base->tune[CKCI_TUNE_FLAGS];
+    return o;
+}
+
+CKCONV_API ckconv_status ckconv_instance_supports(int32_t index, const ckconv_plan *base, ckconv_error *err)
+{
+    ckconv_plan plan;
+    if (!ckci_find_instance(index)) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "index is %d: there are %d instances", (int)index,
+                         (int)ckconv_instance_count());
+    }
+    CKCI_TRY(ckci_check_magic(base, "base", err));
+    ckconv_options o = ckci_options_of(base, index);
+    return ckci_plan_again(&plan, base, &o, index, err);
+}
+
+CKCONV_API const char *ckconv_family_name(ckconv_family family)
+{
+    static const char *const names[] = {"ref",    "single_stage", "two_stage", "direct",
+                                        "fused",  "unfused",      "groupnorm", "multiple_d",
+                                        "vector", "mfma",         "wmma",      "mma"};
+    return family >= CKCONV_FAMILY_REF && family <= CKCONV_FAMILY_MMA ? names[family - 1] : NULL;
+}
+
+/* Median seconds of `repeats` runs after one warm-up. */
+CKCI_FN ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                     size_t bytes, void *stream, int32_t repeats, double *seconds,
+                                     ckconv_error *err)
+{
+    enum { CKCI_MOST = 64 };
+    double t[CKCI_MOST];
+    ckconv_timer timer;
+    repeats = repeats < 1 ? 1 : repeats > CKCI_MOST ? CKCI_MOST : repeats;
+    CKCI_TRY(ckconv_timer_create(&plan->device, &timer, err));
+    for (int32_t i = -1; i < repeats; i++) {
+        ckconv_timer_start(&plan->device, &timer, stream);
+        ckconv_status s = ckconv_run(plan, args, workspace, bytes, stream, err);
+        if (s != CKCONV_OK) {
+            ckconv_timer_destroy(&plan->device, &timer);
+            return s;
+        }
+        ckconv_timer_stop(&plan->device, &timer, stream);
+        if (i < 0) {
+            continue;
+        }
+        double now = ckconv_timer_seconds(&plan->device, &timer);
+        int32_t at = i;
+        while (at > 0 && t[at - 1] > now) {
+            t[at] = t[at - 1];
+            at--;
+        }
+        t[at] = now;
+    }
+    ckconv_timer_destroy(&plan->device, &timer);
+    *seconds = t[repeats / 2];
+    return CKCONV_OK;
+}
+
+CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args *args, void *workspace,
+                                     size_t workspace_bytes, void *stream, int32_t repeats,
+                                     ckconv_choice *choices, int32_t capacity, int32_t *count,
+                                     ckconv_error *err)
+{
+    ckci_problem p;
+    if (!choices || !count) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", choices ? "count" : "choices");
+    }
+    *count = 0;
+    if (capacity < 1) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "capacity is %d: must be 1 or more", (int)capacity);
+    }
+    CKCI_TRY(ckci_recover(base, "base", &p, err));
+    for (int32_t i = 0; i < ckconv_instance_count(); i++) {
+        ckconv_plan plan;
+        ckconv_choice choice;
+        ckconv_options o = ckci_options_of(base, i);
+        if (ckconv_instance_engine(i) != base->engine ||
+            ckci_plan_again(&plan, base, &o, i, NULL) != CKCONV_OK ||
+            (uint64_t)plan.workspace_bytes > (uint64_t)workspace_bytes) {
+            continue;
+        }
+        memset(&choice, 0, sizeof choice);
+        choice.instance = i;
+        choice.split_k = plan.split_k;
+        choice.workspace_bytes = plan.workspace_bytes;
+        CKCI_TRY(
+            ckci_time_plan(&plan, args, workspace, workspace_bytes, stream, repeats, &choice.seconds, err));
+        int32_t at = *count < capacity ? (*count)++ : capacity;
+        while (at > 0 && choices[at - 1].seconds > choice.seconds) {
+            if (at < capacity) {
+                choices[at] = choices[at - 1];
+            }
+            at--;
+        }
+        if (at < capacity) {
+            choices[at] = choice;
+        }
+    }
+    return ckci_ok(err);
+}
+
+CKCONV_API ckconv_status ckconv_plan_choice(ckconv_plan *plan, const ckconv_plan *base,
+                                            const ckconv_choice *choice, ckconv_error *err)
+{
+    if (!choice) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "choice is NULL");
+    }
+    if (!ckci_find_instance(choice->instance)) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "choice.instance is %d: there are %d instances",
+                         (int)choice->instance, (int)ckconv_instance_count());
+    }
+    CKCI_TRY(ckci_check_magic(base, "base", err));
+    ckconv_options o = ckci_options_of(base, choice->instance);
+    o.split_k = choice->split_k;
+    return ckci_plan_again(plan, base, &o, choice->instance, err);
+}
+
+CKCONV_API size_t ckconv_choice_to_text(const ckconv_choice *choice, char *text, size_t size)
+{
+    const char *name = choice ? ckconv_instance_name(choice->instance) : NULL;
+    if (!text) {
+        size = 0;
+    }
+    return ckci_append(text, size, 0, "%s split_k=%d seconds=%.9g workspace=%lld", name ? name : "?",
+                       choice ? (int)choice->split_k : 0, choice ? choice->seconds : 0.0,
+                       CKCI_LL(choice ? choice->workspace_bytes : 0));
+}
+
+CKCONV_API ckconv_status ckconv_choice_from_text(ckconv_choice *choice, const char *text, ckconv_error *err)
+{
+    char name[64];
+    int split;
+    double seconds;
+    long long bytes;
+    if (!choice || !text) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", choice ? "text" : "choice");
+    }
+    if (sscanf(text, "%63s split_k=%d seconds=%lf workspace=%lld", name, &split, &seconds, &bytes) != 4) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "text is '%.60s': not a line of ckconv_choice_to_text",
+                         text);
+    }
+    for (int32_t i = 0; ckconv_instance_name(i); i++) {
+        if (strcmp(ckconv_instance_name(i), name) == 0) {
+            memset(choice, 0, sizeof *choice);
+            choice->instance = i;
+            choice->split_k = split;
+            choice->seconds = seconds;
+            choice->workspace_bytes = bytes;
+            return ckci_ok(err);
+        }
+    }
+    return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                     "text names instance '%.63s': this version has none of that name", name);
+}
+
+typedef struct ckci_move {
+    const ckci_tensor *src, *dst;
+} ckci_move;
+
+/* One work item moves the positions of one (outermost two axes) pair. */
+CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_move *m = (const ckci_move *)context;
+    const int64_t *len = m->dst->len;
+    int64_t at[6], from = (int64_t)ckci_size(m->src->dtype), to = (int64_t)ckci_size(m->dst->dtype);
+    (void)scratch;
+    at[1] = item % len[1];
+    at[0] = item / len[1];
+    for (at[2] = 0; at[2] < len[2]; at[2]++) {
+        for (at[3] = 0; at[3] < len[3]; at[3]++) {
+            for (at[4] = 0; at[4] < len[4]; at[4]++) {
+                at[5] = 0;
+                const unsigned char *p = m->src->p + ckci_offset(m->src->stride, at) * from;
+                unsigned char *q = m->dst->p + ckci_offset(m->dst->stride, at) * to;
+                for (int64_t x = 0; x < len[5]; x++) {
+                    const unsigned char *r = p + x * m->src->stride[5] * from;
+                    unsigned char *w = q + x * m->dst->stride[5] * to;
+                    if (m->src->dtype == m->dst->dtype) {
+                        memcpy(w, r, (size_t)to);
+                    } else {
+                        ckci_store(m->dst->dtype, w, ckci_load(m->src->dtype, r));
+                    }
+                }
+            }
+        }
+    }
+}
+
+CKCONV_API ckconv_status ckconv_transform(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc,
+                                          const void *src, const ckconv_tensor *dst_desc, void *dst,
+                                          void *stream, ckconv_error *err)
+{
+    ckci_tensor t[2];
+    int64_t len[6];
+    (void)stream;
+    if (ndim < 1 || ndim > 3) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)ndim);
+    }
+    if (!length || !src_desc || !dst_desc) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL",
+                         !length     ? "length"
+                         : !src_desc ? "src_desc"
+                                     : "dst_desc");
+    }
+    for (int i = 0; i < 6; i++) {
+        int from = i < 3 ? i : i - (3 - ndim);
+        len[i] = i < 3 || from >= 3 ? length[from] : 1;
+        if (i < 3 || from >= 3) {
+            CKCI_TRY(
+                ckci_check_range("", "length", "", from, len[i], i == 1 ? 0 : 1, "1 or more (0 for N)", err));
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        ckconv_tensor d = i == 0 ? *src_desc : *dst_desc;
+        const char *name = i == 0 ? "src_desc" : "dst_desc";
+        int weight = d.layout == CKCONV_GKYXC || d.layout == CKCONV_GKCYX;
+        ckci_default_tensor(&d, CKCONV_F32, CKCONV_NHWGC);
+        CKCI_TRY(ckci_check_tensor("", name, &d, weight ? CKCI_ROLE_WEIGHT : CKCI_ROLE_ACTIVATION, 3 + ndim,
+                                   0, err));
+        CKCI_TRY(ckci_resolve("", name, &d, ndim, len, i == 1, &t[i], err));
+    }
+    t[0].p = (unsigned char *)(uintptr_t)src;
+    t[1].p = (unsigned char *)dst;
+    ckci_buffer list[2];
+    int count = 0;
+    ckci_add_buffer(list, &count, "src", src, ckci_span(&t[0]), 0, 0, NULL);
+    ckci_add_buffer(list, &count, "dst", dst, ckci_span(&t[1]), 1, 0, NULL);
+    CKCI_TRY(ckci_check_buffers(list, count, err));
+    ckci_move m;
+    m.src = &t[0];
+    m.dst = &t[1];
+    ckconv_device cpu;
+    ckconv_device_cpu(&cpu);
+    ckci_parallel(ckci_count(&t[0]) < 65536 ? 1 : cpu.threads, len[0] * len[1], ckci_move_item, &m, NULL, 0);
+    return ckci_ok(err);
+}
+
+CKCI_FN ckconv_options ckci_ref_options(void)
+{
+    ckconv_options o;
+    memset(&o, 0, sizeof o);
+    o.engine = CKCONV_ENGINE_REF;
+    return o;
+}
+
+CKCONV_API ckconv_status ckconv_ref_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
+                                         ckconv_error *err)
+{
+    ckconv_plan plan;
+    ckconv_options o = ckci_ref_options();
+    CKCI_TRY(ckconv_plan_conv(&plan, op, desc, &o, NULL, err));
+    return ckconv_run(&plan, args, NULL, 0, NULL, err);
+}
+
+CKCONV_API ckconv_status ckconv_ref_conv_conv(const ckconv_conv_conv_desc *desc, const ckconv_args *args,
+                                              ckconv_error *err)
+{
+    ckconv_plan plan;
+    ckconv_options o = ckci_ref_options();
+    CKCI_TRY(ckconv_plan_conv_conv(&plan, desc, &o, NULL, err));
+    return ckconv_run(&plan, args, NULL, 0, NULL, err);
+}
+
+CKCONV_API ckconv_status ckconv_ref_groupnorm(ckconv_op op, const ckconv_groupnorm_desc *desc,
+                                              const ckconv_args *args, ckconv_error *err)
+{
+    ckconv_plan plan;
+    ckconv_options o = ckci_ref_options();
+    CKCI_TRY(ckconv_plan_groupnorm(&plan, op, desc, &o, NULL, err));
+    return ckconv_run(&plan, args, NULL, 0, NULL, err);
+}
+
+CKCONV_API int32_t ckconv_version(void)
+{
+    return CKCONV_VERSION;
+}
+
+CKCONV_API const char *ckconv_status_text(ckconv_status status)
+{
+    static const char *const texts[] = {"ok",
+                                        "argument not allowed",
+                                        "required pointer is NULL",
+                                        "size does not fit",
+                                        "workspace too small",
+                                        "not supported",
+                                        "not a plan of this version",
+                                        "no device code in this build",
+                                        "no such device",
+                                        "wrong device",
+                                        "GPU runtime refused",
+                                        "out of memory",
+                                        "tensors overlap"};
+    return status >= 0 && status < (ckconv_status)(sizeof texts / sizeof texts[0]) ? texts[status]
+                                                                                   : "unknown status";
+}
+
+/* A name and its value; tables end with NULL. The first name of a value is the one that is printed. */
+typedef struct ckci_name {
+    const char *name;
+    int32_t value;
+} ckci_name;
+
+CKCI_FN const char *ckci_name_of(const ckci_name *table, int32_t value)
+{
+    while (table->name && table->value != value) {
+        table++;
+    }
+    return table->name;
+}
+
+CKCI_FN int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
+{
+    while (table->name && !ckci_same_text(table->name, name)) {
+        table++;
+    }
+    return table->name ? table->value : unknown;
+}
+
+CKCI_FN const ckci_name *ckci_dtype_names(void)
+{
+    static const ckci_name table[] = {{"f64", CKCONV_F64},
+                                      {"f32", CKCONV_F32},
+                                      {"f16", CKCONV_F16},
+                                      {"bf16", CKCONV_BF16},
+                                      {"f8e4m3", CKCONV_F8E4M3},
+                                      {"f8e5m2", CKCONV_F8E5M2},
+                                      {"f8e4m3fnuz", CKCONV_F8E4M3FNUZ},
+                                      {"f8e5m2fnuz", CKCONV_F8E5M2FNUZ},
+                                      {"i8", CKCONV_I8},
+                                      {"i32", CKCONV_I32},
+                                      {"tf32", CKCONV_TF32},
+                                      {"bf16x3", CKCONV_BF16X3},
+                                      {NULL, 0}};
+    return table;
+}
+
+CKCI_FN const ckci_name *ckci_layout_names(void)
+{
+    static const ckci_name table[] = {
+        {"NHWGC", CKCONV_NHWGC},     {"NWGC", CKCONV_NHWGC},      {"NDHWGC", CKCONV_NHWGC},
+        {"NHWGK", CKCONV_NHWGC},     {"NWGK", CKCONV_NHWGC},      {"NDHWGK", CKCONV_NHWGC},
+        {"GNHWC", CKCONV_GNHWC},     {"GNWC", CKCONV_GNHWC},      {"GNDHWC", CKCONV_GNHWC},
+        {"GNHWK", CKCONV_GNHWC},     {"GNWK", CKCONV_GNHWC},      {"GNDHWK", CKCONV_GNHWC},
+        {"NGCHW", CKCONV_NGCHW},     {"NGCW", CKCONV_NGCHW},      {"NGCDHW", CKCONV_NGCHW},
+        {"NGKHW", CKCONV_NGCHW},     {"NGKW", CKCONV_NGCHW},      {"NGKDHW", CKCONV_NGCHW},
+        {"GKYXC", CKCONV_GKYXC},     {"GKXC", CKCONV_GKYXC},      {"GKZYXC", CKCONV_GKYXC},
+        {"GKCYX", CKCONV_GKCYX},     {"GKCX", CKCONV_GKCYX},      {"GKCZYX", CKCONV_GKCYX},
+        {"CHANNEL", CKCONV_CHANNEL}, {"STRIDED", CKCONV_STRIDED}, {NULL, 0}};
+    return table;
+}
+
+CKCI_FN const ckci_name *ckci_op_names(void)
+{
+    static const ckci_name table[] = {{"fwd", CKCONV_FWD},
+                                      {"bwd_data", CKCONV_BWD_DATA},
+                                      {"bwd_weight", CKCONV_BWD_WEIGHT},
+                                      {"conv_conv_fwd", CKCONV_CONV_CONV_FWD},
+                                      {"groupnorm_fwd", CKCONV_GROUPNORM_FWD},
+                                      {"groupnorm_bwd", CKCONV_GROUPNORM_BWD},
+                                      {NULL, 0}};
+    return table;
+}
+
+CKCI_FN const ckci_name *ckci_element_names(void)
+{
+    static const ckci_name table[] = {{"pass", CKCONV_PASS},
+                                      {"scale", CKCONV_SCALE},
+                                      {"relu", CKCONV_RELU},
+                                      {"clamp", CKCONV_CLAMP},
+                                      {"sigmoid", CKCONV_SIGMOID},
+                                      {"silu", CKCONV_SILU},
+                                      {"gelu", CKCONV_GELU},
+                                      {"bilinear", CKCONV_BILINEAR},
+                                      {"scale_add", CKCONV_SCALE_ADD},
+                                      {"bias", CKCONV_BIAS},
+                                      {"bias_relu", CKCONV_BIAS_RELU},
+                                      {"bias_residual_relu", CKCONV_BIAS_RESIDUAL_RELU},
+                                      {"add", CKCONV_ADD},
+                                      {"add_relu", CKCONV_ADD_RELU},
+                                      {NULL, 0}};
+    return table;
+}
+
+CKCI_FN const ckci_name *ckci_engine_names(void)
+{
+    static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
+                                      {"ref", CKCONV_ENGINE_REF},
+                                      {"cpu", CKCONV_ENGINE_CPU},
+                                      {"gpu", CKCONV_ENGINE_GPU},
+                                      {NULL, 0}};
+    return table;
+}
+
+CKCONV_API const char *ckconv_dtype_name(ckconv_dtype dtype)
+{
+    return ckci_name_of(ckci_dtype_names(), dtype);
+}
+
+CKCONV_API ckconv_dtype ckconv_dtype_from_name(const char *name)
+{
+    return ckci_value_of(ckci_dtype_names(), name, 0);
+}
+
+CKCONV_API const char *ckconv_layout_name(ckconv_layout layout)
+{
+    return ckci_name_of(ckci_layout_names(), layout);
+}
+
+CKCONV_API ckconv_layout ckconv_layout_from_name(const char *name)
+{
+    return ckci_value_of(ckci_layout_names(), name, 0);
+}
+
+CKCONV_API const char *ckconv_op_name(ckconv_op op)
+{
+    return ckci_name_of(ckci_op_names(), op);
+}
+
+CKCONV_API ckconv_op ckconv_op_from_name(const char *name)
+{
+    return ckci_value_of(ckci_op_names(), name, 0);
+}
+
+CKCONV_API const char *ckconv_element_name(ckconv_element kind)
+{
+    return ckci_name_of(ckci_element_names(), kind);
+}
+
+CKCONV_API ckconv_element ckconv_element_from_name(const char *name)
+{
+    return ckci_value_of(ckci_element_names(), name, -1);
+}
+
+CKCONV_API const char *ckconv_engine_name(ckconv_engine engine)
+{
+    return ckci_name_of(ckci_engine_names(), engine);
+}
+
+CKCONV_API ckconv_engine ckconv_engine_from_name(const char *name)
+{
+    return ckci_value_of(ckci_engine_names(), name, -1);
+}
+
+CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
+{
+    return ckci_size(dtype);
+}
+
+CKCONV_API void ckconv_from_double(ckconv_dtype dtype, const double *src, void *dst, size_t count)
+{
+    size_t size = ckci_size(dtype);
+    for (size_t i = 0; i < count && size; i++) {
+        ckci_store(dtype, (unsigned char *)dst + i * size, src[i]);
+    }
+}
+
+CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *dst, size_t count)
+{
+    size_t size = ckci_size(dtype);
+    for (size_t i = 0; i < count && size; i++) {
+        dst[i] = ckci_load(dtype, (const unsigned char *)src + i * size);
+    }
+}
+
+CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_t *out, ckconv_error *err)
+{
+    ckci_conv p;
+    if (!desc || !out) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", desc ? "out" : "desc");
+    }
+    ckconv_conv_desc d = *desc;
+    d.num_d = 0; /* shapes do not depend on the epilogue, which belongs to one of three operations */
+    memset(d.d, 0, sizeof d.d);
+    memset(&d.op_in, 0, sizeof d.op_in);
+    memset(&d.op_wei, 0, sizeof d.op_wei);
+    memset(&d.op_out, 0, sizeof d.op_out);
+    CKCI_TRY(ckci_check_conv("", "", CKCONV_FWD, &d, &p, err));
+    for (int i = 0; i < d.ndim; i++) {
+        out[i] = p.output[3 - d.ndim + i];
+    }
+    return ckci_ok(err);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>undef
+*/
+#undef CKCI_CPU_ROWS
+#undef CKCI_FN
+#undef CKCI_GPU_COMPILER
+#undef CKCI_INLINE
+#undef CKCI_INSTANCES
+#undef CKCI_KERNELS
+#undef CKCI_KERNEL_SET
+#undef CKCI_LINE_ADD
+#undef CKCI_LINE_BEGIN
+#undef CKCI_LINE_END
+#undef CKCI_LINE_KERNEL
+#undef CKCI_LINE_STEP
+#undef CKCI_LL
+#undef CKCI_MAX_BYTES
+#undef CKCI_PRINTF
+#undef CKCI_R14
+#undef CKCI_R4
+#undef CKCI_R6
+#undef CKCI_R7
+#undef CKCI_R9
+#undef CKCI_SPREAD_KERNEL
+#undef CKCI_TAPS_BEGIN
+#undef CKCI_TAPS_KERNEL
+#undef CKCI_TAPS_NEXT
+#undef CKCI_TAPS_STEP
+#undef CKCI_TILE
+#undef CKCI_TILE1_ADD
+#undef CKCI_TILE1_BEGIN
+#undef CKCI_TILE1_END
+#undef CKCI_TILE1_STEP
+#undef CKCI_TILE2_ADD
+#undef CKCI_TILE2_BEGIN
+#undef CKCI_TILE2_END
+#undef CKCI_TILE2_STEP
+#undef CKCI_TRY
+#undef CKCI_X86
+
+/* CKCI_READY */
+#endif /* CKCONV_IMPLEMENTED */
+#endif /* CKCONV_IMPLEMENTATION */
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>license
+  MIT License
+
+  Copyright (c) 2026 the ckconv authors
+
+  Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+  documentation files (the "Software"), to deal in the Software without restriction, including without limitation
+  the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to
+  permit persons to whom the Software is furnished to do so, subject to the following conditions:
+
+  The above copyright notice and this permission notice shall be included in all copies or substantial portions of
+  the Software.
+
+  THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO
+  THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+  AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT,
+  TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+  SOFTWARE.
+*/

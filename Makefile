@@ -1,0 +1,166 @@
+# ckconv - nothing is written outside build/.
+#
+##   make demo         start here: builds two examples and runs them (a grouped convolution checked and
+##                     timed, then a network trained on handwritten digits), about a minute
+##   make test         all tests that need no GPU; ends with `N passed, N failed`
+##   make test-full    the same with longer crosses and a longer fuzz run
+##   make examples     all programs of examples/ as build/NAME, the driver as build/ckconv
+##   make single       ckconv.h and kernels.hip.h merged into one file, build/ckconv.h
+##   make bench        speed over bench/cases.tsv, beside oneDNN where libdnnl-dev is installed
+##   make clean        removes build/
+##
+##   CC=clang          compiler (cc)           CFLAGS=-O2   its flags (-O3); -fopenmp is added where it works
+##   GPU=hip|cuda|none build the examples with hipcc, with nvcc, or for the CPU only; the default,
+##                     auto, takes hipcc or nvcc only where there is a GPU. GPUFLAGS go to hipcc or nvcc
+
+help:
+	@sed -n 's/^## \{0,1\}//p' Makefile
+
+.PHONY: help demo test test-full single bench examples clean FORCE
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+B := build
+CFLAGS ?= -O3
+WARNINGS := -Wall -Wextra
+GPU ?= auto
+GPUFLAGS ?= -O3
+HEADERS := ckconv.h $(wildcard kernels.hip.h)
+
+# As many jobs as cores; a -j on the command line wins.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+endif
+
+ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
+ifeq ($(origin CC),default)
+CC := $(shell for c in cc gcc clang; do if command -v $$c; then break; fi; done | sed 's|.*/||')
+endif
+ifeq ($(GPU),auto)
+GPU := $(shell if [ -e /dev/kfd ] && command -v hipcc >/dev/null 2>&1; then echo hip; \
+    elif command -v nvcc >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then echo cuda; else echo none; fi)
+endif
+endif
+export CC
+
+# $(B)/config changes with the compiler and the flags, so that everything is built anew then. $(B)/openmp holds
+# -fopenmp if the compiler takes it and can link with it, else nothing.
+$(B)/config: FORCE
+	@mkdir -p $(B)
+	@{ echo '$(CC) $(CFLAGS) GPU=$(GPU) $(GPUFLAGS)'; $(CC) --version 2>&1 | head -n 1; } >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(B)/openmp: $(B)/config
+	@echo 'int main(void) { return 0; }' >$(B)/probe.c
+	@if $(CC) -fopenmp $(B)/probe.c -o $(B)/probe >/dev/null 2>&1; then echo -fopenmp; fi >$@
+	@rm -f $(B)/probe.c $(B)/probe
+OPENMP = $$(cat $(B)/openmp)
+
+# --- Examples. A program that does not define the implementation itself is linked with that of ckconv_impl.c.
+# Only implementations need a GPU compiler; the other programs are C and are compiled as C.
+
+EXAMPLES := $(filter-out ckconv_impl,$(basename $(notdir $(wildcard examples/*.c))))
+IMPLEMENTERS := $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTATION' examples/*.c)))
+program = $(B)/$(if $(filter ckconv_cli,$1),ckconv,$1)
+
+ifeq ($(GPU),hip)
+COMPILE_GPU = hipcc -x hip $(GPUFLAGS) -fopenmp -I. -c $< -o $@
+COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
+LINK = hipcc $^ -o $@ -fopenmp -lm
+else ifeq ($(GPU),cuda)
+COMPILE_GPU = nvcc -x cu $(GPUFLAGS) -Xcompiler -fopenmp -I. -c $< -o $@
+COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
+LINK = nvcc $^ -o $@ -Xcompiler -fopenmp -lm
+else ifeq ($(filter-out auto none,$(GPU)),)
+COMPILE = $(CC) $(CFLAGS) $(WARNINGS) $(OPENMP) -I. -c $< -o $@
+COMPILE_GPU = $(COMPILE)
+LINK = $(CC) $^ -o $@ $(OPENMP) -lm
+else
+$(error GPU=$(GPU): must be auto, hip, cuda or none)
+endif
+
+$(filter-out $(IMPLEMENTERS:%=$(B)/examples/%.o),$(EXAMPLES:%=$(B)/examples/%.o)): \
+    $(B)/examples/%.o: examples/%.c $(HEADERS) $(wildcard examples/*.h) $(B)/openmp
+	@mkdir -p $(@D)
+	$(COMPILE)
+$(IMPLEMENTERS:%=$(B)/examples/%.o): $(B)/examples/%.o: examples/%.c $(HEADERS) $(B)/openmp
+	@mkdir -p $(@D)
+	$(COMPILE_GPU)
+$(B)/ckconv.o: examples/ckconv_impl.c $(HEADERS) $(B)/openmp
+	$(COMPILE_GPU)
+$(foreach e,$(EXAMPLES),$(eval $(call program,$e): \
+    $(B)/examples/$e.o $(if $(filter $e,$(IMPLEMENTERS)),,$(B)/ckconv.o); $$(LINK)))
+
+examples: $(foreach e,$(EXAMPLES),$(call program,$e))
+
+# The ResNeXt-50 (32x4d) layer with 28x28 pixels, 8 images: verify init time ndim G N K C filter input strides
+# dilations left-pads right-pads.
+demo: $(B)/grouped_conv_bwd_weight $(B)/train_digits
+	@echo
+	$(B)/grouped_conv_bwd_weight 1 1 1  2 32 8 8 8  3 3  28 28  1 1  1 1  1 1  1 1
+	@echo
+	$(B)/train_digits
+
+# --- One file
+
+single: $(B)/ckconv.h
+$(B)/single/ckconv.h: ckconv.h kernels.hip.h tools/single.awk
+	@mkdir -p $(@D)
+	awk -v kernels=kernels.hip.h -f tools/single.awk ckconv.h >$@
+$(B)/ckconv.h: $(B)/single/ckconv.h
+	cp $< $@
+
+# --- Tests: three builds of the same programs (as users build it, from the merged file, with sanitizers), scripts
+
+TESTS := $(basename $(notdir $(wildcard tests/test_*.c)))
+SCRIPTS := $(wildcard tests/test_*.sh)
+TEST_IMPLEMENTERS := $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTATION' tests/*.c)))
+SANITIZED := $(TESTS)
+SANITIZER_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+
+# $(call variant,name,folder of ckconv.h,flags)
+define variant
+$(B)/test/$1/ckconv.o: tests/impl.c $(if $(filter .,$2),$(HEADERS),$2/ckconv.h) $(B)/openmp
+	@mkdir -p $$(@D)
+	$$(CC) $3 $$(OPENMP) -I$2 -c $$< -o $$@
+$(B)/test/$1/%.o: tests/%.c $(if $(filter .,$2),$(HEADERS),$2/ckconv.h) $(wildcard tests/*.h) $(B)/openmp
+	@mkdir -p $$(@D)
+	$$(CC) -std=c99 $3 $$(OPENMP) -I$2 -Itests -c $$< -o $$@
+$(B)/test/$1/%: $(B)/test/$1/%.o $(B)/test/$1/ckconv.o
+	$$(CC) $3 $$(if $$(filter $$*,$$(TEST_IMPLEMENTERS)),$$<,$$^) -o $$@ $$(OPENMP) -lm
+endef
+$(eval $(call variant,main,.,$$(CFLAGS) $$(WARNINGS)))
+$(eval $(call variant,merged,$(B)/single,$$(CFLAGS)))
+$(eval $(call variant,sanitized,.,$$(SANITIZER_FLAGS)))
+.SECONDARY:
+
+# Holds a word if programs with sanitizers can be built and run here.
+$(B)/sanitizers: $(B)/openmp
+	@echo 'int main(void) { return 0; }' >$(B)/probe_s.c
+	@if $(CC) $(SANITIZER_FLAGS) $(B)/probe_s.c -o $(B)/probe_s >/dev/null 2>&1 && $(B)/probe_s >/dev/null 2>&1; \
+	then echo yes; fi >$@
+	@rm -f $(B)/probe_s.c $(B)/probe_s
+
+test: $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) examples single $(B)/sanitizers
+	@if [ -s $(B)/sanitizers ]; then $(MAKE) --no-print-directory $(SANITIZED:%=$(B)/test/sanitized/%); \
+	else echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'; fi
+	@BUILD=$(B) tests/run.sh $(TESTS:%=$(B)/test/main/%) $(SCRIPTS) $(TESTS:%=$(B)/test/merged/%) \
+	    $$([ ! -s $(B)/sanitizers ] || echo $(SANITIZED:%=$(B)/test/sanitized/%))
+
+test-full: export CKCONV_TEST_FULL = 1
+test-full: test
+
+# --- Speed. The comparison with oneDNN is one program that links both.
+
+CXX ?= c++
+$(B)/bench_onednn: bench/onednn.cc $(HEADERS) $(B)/ckconv.o
+	$(CXX) -O3 -std=c++11 $(WARNINGS) -fopenmp -I. $< $(B)/ckconv.o -o $@ -ldnnl -lm
+bench: $(B)/ckconv
+	@if [ '$(GPU)' = none ] && echo '#include <dnnl.hpp>' | $(CXX) -E -x c++ - >/dev/null 2>&1; then \
+	    $(MAKE) --no-print-directory $(B)/bench_onednn && $(B)/bench_onednn $(BENCH); \
+	else \
+	    echo 'bench: without oneDNN (it needs a C++ compiler, libdnnl-dev and GPU=none)'; \
+	    $(B)/ckconv bench --cases bench/cases.tsv $(BENCH); \
+	fi
+
+clean:
+	rm -rf $(B)

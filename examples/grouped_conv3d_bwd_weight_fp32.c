@@ -1,0 +1,22 @@
+/* grouped_conv3d_bwd_weight_fp32 - weight gradient by every instance, 3D, single precision
+   SPDX-License-Identifier: MIT
+
+   Runs all instances that support the problem with split_k 2, verifies and times each, names the best.
+
+   grouped_conv3d_bwd_weight_fp32 [verify init time
+       [ndim G N K C filter input strides dilations left-pads right-pads]] */
+#include "example.h"
+
+/* ndim, G, N, K, C, filter, input, strides, dilations, left pads, right pads */
+static const int64_t standard[EX_MAX_PROBLEM] = {3, 8, 64, 128, 128, 3, 3, 3, 28, 28, 3, 1,
+                                                 1, 1, 1,  1,   1,   1, 1, 1, 1,  1,  1};
+
+int main(int argc, char **argv)
+{
+    ckconv_conv_desc types;
+    memset(&types, 0, sizeof types);
+    types.in.dtype = CKCONV_F32; /* wei and out follow */
+    types.in.layout = CKCONV_GNHWC;
+    types.out.layout = CKCONV_GNHWK;
+    return ex_client_bwd_weight(argc, argv, standard, &types);
+}

@@ -1,0 +1,616 @@
+/* test_cross.c - all axes of a convolution crossed: every engine and instance against the definition
+   SPDX-License-Identifier: MIT
+
+   All data are small integers, so every result is exact and the tolerance is zero. Three parts:
+     triples   a covering array of strength 3: every combination of levels of any three axes occurs
+     products  geometry x pass in full with the other axes rotating, and layouts x types x passes in full
+     blocks    sizes that need several tiles, odd in every direction
+   CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
+   every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none.
+   An instance that no problem executed is a failure. */
+#define _POSIX_C_SOURCE 200809L
+#include "naive.h"
+
+/*------------------------------------------------------------------------------------------------------------
+  axes
+*/
+enum {
+    AXIS_GROUPS,
+    AXIS_STRIDE,
+    AXIS_DILATION,
+    AXIS_PAD,
+    AXIS_C,
+    AXIS_K,
+    AXIS_NDIM,
+    AXIS_PASS,
+    AXIS_TYPE,
+    AXIS_IN_LAYOUT,
+    AXIS_WEI_LAYOUT,
+    AXIS_OUT_LAYOUT,
+    AXIS_FILTER,
+    AXIS_ELEMENT,
+    AXES
+};
+
+/* in, wei, out, then what they are rounded to. An I32 entry stands for the written tensor of an i8 problem.
+   */
+typedef struct type_row {
+    ckconv_dtype dtype[3], compute[3];
+} type_row;
+
+static const type_row types[] = {
+    {{CKCONV_F64, CKCONV_F64, CKCONV_F64}, {0, 0, 0}},
+    {{CKCONV_F32, CKCONV_F32, CKCONV_F32}, {0, 0, 0}},
+    {{CKCONV_F32, CKCONV_F32, CKCONV_F32}, {CKCONV_TF32, CKCONV_TF32, CKCONV_TF32}},
+    {{CKCONV_F32, CKCONV_F32, CKCONV_F32}, {CKCONV_BF16, CKCONV_BF16, CKCONV_BF16}},
+    {{CKCONV_F32, CKCONV_F32, CKCONV_F32}, {CKCONV_BF16X3, CKCONV_BF16X3, CKCONV_BF16X3}},
+    {{CKCONV_F16, CKCONV_F16, CKCONV_F16}, {0, 0, 0}},
+    {{CKCONV_BF16, CKCONV_BF16, CKCONV_BF16}, {0, 0, 0}},
+    {{CKCONV_BF16, CKCONV_F32, CKCONV_BF16}, {0, 0, 0}},
+    {{CKCONV_F16, CKCONV_F16, CKCONV_F16}, {CKCONV_F8E4M3, CKCONV_F8E4M3, CKCONV_F8E5M2}},
+    {{CKCONV_F16, CKCONV_F16, CKCONV_F16}, {CKCONV_F8E5M2, CKCONV_F8E4M3, CKCONV_F8E4M3}},
+    {{CKCONV_F16, CKCONV_F16, CKCONV_F16}, {CKCONV_F8E4M3FNUZ, CKCONV_F8E5M2FNUZ, CKCONV_F8E5M2FNUZ}},
+    {{CKCONV_F8E4M3, CKCONV_F8E4M3, CKCONV_F16}, {0, 0, 0}},
+    {{CKCONV_F8E4M3, CKCONV_F8E5M2, CKCONV_BF16}, {0, 0, 0}},
+    {{CKCONV_F8E5M2, CKCONV_F8E4M3, CKCONV_F32}, {0, 0, 0}},
+    {{CKCONV_F8E4M3, CKCONV_F8E4M3, CKCONV_F8E4M3}, {0, 0, 0}},
+    {{CKCONV_F8E5M2, CKCONV_F8E5M2, CKCONV_F8E5M2}, {0, 0, 0}},
+    {{CKCONV_F8E4M3FNUZ, CKCONV_F8E5M2FNUZ, CKCONV_F8E5M2FNUZ}, {0, 0, 0}},
+    {{CKCONV_F8E5M2FNUZ, CKCONV_F8E4M3FNUZ, CKCONV_F8E4M3FNUZ}, {0, 0, 0}},
+    {{CKCONV_F8E4M3FNUZ, CKCONV_F8E4M3FNUZ, CKCONV_F32}, {0, 0, 0}},
+    {{CKCONV_I8, CKCONV_I8, CKCONV_I8}, {0, 0, 0}},
+    {{CKCONV_I8, CKCONV_I8, CKCONV_I32}, {0, 0, 0}},
+};
+#define TYPES ((int)(sizeof types / sizeof types[0]))
+
+static const int levels[AXES] = {3, 4, 2, 3, 5, 5, 3, 3, TYPES, 4, 3, 4, 3, 3};
+static const int64_t channels[5] = {1, 3, 5, 17, 33};
+static const ckconv_layout data_layouts[4] = {CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW, CKCONV_STRIDED};
+static const ckconv_layout wei_layouts[3] = {CKCONV_GKYXC, CKCONV_GKCYX, CKCONV_STRIDED};
+static const ckconv_op passes[3] = {CKCONV_FWD, CKCONV_BWD_DATA, CKCONV_BWD_WEIGHT};
+
+/* Sizes differ per dimension so that a swapped axis shows. Row: ndim - 1. */
+static const int64_t inputs[3][3] = {{11, 0, 0}, {7, 6, 0}, {5, 4, 6}};
+static const int64_t filters[3][3][3] = {
+    {{1, 0, 0}, {1, 1, 0}, {1, 1, 1}}, {{3, 0, 0}, {3, 2, 0}, {1, 3, 2}}, {{2, 0, 0}, {2, 3, 0}, {2, 1, 3}}};
+
+static void set_pads(ckconv_conv_desc *d, int pad)
+{
+    for (int i = 0; i < (int)d->ndim; i++) {
+        const int64_t span = (d->filter[i] - 1) * d->dilation[i] + 1;
+        d->pad_lo[i] = pad == 0 ? 0 : pad == 1 ? (i + 1) % 2 : d->filter[i] + i % 2;
+        d->pad_hi[i] = pad == 0 ? 0 : pad == 1 ? 2 - i % 2 : d->filter[i];
+        if (d->input[i] + d->pad_lo[i] + d->pad_hi[i] < span) {
+            d->input[i] = span - d->pad_lo[i] - d->pad_hi[i];
+        }
+    }
+}
+
+static void set_types(ckconv_conv_desc *d, const type_row *row, ckconv_op op)
+{
+    const int w = naive_written(op);
+    ckconv_tensor *t[3] = {&d->in, &d->wei, &d->out};
+    ckconv_dtype *compute[3] = {&d->compute_in, &d->compute_wei, &d->compute_out};
+    for (int i = 0; i < 3; i++) {
+        t[i]->dtype = row->dtype[i] == CKCONV_I32 ? CKCONV_I8 : row->dtype[i];
+        *compute[i] = row->compute[i];
+    }
+    if (row->dtype[2] == CKCONV_I32) {
+        t[w]->dtype = CKCONV_I32;
+    }
+}
+
+static void set_layout(ckconv_conv_desc *d, int which, ckconv_layout layout, test_rng *r)
+{
+    ckconv_tensor *t = which == NAIVE_IN ? &d->in : which == NAIVE_WEI ? &d->wei : &d->out;
+    int64_t length[6];
+    t->layout = layout;
+    if (layout == CKCONV_STRIDED) {
+        naive_lengths(d, which, length);
+        test_gap_strides(r, d->ndim, length, t->stride);
+    }
+}
+
+/* element 1: operations on both tensors that are read; 2: an epilogue with one or two D tensors. */
+static void set_elements(ckconv_conv_desc *d, ckconv_op op, int element, test_rng *r)
+{
+    const int w = naive_written(op);
+    ckconv_element_op *ops[3] = {&d->op_in, &d->op_wei, &d->op_out};
+    if (element == 1) {
+        ckconv_element_op *first = ops[w == NAIVE_IN ? NAIVE_OUT : NAIVE_IN];
+        ckconv_element_op *second = ops[w == NAIVE_WEI ? NAIVE_OUT : NAIVE_WEI];
+        first->kind = CKCONV_CLAMP;
+        first->alpha = -1.0;
+        first->beta = 3.0;
+        second->kind = CKCONV_SCALE;
+        second->alpha = -2.0;
+    } else if (element == 2) {
+        const int two = (int)test_below(r, 2);
+        ops[w]->kind = two != 0 ? CKCONV_ADD : CKCONV_BILINEAR;
+        ops[w]->alpha = 0.5;
+        ops[w]->beta = -3.0;
+        d->num_d = 1 + two;
+        d->d[0].layout = test_below(r, 2) == 0 ? 0 : w == NAIVE_WEI ? CKCONV_STRIDED : CKCONV_CHANNEL;
+        if (d->d[0].layout == CKCONV_STRIDED) {
+            d->d[0].stride[0] = d->k; /* one value per filter */
+            d->d[0].stride[1] = 1;
+        }
+    }
+}
+
+static void make_desc(ckconv_conv_desc *d, ckconv_op *op, const int *level, uint64_t seed)
+{
+    test_rng r = test_seed(seed);
+    memset(d, 0, sizeof *d);
+    const int dims = level[AXIS_NDIM];
+    *op = passes[level[AXIS_PASS]];
+    d->ndim = dims + 1;
+    d->n = 1 + test_below(&r, 3);
+    const int64_t c = channels[level[AXIS_C]];
+    const int64_t k = channels[level[AXIS_K]];
+    const int depthwise = level[AXIS_GROUPS] == 2;
+    d->g = depthwise ? c : level[AXIS_GROUPS] + 1;
+    d->c = depthwise ? 1 : c;
+    d->k = depthwise ? (k > 5 ? 2 : k > 1 ? k : 1) : k;
+    for (int i = 0; i <= dims; i++) {
+        d->filter[i] = filters[level[AXIS_FILTER]][dims][i];
+        d->input[i] = inputs[dims][i];
+        d->dilation[i] = level[AXIS_DILATION] + 1;
+        d->stride[i] = level[AXIS_STRIDE] == 3 ? d->filter[i] + 1 + i % 2 : level[AXIS_STRIDE] + 1;
+    }
+    set_pads(d, level[AXIS_PAD]);
+    set_types(d, &types[level[AXIS_TYPE]], *op);
+    set_layout(d, NAIVE_IN, data_layouts[level[AXIS_IN_LAYOUT]], &r);
+    set_layout(d, NAIVE_WEI, wei_layouts[level[AXIS_WEI_LAYOUT]], &r);
+    set_layout(d, NAIVE_OUT, data_layouts[level[AXIS_OUT_LAYOUT]], &r);
+    set_elements(d, *op, level[AXIS_ELEMENT], &r);
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  data: integers large enough that rounding to the compute type shows, small enough that sums are exact
+*/
+static int64_t fill_range(ckconv_dtype stored, ckconv_dtype compute, ckconv_dtype written)
+{
+    if (stored == CKCONV_F32) {
+        return compute == CKCONV_TF32 ? 2500 : compute == CKCONV_BF16 || compute == CKCONV_BF16X3 ? 290 : 30;
+    }
+    if (stored == CKCONV_F16 && compute != CKCONV_F16) {
+        return compute == CKCONV_F8E4M3 || compute == CKCONV_F8E4M3FNUZ ? 21 : 13;
+    }
+    if (stored == CKCONV_F64) {
+        return 1000;
+    }
+    if (stored == CKCONV_I8) {
+        return written == CKCONV_I32 ? 127 : 4;
+    }
+    return test_size(written) == 1 ? 2 : 6;
+}
+
+/* 1 when all partial sums are exact in f32 in any order. */
+static int sums_are_exact(const naive_case *c)
+{
+    const test_tensor *t = &c->t[naive_written(c->op)];
+    const double limit = naive_dtype(&c->desc, NAIVE_IN) == CKCONV_F64   ? 9007199254740992.0
+                         : naive_dtype(&c->desc, NAIVE_IN) == CKCONV_I8  ? 1e15
+                         : naive_dtype(&c->desc, NAIVE_WEI) == CKCONV_I8 ? 1e15
+                                                                         : 16777216.0;
+    for (int64_t i = 0; i < t->count; i++) {
+        if (c->total[i] > limit) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void fill_case(naive_case *c, uint64_t seed)
+{
+    test_rng r = test_seed(seed ^ 0x5DEECE66Du);
+    const int w = naive_written(c->op);
+    int64_t range[3] = {0, 0, 0};
+    for (int i = 0; i < 3; i++) {
+        range[i] = fill_range(c->t[i].dtype, naive_compute(&c->desc, i), c->t[w].dtype);
+    }
+    for (int i = 0; i < (int)c->desc.num_d; i++) {
+        naive_fill_integers(&c->d[i], &r, -3, 3);
+    }
+    for (int attempt = 0; attempt < 12; attempt++) {
+        for (int i = 0; i < 3; i++) {
+            if (i != w) {
+                naive_fill_integers(&c->t[i], &r, -range[i], range[i]);
+            }
+        }
+        naive_sum(c);
+        if (sums_are_exact(c)) {
+            break;
+        }
+        const int shrink = range[NAIVE_IN] > range[NAIVE_WEI] && w != NAIVE_IN     ? NAIVE_IN
+                           : range[NAIVE_WEI] > range[NAIVE_OUT] && w != NAIVE_WEI ? NAIVE_WEI
+                           : w != NAIVE_OUT                                        ? NAIVE_OUT
+                                                                                   : NAIVE_IN;
+        range[shrink] = (range[shrink] + 1) / 2;
+    }
+    naive_finish_all(c);
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  running one problem everywhere
+*/
+static ckconv_device devices[3];
+static int device_count;
+static long executed[512]; /* by instance */
+static long problems, runs;
+
+/* The library's idea of each tensor against the test's own. */
+static void check_tensors(const naive_case *c, const ckconv_plan *plan)
+{
+    for (int i = 0; i < 3; i++) {
+        ckconv_tensor_info info;
+        ckconv_error err;
+        memset(&err, 0, sizeof err);
+        if (!CHECK_OK(ckconv_plan_tensor(plan, CKCONV_TENSOR_IN + i, &info, &err), err)) {
+            continue;
+        }
+        const test_tensor *t = &c->t[i];
+        int same = info.rank == t->rank && info.dtype == t->dtype && info.count == t->count &&
+                   info.bytes == (int64_t)t->buffer.bytes &&
+                   info.written == (i == naive_written(c->op) ? 1 : 0);
+        for (int j = 0; j < t->rank; j++) {
+            same = same && info.length[j] == t->length[j];
+            same = same && (info.stride[j] == t->stride[j] || t->length[j] == 1);
+        }
+        CHECK_MSG(same, "ckconv_plan_tensor(%d) differs from the definition", i);
+    }
+}
+
+static void run_instance(naive_case *c, const ckconv_plan *base, int32_t index)
+{
+    ckconv_plan plan;
+    ckconv_options options;
+    ckconv_error err;
+    memset(&options, 0, sizeof options);
+    memset(&err, 0, sizeof err);
+    options.instance = ckconv_instance_name(index);
+    options.engine = ckconv_instance_engine(index);
+    const ckconv_status supports = ckconv_instance_supports(index, base, &err);
+    const ckconv_status status = ckconv_plan_again(&plan, base, &options, &err);
+    test.plan = base;
+    if (supports != CKCONV_OK) {
+        CHECK_MSG(status != CKCONV_OK && err.text[0] != 0, "instance %s refuses but can be planned",
+                  options.instance);
+        return;
+    }
+    if (!CHECK_MSG(status == CKCONV_OK, "instance %s supports but does not plan: %s", options.instance,
+                   err.text)) {
+        return;
+    }
+    CHECK(plan.instance == index);
+    if (naive_run(c, &plan)) {
+        naive_compare(c, "instance");
+        executed[index]++;
+        runs++;
+    }
+}
+
+static void run_problem(ckconv_op op, const ckconv_conv_desc *d, uint64_t seed)
+{
+    naive_case c;
+    ckconv_plan plan;
+    const int32_t count = ckconv_instance_count();
+    naive_make(&c, op, d, (size_t)(seed % 7 == 0 ? 1 : 0));
+    fill_case(&c, seed);
+    problems++;
+    for (int i = 0; i < device_count; i++) {
+        ckconv_device device = devices[i];
+        ckconv_options options;
+        memset(&options, 0, sizeof options);
+        device.threads = 1 + (int32_t)(seed % 3);
+        options.engine = CKCONV_ENGINE_CPU;
+        if (!naive_plan(&c, &plan, &options, &device)) {
+            continue;
+        }
+        if (i == 0) {
+            check_tensors(&c, &plan);
+        }
+        if (naive_run(&c, &plan)) {
+            naive_compare(&c, "planner's choice");
+            executed[plan.instance]++;
+            runs++;
+        }
+        const ckconv_plan base = plan;
+        for (int32_t j = 0; j < count; j++) {
+            const ckconv_engine engine = ckconv_instance_engine(j);
+            const int wanted = engine == CKCONV_ENGINE_CPU || (engine == CKCONV_ENGINE_REF && i == 0);
+            if (wanted && ckconv_instance_does(j, op) && (j != base.instance || base.split_k > 1)) {
+                run_instance(&c, &base, j);
+            }
+        }
+    }
+    naive_free(&c);
+}
+
+static void run_levels(const int *level, uint64_t seed)
+{
+    ckconv_conv_desc d;
+    ckconv_op op;
+    make_desc(&d, &op, level, seed);
+    run_problem(op, &d, seed);
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  strength 3
+*/
+
+/* One bit per combination of levels of three axes. */
+typedef struct cover {
+    unsigned char *seen[AXES][AXES][AXES]; /* a < b < c */
+    long left;
+} cover;
+
+static unsigned char *cover_at(cover *v, int a, int b, int c, const int *level)
+{
+    return v->seen[a][b][c] + ((level[a] * levels[b] + level[b]) * levels[c] + level[c]);
+}
+
+static void cover_make(cover *v)
+{
+    memset(v, 0, sizeof *v);
+    for (int a = 0; a < AXES; a++) {
+        for (int b = a + 1; b < AXES; b++) {
+            for (int c = b + 1; c < AXES; c++) {
+                const int count = levels[a] * levels[b] * levels[c];
+                v->seen[a][b][c] = (unsigned char *)calloc((size_t)count, 1);
+                v->left += count;
+                if (v->seen[a][b][c] == NULL) {
+                    exit(3);
+                }
+            }
+        }
+    }
+}
+
+static void cover_free(cover *v)
+{
+    for (int a = 0; a < AXES; a++) {
+        for (int b = a + 1; b < AXES; b++) {
+            for (int c = b + 1; c < AXES; c++) {
+                free(v->seen[a][b][c]);
+            }
+        }
+    }
+}
+
+/* New combinations that a row would cover among the axes that are set (level >= 0); axis < 0: all, and mark
+   them. */
+static long cover_gain(cover *v, const int *level, int axis)
+{
+    long gain = 0;
+    for (int a = 0; a < AXES; a++) {
+        for (int b = a + 1; b < AXES && level[a] >= 0; b++) {
+            for (int c = b + 1; c < AXES && level[b] >= 0; c++) {
+                if (level[c] < 0 || (axis >= 0 && a != axis && b != axis && c != axis)) {
+                    continue;
+                }
+                unsigned char *seen = cover_at(v, a, b, c, level);
+                gain += *seen == 0 ? 1 : 0;
+                if (axis < 0) {
+                    *seen = 1;
+                }
+            }
+        }
+    }
+    return gain;
+}
+
+/* Some combination that no row has covered yet. */
+static void cover_first(const cover *v, int *level)
+{
+    for (int a = 0; a < AXES; a++) {
+        for (int b = a + 1; b < AXES; b++) {
+            for (int c = b + 1; c < AXES; c++) {
+                const int count = levels[a] * levels[b] * levels[c];
+                for (int i = 0; i < count; i++) {
+                    if (v->seen[a][b][c][i] == 0) {
+                        level[a] = i / (levels[b] * levels[c]);
+                        level[b] = i / levels[c] % levels[b];
+                        level[c] = i % levels[c];
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void cover_row(cover *v, test_rng *r, int *level)
+{
+    for (int i = 0; i < AXES; i++) {
+        level[i] = -1;
+    }
+    cover_first(v, level);
+    const int start = (int)test_below(r, AXES);
+    for (int i = 0; i < AXES; i++) {
+        const int axis = (start + i) % AXES;
+        if (level[axis] >= 0) {
+            continue;
+        }
+        long best = -1;
+        int chosen = 0;
+        const int first = (int)test_below(r, levels[axis]);
+        for (int j = 0; j < levels[axis]; j++) {
+            level[axis] = (first + j) % levels[axis];
+            const long gain = cover_gain(v, level, axis);
+            if (gain > best) {
+                best = gain;
+                chosen = level[axis];
+            }
+        }
+        level[axis] = chosen;
+    }
+    v->left -= cover_gain(v, level, -1);
+}
+
+static void part_triples(void)
+{
+    static cover v;
+    int level[AXES];
+    test_rng r = test_seed(3);
+    cover_make(&v);
+    const long combinations = v.left;
+    const long before = runs;
+    long rows = 0;
+    while (v.left > 0) {
+        cover_row(&v, &r, level);
+        run_levels(level, (uint64_t)++rows);
+    }
+    cover_free(&v);
+    printf("triples: %d axes, %ld combinations of three levels in %ld problems, %ld runs\n", (int)AXES,
+           combinations, rows, runs - before);
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  full products
+*/
+
+/* Every combination of the axes in `full`; the others take levels that rotate through all of theirs. */
+static void run_product(const char *name, const int *full, int full_count, uint64_t seed)
+{
+    int level[AXES];
+    long total = 1;
+    const long before = runs;
+    test_rng r = test_seed(seed);
+    for (int i = 0; i < full_count; i++) {
+        total *= levels[full[i]];
+    }
+    for (long i = 0; i < total; i++) {
+        for (int j = 0; j < AXES; j++) {
+            level[j] = (int)test_below(&r, levels[j]);
+        }
+        long rest = i;
+        for (int j = 0; j < full_count; j++) {
+            level[full[j]] = (int)(rest % levels[full[j]]);
+            rest /= levels[full[j]];
+        }
+        run_levels(level, seed * 1000003u + (uint64_t)i);
+    }
+    printf("%s: %ld problems, %ld runs\n", name, total, runs - before);
+}
+
+static void part_products(void)
+{
+    static const int geometry[] = {AXIS_GROUPS, AXIS_STRIDE, AXIS_DILATION, AXIS_PAD,  AXIS_C,
+                                   AXIS_K,      AXIS_NDIM,   AXIS_PASS,     AXIS_TYPE, AXIS_FILTER};
+    static const int storage[] = {AXIS_TYPE,       AXIS_PASS,    AXIS_IN_LAYOUT, AXIS_WEI_LAYOUT,
+                                  AXIS_OUT_LAYOUT, AXIS_ELEMENT, AXIS_NDIM};
+    if (test_full()) {
+        run_product("groups x stride x dilation x pad x C x K x ndim x pass x type", geometry, 9, 11);
+        run_product("type x pass x layouts x element operations x ndim", storage, 7, 12);
+    } else {
+        run_product("groups x stride x dilation x pad x C x K x ndim x pass", geometry, 8, 13);
+        run_product("type x pass x layouts", storage, 5, 14);
+    }
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  sizes beyond one tile
+*/
+typedef struct block_case {
+    int32_t ndim;
+    int64_t g, n, k, c;
+    int64_t filter[3], input[3], stride[3], dilation[3], lo[3], hi[3];
+} block_case;
+
+static const block_case blocks[] = {
+    {2, 1, 2, 70, 130, {3, 3, 0}, {9, 11, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 1, 129, 65, {1, 1, 0}, {17, 19, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 3, 33, 40, {1, 1, 0}, {21, 17, 0}, {2, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 3, 2, 24, 20, {3, 5, 0}, {23, 14, 0}, {2, 3, 0}, {1, 2, 0}, {2, 4, 0}, {1, 3, 0}},
+    {2, 32, 2, 4, 4, {3, 3, 0}, {14, 13, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 70, 2, 1, 1, {3, 3, 0}, {25, 27, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 37, 3, 1, 1, {5, 5, 0}, {20, 22, 0}, {2, 2, 0}, {1, 1, 0}, {2, 2, 0}, {1, 2, 0}},
+    {2, 19, 2, 2, 1, {3, 3, 0}, {30, 31, 0}, {1, 1, 0}, {2, 2, 0}, {2, 2, 0}, {2, 2, 0}},
+    {2, 9, 2, 1, 3, {3, 3, 0}, {16, 18, 0}, {1, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 0, 0}},
+    {2, 1, 2, 50, 3, {7, 7, 0}, {31, 33, 0}, {2, 2, 0}, {1, 1, 0}, {3, 3, 0}, {3, 3, 0}},
+    {1, 1, 2, 40, 48, {9, 0, 0}, {203, 0, 0}, {1, 0, 0}, {2, 0, 0}, {8, 0, 0}, {8, 0, 0}},
+    {1, 64, 2, 1, 1, {31, 0, 0}, {301, 0, 0}, {1, 0, 0}, {1, 0, 0}, {15, 0, 0}, {15, 0, 0}},
+    {1, 2, 1, 17, 300, {2, 0, 0}, {65, 0, 0}, {3, 0, 0}, {1, 0, 0}, {0, 0, 0}, {1, 0, 0}},
+    {3, 1, 1, 34, 33, {3, 3, 3}, {7, 8, 9}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {3, 20, 1, 1, 1, {3, 3, 3}, {9, 12, 13}, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {3, 4, 2, 10, 7, {2, 3, 2}, {6, 9, 10}, {2, 1, 3}, {1, 2, 1}, {1, 2, 0}, {0, 2, 1}},
+    {1, 1, 40, 3, 5, {1, 0, 0}, {700, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 1, 1, 5000, {1, 0, 0}, {3, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 1, 3000, 2, {1, 0, 0}, {5, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 700, 3, 1, 1, {3, 0, 0}, {4, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}},
+};
+
+static void part_blocks(void)
+{
+    static const int fast[] = {1, 5, 6, 19};
+    const int count = (int)(sizeof blocks / sizeof blocks[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    for (int i = 0; i < count * 3 * TYPES; i++) {
+        const block_case *b = &blocks[i % count];
+        const ckconv_op op = passes[i / count % 3];
+        const int type = i / count / 3;
+        int chosen = test_full() ? 1 : 0;
+        for (int j = 0; j < 4; j++) {
+            chosen = chosen || fast[j] == type;
+        }
+        if (!chosen && (i % 11) != 0) {
+            continue;
+        }
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 77);
+        memset(&d, 0, sizeof d);
+        d.ndim = b->ndim;
+        d.g = b->g;
+        d.n = b->n;
+        d.k = b->k;
+        d.c = b->c;
+        memcpy(d.filter, b->filter, sizeof d.filter);
+        memcpy(d.input, b->input, sizeof d.input);
+        memcpy(d.stride, b->stride, sizeof d.stride);
+        memcpy(d.dilation, b->dilation, sizeof d.dilation);
+        memcpy(d.pad_lo, b->lo, sizeof d.pad_lo);
+        memcpy(d.pad_hi, b->hi, sizeof d.pad_hi);
+        set_types(&d, &types[type], op);
+        set_layout(&d, NAIVE_IN, data_layouts[test_below(&r, 4)], &r);
+        set_layout(&d, NAIVE_WEI, wei_layouts[test_below(&r, 3)], &r);
+        set_layout(&d, NAIVE_OUT, data_layouts[test_below(&r, 4)], &r);
+        set_elements(&d, op, i % 3, &r);
+        run_problem(op, &d, (uint64_t)i + 900001u);
+    }
+    printf("blocks: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
+static void check_executed(void)
+{
+    test.plan = NULL;
+    for (int32_t i = 0; i < ckconv_instance_count(); i++) {
+        const int convolution = ckconv_instance_does(i, CKCONV_FWD) ||
+                                ckconv_instance_does(i, CKCONV_BWD_DATA) ||
+                                ckconv_instance_does(i, CKCONV_BWD_WEIGHT);
+        if (ckconv_instance_engine(i) == CKCONV_ENGINE_GPU || !convolution) {
+            continue;
+        }
+        printf("  %-36s %ld runs\n", ckconv_instance_name(i), executed[i]);
+        if (executed[i] == 0 && test_needs_other_cpu(i)) {
+            printf("skipped: instance %s (this CPU cannot run it)\n", ckconv_instance_name(i));
+            continue;
+        }
+        CHECK_MSG(executed[i] > 0, "no problem executed instance %s", ckconv_instance_name(i));
+    }
+}
+
+int main(void)
+{
+    test_begin("test_cross");
+    device_count = test_cpu_devices(devices);
+    CHECK(ckconv_instance_count() <= (int32_t)(sizeof executed / sizeof executed[0]));
+    part_triples();
+    part_products();
+    part_blocks();
+    check_executed();
+    printf("combinations: %ld problems, %ld runs, %d sets of CPU features\n", problems, runs, device_count);
+    return test_end();
+}

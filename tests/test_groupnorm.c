@@ -1,0 +1,432 @@
+/* test_groupnorm.c - group norm and its gradients: definition, finite differences, exact data, |mean| >>
+   deviation
+   SPDX-License-Identifier: MIT
+
+   Against the definition each element may be off by half a unit of its stored type and, before that
+   rounding, by a fraction of the tensor's largest value that f32 (f64) arithmetic explains. */
+#define _POSIX_C_SOURCE 200809L
+#include "naive_groupnorm.h"
+
+static long executed[512];
+static ckconv_device devices[3];
+static int device_count;
+
+static const ckconv_layout layouts[4] = {CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW, CKCONV_STRIDED};
+
+static void set_place(ckconv_tensor *t, const ckconv_groupnorm_desc *d, ckconv_layout layout, test_rng *r)
+{
+    const int64_t length[6] = {d->g, d->n, d->c, d->input[0], d->input[1], d->input[2]};
+    t->layout = layout;
+    if (layout == CKCONV_STRIDED) {
+        test_gap_strides(r, d->ndim, length, t->stride);
+    }
+}
+
+/* What an error `shift` of every xhat does to a tensor: gamma * shift in y, about as much of dx, and through
+   the sum of |dy| to dgamma. */
+static double shift_slack(const norm_case *c, int which, double shift, double largest)
+{
+    const test_tensor *t = &c->t[NORM_Y];
+    double sum = 0.0;
+    if (shift == 0.0 || (which != NORM_DGAMMA && which != NORM_DBETA)) {
+        return shift * 4.0 * largest;
+    }
+    double *dy = test_doubles(t->count);
+    test_gather(t, dy);
+    for (int64_t i = 0; i < t->count; i++) {
+        sum += fabs(dy[i]);
+    }
+    free(dy);
+    return shift * 2.0 * sum / (double)(c->g * c->c); /* of a channel */
+}
+
+/* All written tensors: |got - expect| <= fraction * largest + what `shift` does, then one rounding to the
+   stored type. */
+static void compare(const norm_case *c, double fraction, double shift, const char *what)
+{
+    for (int i = 0; i < NORM_TENSORS; i++) {
+        const test_tensor *t = &c->t[i];
+        double largest = 0.0;
+        int64_t bad = -1;
+        if (!norm_is_written(c, i)) {
+            continue;
+        }
+        for (int64_t j = 0; j < t->count; j++) {
+            largest = fmax(largest, fabs(c->expect[i][j]));
+        }
+        const double slack = fraction * largest + shift_slack(c, i, shift, largest);
+        for (int64_t j = 0; j < t->count && bad < 0; j++) {
+            const double least = test_round(t->dtype, c->expect[i][j] - slack);
+            const double most = test_round(t->dtype, c->expect[i][j] + slack);
+            bad = c->got[i][j] >= least && c->got[i][j] <= most ? -1 : j;
+        }
+        if (bad < 0) {
+            CHECK(1);
+            continue;
+        }
+        char place[96];
+        test_place(t, bad, place, sizeof place);
+        CHECK_MSG(0, "%s: %s (%s) is %.9g, expected %.9g, %.3g of the largest", what, norm_name(i), place,
+                  c->got[i][bad], c->expect[i][bad], fabs(c->got[i][bad] - c->expect[i][bad]) / largest);
+    }
+}
+
+/* The reference once, then every CPU instance with and without workspace on every set of features. */
+static void run_shifted(norm_case *c, double fraction, double shift, const char *what)
+{
+    for (int i = 0; i <= device_count; i++) {
+        ckconv_plan base;
+        ckconv_plan plan;
+        ckconv_options options;
+        ckconv_error err;
+        memset(&options, 0, sizeof options);
+        options.engine = i == device_count ? CKCONV_ENGINE_REF : CKCONV_ENGINE_CPU;
+        options.threads = 1 + i;
+        if (!norm_plan(c, &base, &options, i < device_count ? &devices[i] : NULL)) {
+            continue;
+        }
+        plan = base;
+        int32_t index = 0;
+        do {
+            if (norm_run(c, &plan)) {
+                compare(c, fraction, shift, what);
+                executed[plan.instance]++;
+            }
+        } while (i < device_count && test_next_plan(&base, 0, &index, &plan));
+        options.max_workspace = -1;
+        test.plan = &base;
+        if (CHECK_OK(ckconv_plan_again(&plan, &base, &options, &err), err) && plan.workspace_bytes != 0) {
+            CHECK_MSG(0, "max_workspace -1 plans %lld bytes", (long long)plan.workspace_bytes);
+        } else if (norm_run(c, &plan)) {
+            compare(c, fraction, shift, what);
+        }
+    }
+}
+
+static void run_everywhere(norm_case *c, double fraction, const char *what)
+{
+    run_shifted(c, fraction, 0.0, what);
+}
+
+static void fill_reals(norm_case *c, uint64_t seed, double mean, double deviation)
+{
+    test_rng r = test_seed(seed);
+    naive_fill_normal(&c->t[NORM_X], &r, mean, deviation);
+    naive_fill_normal(&c->t[NORM_Y], &r, 0.2, 1.0);
+    naive_fill_normal(&c->t[NORM_GAMMA], &r, 1.0, 0.5);
+    naive_fill_normal(&c->t[NORM_BETA], &r, 0.1, 0.5);
+    norm_compute_expected(c);
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  against the definition
+*/
+typedef struct norm_types {
+    ckconv_dtype in, out, din, param;
+} norm_types;
+
+static const norm_types types[] = {
+    {CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_F32},    {CKCONV_F64, CKCONV_F64, CKCONV_F64, CKCONV_F64},
+    {CKCONV_F16, CKCONV_F16, CKCONV_F16, CKCONV_F16},    {CKCONV_BF16, CKCONV_BF16, CKCONV_BF16, CKCONV_BF16},
+    {CKCONV_BF16, CKCONV_BF16, CKCONV_BF16, CKCONV_F32}, {CKCONV_F16, CKCONV_F16, CKCONV_F16, CKCONV_F32},
+    {CKCONV_F16, CKCONV_F32, CKCONV_F16, CKCONV_BF16},   {CKCONV_F32, CKCONV_BF16, CKCONV_F16, CKCONV_F16},
+};
+#define TYPES ((int)(sizeof types / sizeof types[0]))
+
+static const int64_t shapes[][7] = {
+    /* ndim g n c spatial */
+    {2, 4, 2, 3, 5, 7, 0},    {1, 1, 3, 17, 29, 0, 0}, {3, 3, 2, 5, 2, 3, 4},   {2, 8, 1, 1, 6, 5, 0},
+    {2, 2, 3, 33, 1, 1, 0},   {1, 5, 2, 1, 1, 0, 0},   {2, 1, 1, 40, 9, 13, 0}, {1, 16, 4, 2, 50, 0, 0},
+    {2, 32, 2, 4, 14, 15, 0}, {3, 1, 2, 1, 7, 9, 11},
+};
+#define SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
+
+static void set_shape(ckconv_groupnorm_desc *d, const int64_t *shape)
+{
+    memset(d, 0, sizeof *d);
+    d->ndim = (int32_t)shape[0];
+    d->g = shape[1];
+    d->n = shape[2];
+    d->c = shape[3];
+    for (int i = 0; i < (int)d->ndim; i++) {
+        d->input[i] = shape[4 + i];
+    }
+    d->eps = 1e-5;
+}
+
+static double fraction_of(ckconv_dtype in)
+{
+    return in == CKCONV_F64 ? 1e-13 : 2e-6;
+}
+
+/* Every shape x type x activation x pass; layouts, arguments given and outputs wanted rotate. */
+static void part_definition(void)
+{
+    static const ckconv_element acts[3] = {CKCONV_PASS, CKCONV_SIGMOID, CKCONV_SILU};
+    for (int i = 0; i < SHAPES * TYPES * 3 * 2; i++) {
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        test_rng r = test_seed((uint64_t)i + 1);
+        const norm_types *t = &types[i / 2 % TYPES];
+        set_shape(&d, shapes[i / 2 / TYPES % SHAPES]);
+        d.act = acts[i / 2 / TYPES / SHAPES];
+        d.in.dtype = t->in;
+        d.out.dtype = t->out;
+        d.din.dtype = t->din;
+        d.param_dtype = t->param;
+        set_place(&d.in, &d, layouts[test_below(&r, 4)], &r);
+        set_place(&d.out, &d, layouts[test_below(&r, 4)], &r);
+        set_place(&d.din, &d, layouts[test_below(&r, 4)], &r);
+        int flags = (int)test_below(&r, 128);
+        if ((flags & (NORM_WANTS_DX | NORM_WANTS_DGAMMA | NORM_WANTS_DBETA)) == 0) {
+            flags |= NORM_WANTS_DX;
+        }
+        norm_make(&c, i % 2 == 0 ? CKCONV_GROUPNORM_FWD : CKCONV_GROUPNORM_BWD, &d, flags, (size_t)(i % 3));
+        fill_reals(&c, (uint64_t)i, 0.5, 1.5);
+        run_everywhere(&c, fraction_of(t->in), "definition");
+        norm_free(&c);
+    }
+}
+
+/* All subsets of outputs and of optional arguments, in all layouts of one shape. */
+static void part_subsets(void)
+{
+    for (int i = 0; i < 128 * 4; i++) {
+        const int flags = i % 128;
+        const int backward = (flags & (NORM_WANTS_DX | NORM_WANTS_DGAMMA | NORM_WANTS_DBETA)) != 0;
+        for (int j = 0; j < 1 + backward; j++) {
+            ckconv_groupnorm_desc d;
+            norm_case c;
+            test_rng r = test_seed((uint64_t)i + 9);
+            set_shape(&d, shapes[0]);
+            d.act = (i / 128 + flags) % 2 == 0 ? CKCONV_PASS : CKCONV_SILU;
+            set_place(&d.in, &d, layouts[i / 128], &r);
+            norm_make(&c, j == 0 ? CKCONV_GROUPNORM_FWD : CKCONV_GROUPNORM_BWD, &d, flags, 0);
+            fill_reals(&c, (uint64_t)i, 0.5, 1.5);
+            run_everywhere(&c, fraction_of(CKCONV_F32), "subset");
+            norm_free(&c);
+        }
+    }
+}
+
+/* Larger slabs than fit into caches and odd everywhere, both orders of memory. */
+static void part_large(void)
+{
+    static const int64_t large[][7] = {
+        {2, 3, 2, 37, 61, 59, 0}, {2, 32, 1, 8, 57, 55, 0}, {1, 1, 3, 1, 100003, 0, 0},
+        {2, 2, 1, 700, 3, 3, 0},  {3, 2, 2, 5, 17, 19, 23}, {2, 1, 40, 6, 9, 9, 0},
+    };
+    for (int i = 0; i < 6 * 2 * 4; i++) {
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        test_rng r = test_seed((uint64_t)i + 50);
+        set_shape(&d, large[i / 8]);
+        d.in.dtype = types[i % 4].in;
+        d.act = i % 3 == 0 ? CKCONV_SILU : CKCONV_PASS;
+        set_place(&d.in, &d, layouts[(i / 2 + i) % 4], &r);
+        norm_make(&c, i % 2 == 0 ? CKCONV_GROUPNORM_FWD : CKCONV_GROUPNORM_BWD, &d,
+                  NORM_ALL & ~(i & NORM_HAS_STATS), 0);
+        fill_reals(&c, (uint64_t)i, -0.3, 2.0);
+        run_everywhere(&c, fraction_of(d.in.dtype), "large");
+        norm_free(&c);
+    }
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  |mean| >> deviation, constant groups
+*/
+static void part_mean(void)
+{
+    static const double means[5] = {100.0, -1000.0, 10000.0, 100000.0, 1e6};
+    for (int i = 0; i < 5 * 3 * 2 * 2; i++) {
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        test_rng r = test_seed((uint64_t)i + 70);
+        const double mean = means[i % 5];
+        const int wide = i / 30 != 0;
+        set_shape(&d, i / 10 % 3 == 0 ? shapes[8] : i / 10 % 3 == 1 ? shapes[6] : shapes[2]);
+        d.in.dtype = wide ? CKCONV_F64 : CKCONV_F32;
+        set_place(&d.in, &d, layouts[i % 3], &r);
+        norm_make(&c, i / 5 % 2 == 0 ? CKCONV_GROUPNORM_FWD : CKCONV_GROUPNORM_BWD, &d,
+                  NORM_ALL & ~NORM_HAS_STATS, 0);
+        fill_reals(&c, (uint64_t)i, mean, 1.0);
+        /* the mean, rounded to f32 and subtracted, shifts xhat by |mean| * u; a few such roundings are
+           allowed, in f64 those of a plain sum. Squares of means would cost mean^2 * u instead. */
+        const double roundings = wide ? sqrt((double)(c.c * c.spatial)) + 6.0 : 6.0;
+        const double unit = wide ? 0.5 * DBL_EPSILON : 0.5 * (double)FLT_EPSILON;
+        run_shifted(&c, fraction_of(d.in.dtype), roundings * fabs(mean) * unit, "mean far from zero");
+        norm_free(&c);
+    }
+    for (int i = 0; i < 4 * 2; i++) { /* no deviation at all: y = beta, dx as eps dictates */
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        test_rng r = test_seed((uint64_t)i + 90);
+        set_shape(&d, shapes[i / 2 % 2 == 0 ? 0 : 7]);
+        d.eps = 1e-3;
+        norm_make(&c, i % 2 == 0 ? CKCONV_GROUPNORM_FWD : CKCONV_GROUPNORM_BWD, &d,
+                  NORM_ALL & ~NORM_HAS_STATS, 0);
+        fill_reals(&c, (uint64_t)i, i / 4 == 0 ? 3.0 : 0.0, 0.0);
+        naive_fill_normal(&c.t[NORM_Y], &r, 0.0, 1.0);
+        norm_compute_expected(&c);
+        run_everywhere(&c, fraction_of(CKCONV_F32), "constant group");
+        norm_free(&c);
+    }
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  exact: x = m +- 1 in equal numbers, eps = 3, so that inv_std is 1/2; a power of two of elements
+*/
+static void part_exact(void)
+{
+    static const ckconv_dtype exact_types[4] = {CKCONV_F32, CKCONV_F16, CKCONV_BF16, CKCONV_F64};
+    static const int64_t exact_shapes[3][7] = {
+        {2, 3, 2, 8, 8, 4, 0}, {1, 2, 3, 1, 64, 0, 0}, {2, 1, 2, 32, 4, 1, 0}};
+    for (int i = 0; i < 4 * 3 * 3 * 2; i++) {
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        test_rng r = test_seed((uint64_t)i + 110);
+        set_shape(&d, exact_shapes[i / 4 % 3]);
+        d.eps = 3.0;
+        d.in.dtype = exact_types[i % 4];
+        set_place(&d.in, &d, layouts[i / 12 % 3], &r);
+        norm_make(&c, i / 36 == 0 ? CKCONV_GROUPNORM_FWD : CKCONV_GROUPNORM_BWD, &d,
+                  NORM_ALL & ~(i & NORM_HAS_STATS), 0);
+        const int64_t m = c.c * c.spatial;
+        double *x = test_doubles(c.t[NORM_X].count);
+        for (int64_t j = 0; j < c.t[NORM_X].count; j++) {
+            x[j] = (double)(j / m % 7 * 8 - 16) + (j % 2 == 0 ? 1.0 : -1.0);
+        }
+        for (int64_t j = 0; j < c.t[NORM_X].count; j++) { /* shuffle within the group */
+            const int64_t k = j / m * m + test_below(&r, m);
+            const double swap = x[j];
+            x[j] = x[k];
+            x[k] = swap;
+        }
+        test_scatter(&c.t[NORM_X], x);
+        free(x);
+        naive_fill_integers(&c.t[NORM_Y], &r, -4, 4);
+        naive_fill_integers(&c.t[NORM_GAMMA], &r, -2, 2);
+        naive_fill_integers(&c.t[NORM_BETA], &r, -3, 3);
+        norm_compute_expected(&c);
+        run_everywhere(&c, 0.0, "exact");
+        norm_free(&c);
+    }
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  finite differences: the gradients against the library's own forward pass in f64
+*/
+
+/* sum of dy * y after a forward run */
+static double loss(norm_case *forward, const ckconv_plan *plan, const double *dy)
+{
+    double sum = 0.0;
+    if (norm_run(forward, plan)) {
+        for (int64_t i = 0; i < forward->t[NORM_Y].count; i++) {
+            sum += dy[i] * forward->got[NORM_Y][i];
+        }
+    }
+    return sum;
+}
+
+static void check_slope(norm_case *forward, const ckconv_plan *plan, int which, int64_t at, const double *dy,
+                        double slope, const char *name)
+{
+    const double step = 1e-5;
+    test_tensor *t = &forward->t[which];
+    double *v = test_doubles(t->count);
+    test_gather(t, v);
+    const double middle = v[at];
+    v[at] = middle + step;
+    test_scatter(t, v);
+    const double above = loss(forward, plan, dy);
+    v[at] = middle - step;
+    test_scatter(t, v);
+    const double below = loss(forward, plan, dy);
+    v[at] = middle;
+    test_scatter(t, v);
+    const double estimate = (above - below) / (2.0 * step);
+    /* the third derivative times step^2, and the rounding of the loss over the step, are both below 1e-8
+       here */
+    CHECK_MSG(fabs(estimate - slope) <= 1e-7 * (1.0 + fabs(slope)),
+              "%s[%lld] is %.12g, finite difference %.12g", name, (long long)at, slope, estimate);
+    free(v);
+}
+
+static void part_differences(void)
+{
+    static const ckconv_element acts[3] = {CKCONV_PASS, CKCONV_SIGMOID, CKCONV_SILU};
+    static const int64_t small[4][7] = {
+        {2, 2, 2, 3, 3, 4, 0}, {1, 3, 2, 1, 6, 0, 0}, {3, 1, 2, 4, 2, 2, 3}, {1, 2, 3, 5, 1, 0, 0}};
+    for (int i = 0; i < 4 * 3 * 2; i++) {
+        ckconv_groupnorm_desc d;
+        norm_case forward;
+        norm_case backward;
+        ckconv_plan plan;
+        ckconv_options options;
+        set_shape(&d, small[i % 4]);
+        d.act = acts[i / 4 % 3];
+        d.in.dtype = CKCONV_F64;
+        d.in.layout = layouts[i % 3];
+        memset(&options, 0, sizeof options);
+        options.engine = i / 12 == 0 ? CKCONV_ENGINE_CPU : CKCONV_ENGINE_REF;
+        norm_make(&forward, CKCONV_GROUPNORM_FWD, &d, NORM_HAS_GAMMA | NORM_HAS_BETA, 0);
+        norm_make(&backward, CKCONV_GROUPNORM_BWD, &d, NORM_ALL & ~NORM_HAS_STATS, 0);
+        fill_reals(&forward, (uint64_t)i, 0.3, 1.0);
+        fill_reals(&backward, (uint64_t)i, 0.3, 1.0);
+        double *dy = test_doubles(backward.t[NORM_Y].count);
+        test_gather(&backward.t[NORM_Y], dy);
+        if (norm_plan(&backward, &plan, &options, NULL) && norm_run(&backward, &plan) &&
+            norm_plan(&forward, &plan, &options, NULL)) {
+            for (int64_t j = 0; j < forward.t[NORM_X].count; j++) {
+                check_slope(&forward, &plan, NORM_X, j, dy, backward.got[NORM_DX][j], "dx");
+            }
+            for (int64_t j = 0; j < forward.t[NORM_GAMMA].count; j++) {
+                check_slope(&forward, &plan, NORM_GAMMA, j, dy, backward.got[NORM_DGAMMA][j], "dgamma");
+                check_slope(&forward, &plan, NORM_BETA, j, dy, backward.got[NORM_DBETA][j], "dbeta");
+            }
+        }
+        free(dy);
+        norm_free(&forward);
+        norm_free(&backward);
+    }
+}
+
+/* N = 0: parameter gradients are zero, tensors without elements need no memory. */
+static void part_empty(void)
+{
+    for (int i = 0; i < 8; i++) {
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        set_shape(&d, shapes[i / 2]);
+        d.n = 0;
+        d.in.dtype = i % 3 == 0 ? CKCONV_BF16 : CKCONV_F32;
+        norm_make(&c, i % 2 == 0 ? CKCONV_GROUPNORM_FWD : CKCONV_GROUPNORM_BWD, &d, NORM_ALL, 0);
+        fill_reals(&c, 1, 0.0, 1.0);
+        run_everywhere(&c, 0.0, "N = 0");
+        norm_free(&c);
+    }
+}
+
+int main(void)
+{
+    test_begin("test_groupnorm");
+    device_count = test_cpu_devices(devices);
+    part_definition();
+    part_subsets();
+    part_large();
+    part_mean();
+    part_exact();
+    part_differences();
+    part_empty();
+    test.plan = NULL;
+    for (int32_t i = 0; i < ckconv_instance_count(); i++) {
+        if ((ckconv_instance_does(i, CKCONV_GROUPNORM_FWD) ||
+             ckconv_instance_does(i, CKCONV_GROUPNORM_BWD)) &&
+            ckconv_instance_engine(i) != CKCONV_ENGINE_GPU) {
+            CHECK_MSG(executed[i] > 0 || test_needs_other_cpu(i), "nothing executed instance %s",
+                      ckconv_instance_name(i));
+        }
+    }
+    return test_end();
+}
