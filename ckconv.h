@@ -15,18 +15,20 @@ DO THIS
 WHAT IT DOES
     fwd, bwd_data, bwd_weight   convolution and its two gradients; 1D, 2D, 3D; dense, grouped, depthwise;
                                 stride, dilation, different pads on both sides
-    conv_conv_fwd               any convolution -> scale, shift, activation -> a second (1x1) convolution, with
-                                the tensor in between kept on chip
+    conv_conv_fwd               any convolution -> scale, shift, activation -> a second (1x1) convolution,
+                                with the tensor in between kept on chip
     groupnorm_fwd, _bwd         group normalisation with an optional fused sigmoid or silu, and its gradients
     transform                   layout and type conversion of a tensor
-    Element operations (relu, silu, gelu, clamp, ...) are fused on every operand, and epilogues with up to four
-    extra tensors (bias, residual, bilinear, ...) on the result.
+    Element operations (relu, silu, gelu, clamp, ...) are fused on every operand, and epilogues with up to
+    four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
     - This version computes on the CPU. GPU calls answer CKCONV_ERR_NO_DEVICE_CODE. The API already carries
       what GPU kernels need (stream, device facts, workspace, instance names).
-    - Types: f64, f32 (tf32, bf16 or bf16x3 arithmetic on request), f16, bf16, fp8 (four formats), i8. See >>types.
-    - i8 sums are 32-bit: past 131071 products of the largest magnitude they wrap modulo 2^32, everywhere alike.
+    - Types: f64, f32 (tf32, bf16 or bf16x3 arithmetic on request), f16, bf16, fp8 (four formats), i8. See
+      >>types.
+    - i8 sums are 32-bit: past 131071 products of the largest magnitude they wrap modulo 2^32, everywhere
+      alike.
     - A tensor may have 2^62 bytes at most. Sizes and strides are int64 and every product is checked.
     - Written tensors with explicit strides need strides that nest (see ckconv_tensor).
     - NaN payloads are not kept. Subnormals are honoured.
@@ -54,29 +56,35 @@ PLAN, WORKSPACE, RUN
     One call works, with or without a workspace. In a training loop plan once and run often:
         ckconv_plan plan;  ckconv_args a;
         ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, NULL, NULL, &err);      // no allocation, no GPU needed
-        void *ws = malloc(plan.workspace_bytes);                               // exact; reuse it for all plans
-        memset(&a, 0, sizeof a);  a.in = x;  a.dout = dy;  a.dwei = dw;
+        void *ws = malloc(plan.workspace_bytes);                               // exact; reuse it for all
+        plans memset(&a, 0, sizeof a);  a.in = x;  a.dout = dy;  a.dwei = dw;
         ckconv_run(&plan, &a, ws, plan.workspace_bytes, NULL, &err);
     A plan is a plain struct: copy it, keep it, no destroy. ckconv_plan_describe tells what will run and why.
-    options.max_workspace = -1 asks for a plan without workspace; it exists for every operation and may be slower.
+    options.max_workspace = -1 asks for a plan without workspace; it exists for every operation and may be
+    slower.
 
 NUMERICS AND DETERMINISM
-    - The `ref` engine (naive loops, double accumulation) is the specification; every engine is tested against it.
-    - Sums are kept in f32 at least (f64 for f64, int32 for i8). Results are rounded once, to nearest even; f16
-      overflows to infinity, fp8 saturates. No Winograd, no reduced precision unless the description asks.
-    - Same plan, same inputs, same header version: the same bits, for any number of threads. Split reductions go
-      through workspace and are added in a fixed order. Plans made for different device facts may differ.
-    - Outputs and workspace need no zeroing; every output element is written, and nothing between strided ones.
+    - The `ref` engine (naive loops, double accumulation) is the specification; every engine is tested against
+      it.
+    - Sums are kept in f32 at least (f64 for f64, int32 for i8). Results are rounded once, to nearest even;
+      f16 overflows to infinity, fp8 saturates. No Winograd, no reduced precision unless the description asks.
+    - Same plan, same inputs, same header version: the same bits, for any number of threads. Split reductions
+      go through workspace and are added in a fixed order. Plans made for different device facts may differ.
+    - Padding counts as zeros: an infinite weight or gradient may meet it as 0 * infinity = NaN.
+    - Outputs and workspace need no zeroing; every output element is written, and nothing between strided
+      ones.
 
 THREADS AND STREAMS
     No mutable global state: every function may be called from any thread at any time. A plan may be shared by
-    threads; a workspace may not be in use twice at once. On the CPU a call returns when its work is done and the
-    stream is ignored. OpenMP threads are used when the compiler was told so (-fopenmp); options.threads limits them.
+    threads; a workspace may not be in use twice at once. On the CPU a call returns when its work is done and
+    the stream is ignored. OpenMP threads are used when the compiler was told so (-fopenmp); options.threads
+    limits them.
 
 ERRORS
-    Every function that can fail returns a status and fills the optional ckconv_error with one line that names the
-    argument, the value and what is allowed. A call that fails has written nothing. Nothing here ever prints,
-    exits, allocates or changes the current device (except ckconv_device_open and ckconv_device_alloc, which say so).
+    Every function that can fail returns a status and fills the optional ckconv_error with one line that names
+    the argument, the value and what is allowed. A call that fails has written nothing. Nothing here ever
+    prints, exits, allocates or changes the current device (except ckconv_device_open and ckconv_device_alloc,
+    which say so).
 
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux.
@@ -170,8 +178,8 @@ enum {
    fp8 / bf8             any fp8 in and wei; out f16 bf16 f32 fp8  that of each tensor         f32
    i8                    i8; the written tensor i8 or i32          i8                          int32
 
-   bf16x3 keeps two bf16 terms of each f32 operand (16 significant bits); an engine may leave out the product of
-   the two small terms. */
+   bf16x3 keeps two bf16 terms of each f32 operand (16 significant bits); an engine may leave out the product
+   of the two small terms. */
 typedef int32_t ckconv_dtype;
 enum {
     CKCONV_F64 = 1,
@@ -189,7 +197,8 @@ enum {
 };
 
 /* Memory order, outermost first, last index contiguous. Names are the 2D ones whatever ndim is; the spatial
-   part is W, HW or DHW (X, YX, ZYX). NHWGC has the bytes of plain NHWC with G*C channels, NGCHW those of NCHW. */
+   part is W, HW or DHW (X, YX, ZYX). NHWGC has the bytes of plain NHWC with G*C channels, NGCHW those of
+   NCHW. */
 typedef int32_t ckconv_layout;
 enum {
     CKCONV_NHWGC = 1, /* default of in and out */
@@ -263,10 +272,11 @@ enum {
 */
 
 /* One tensor: type and place of its elements.
-   stride is read only with layout CKCONV_STRIDED: in elements, in logical order {G, N, C, spatial...} for in and
-   like tensors, {G, N, K, spatial...} for out, {G, K, C, filter...} for wei, spatial outermost (z, y, x) first;
-   entries past 3 + ndim must be 0. Strides are positive; a D tensor may also have 0 (broadcast). Strides of a written
-   tensor must nest: sorted by size, each reaches past all elements that the smaller ones address. */
+   stride is read only with layout CKCONV_STRIDED: in elements, in logical order {G, N, C, spatial...} for in
+   and like tensors, {G, N, K, spatial...} for out, {G, K, C, filter...} for wei, spatial outermost (z, y, x)
+   first; entries past 3 + ndim must be 0. Strides are positive; a D tensor may also have 0 (broadcast).
+   Strides of a written tensor must nest: sorted by size, each reaches past all elements that the smaller ones
+   address. */
 typedef struct ckconv_tensor {
     ckconv_dtype dtype;   /* 0: in f32; wei, out as in; D as the written tensor */
     ckconv_layout layout; /* 0: in and out NHWGC, wei GKYXC, D as the written tensor */
@@ -282,8 +292,8 @@ typedef struct ckconv_element_op {
 
 /* A convolution and its gradients: out[g,n,k,o] = sum over c, t of in[g,n,c,o*stride + t*dilation - pad_lo] *
    wei[g,k,c,t] (cross-correlation), o = (input + pad_lo + pad_hi - (filter-1)*dilation - 1) / stride + 1.
-   k and c count channels PER GROUP: in has g*c channels, out g*k. Spatial arrays are z,y,x: outermost first, and
-   only the first ndim entries are read. Two tensors are read and one is written, by the operation:
+   k and c count channels PER GROUP: in has g*c channels, out g*k. Spatial arrays are z,y,x: outermost first,
+   and only the first ndim entries are read. Two tensors are read and one is written, by the operation:
    fwd in, wei -> out; bwd_data out, wei -> in; bwd_weight in, out -> wei. */
 typedef struct ckconv_conv_desc {
     int32_t ndim;        /* 1, 2 or 3 */
@@ -303,13 +313,14 @@ typedef struct ckconv_conv_desc {
     int32_t reserved;
     ckconv_element_op op_in, op_wei,
         op_out;         /* on a read tensor: before that rounding, never on padding. On the
-                                                written tensor: the epilogue, on the finished sum, everywhere */
+                                                written tensor: the epilogue, on the finished sum, everywhere
+                                                */
     ckconv_tensor d[4]; /* logical order of the written tensor */
 } ckconv_conv_desc;
 
-/* Two convolutions, the first one's result kept on chip: mid = act(conv0(in) * scale + shift), rounded once to
-   conv0's compute type; out = conv1(mid). scale and shift are optional vectors of g*k entries (f32; f64 for f64),
-   given at run time. The second convolution mixes all g*k channels of mid, or 1/g1 of them: wei1 is
+/* Two convolutions, the first one's result kept on chip: mid = act(conv0(in) * scale + shift), rounded once
+   to conv0's compute type; out = conv1(mid). scale and shift are optional vectors of g*k entries (f32; f64
+   for f64), given at run time. The second convolution mixes all g*k channels of mid, or 1/g1 of them: wei1 is
    [g1, k1, g*k/g1, filter1]; g*k must be divisible by g1. */
 typedef struct ckconv_conv_conv_desc {
     ckconv_conv_desc conv0; /* conv0.out is mid: dtype 0 or that of in; op_out is the activation (no D) */
@@ -319,9 +330,9 @@ typedef struct ckconv_conv_conv_desc {
     int64_t stride1[3];     /* 0: 1 */
     int64_t dilation1[3];   /* 0: 1 */
     int64_t pad_lo1[3], pad_hi1[3];
-    ckconv_tensor wei1, out; /* dtype 0: as conv0.wei, as in */
-    ckconv_dtype compute_wei1;
-    int32_t num_d; /* D tensors of out's epilogue */
+    ckconv_tensor wei1, out;   /* dtype 0: as conv0.wei, as in */
+    ckconv_dtype compute_wei1; /* 0: as conv0.compute_wei when the weights have one type */
+    int32_t num_d;             /* D tensors of out's epilogue */
     ckconv_element_op op_wei1, op_out;
     ckconv_tensor d[4];
 } ckconv_conv_conv_desc;
@@ -396,9 +407,11 @@ typedef struct ckconv_plan {
    alignment on the CPU.
      fwd            in wei -> out                      conv_conv_fwd   in wei wei1 [scale shift] -> out [mid]
      bwd_data       dout wei -> din                    groupnorm_fwd   in [gamma beta] -> out [mean inv_std]
-     bwd_weight     in dout -> dwei                    groupnorm_bwd   in dout [gamma beta saved_mean saved_inv_std]
+     bwd_weight     in dout -> dwei                    groupnorm_bwd   in dout [gamma beta saved_mean
+                    saved_inv_std]
                                                                        -> [din] [dgamma] [dbeta], at least one
-   A missing gamma is all 1, a missing beta all 0. Missing saved statistics are computed again; give both or none. */
+   A missing gamma is all 1, a missing beta all 0. Missing saved statistics are computed again; give both or
+   none. */
 typedef struct ckconv_args {
     const void *in, *wei, *dout;
     const void *d[4];
@@ -473,8 +486,8 @@ CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan 
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     size_t workspace_bytes, void *stream, ckconv_error *err);
 
-/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes. Returns the full
-   length, as snprintf does. */
+/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes. Returns the
+   full length, as snprintf does. */
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size);
 
 /* Shape, strides, bytes of one tensor of a plan (CKCONV_TENSOR_...). */
@@ -518,9 +531,9 @@ CKCONV_API ckconv_status ckconv_instance_supports(int32_t index, const ckconv_pl
 /* Name of a family, NULL for an unknown value. */
 CKCONV_API const char *ckconv_family_name(ckconv_family family);
 
-/* Time every instance that supports the problem of `base` (one warm-up, then `repeats` runs each) and write up to
-   `capacity` choices, fastest first. Outputs in args are overwritten. Instances that need more workspace than
-   given are left out. Returns CKCONV_OK and the number of choices in *count. */
+/* Time every instance that supports the problem of `base` (one warm-up, then `repeats` runs each) and write
+   up to `capacity` choices, fastest first. Outputs in args are overwritten. Each instance is planned for the
+   workspace given, which may be NULL, 0. Returns CKCONV_OK and the number of choices in *count. */
 CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args *args, void *workspace,
                                      size_t workspace_bytes, void *stream, int32_t repeats,
                                      ckconv_choice *choices, int32_t capacity, int32_t *count,
@@ -559,8 +572,8 @@ CKCONV_API ckconv_status ckconv_ref_groupnorm(ckconv_op op, const ckconv_groupno
 CKCONV_API int32_t ckconv_version(void);                         /* CKCONV_VERSION of the implementation */
 CKCONV_API const char *ckconv_status_text(ckconv_status status); /* a few words; never NULL */
 
-/* Names as the command line spells them ("f16", "NHWGC", "bwd_weight", "silu"). NULL for unknown values, 0 for
-   unknown names; element and engine, whose 0 has a name ("pass", "auto"), answer -1. */
+/* Names as the command line spells them ("f16", "NHWGC", "bwd_weight", "silu"). NULL for unknown values, 0
+   for unknown names; element and engine, whose 0 has a name ("pass", "auto"), answer -1. */
 CKCONV_API const char *ckconv_dtype_name(ckconv_dtype dtype);
 CKCONV_API ckconv_dtype ckconv_dtype_from_name(const char *name);
 CKCONV_API const char *ckconv_layout_name(ckconv_layout layout);
@@ -577,19 +590,20 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype); /* bytes of one element
    saturate (NaN to 0). Unknown types: nothing happens. */
 CKCONV_API void ckconv_from_double(ckconv_dtype dtype, const double *src, void *dst, size_t count);
 CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *dst, size_t count);
-/* Output size of a convolution, out[0..ndim). Checks the whole description. */
+/* Output size of a convolution, out[0..ndim). Checks shapes and types; the epilogue is not looked at. */
 CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_t *out, ckconv_error *err);
 
-/* Facts: of this CPU (threads as OpenMP would use), of GPU `ordinal`, of an architecture by name ("gfx942", "sm_90",
-   "x86_64"; typical figures, for planning without the device). */
+/* Facts: of this CPU (threads as OpenMP would use), of GPU `ordinal`, of an architecture by name ("gfx942",
+   "sm_90", "x86_64"; typical figures, for planning without the device). */
 CKCONV_API void ckconv_device_cpu(ckconv_device *device);
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
 CKCONV_API int32_t ckconv_device_count(void); /* GPUs; 0 without device code */
 
-/* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host's malloc
-   and memcpy, so that one program serves both. open makes the device current; alloc, copy, fill, free and
-   synchronise act on the current device. alloc returns NULL and says why. Times: mark before and after, then elapsed. */
+/* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host's
+   malloc and memcpy, so that one program serves both. open makes the device current; alloc, copy, fill, free
+   and synchronise act on the current device. alloc returns NULL and says why. Times: mark before and after,
+   then elapsed. */
 CKCONV_API ckconv_status ckconv_device_open(const ckconv_device *device, ckconv_error *err);
 CKCONV_API void *ckconv_device_alloc(const ckconv_device *device, size_t bytes, ckconv_error *err);
 CKCONV_API void ckconv_device_free(const ckconv_device *device, void *memory);
@@ -600,7 +614,8 @@ CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, voi
 CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int byte, size_t bytes,
                                             ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err);
-/* A point in time on a stream. elapsed waits for `to`, gives the seconds between and frees nothing; destroy does. */
+/* A point in time on a stream. elapsed waits for `to`, gives the seconds between and frees nothing; destroy
+   does. */
 typedef struct ckconv_timer {
     void *from, *to; /* GPU events */
     double cpu_from, cpu_to;
@@ -768,8 +783,8 @@ CKCI_INLINE float ckci_bits_float(uint32_t u)
     return x;
 }
 
-/* A small binary floating-point format. A code without its sign is exponent field * 2^mant + mantissa; codes up to
-   max_code are finite. inf_code < 0: no infinity. fnuz: a single NaN (sign bit alone) and no -0. */
+/* A small binary floating-point format. A code without its sign is exponent field * 2^mant + mantissa; codes
+   up to max_code are finite. inf_code < 0: no infinity. fnuz: a single NaN (sign bit alone) and no -0. */
 typedef struct ckci_format {
     int bits, mant, bias;
     int max_code, inf_code, nan_code;
@@ -805,8 +820,9 @@ CKCI_FN const ckci_format *ckci_find_format(ckconv_dtype dtype)
     }
 }
 
-/* One rounding, to nearest even, from the exact double. Finite overflow: infinity, or the largest finite value where
-   the format saturates. Infinity: itself, else NaN in FNUZ formats, else the largest finite value. */
+/* One rounding, to nearest even, from the exact double. Finite overflow: infinity, or the largest finite
+   value where the format saturates. Infinity: itself, else NaN in FNUZ formats, else the largest finite
+   value. */
 CKCI_FN uint32_t ckci_encode(const ckci_format *f, double x)
 {
     uint64_t u;
@@ -1129,7 +1145,8 @@ CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, ckconv_error *err)
     return CKCONV_OK;
 }
 
-/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D tensor. */
+/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D tensor.
+   */
 CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
                                         int32_t rank, int is_d, ckconv_error *err)
 {
@@ -1166,7 +1183,8 @@ CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const 
     return CKCONV_OK;
 }
 
-/* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes 2^62. */
+/* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes 2^62.
+   */
 CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
 {
     static const int order[6][6] = {{1, 3, 4, 5, 0, 2},  /* NHWGC */
@@ -1192,7 +1210,8 @@ CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int6
     return 1;
 }
 
-/* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length 1. */
+/* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length
+   1. */
 typedef struct ckci_tensor {
     unsigned char *p;
     ckconv_dtype dtype;   /* storage */
@@ -1349,8 +1368,8 @@ CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype sto
     return storage == CKCONV_F32 && in == CKCONV_BF16 ? (ckconv_dtype)CKCONV_BF16 : storage;
 }
 
-/* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor; strided
-   tensors give their strides along. */
+/* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor;
+   strided tensors give their strides along. */
 CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
 {
     if (d->g == 0) {
@@ -1477,8 +1496,9 @@ typedef struct ckci_conv {
     ckci_tensor d[4];
 } ckci_conv;
 
-/* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx make the
-   member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its second. */
+/* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx
+   make the member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its
+   second. */
 CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
                                       ckci_conv *r, ckconv_error *err)
 {
@@ -1611,7 +1631,8 @@ CKCI_FN ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckc
         second->wei.dtype = d->conv0.wei.dtype;
     }
     second->compute_in = d->conv0.compute_in;
-    second->compute_wei = d->compute_wei1;
+    int like = d->compute_wei1 == 0 && second->wei.dtype == d->conv0.wei.dtype;
+    second->compute_wei = like ? d->conv0.compute_wei : d->compute_wei1;
     second->op_wei = d->op_wei1;
     second->op_out = d->op_out;
     memcpy(second->d, d->d, sizeof second->d);
@@ -1772,8 +1793,8 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
 
 /*------------------------------------------------------------------------------------------------------------
   >>layout
-  Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines read and write
-  memory, whatever the type, stride and element operation.
+  Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines read and
+  write memory, whatever the type, stride and element operation.
 */
 CKCI_FN int64_t ckci_count(const ckci_tensor *t)
 {
@@ -1793,11 +1814,11 @@ CKCI_FN int64_t ckci_span(const ckci_tensor *t)
     return (last + 1) * (int64_t)ckci_size(t->dtype);
 }
 
-/* Where one dimension of the tensor that is read lies for a dimension of the tensor that is written, restricted to
-   written positions write0 + q*write_step, q < count, which all use the taps tap0 + j*tap_step, j < taps:
-   read position = q*read_step + read0 + j*read_tap. Positions outside [0, read_len) are padding.
-   fwd is one phase, and bwd_weight walks the same map; bwd_data has one phase for each input position modulo the
-   stride. */
+/* Where one dimension of the tensor that is read lies for a dimension of the tensor that is written,
+   restricted to written positions write0 + q*write_step, q < count, which all use the taps tap0 + j*tap_step,
+   j < taps: read position = q*read_step + read0 + j*read_tap. Positions outside [0, read_len) are padding.
+   fwd is one phase, and bwd_weight walks the same map; bwd_data has one phase for each input position modulo
+   the stride. */
 typedef struct ckci_axis {
     int64_t count, write0, write_step;
     int64_t taps, tap0, tap_step;
@@ -1840,8 +1861,8 @@ CKCI_FN ckci_axis ckci_map_axis(const ckci_conv *p, int dim, int64_t phase)
     return a;
 }
 
-/* `n` values of a read tensor, `stride` elements apart from element `at` on: operation applied, rounded to the
-   compute type. */
+/* `n` values of a read tensor, `stride` elements apart from element `at` on: operation applied, rounded to
+   the compute type. */
 CKCI_FN void ckci_widen(const ckci_tensor *t, int64_t at, int64_t stride, int64_t n, float *dst)
 {
     int64_t size = (int64_t)ckci_size(t->dtype);
@@ -1921,7 +1942,8 @@ typedef struct ckci_target {
     ckci_tensor t;
     int32_t num_d;
     const ckci_tensor *d;
-    /* for mid only: acc * scale[channel] + shift[channel] before the operation, and rounding to a compute type */
+    /* for mid only: acc * scale[channel] + shift[channel] before the operation, and rounding to a compute
+       type */
     const unsigned char *scale, *shift;
     ckconv_dtype compute; /* 0: none */
 } ckci_target;
@@ -1962,7 +1984,8 @@ CKCI_FN double ckci_finish_d(const ckci_target *o, double x, const double *d, in
     return ckci_element_d(&o->t.op, x, d, o->num_d);
 }
 
-/* Write n results along `axis` (0, 1, 2: a group or channel; 5: x) from logical position at[]. src: accumulators. */
+/* Write n results along `axis` (0, 1, 2: a group or channel; 5: x) from logical position at[]. src:
+   accumulators. */
 CKCI_FN void ckci_write_f(const ckci_target *o, const int64_t at[6], int axis, int64_t n, const void *src)
 {
     const float *x = (const float *)src;
@@ -2063,13 +2086,13 @@ CKCI_FN const ckci_kind *ckci_find_kind(ckconv_dtype dtype)
 
 /*------------------------------------------------------------------------------------------------------------
   >>ref
-  Naive loops straight from the definitions, double sums (int64 for i8, kept modulo 2^32 as int32 hardware does).
-  One work item computes all positions of one channel of one batch entry, or of one filter.
+  Naive loops straight from the definitions, double sums (int64 for i8, kept modulo 2^32 as int32 hardware
+  does). One work item computes all positions of one channel of one batch entry, or of one filter.
 */
 
-/* count work items on at most `threads` threads, each with its own scratch: `bytes` of memory per thread, or a block
-   of CKCI_STACK bytes on the stack when memory is NULL. The only place that knows OpenMP. Items may run in any
-   order and on any thread, so an item owns all that it writes. */
+/* count work items on at most `threads` threads, each with its own scratch: `bytes` of memory per thread, or
+   a block of CKCI_STACK bytes on the stack when memory is NULL. The only place that knows OpenMP. Items may
+   run in any order and on any thread, so an item owns all that it writes. */
 typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
 
 CKCI_FN void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
@@ -2162,7 +2185,8 @@ CKCI_FN double ckci_ref_fwd(const ckci_conv *p, int64_t g, int64_t n, int64_t k,
     return sum;
 }
 
-/* sum over those taps and output channels that input position i takes part in: i + pad = o*stride + f*dilation */
+/* sum over those taps and output channels that input position i takes part in: i + pad = o*stride +
+   f*dilation */
 CKCI_FN int ckci_ref_source(const ckci_conv *p, int dim, int64_t i, int64_t f, int64_t *o)
 {
     int64_t t = i + p->pad[dim] - f * p->dilation[dim];
@@ -2288,8 +2312,8 @@ CKCI_FN void ckci_ref_conv(const ckci_conv *p, int32_t threads)
     ckci_parallel(threads, len[0] * len[1] * len[2], ckci_ref_item, &job, NULL, 0);
 }
 
-/* The pair without workspace: mid is computed where it is needed, CKCI_REF_MID channels at a time, for CKCI_REF_OUT
-   output channels at a time. A work item owns one output position, in all channels. */
+/* The pair without workspace: mid is computed where it is needed, CKCI_REF_MID channels at a time, for
+   CKCI_REF_OUT output channels at a time. A work item owns one output position, in all channels. */
 enum { CKCI_REF_MID = 2048, CKCI_REF_OUT = 1024 };
 
 typedef struct ckci_ref_pair {
@@ -2316,7 +2340,8 @@ CKCI_FN double ckci_ref_mid(const ckci_ref_pair *job, int64_t n, int64_t channel
                                -128, 127);
 }
 
-/* Add the products of mid channels [c0, c0 + count) of tap f to the sums of output channels [k0, k0 + outs). */
+/* Add the products of mid channels [c0, c0 + count) of tap f to the sums of output channels [k0, k0 + outs).
+   */
 CKCI_FN void ckci_ref_pair_tap(const ckci_ref_pair *job, int64_t g1, int64_t c0, int64_t count,
                                const double *mid, int64_t k0, int64_t outs, const int64_t f[3], double *sum,
                                int64_t *whole)
@@ -2606,13 +2631,16 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
 /*------------------------------------------------------------------------------------------------------------
   >>cpu
   The fast host engine. Four layers, each unaware of the one above:
-    vectors       three instruction sets (portable, AVX2, AVX-512) x three number kinds (float, double, int32), each
-                  a handful of macros; chosen at run time, by target attributes, so that no compiler flag is needed
-    microkernels  register tiles: a rows x 2-vector GEMM tile, a line of depthwise outputs, nine taps of a depthwise
-                  weight gradient; written once as macros, stamped out for each vector kind
-    packing       the coordinate map of the pass gathers tensors of any type, layout and stride into dense tiles:
-                  im2col rows (A), weight panels (B), and for small groups lines of lane-expanded channels
-    drivers       work items over output tiles; an item owns its outputs and sums its reduction in one fixed order
+    vectors       three instruction sets (portable, AVX2, AVX-512) x three number kinds (float, double,
+                  int32), each a handful of macros; chosen at run time, by target attributes, so that no
+                  compiler flag is needed
+    microkernels  register tiles: a rows x 2-vector GEMM tile, a line of depthwise outputs, nine taps of a
+                  depthwise weight gradient; written once as macros, stamped out for each vector kind
+    packing       the coordinate map of the pass gathers tensors of any type, layout and stride into dense
+                  tiles: im2col rows (A), weight panels (B), and for small groups lines of lane-expanded
+                  channels
+    drivers       work items over output tiles; an item owns its outputs and sums its reduction in one fixed
+                  order
   Determinism: block sizes over the reduction depend on the shape alone, never on threads.
 */
 
@@ -2689,7 +2717,8 @@ enum {
 /* c[rows][1 or 2 vectors] (+)= sum over k < kc of a[row][k] * b[k]; a strides in elements; b is packed. */
 typedef void (*ckci_tile_kernel)(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,
                                  int64_t ldc, int add);
-/* acc[outputs][1 vector] (+)= sum over `count` taps of x[table[2i] + output] * w[table[2i+1]], offsets in elements */
+/* acc[outputs][1 vector] (+)= sum over `count` taps of x[table[2i] + output] * w[table[2i+1]], offsets in
+   elements */
 typedef void (*ckci_line_kernel)(int64_t count, const int32_t *table, const void *x, const void *w, void *acc,
                                  int add);
 /* acc[tap][1 vector] += sum over rows and positions of x[offset[tap] + position] * dy[position] */
@@ -2699,8 +2728,8 @@ typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int
 typedef void (*ckci_spread_kernel)(int64_t positions, int64_t step, const void *src, int64_t span,
                                    const int32_t *map, int64_t channels, void *dst, int64_t dst_channel);
 
-/* The microkernels of one instruction set and number kind. rows[w], columns[w]: tiles of w + 1 vectors whose A tile is
-   packed by rows (CKCI_LDA apart) or by columns (consecutive). */
+/* The microkernels of one instruction set and number kind. rows[w], columns[w]: tiles of w + 1 vectors whose
+   A tile is packed by rows (CKCI_LDA apart) or by columns (consecutive). */
 typedef struct ckci_kernels {
     int32_t tile_rows, lanes;
     ckci_tile_kernel rows[2], columns[2];
@@ -2715,8 +2744,9 @@ typedef struct ckci_kernels {
 #define CKCI_R9(M)  CKCI_R7(M) M(7) M(8)
 #define CKCI_R14(M) CKCI_R9(M) M(9) M(10) M(11) M(12) M(13)
 
-/* The macros below use those of the vector kind in force: CKCI_T element, CKCI_V vector, CKCI_N lanes, CKCI_LOAD,
-   CKCI_STORE, CKCI_SPLAT, CKCI_FMA(a, b, c), CKCI_ADD, CKCI_ZERO, CKCI_TARGET, CKCI_R the tile's rows. */
+/* The macros below use those of the vector kind in force: CKCI_T element, CKCI_V vector, CKCI_N lanes,
+   CKCI_LOAD, CKCI_STORE, CKCI_SPLAT, CKCI_FMA(a, b, c), CKCI_ADD, CKCI_ZERO, CKCI_TARGET, CKCI_R the tile's
+   rows. */
 #define CKCI_TILE2_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO;
 #define CKCI_TILE2_STEP(i)                                                                                   \
     {                                                                                                        \
@@ -3101,8 +3131,9 @@ typedef struct ckci_fit {
     double cost;
 } ckci_fit;
 
-/* A convolution as its kernels see it. The tensor that is gathered (in; out for bwd_data) has `red` channels per group
-   in the reduction; the columns of the product are the `cols` channels per group of the other side. */
+/* A convolution as its kernels see it. The tensor that is gathered (in; out for bwd_data) has `red` channels
+   per group in the reduction; the columns of the product are the `cols` channels per group of the other side.
+   */
 typedef struct ckci_view {
     const ckci_conv *p;
     const ckci_kind *kind;
@@ -3178,7 +3209,8 @@ CKCI_FN void ckci_phase(const ckci_view *v, int64_t index, ckci_axis axis[3])
     axis[0] = ckci_map_axis(v->p, 0, index / v->phases[2] / v->phases[1]);
 }
 
-/* The written tensor in the coordinates of a phase: position q is write0 + q*write_step. d: room for the D tensors. */
+/* The written tensor in the coordinates of a phase: position q is write0 + q*write_step. d: room for the D
+   tensors. */
 CKCI_FN ckci_target ckci_phase_target(const ckci_target *whole, const ckci_axis axis[3], ckci_tensor d[4])
 {
     ckci_target o = *whole;
@@ -3238,8 +3270,8 @@ CKCI_FN void ckci_inside(int64_t first, int64_t step, int64_t taps, int64_t len,
     *to = ckci_max(hi, *from);
 }
 
-/* im2col: rows m0.. of the phase, columns [k0, k1) of the reduction (tap by tap, channels fastest), padding as zeros.
-   Where neighbouring taps are neighbours in memory a whole filter row is one segment. */
+/* im2col: rows m0.. of the phase, columns [k0, k1) of the reduction (tap by tap, channels fastest), padding
+   as zeros. Where neighbouring taps are neighbours in memory a whole filter row is one segment. */
 CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t m0,
                             int64_t rows, int64_t k0, int64_t k1, unsigned char *dst, int64_t ld)
 {
@@ -3292,7 +3324,8 @@ CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t
     }
 }
 
-/* Weights of a phase for columns [j0, j0 + width) and reduction [k0, k1): dst[k][width], columns past the end zero. */
+/* Weights of a phase for columns [j0, j0 + width) and reduction [k0, k1): dst[k][width], columns past the end
+   zero. */
 CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t j0,
                                int64_t width, int64_t k0, int64_t k1, unsigned char *dst)
 {
@@ -3329,8 +3362,8 @@ CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int6
     }
 }
 
-/* Hand a tile of finished sums to the epilogue: `rows` positions from m0 on, `cols` channels from j0 on; src[row][ld].
-   Runs follow the axis that is denser in the written tensor. */
+/* Hand a tile of finished sums to the epilogue: `rows` positions from m0 on, `cols` channels from j0 on;
+   src[row][ld]. Runs follow the axis that is denser in the written tensor. */
 CKCI_FN void ckci_write_tile(const ckci_kind *kind, const ckci_target *o, const ckci_axis axis[3],
                              int64_t group, int64_t m0, int64_t rows, int64_t j0, int64_t cols,
                              const unsigned char *src, int64_t ld)
@@ -3434,8 +3467,8 @@ typedef struct ckci_gather_job {
     unsigned char *packed;
 } ckci_gather_job;
 
-/* Where a phase's packed weights begin, in elements per (group, padded column): those of all earlier phases come
-   first, and a phase has taps_z * taps_y * taps_x of them. */
+/* Where a phase's packed weights begin, in elements per (group, padded column): those of all earlier phases
+   come first, and a phase has taps_z * taps_y * taps_x of them. */
 CKCI_FN int64_t ckci_taps_before(const ckci_view *v, int64_t phase)
 {
     int64_t index[3], before[3], here[3], all[3];
@@ -3581,10 +3614,13 @@ CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-/* The workspace limit that a plan was made under. */
+/* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
+enum { CKCI_ALIGN = 64 };
+
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
-    return plan->tune[CKCI_TUNE_LIMIT] == 0 ? CKCI_MAX_BYTES : ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0);
+    int64_t limit = plan->tune[CKCI_TUNE_LIMIT];
+    return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
 CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
@@ -3598,8 +3634,8 @@ CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, con
     ckci_run_gather_job(&job, ws, plan->device.threads);
 }
 
-/* ---- bwd_weight: rows are (tap, channel) pairs, columns are output channels, the reduction runs over n and output
-   positions. A (im2col rows, one per position) and B (dout) are both read along their columns. */
+/* ---- bwd_weight: rows are (tap, channel) pairs, columns are output channels, the reduction runs over n and
+   output positions. A (im2col rows, one per position) and B (dout) are both read along their columns. */
 
 CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, int32_t split_k,
                                      int32_t threads, int64_t limit)
@@ -3618,8 +3654,9 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
     if (family == CKCONV_FAMILY_TWO_STAGE) {
         /* by shape alone, so that results do not depend on the threads */
         t.split =
-            split_k ? split_k : ckci_min(ckci_ceil_div(32, blocks), ckci_ceil_div(positions, 2 * CKCI_KC));
-        t.split = ckci_max(t.split, split_k ? 1 : 2);
+            split_k ? split_k
+                    : ckci_max(ckci_min(ckci_ceil_div(32, blocks), ckci_ceil_div(positions, 2 * CKCI_KC)), 2);
+        t.split = ckci_max(ckci_min(t.split, positions), 1);
     }
     t.partial = t.split > 1 ? ckci_line_up(t.mc * t.nc * size) : 0;
     t.scratch = ckci_line_up(t.kc * t.mc * size) + ckci_line_up(t.kc * t.nc * size) +
@@ -3709,7 +3746,7 @@ CKCI_FN void ckci_weight_item(const void *context, int64_t item, unsigned char *
     ckci_axis axis[3];
     ckci_phase(v, 0, axis);
     int64_t positions = v->p->n * axis[0].count * axis[1].count * axis[2].count;
-    int64_t share = ckci_round_up(ckci_ceil_div(positions, t->split), t->kc);
+    int64_t share = ckci_ceil_div(positions, t->split);
     int64_t from = ckci_min(positions, part * share), to = ckci_min(positions, from + share);
     int64_t padded = ckci_round_up(rows, mr);
     unsigned char *a = scratch, *b = a + ckci_line_up(t->kc * t->mc * size);
@@ -3833,14 +3870,16 @@ CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, con
     }
 }
 
-/* ---- Direct convolution for depthwise and small groups. A vector's lanes are consecutive (group, column) pairs, so that
-   no lane is wasted however few channels a group has. An item gathers the part of the input that its tile of
-   outputs needs into lines, one for each (z, y) row and each reduction channel, in which the value for lane l is the one of
-   l's group; then every tap is one vector multiply-add per output. Lines are split by position modulo the stride, so that
-   neighbouring outputs are neighbouring vectors. Weights are laid out [block][tap][channel][lane]. */
+/* ---- Direct convolution for depthwise and small groups. A vector's lanes are consecutive (group, column)
+   pairs, so that no lane is wasted however few channels a group has. An item gathers the part of the input
+   that its tile of outputs needs into lines, one for each (z, y) row and each reduction channel, in which the
+   value for lane l is the one of l's group; then every tap is one vector multiply-add per output. Lines are
+   split by position modulo the stride, so that neighbouring outputs are neighbouring vectors. Weights are
+   laid out [block][tap][channel][lane]. */
 
-/* How the positions of one dimension that `count` outputs touch are laid out: shared (a dense range, `planes` interleaved
-   residues of the stride), or one separate plane for each tap where a range would mostly hold unused positions. */
+/* How the positions of one dimension that `count` outputs touch are laid out: shared (a dense range, `planes`
+   interleaved residues of the stride), or one separate plane for each tap where a range would mostly hold
+   unused positions. */
 typedef struct ckci_window {
     int64_t count, taps, planes, width; /* planes x width positions are stored */
     int64_t first, step, tap;           /* of tap 0: read position of output 0, per output, per tap */
@@ -3921,9 +3960,9 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 
 enum { CKCI_DIRECT_RED = 16, CKCI_SPAN = 256 };
 
-/* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor (group 0, channel
-   0), the next `step` elements further. dst: the plane, [channel][...][entry][lane]. by_column: each lane has its own
-   channel (a gradient), and there is a single reduction channel. */
+/* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
+   (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
+   by_column: each lane has its own channel (a gradient), and there is a single reduction channel. */
 CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const ckci_lanes *l, int by_column,
                                int64_t place, int64_t step, int64_t n, unsigned char *dst,
                                int64_t dst_channel)
@@ -3969,7 +4008,8 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
     }
 }
 
-/* One x line: all planes of window w of row (n, z, y), zero where it leaves the tensor or the row is outside. */
+/* One x line: all planes of window w of row (n, z, y), zero where it leaves the tensor or the row is outside.
+   */
 CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ckci_lanes *l,
                               const ckci_window *w, int64_t n, int64_t z, int64_t y, int inside,
                               unsigned char *dst)
@@ -3997,7 +4037,8 @@ CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ck
     }
 }
 
-/* Tile sizes of the direct family. A chunk of filter rows is gathered at a time: all, or one z row's [chunk] rows. */
+/* Tile sizes of the direct family. A chunk of filter rows is gathered at a time: all, or one z row's [chunk]
+   rows. */
 typedef struct ckci_direct_tiles {
     int64_t blocks, yb, xb, blocks_y, blocks_x; /* lane blocks; outputs of an item */
     int64_t chunk;                              /* filter rows (z, y) gathered together; 0: all of them */
@@ -4086,7 +4127,8 @@ typedef struct ckci_direct_job {
     unsigned char *packed;
 } ckci_direct_job;
 
-/* Weights of lane block `l` for the taps of three axes: dst[tap][channel][lane], the order of the tap table. */
+/* Weights of lane block `l` for the taps of three axes: dst[tap][channel][lane], the order of the tap table.
+   */
 CKCI_FN void ckci_pack_lanes(const ckci_view *v, const ckci_axis axis[3], const ckci_lanes *l,
                              unsigned char *dst)
 {
@@ -4200,8 +4242,8 @@ CKCI_FN void ckci_run_line(const ckci_kernels *k, int64_t size, int64_t from, in
     }
 }
 
-/* The lines and the tap table of one chunk of filter rows, then all rows of the tile. Filter rows that fall outside the
-   tensor for an output row are skipped: taps of one filter row are consecutive in the table. */
+/* The lines and the tap table of one chunk of filter rows, then all rows of the tile. Filter rows that fall
+   outside the tensor for an output row are skipped: taps of one filter row are consecutive in the table. */
 CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[3], const ckci_lanes *l,
                                int64_t n, const int64_t q[3], int64_t yb, int64_t xb,
                                const unsigned char *weights, int add, const ckci_target *finished,
@@ -4391,8 +4433,9 @@ CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, con
     ckci_run_direct_job(&job, ws, plan->device.threads);
 }
 
-/* ---- Direct bwd_weight: the same lines, and the gradient's lanes beside them. An item holds the sums of all taps (or of one
-   filter row without workspace) of a block of lanes and streams a share of x and dy through once. */
+/* ---- Direct bwd_weight: the same lines, and the gradient's lanes beside them. An item holds the sums of all
+   taps (or of one filter row without workspace) of a block of lanes and streams a share of x and dy through
+   once. */
 
 /* A unit is a tile of yb rows and xb columns of one (n, z) plane of outputs. */
 CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int32_t split_k, int32_t threads,
@@ -4434,7 +4477,7 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
         t.units = v->p->n * axis[0].count * t.blocks_y * t.blocks_x;
         /* by shape alone, so that results do not depend on the threads */
         t.split = stack ? 1 : ckci_max(ckci_min(ckci_ceil_div(32, t.blocks), t.units), 1);
-        t.split = split_k ? split_k : t.split;
+        t.split = split_k && !stack ? ckci_max(ckci_min(split_k, t.units), 1) : split_k > 1 ? 2 : t.split;
         t.items = t.blocks * t.split;
         t.packed = ckci_saturating_mul(t.items, t.partial); /* all parts of all blocks */
         t.bytes = ckci_min(t.packed + t.scratch * threads, CKCI_MAX_BYTES);
@@ -4684,9 +4727,10 @@ CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, const c
     return r;
 }
 
-/* ---- conv_conv_fwd. Fused: an item owns a tile of output positions of one batch entry in all channels; it computes mid
-   there into its scratch ([position][channel] in the number kind of the arithmetic, values rounded to the compute type),
-   copies it out if asked, and multiplies it by the second weights at once. Unfused: all of mid lies in workspace. */
+/* ---- conv_conv_fwd. Fused: an item owns a tile of output positions of one batch entry in all channels; it
+   computes mid there into its scratch ([position][channel] in the number kind of the arithmetic, values
+   rounded to the compute type), copies it out if asked, and multiplies it by the second weights at once.
+   Unfused: all of mid lies in workspace. */
 typedef struct ckci_pair_tiles {
     int64_t yb, xb, blocks_y, blocks_x, items;
     int64_t mid, packed[2], scratch, bytes;
@@ -4723,6 +4767,14 @@ CKCI_FN void ckci_dense_mid(ckci_tensor *t, const ckci_kind *kind, int64_t group
     t->stride[1] = t->stride[3] * size[0];
 }
 
+/* Planning walks the same code without pointers. */
+CKCI_FN void ckci_advance(ckci_tensor *t, int64_t elements)
+{
+    if (t->p) {
+        t->p += elements * (int64_t)ckci_size(t->dtype);
+    }
+}
+
 /* The two convolutions restricted to the tile at q of `size` positions of entry n, mid at `memory`. */
 CKCI_FN void ckci_pair_part(const ckci_pair_job *job, int64_t n, int64_t count, const int64_t q[3],
                             const int64_t size[3], unsigned char *memory, ckci_conv part[2],
@@ -4737,12 +4789,11 @@ CKCI_FN void ckci_pair_part(const ckci_pair_job *job, int64_t n, int64_t count, 
         part[i].n = count;
     }
     ckci_tensor *in = &part[0].t[CKCI_IN], *out = &target[1].t;
-    in->p += n * in->stride[1] * (int64_t)ckci_size(in->dtype);
+    ckci_advance(in, n * in->stride[1]);
     target[1].d = part[1].d;
     for (int32_t j = 0; j <= part[1].num_d; j++) {
         ckci_tensor *t = j < part[1].num_d ? &part[1].d[j] : out;
-        t->p += (n * t->stride[1] + q[0] * t->stride[3] + q[1] * t->stride[4] + q[2] * t->stride[5]) *
-                (int64_t)ckci_size(t->dtype);
+        ckci_advance(t, n * t->stride[1] + q[0] * t->stride[3] + q[1] * t->stride[4] + q[2] * t->stride[5]);
     }
     for (int i = 0; i < 3; i++) {
         part[0].pad[i] -= q[i] * part[0].stride[i];
@@ -4976,10 +5027,11 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
     ckci_ref_conv_conv(&p->pair, args, plan->device.threads);
 }
 
-/* ---- Group norm. A slab (n, g) is walked in tiles of at most CKCI_TILE numbers, channels fastest where they are dense,
-   else along x. Everything is summed in double: two passes for the statistics, so that a mean far from 0 does no harm.
-   bwd walks x and dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
-   added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own. */
+/* ---- Group norm. A slab (n, g) is walked in tiles of at most CKCI_TILE numbers, channels fastest where they
+   are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
+   from 0 does no harm. bwd walks x and dy once for the sums of dx and, per channel, those of dgamma and dbeta
+   (kept for each n in workspace and added over n in order), once more for dx. Without workspace dgamma and
+   dbeta walk x and dy on their own. */
 enum { CKCI_NORM_TILE = 1024 };
 
 typedef struct ckci_norm_work {
@@ -4988,8 +5040,8 @@ typedef struct ckci_norm_work {
     double *sums; /* [n][g * c][2]: dgamma and dbeta of each n; NULL without workspace */
 } ckci_norm_work;
 
-/* A tile: channels [c, c + channels) at positions [x, x + positions) of row (z, y). values[position][channel], or
-   [channel][position] when along_x. */
+/* A tile: channels [c, c + channels) at positions [x, x + positions) of row (z, y).
+   values[position][channel], or [channel][position] when along_x. */
 typedef struct ckci_norm_tile {
     int64_t z, y, x, c, positions, channels;
     int along_x;
@@ -5386,8 +5438,8 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 CKCI_FN const char *ckci_no_device_code(void);
 CKCI_FN void ckci_default_device(ckconv_device *device);
 
-/* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features it
-   needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
+/* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
+   it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
 #define CKCI_CPU_ROWS(X, ISA, FEATURES, TM, TN, VL)                                                          \
     X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_gather, ckci_run_gather)    \
     X(cpu_gemm_bwd_data_##ISA, CPU, SINGLE_STAGE, BWD_DATA, FEATURES, TM, TN, VL, ckci_fit_gather,           \
@@ -5540,6 +5592,10 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
                          "device.features is %d: only CKCONV_CPU_AVX2 and _AVX512 are known",
                          (int)d->features);
     }
+    if (memchr(d->arch, 0, sizeof d->arch) == NULL) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.arch is %.16s...: must end with a 0 byte",
+                         d->arch);
+    }
     if (d->kind != CKCONV_DEVICE_CPU && d->wave_size != 32 && d->wave_size != 64) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.wave_size is %d: must be 32 or 64",
                          (int)d->wave_size);
@@ -5570,9 +5626,10 @@ CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes
     for (int i = 0; i < 10; i++) {
         f = factors[i] == 0 ? 0 : ckci_saturating_mul(f, factors[i]);
     }
-    *flop = ckci_min(*flop + f, CKCI_MAX_BYTES);
+    *flop += ckci_min(f, CKCI_MAX_BYTES - *flop);
     for (int i = 0; i < 3; i++) {
-        *bytes = ckci_min(*bytes + ckci_count(&p->t[i]) * (int64_t)ckci_size(p->t[i].dtype), CKCI_MAX_BYTES);
+        int64_t tensor = ckci_count(&p->t[i]) * (int64_t)ckci_size(p->t[i].dtype);
+        *bytes += ckci_min(tensor, CKCI_MAX_BYTES - *bytes);
     }
 }
 
@@ -5659,12 +5716,13 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.p = p;
         f.family = instance->family;
         f.features = instance->features;
-        f.limit = o->max_workspace == 0 ? CKCI_MAX_BYTES : ckci_max(o->max_workspace, 0);
+        f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
         if (instance->fit(&f, &reason) != CKCONV_OK) {
             continue;
         }
+        trial.workspace_bytes += trial.workspace_bytes > 0 ? CKCI_ALIGN : 0;
         if (!found || f.cost < best_cost) {
             found = 1;
             best_cost = f.cost;
@@ -5693,7 +5751,8 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are copied. */
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
+   copied. */
 CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                      const ckconv_options *options, const ckconv_device *device, int32_t only,
                                      ckci_problem *problem, ckconv_error *err)
@@ -5724,6 +5783,11 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     plan.op = op;
     CKCI_TRY(ckci_check_problem(op, &plan.u, problem, err));
     plan.engine = o.engine;
+    for (int32_t i = 0; plan.engine == CKCONV_ENGINE_AUTO && ckci_find_instance(i); i++) {
+        if (ckci_same_text(ckci_find_instance(i)->name, o.instance)) {
+            plan.engine = ckci_find_instance(i)->engine;
+        }
+    }
     if (plan.engine == CKCONV_ENGINE_AUTO) {
         plan.engine = plan.device.kind == CKCONV_DEVICE_CPU ? (ckconv_engine)CKCONV_ENGINE_CPU
                                                             : (ckconv_engine)CKCONV_ENGINE_GPU;
@@ -6189,8 +6253,14 @@ CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base
     if (!plan) {
         return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
     }
-    CKCI_TRY(ckci_recover(base, "base", &p, err));
-    copy = *base;
+    ckconv_status status = ckci_recover(base, "base", &p, err);
+    if (base) {
+        copy = *base;
+    }
+    memset(plan, 0, sizeof *plan);
+    if (status != CKCONV_OK) {
+        return status;
+    }
     return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, &p,
                           err);
 }
@@ -6207,7 +6277,8 @@ typedef struct ckci_buffer {
     const void *p;
     int64_t bytes;
     int32_t written, optional;
-    const ckci_tensor *shape; /* D tensors and what they may alias */
+    int32_t takes_d; /* its epilogue reads the D tensors */
+    const ckci_tensor *shape;
 } ckci_buffer;
 
 CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, const void *p, int64_t bytes,
@@ -6219,6 +6290,7 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
     b->bytes = bytes;
     b->written = written;
     b->optional = optional;
+    b->takes_d = 0;
     b->shape = shape;
 }
 
@@ -6238,6 +6310,7 @@ CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list
     for (int i = 0; i < 3; i++) {
         p->t[i].p = (unsigned char *)(uintptr_t)pointers[i];
         ckci_add_buffer(list, &count, names[i], pointers[i], ckci_span(&p->t[i]), i == w, 0, &p->t[i]);
+        list[i].takes_d = i == w;
     }
     for (int i = 0; i < p->num_d; i++) {
         p->d[i].p = (unsigned char *)(uintptr_t)a->d[i];
@@ -6255,6 +6328,7 @@ CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer 
     int count = ckci_list_conv(&p->first, &second, list);
     list[2].name = "mid";
     list[2].optional = 1;
+    list[2].takes_d = 0;
     second.wei = a->wei1;
     second.out = a->out;
     second.in = NULL;
@@ -6294,14 +6368,13 @@ CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer 
     return count;
 }
 
-/* May these overlap? Only the same elements in the same places, read before they are written: a D tensor that is the
-   written tensor, or dy and dx (x and y) of a group norm, which are taken element by element. */
-CKCI_FN int ckci_may_alias(const ckci_buffer *a, const ckci_buffer *b)
+/* May these overlap? Only a D tensor and the tensor whose epilogue reads it, with the same elements in the
+   same places: each is read just before it is written. */
+CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
-    const ckci_buffer *read = a->written ? b : a;
-    return a->p == b->p && a->shape && b->shape && read->name[0] == 'd' && read->name[1] == '[' &&
-           a->shape->dtype == b->shape->dtype &&
-           memcmp(a->shape->stride, b->shape->stride, sizeof a->shape->stride) == 0;
+    return written->takes_d && written->p == read->p && read->shape && read->name[1] == '[' &&
+           written->shape->dtype == read->shape->dtype &&
+           memcmp(written->shape->stride, read->shape->stride, sizeof read->shape->stride) == 0;
 }
 
 CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckconv_error *err)
@@ -6370,8 +6443,10 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         ckci_add_buffer(list, &count, "workspace", workspace, plan->workspace_bytes, 1, 0, NULL);
     }
     CKCI_TRY(ckci_check_buffers(list, count, err));
-    ckci_find_instance(plan->instance)
-        ->run(plan, &p, args, (unsigned char *)workspace, ckci_find_instance(plan->instance)->features);
+    const ckci_instance *instance = ckci_find_instance(plan->instance);
+    uintptr_t past = (uintptr_t)workspace % CKCI_ALIGN;
+    unsigned char *ws = (unsigned char *)workspace + (past ? CKCI_ALIGN - past : 0);
+    instance->run(plan, &p, args, plan->workspace_bytes ? ws : NULL, instance->features);
     return ckci_ok(err);
 }
 
@@ -6787,8 +6862,11 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
                                      ckconv_error *err)
 {
     ckci_problem p;
-    if (!choices || !count) {
-        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", choices ? "count" : "choices");
+    if (!choices || !count || !args) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL",
+                         !choices ? "choices"
+                         : !count ? "count"
+                                  : "args");
     }
     *count = 0;
     if (capacity < 1) {
@@ -6799,9 +6877,12 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
         ckconv_plan plan;
         ckconv_choice choice;
         ckconv_options o = ckci_options_of(base, i);
+        ckconv_options given = ckci_one_call(workspace, workspace_bytes);
+        if (o.max_workspace == 0 || (given.max_workspace < o.max_workspace && o.max_workspace > 0)) {
+            o.max_workspace = given.max_workspace;
+        }
         if (ckconv_instance_engine(i) != base->engine ||
-            ckci_plan_again(&plan, base, &o, i, NULL) != CKCONV_OK ||
-            (uint64_t)plan.workspace_bytes > (uint64_t)workspace_bytes) {
+            ckci_plan_again(&plan, base, &o, i, NULL) != CKCONV_OK) {
             continue;
         }
         memset(&choice, 0, sizeof choice);
@@ -6827,14 +6908,16 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
 CKCONV_API ckconv_status ckconv_plan_choice(ckconv_plan *plan, const ckconv_plan *base,
                                             const ckconv_choice *choice, ckconv_error *err)
 {
-    if (!choice) {
-        return ckci_fail(err, CKCONV_ERR_NULL, "choice is NULL");
-    }
-    if (!ckci_find_instance(choice->instance)) {
+    if (!choice || !ckci_find_instance(choice->instance) || !base) {
+        if (plan) {
+            memset(plan, 0, sizeof *plan);
+        }
+        if (!choice || !base) {
+            return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", choice ? "base" : "choice");
+        }
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "choice.instance is %d: there are %d instances",
                          (int)choice->instance, (int)ckconv_instance_count());
     }
-    CKCI_TRY(ckci_check_magic(base, "base", err));
     ckconv_options o = ckci_options_of(base, choice->instance);
     o.split_k = choice->split_k;
     return ckci_plan_again(plan, base, &o, choice->instance, err);
@@ -6854,13 +6937,17 @@ CKCONV_API size_t ckconv_choice_to_text(const ckconv_choice *choice, char *text,
 CKCONV_API ckconv_status ckconv_choice_from_text(ckconv_choice *choice, const char *text, ckconv_error *err)
 {
     char name[64];
-    int split;
-    double seconds;
-    long long bytes;
+    long long split = 0, bytes = 0;
+    double seconds = 0;
+    int end = 0;
     if (!choice || !text) {
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", choice ? "text" : "choice");
     }
-    if (sscanf(text, "%63s split_k=%d seconds=%lf workspace=%lld", name, &split, &seconds, &bytes) != 4) {
+    /* bounded field widths: scanning a number that overflows is undefined */
+    int fields = sscanf(text, "%63s split_k=%9lld seconds=%30lf workspace=%18lld%n", name, &split, &seconds,
+                        &bytes, &end);
+    end += fields == 4 && text[end] == '\n';
+    if (fields != 4 || text[end] != 0 || split < 0 || split > 65536 || !(seconds >= 0) || bytes < 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "text is '%.60s': not a line of ckconv_choice_to_text",
                          text);
     }
@@ -6868,7 +6955,7 @@ CKCONV_API ckconv_status ckconv_choice_from_text(ckconv_choice *choice, const ch
         if (strcmp(ckconv_instance_name(i), name) == 0) {
             memset(choice, 0, sizeof *choice);
             choice->instance = i;
-            choice->split_k = split;
+            choice->split_k = (int32_t)split;
             choice->seconds = seconds;
             choice->workspace_bytes = bytes;
             return ckci_ok(err);
@@ -7263,16 +7350,17 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
   Copyright (c) 2026 the ckconv authors
 
   Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
-  documentation files (the "Software"), to deal in the Software without restriction, including without limitation
-  the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to
-  permit persons to whom the Software is furnished to do so, subject to the following conditions:
+  documentation files (the "Software"), to deal in the Software without restriction, including without
+  limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of
+  the Software, and to permit persons to whom the Software is furnished to do so, subject to the following
+  conditions:
 
-  The above copyright notice and this permission notice shall be included in all copies or substantial portions of
-  the Software.
+  The above copyright notice and this permission notice shall be included in all copies or substantial
+  portions of the Software.
 
-  THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO
-  THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-  AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT,
-  TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
-  SOFTWARE.
+  THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT
+  LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO
+  EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN
+  AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE
+  OR OTHER DEALINGS IN THE SOFTWARE.
 */

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     ex_tensor din, wei, dout;
     void *workspace = NULL;
     if (ex_open_device(&device, &err) ||
-        ex_plan_conv(&plan, CKCONV_BWD_DATA, &desc, &device, ex_runs(&options), &err) ||
+        ex_plan_conv(&plan, CKCONV_BWD_DATA, &desc, NULL, &device, ex_runs(&options), &err) ||
         ex_tensor_open(&din, &plan, CKCONV_TENSOR_IN, "in", &err) ||
         ex_tensor_open(&wei, &plan, CKCONV_TENSOR_WEI, "wei", &err) ||
         ex_tensor_open(&dout, &plan, CKCONV_TENSOR_OUT, "out", &err) ||

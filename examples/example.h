@@ -195,7 +195,7 @@ static inline int64_t ex_cut_batch(const ckconv_device *device, int64_t batch, d
                                    double runs)
 {
     const double seconds = runs * flop / ex_cpu_flops(device) + bytes * 2e-8;
-    const double allowed = 6.0; /* and two seconds of repeats */
+    const double allowed = 6; /* leaves time for repeats and checks */
     if (device->kind != CKCONV_DEVICE_CPU || batch <= 1 || seconds <= allowed) {
         return batch;
     }
@@ -207,14 +207,15 @@ static inline int64_t ex_cut_batch(const ckconv_device *device, int64_t batch, d
 
 /* ckconv_plan_conv for the batch that ex_cut_batch allows. */
 static inline ckconv_status ex_plan_conv(ckconv_plan *plan, ckconv_op op, ckconv_conv_desc *desc,
-                                         const ckconv_device *device, double runs, ckconv_error *err)
+                                         const ckconv_options *options, const ckconv_device *device,
+                                         double runs, ckconv_error *err)
 {
-    const ckconv_status status = ckconv_plan_conv(plan, op, desc, NULL, device, err);
+    const ckconv_status status = ckconv_plan_conv(plan, op, desc, options, device, err);
     if (status != CKCONV_OK) {
         return status;
     }
     desc->n = ex_cut_batch(device, desc->n, (double)plan->flop, (double)plan->bytes, runs);
-    return ckconv_plan_conv(plan, op, desc, NULL, device, err);
+    return ckconv_plan_conv(plan, op, desc, options, device, err);
 }
 
 
@@ -370,8 +371,8 @@ static inline void ex_print_plan(const ckconv_plan *plan)
            (int)plan->block[2], (int)plan->launches);
 }
 
-/* Mean seconds of the runs that the time argument asks for. The default on a GPU is 50 after 5 to warm up;
-   on a CPU as many as fit in two seconds, 50 at most, after one. */
+/* Mean seconds of the runs that the time argument asks for. The default on a GPU is 50 after 5 to warm up; on
+   a CPU as many as fit in a second, 50 at most, after one, and that one itself when it takes longer. */
 static inline ckconv_status ex_time(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     int how, double *seconds, ckconv_error *err)
 {
@@ -387,12 +388,15 @@ static inline ckconv_status ex_time(const ckconv_plan *plan, const ckconv_args *
             status = ckconv_run(plan, args, workspace, bytes, NULL, err);
         }
         ckconv_timer_stop(&plan->device, &timer, NULL);
-        const double once = ckconv_timer_seconds(&plan->device, &timer);
-        if (cpu && how == 1 && once * 50 > 2.0) {
-            repeats = once > 2.0 ? 1 : (int)(2.0 / once);
+        *seconds = ckconv_timer_seconds(&plan->device, &timer);
+        if (cpu && how == 1 && *seconds * 50 > 1) {
+            repeats = (int)(1 / *seconds);
         }
     }
-    if (status == CKCONV_OK) {
+    if (status == CKCONV_OK && repeats == 0) {
+        printf("Start running 1 times... (that was it: more than a second)\n");
+        ckconv_timer_destroy(&plan->device, &timer);
+    } else if (status == CKCONV_OK) {
         printf("Start running %d times...\n", repeats);
         fflush(stdout);
         ckconv_timer_start(&plan->device, &timer, NULL);
@@ -844,16 +848,17 @@ static inline ckconv_status ex_expect_other(ex_oracle *o, ckconv_error *err)
     ckconv_options options;
     ckconv_status status = ex_plan_cpu(&base, &o->plan, err);
     const ckconv_family family = ckconv_instance_family(o->plan.instance);
+    int found = 0;
     o->other = -1;
     if (status != CKCONV_OK || (double)base.flop / ex_cpu_flops(&base.device) > EX_OTHER_TIME) {
         return status;
     }
     for (int32_t i = 0; i < ckconv_instance_count(); ++i) {
+        const int stranger = ckconv_instance_family(i) != family;
         if (i != o->plan.instance && ckconv_instance_engine(i) == CKCONV_ENGINE_CPU &&
-            ckconv_instance_supports(i, &base, NULL) == CKCONV_OK &&
-            (o->other < 0 ||
-             (ckconv_instance_family(o->other) == family && ckconv_instance_family(i) != family))) {
-            o->other = i;
+            ckconv_instance_supports(i, &base, NULL) == CKCONV_OK && (stranger || !found)) {
+            o->other = i; /* later ones are for newer processors */
+            found = stranger;
         }
     }
     if (o->other < 0) {
@@ -1033,15 +1038,20 @@ static inline int ex_check_largest(const ex_tensor *got, const double *want, dou
 /*------------------------------------------------------------------------------------------------------------
   6. The clients' routine: bwd_weight by every instance, split_k 2, then the best
 */
+static inline ckconv_options ex_client_options(void)
+{
+    ckconv_options options;
+    memset(&options, 0, sizeof options);
+    options.split_k = 2;
+    return options;
+}
 
 /* The plan of instance `index`, or the reason why not. */
 static inline ckconv_status ex_client_plan(ckconv_plan *plan, const ckconv_plan *base, int32_t index,
                                            ckconv_error *err)
 {
-    ckconv_options options;
-    memset(&options, 0, sizeof options);
+    ckconv_options options = ex_client_options();
     options.instance = ckconv_instance_name(index);
-    options.split_k = 2;
     const ckconv_status status = ckconv_instance_supports(index, base, err);
     return status != CKCONV_OK ? status : ckconv_plan_again(plan, base, &options, err);
 }
@@ -1093,6 +1103,7 @@ static inline int ex_client_all(const ckconv_plan *base, const ex_options *optio
             continue;
         }
         if (ex_client_plan(&plan, base, i, err) != CKCONV_OK) {
+            fflush(stdout);
             fprintf(stderr, "%s does not support this problem: %s\n", ckconv_instance_name(i), err->text);
             continue;
         }
@@ -1139,8 +1150,10 @@ static inline int ex_client_bwd_weight(int argc, char **argv, const int64_t *sta
     ckconv_device device;
     ckconv_plan base;
     ex_tensor in, wei, out;
+    const ckconv_options split = ex_client_options();
+    const double runs = 6 * ex_runs(&options); /* of the fast instances, or one of a slow one */
     if (ex_open_device(&device, &err) != CKCONV_OK ||
-        ex_plan_conv(&base, CKCONV_BWD_WEIGHT, &desc, &device, 20, &err) != CKCONV_OK ||
+        ex_plan_conv(&base, CKCONV_BWD_WEIGHT, &desc, &split, &device, runs, &err) != CKCONV_OK ||
         ex_tensor_open(&in, &base, CKCONV_TENSOR_IN, "in", &err) != CKCONV_OK ||
         ex_tensor_open(&wei, &base, CKCONV_TENSOR_WEI, "wei", &err) != CKCONV_OK ||
         ex_tensor_open(&out, &base, CKCONV_TENSOR_OUT, "out", &err) != CKCONV_OK ||

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     ex_tensor in, dwei, dout;
     void *workspace = NULL;
     if (ex_open_device(&device, &err) ||
-        ex_plan_conv(&plan, CKCONV_BWD_WEIGHT, &desc, &device, ex_runs(&options), &err) ||
+        ex_plan_conv(&plan, CKCONV_BWD_WEIGHT, &desc, NULL, &device, ex_runs(&options), &err) ||
         ex_tensor_open(&in, &plan, CKCONV_TENSOR_IN, "in", &err) ||
         ex_tensor_open(&dwei, &plan, CKCONV_TENSOR_WEI, "wei", &err) ||
         ex_tensor_open(&dout, &plan, CKCONV_TENSOR_OUT, "out", &err) ||

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
         ckconv_plan_groupnorm(&bwd, CKCONV_GROUPNORM_BWD, &desc, NULL, &device, &err)) {
         return ex_fail(&err);
     }
-    desc.n = ex_cut_batch(&device, desc.n, 0, 3 * (double)bwd.bytes, 1);
+    desc.n = ex_cut_batch(&device, desc.n, 0, (double)bwd.bytes, 1);
     ex_tensor t[TENSORS];
     void *workspace = NULL;
     if (ckconv_plan_groupnorm(&fwd, CKCONV_GROUPNORM_FWD, &desc, NULL, &device, &err) ||
