@@ -56,8 +56,8 @@ PLAN, WORKSPACE, RUN
     One call works, with or without a workspace. In a training loop plan once and run often:
         ckconv_plan plan;  ckconv_args a;
         ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, NULL, NULL, &err);      // no allocation, no GPU needed
-        void *ws = malloc(plan.workspace_bytes);                               // exact; reuse it for all
-        plans memset(&a, 0, sizeof a);  a.in = x;  a.dout = dy;  a.dwei = dw;
+        void *ws = malloc(plan.workspace_bytes);                               // exact; one for all plans
+        memset(&a, 0, sizeof a);  a.in = x;  a.dout = dy;  a.dwei = dw;
         ckconv_run(&plan, &a, ws, plan.workspace_bytes, NULL, &err);
     A plan is a plain struct: copy it, keep it, no destroy. ckconv_plan_describe tells what will run and why.
     options.max_workspace = -1 asks for a plan without workspace; it exists for every operation and may be
@@ -112,7 +112,7 @@ TAGS (search for them)
 #define CKCONV_VERSION_MAJOR 0
 #define CKCONV_VERSION_MINOR 1
 #define CKCONV_VERSION_PATCH 0
-#define CKCONV_VERSION       (CKCONV_VERSION_MAJOR * 10000 + CKCONV_VERSION_MINOR * 100 + CKCONV_VERSION_PATCH)
+#define CKCONV_VERSION (CKCONV_VERSION_MAJOR * 10000 + CKCONV_VERSION_MINOR * 100 + CKCONV_VERSION_PATCH)
 
 #ifdef CKCONV_STATIC
 #if defined(__GNUC__) || defined(__clang__)
@@ -311,10 +311,9 @@ typedef struct ckconv_conv_desc {
     ckconv_dtype compute_in, compute_wei, compute_out; /* what a read tensor is rounded to; 0: see >>types.
                                                           The written tensor's entry is not used */
     int32_t reserved;
-    ckconv_element_op op_in, op_wei,
-        op_out;         /* on a read tensor: before that rounding, never on padding. On the
-                                                written tensor: the epilogue, on the finished sum, everywhere
-                                                */
+    /* on a read tensor: before that rounding, never on padding; on the written tensor: the epilogue, on the
+       finished sum, everywhere */
+    ckconv_element_op op_in, op_wei, op_out;
     ckconv_tensor d[4]; /* logical order of the written tensor */
 } ckconv_conv_desc;
 
@@ -405,11 +404,12 @@ typedef struct ckconv_plan {
 
 /* The tensors of a run, all in one struct for all operations; the rest stays NULL. Pointers may have any
    alignment on the CPU.
-     fwd            in wei -> out                      conv_conv_fwd   in wei wei1 [scale shift] -> out [mid]
-     bwd_data       dout wei -> din                    groupnorm_fwd   in [gamma beta] -> out [mean inv_std]
-     bwd_weight     in dout -> dwei                    groupnorm_bwd   in dout [gamma beta saved_mean
-                    saved_inv_std]
-                                                                       -> [din] [dgamma] [dbeta], at least one
+     fwd             in wei -> out
+     bwd_data        dout wei -> din
+     bwd_weight      in dout -> dwei
+     conv_conv_fwd   in wei wei1 [scale shift] -> out [mid]
+     groupnorm_fwd   in [gamma beta] -> out [mean inv_std]
+     groupnorm_bwd   in dout [gamma beta saved_mean saved_inv_std] -> [din] [dgamma] [dbeta], at least one
    A missing gamma is all 1, a missing beta all 0. Missing saved statistics are computed again; give both or
    none. */
 typedef struct ckconv_args {
@@ -646,8 +646,7 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #else
 #define CKCI_GPU_COMPILER 0
 #ifdef CKCONV_REQUIRE_GPU
-#error                                                                                                       \
-    "CKCONV_REQUIRE_GPU is set, but no GPU compiler reads this: compile as .hip or .cu, or with -x hip or -x cu"
+#error "CKCONV_REQUIRE_GPU: no GPU compiler reads this; compile as .hip or .cu, or with -x hip"
 #endif
 #endif
 
@@ -662,9 +661,9 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
-#define CKCI_FN           static __attribute__((unused))
+#define CKCI_FN static __attribute__((unused))
 #define CKCI_PRINTF(a, b) __attribute__((format(printf, a, b)))
-#define CKCI_INLINE       static inline __attribute__((unused, always_inline))
+#define CKCI_INLINE static inline __attribute__((unused, always_inline))
 #else
 #define CKCI_FN static
 #define CKCI_PRINTF(a, b)
@@ -2738,10 +2737,10 @@ typedef struct ckci_kernels {
     ckci_spread_kernel spread;
 } ckci_kernels;
 
-#define CKCI_R4(M)  M(0) M(1) M(2) M(3)
-#define CKCI_R6(M)  CKCI_R4(M) M(4) M(5)
-#define CKCI_R7(M)  CKCI_R6(M) M(6)
-#define CKCI_R9(M)  CKCI_R7(M) M(7) M(8)
+#define CKCI_R4(M) M(0) M(1) M(2) M(3)
+#define CKCI_R6(M) CKCI_R4(M) M(4) M(5)
+#define CKCI_R7(M) CKCI_R6(M) M(6)
+#define CKCI_R9(M) CKCI_R7(M) M(7) M(8)
 #define CKCI_R14(M) CKCI_R9(M) M(9) M(10) M(11) M(12) M(13)
 
 /* The macros below use those of the vector kind in force: CKCI_T element, CKCI_V vector, CKCI_N lanes,
@@ -2761,9 +2760,9 @@ typedef struct ckci_kernels {
     CKCI_STORE(out + (i)*ldc, c##i##a);                                                                      \
     CKCI_STORE(out + (i)*ldc + CKCI_N, c##i##b);
 #define CKCI_TILE1_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
-#define CKCI_TILE1_STEP(i)  c##i = CKCI_FMA(CKCI_SPLAT(p + (i)*stride), b0, c##i);
-#define CKCI_TILE1_ADD(i)   c##i = CKCI_ADD(c##i, CKCI_LOAD(out + (i)*ldc));
-#define CKCI_TILE1_END(i)   CKCI_STORE(out + (i)*ldc, c##i);
+#define CKCI_TILE1_STEP(i) c##i = CKCI_FMA(CKCI_SPLAT(p + (i)*stride), b0, c##i);
+#define CKCI_TILE1_ADD(i) c##i = CKCI_ADD(c##i, CKCI_LOAD(out + (i)*ldc));
+#define CKCI_TILE1_END(i) CKCI_STORE(out + (i)*ldc, c##i);
 #define CKCI_TILE(NAME, STRIDE, STEP)                                                                        \
     CKCI_TARGET CKCI_FN void NAME##2(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,      \
                                      int64_t ldc, int add)                                                   \
@@ -2805,9 +2804,9 @@ typedef struct ckci_kernels {
     }
 
 #define CKCI_LINE_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
-#define CKCI_LINE_ADD(i)   c##i = CKCI_LOAD(out + (i)*CKCI_N);
-#define CKCI_LINE_STEP(i)  c##i = CKCI_FMA(CKCI_LOAD(p + (i)*CKCI_N), w0, c##i);
-#define CKCI_LINE_END(i)   CKCI_STORE(out + (i)*CKCI_N, c##i);
+#define CKCI_LINE_ADD(i) c##i = CKCI_LOAD(out + (i)*CKCI_N);
+#define CKCI_LINE_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(p + (i)*CKCI_N), w0, c##i);
+#define CKCI_LINE_END(i) CKCI_STORE(out + (i)*CKCI_N, c##i);
 #define CKCI_LINE_KERNEL(NAME, REPEAT)                                                                       \
     CKCI_TARGET CKCI_FN void NAME(int64_t count, const int32_t *table, const void *x, const void *w,         \
                                   void *acc, int add)                                                        \
@@ -2881,16 +2880,16 @@ typedef struct ckci_kernels {
 
 /* portable: 16 bytes, tile of 4 rows */
 #define CKCI_TARGET
-#define CKCI_R     CKCI_R4
-#define CKCI_T     float
-#define CKCI_V     ckci_vf
-#define CKCI_N     4
-#define CKCI_LOAD  ckci_load_vf
+#define CKCI_R CKCI_R4
+#define CKCI_T float
+#define CKCI_V ckci_vf
+#define CKCI_N 4
+#define CKCI_LOAD ckci_load_vf
 #define CKCI_STORE ckci_store_vf
 #define CKCI_SPLAT ckci_splat_vf
-#define CKCI_FMA   ckci_fma_vf
-#define CKCI_ADD   ckci_add_vf
-#define CKCI_ZERO  ckci_splat_vf("\0\0\0\0\0\0\0")
+#define CKCI_FMA ckci_fma_vf
+#define CKCI_ADD ckci_add_vf
+#define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
 CKCI_KERNELS(f_portable)
 #undef CKCI_T
 #undef CKCI_V
@@ -2901,14 +2900,14 @@ CKCI_KERNELS(f_portable)
 #undef CKCI_ADD
 #undef CKCI_ZERO
 #ifndef CKCONV_NO_I8
-#define CKCI_T     uint32_t
-#define CKCI_V     ckci_vi
-#define CKCI_LOAD  ckci_load_vi
+#define CKCI_T uint32_t
+#define CKCI_V ckci_vi
+#define CKCI_LOAD ckci_load_vi
 #define CKCI_STORE ckci_store_vi
 #define CKCI_SPLAT ckci_splat_vi
-#define CKCI_FMA   ckci_fma_vi
-#define CKCI_ADD   ckci_add_vi
-#define CKCI_ZERO  ckci_splat_vi("\0\0\0\0\0\0\0")
+#define CKCI_FMA ckci_fma_vi
+#define CKCI_ADD ckci_add_vi
+#define CKCI_ZERO ckci_splat_vi("\0\0\0\0\0\0\0")
 CKCI_KERNELS(i_portable)
 #undef CKCI_T
 #undef CKCI_V
@@ -2921,15 +2920,15 @@ CKCI_KERNELS(i_portable)
 #endif
 #undef CKCI_N
 #ifndef CKCONV_NO_F64
-#define CKCI_T     double
-#define CKCI_V     ckci_vd
-#define CKCI_N     2
-#define CKCI_LOAD  ckci_load_vd
+#define CKCI_T double
+#define CKCI_V ckci_vd
+#define CKCI_N 2
+#define CKCI_LOAD ckci_load_vd
 #define CKCI_STORE ckci_store_vd
 #define CKCI_SPLAT ckci_splat_vd
-#define CKCI_FMA   ckci_fma_vd
-#define CKCI_ADD   ckci_add_vd
-#define CKCI_ZERO  ckci_splat_vd("\0\0\0\0\0\0\0")
+#define CKCI_FMA ckci_fma_vd
+#define CKCI_ADD ckci_add_vd
+#define CKCI_ZERO ckci_splat_vd("\0\0\0\0\0\0\0")
 CKCI_KERNELS(d_portable)
 #undef CKCI_T
 #undef CKCI_V
@@ -2946,19 +2945,19 @@ CKCI_KERNELS(d_portable)
 
 #if CKCI_X86
 /* One vector kind of an x86 instruction set: BITS 256 or 512, SUFFIX ps or pd. */
-#define CKCI_LOAD(p)      CKCI_MM(loadu)(p)
-#define CKCI_STORE(p, v)  CKCI_MM(storeu)(p, v)
-#define CKCI_SPLAT(p)     CKCI_MM(set1)(*(p))
+#define CKCI_LOAD(p) CKCI_MM(loadu)(p)
+#define CKCI_STORE(p, v) CKCI_MM(storeu)(p, v)
+#define CKCI_SPLAT(p) CKCI_MM(set1)(*(p))
 #define CKCI_FMA(a, b, c) CKCI_MM(fmadd)(a, b, c)
-#define CKCI_ADD(a, b)    CKCI_MM(add)(a, b)
+#define CKCI_ADD(a, b) CKCI_MM(add)(a, b)
 /* AVX2: 16 registers, tile of 6 rows */
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
-#define CKCI_R      CKCI_R6
+#define CKCI_R CKCI_R6
 #define CKCI_MM(op) _mm256_##op##_ps
-#define CKCI_ZERO   _mm256_setzero_ps()
-#define CKCI_T      float
-#define CKCI_V      __m256
-#define CKCI_N      8
+#define CKCI_ZERO _mm256_setzero_ps()
+#define CKCI_T float
+#define CKCI_V __m256
+#define CKCI_N 8
 CKCI_KERNELS(f_avx2)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -2967,10 +2966,10 @@ CKCI_KERNELS(f_avx2)
 #undef CKCI_N
 #ifndef CKCONV_NO_F64
 #define CKCI_MM(op) _mm256_##op##_pd
-#define CKCI_ZERO   _mm256_setzero_pd()
-#define CKCI_T      double
-#define CKCI_V      __m256d
-#define CKCI_N      4
+#define CKCI_ZERO _mm256_setzero_pd()
+#define CKCI_T double
+#define CKCI_V __m256d
+#define CKCI_N 4
 CKCI_KERNELS(d_avx2)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -2982,12 +2981,12 @@ CKCI_KERNELS(d_avx2)
 #undef CKCI_R
 /* AVX-512: 32 registers, tile of 14 rows */
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
-#define CKCI_R      CKCI_R14
+#define CKCI_R CKCI_R14
 #define CKCI_MM(op) _mm512_##op##_ps
-#define CKCI_ZERO   _mm512_setzero_ps()
-#define CKCI_T      float
-#define CKCI_V      __m512
-#define CKCI_N      16
+#define CKCI_ZERO _mm512_setzero_ps()
+#define CKCI_T float
+#define CKCI_V __m512
+#define CKCI_N 16
 CKCI_KERNELS(f_avx512)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -2996,10 +2995,10 @@ CKCI_KERNELS(f_avx512)
 #undef CKCI_N
 #ifndef CKCONV_NO_F64
 #define CKCI_MM(op) _mm512_##op##_pd
-#define CKCI_ZERO   _mm512_setzero_pd()
-#define CKCI_T      double
-#define CKCI_V      __m512d
-#define CKCI_N      8
+#define CKCI_ZERO _mm512_setzero_pd()
+#define CKCI_T double
+#define CKCI_V __m512d
+#define CKCI_N 8
 CKCI_KERNELS(d_avx512)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -3015,23 +3014,23 @@ CKCI_KERNELS(d_avx512)
 #undef CKCI_FMA
 #undef CKCI_ADD
 #ifndef CKCONV_NO_I8
-#define CKCI_LOAD(p)      CKCI_MM(loadu)((const void *)(p))
-#define CKCI_STORE(p, v)  CKCI_MM(storeu)((void *)(p), v)
-#define CKCI_SPLAT(p)     CKCI_SPLAT1((int)*(p))
+#define CKCI_LOAD(p) CKCI_MM(loadu)((const void *)(p))
+#define CKCI_STORE(p, v) CKCI_MM(storeu)((void *)(p), v)
+#define CKCI_SPLAT(p) CKCI_SPLAT1((int)*(p))
 #define CKCI_FMA(a, b, c) CKCI_ADD32(CKCI_MUL32(a, b), c)
-#define CKCI_ADD(a, b)    CKCI_ADD32(a, b)
-#define CKCI_T            uint32_t
-#define CKCI_TARGET       __attribute__((target("avx2,fma")))
-#define CKCI_R            CKCI_R6
-#define CKCI_ADD32        _mm256_add_epi32
-#define CKCI_MUL32        _mm256_mullo_epi32
-#define CKCI_SPLAT1       _mm256_set1_epi32
-#define CKCI_ZERO         _mm256_setzero_si256()
-#define CKCI_V            __m256i
-#define CKCI_N            8
+#define CKCI_ADD(a, b) CKCI_ADD32(a, b)
+#define CKCI_T uint32_t
+#define CKCI_TARGET __attribute__((target("avx2,fma")))
+#define CKCI_R CKCI_R6
+#define CKCI_ADD32 _mm256_add_epi32
+#define CKCI_MUL32 _mm256_mullo_epi32
+#define CKCI_SPLAT1 _mm256_set1_epi32
+#define CKCI_ZERO _mm256_setzero_si256()
+#define CKCI_V __m256i
+#define CKCI_N 8
 #undef CKCI_LOAD
 #undef CKCI_STORE
-#define CKCI_LOAD(p)     _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define CKCI_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define CKCI_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 CKCI_KERNELS(i_avx2)
 #undef CKCI_LOAD
@@ -3044,15 +3043,15 @@ CKCI_KERNELS(i_avx2)
 #undef CKCI_ZERO
 #undef CKCI_V
 #undef CKCI_N
-#define CKCI_TARGET      __attribute__((target("avx512f,avx2,fma")))
-#define CKCI_R           CKCI_R14
-#define CKCI_ADD32       _mm512_add_epi32
-#define CKCI_MUL32       _mm512_mullo_epi32
-#define CKCI_SPLAT1      _mm512_set1_epi32
-#define CKCI_ZERO        _mm512_setzero_si512()
-#define CKCI_V           __m512i
-#define CKCI_N           16
-#define CKCI_LOAD(p)     _mm512_loadu_si512((const void *)(p))
+#define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
+#define CKCI_R CKCI_R14
+#define CKCI_ADD32 _mm512_add_epi32
+#define CKCI_MUL32 _mm512_mullo_epi32
+#define CKCI_SPLAT1 _mm512_set1_epi32
+#define CKCI_ZERO _mm512_setzero_si512()
+#define CKCI_V __m512i
+#define CKCI_N 16
+#define CKCI_LOAD(p) _mm512_loadu_si512((const void *)(p))
 #define CKCI_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
 CKCI_KERNELS(i_avx512)
 #undef CKCI_LOAD
@@ -6029,7 +6028,7 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
     if ((device)->kind != CKCONV_DEVICE_CPU) {                                                               \
         statement;                                                                                           \
     }
-#define CKCI_IF_GPU_QUIET(device, statement)        CKCI_IF_GPU(device, statement; return )
+#define CKCI_IF_GPU_QUIET(device, statement) CKCI_IF_GPU(device, statement; return )
 #define CKCI_IF_GPU_VALUE(device, statement, value) CKCI_IF_GPU(device, return statement)
 #endif
 
