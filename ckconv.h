@@ -671,7 +671,7 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #endif
 
 #if (defined(__x86_64__) || defined(__amd64__)) && (defined(__GNUC__) || defined(__clang__)) &&              \
-    !defined(CKCONV_NO_SIMD) && !defined(__CUDACC__)
+    !defined(CKCONV_NO_SIMD)
 #define CKCI_X86 1
 #include <immintrin.h>
 #else
@@ -5092,8 +5092,9 @@ CKCI_FN int ckci_next_tile(const ckci_groupnorm *p, int64_t c0, int64_t c1, ckci
     if (t->c >= c1) {
         return 0;
     }
-    t->channels = t->along_x ? 1 : ckci_min(c1 - t->c, CKCI_NORM_TILE);
-    t->positions = ckci_min(len[5] - t->x, t->along_x ? CKCI_NORM_TILE : CKCI_NORM_TILE / t->channels);
+    const int64_t most = CKCI_NORM_TILE;
+    t->channels = t->along_x ? 1 : ckci_min(c1 - t->c, most);
+    t->positions = ckci_min(len[5] - t->x, t->along_x ? most : most / t->channels);
     return 1;
 }
 
@@ -5993,18 +5994,18 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
 CKCI_FN ckconv_status ckci_gpu_status(int code, const char *what, ckconv_status bad, ckconv_error *err)
 {
     return code == 0 ? ckci_ok(err)
-                     : ckci_fail(err, bad, "%s: %s", what, CKCI_gpuGetErrorString((CKCI_gpuError)code));
+                     : ckci_fail(err, bad, "%s: %s", what, CKCI_GPU(GetErrorString)((ckci_gpu_error)code));
 }
 
 CKCONV_API int32_t ckconv_device_count(void)
 {
     int count = 0;
-    return CKCI_gpuGetDeviceCount(&count) == CKCI_gpuSuccess ? count : 0;
+    return CKCI_GPU(GetDeviceCount)(&count) == CKCI_GPU(Success) ? count : 0;
 }
 
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
-    CKCI_gpuDeviceProp prop;
+    ckci_gpu_properties prop;
     if (!device) {
         return ckci_fail(err, CKCONV_ERR_NULL, "device is NULL");
     }
@@ -6012,15 +6013,14 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
         return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "ordinal is %d: there are %d GPUs", (int)ordinal,
                          (int)ckconv_device_count());
     }
-    CKCI_TRY(ckci_gpu_status((int)CKCI_gpuGetDeviceProperties(&prop, ordinal), "device properties",
+    CKCI_TRY(ckci_gpu_status((int)CKCI_GPU(GetDeviceProperties)(&prop, ordinal), "device properties",
                              CKCONV_ERR_NO_DEVICE, err));
     memset(device, 0, sizeof *device);
     device->ordinal = ordinal;
     device->wave_size = prop.warpSize;
     device->compute_units = prop.multiProcessorCount;
-    device->lds_bytes = (int32_t)CKCI_GPU_LDS_BYTES(prop);
     device->kind = CKCI_GPU_KIND;
-    CKCI_GPU_ARCH(device->arch, sizeof device->arch, prop);
+    ckci_gpu_describe(&prop, device->arch, sizeof device->arch, &device->lds_bytes);
     return ckci_ok(err);
 }
 
@@ -6040,7 +6040,7 @@ CKCI_FN ckconv_status ckci_need_device(const ckconv_device *device, ckconv_error
 CKCONV_API ckconv_status ckconv_device_open(const ckconv_device *device, ckconv_error *err)
 {
     CKCI_TRY(ckci_need_device(device, err));
-    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_gpuSetDevice(device->ordinal), "open",
+    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_GPU(SetDevice)(device->ordinal), "open",
                                                CKCONV_ERR_NO_DEVICE, err))
     return ckci_ok(err);
 }
@@ -6050,7 +6050,7 @@ CKCI_FN void *ckci_gpu_alloc(size_t bytes, ckconv_error *err)
 {
     void *memory = NULL;
     ckconv_status s =
-        ckci_gpu_status((int)CKCI_gpuMalloc(&memory, bytes ? bytes : 1), "alloc", CKCONV_ERR_MEMORY, err);
+        ckci_gpu_status((int)CKCI_GPU(Malloc)(&memory, bytes ? bytes : 1), "alloc", CKCONV_ERR_MEMORY, err);
     return s == CKCONV_OK ? memory : NULL;
 }
 #endif
@@ -6077,7 +6077,7 @@ CKCONV_API void ckconv_device_free(const ckconv_device *device, void *memory)
     if (!device || !memory) {
         return;
     }
-    CKCI_IF_GPU_QUIET(device, (void)CKCI_gpuFree(memory))
+    CKCI_IF_GPU_QUIET(device, (void)CKCI_GPU(Free)(memory))
     free(memory);
 }
 
@@ -6089,7 +6089,7 @@ CKCONV_API ckconv_status ckconv_device_upload(const ckconv_device *device, void 
         return ckci_fail(err, CKCONV_ERR_NULL, "upload: %s is NULL", dst ? "src" : "dst");
     }
     CKCI_IF_GPU(device,
-                return ckci_gpu_status((int)CKCI_gpuMemcpy(dst, src, bytes, CKCI_gpuMemcpyHostToDevice),
+                return ckci_gpu_status((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyHostToDevice)),
                                        "upload", CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memcpy(dst, src, bytes);
@@ -6105,7 +6105,7 @@ CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, voi
         return ckci_fail(err, CKCONV_ERR_NULL, "download: %s is NULL", dst ? "src" : "dst");
     }
     CKCI_IF_GPU(device,
-                return ckci_gpu_status((int)CKCI_gpuMemcpy(dst, src, bytes, CKCI_gpuMemcpyDeviceToHost),
+                return ckci_gpu_status((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyDeviceToHost)),
                                        "download", CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memcpy(dst, src, bytes);
@@ -6121,7 +6121,7 @@ CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *d
         return ckci_fail(err, CKCONV_ERR_NULL, "fill: dst is NULL");
     }
     CKCI_IF_GPU(device,
-                return ckci_gpu_status((int)CKCI_gpuMemset(dst, byte, bytes), "fill", CKCONV_ERR_LAUNCH, err))
+                return ckci_gpu_status((int)CKCI_GPU(Memset)(dst, byte, bytes), "fill", CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memset(dst, byte, bytes);
     }
@@ -6131,7 +6131,7 @@ CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *d
 CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err)
 {
     CKCI_TRY(ckci_need_device(device, err));
-    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_gpuDeviceSynchronize(), "synchronise",
+    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_GPU(DeviceSynchronize)(), "synchronise",
                                                CKCONV_ERR_LAUNCH, err))
     return ckci_ok(err);
 }
@@ -6139,9 +6139,9 @@ CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, 
 #if CKCI_GPU_COMPILER
 CKCI_FN ckconv_status ckci_gpu_timer(ckconv_timer *timer, ckconv_error *err)
 {
-    CKCI_gpuEvent from, to;
-    CKCI_TRY(ckci_gpu_status((int)CKCI_gpuEventCreate(&from), "timer", CKCONV_ERR_LAUNCH, err));
-    CKCI_TRY(ckci_gpu_status((int)CKCI_gpuEventCreate(&to), "timer", CKCONV_ERR_LAUNCH, err));
+    ckci_gpu_event from, to;
+    CKCI_TRY(ckci_gpu_status((int)CKCI_GPU(EventCreate)(&from), "timer", CKCONV_ERR_LAUNCH, err));
+    CKCI_TRY(ckci_gpu_status((int)CKCI_GPU(EventCreate)(&to), "timer", CKCONV_ERR_LAUNCH, err));
     timer->from = (void *)from;
     timer->to = (void *)to;
     return CKCONV_OK;
@@ -6150,8 +6150,8 @@ CKCI_FN ckconv_status ckci_gpu_timer(ckconv_timer *timer, ckconv_error *err)
 CKCI_FN double ckci_gpu_seconds(const ckconv_timer *timer)
 {
     float ms = 0;
-    (void)CKCI_gpuEventSynchronize((CKCI_gpuEvent)timer->to);
-    (void)CKCI_gpuEventElapsedTime(&ms, (CKCI_gpuEvent)timer->from, (CKCI_gpuEvent)timer->to);
+    (void)CKCI_GPU(EventSynchronize)((ckci_gpu_event)timer->to);
+    (void)CKCI_GPU(EventElapsedTime)(&ms, (ckci_gpu_event)timer->from, (ckci_gpu_event)timer->to);
     return (double)ms * 1e-3;
 }
 #endif
@@ -6171,14 +6171,14 @@ CKCONV_API ckconv_status ckconv_timer_create(const ckconv_device *device, ckconv
 CKCONV_API void ckconv_timer_start(const ckconv_device *device, ckconv_timer *timer, void *stream)
 {
     (void)stream;
-    CKCI_IF_GPU_QUIET(device, (void)CKCI_gpuEventRecord((CKCI_gpuEvent)timer->from, (CKCI_gpuStream)stream))
+    CKCI_IF_GPU_QUIET(device, (void)CKCI_GPU(EventRecord)((ckci_gpu_event)timer->from, (ckci_gpu_stream)stream))
     timer->cpu_from = ckci_now();
 }
 
 CKCONV_API void ckconv_timer_stop(const ckconv_device *device, ckconv_timer *timer, void *stream)
 {
     (void)stream;
-    CKCI_IF_GPU_QUIET(device, (void)CKCI_gpuEventRecord((CKCI_gpuEvent)timer->to, (CKCI_gpuStream)stream))
+    CKCI_IF_GPU_QUIET(device, (void)CKCI_GPU(EventRecord)((ckci_gpu_event)timer->to, (ckci_gpu_stream)stream))
     timer->cpu_to = ckci_now();
 }
 
@@ -6190,8 +6190,8 @@ CKCONV_API double ckconv_timer_seconds(const ckconv_device *device, ckconv_timer
 
 CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *timer)
 {
-    CKCI_IF_GPU_QUIET(device, (void)CKCI_gpuEventDestroy((CKCI_gpuEvent)timer->from);
-                      (void)CKCI_gpuEventDestroy((CKCI_gpuEvent)timer->to))
+    CKCI_IF_GPU_QUIET(device, (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->from);
+                      (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->to))
     memset(timer, 0, sizeof *timer);
 }
 #undef CKCI_IF_GPU
@@ -7302,7 +7302,6 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 */
 #undef CKCI_CPU_ROWS
 #undef CKCI_FN
-#undef CKCI_GPU_COMPILER
 #undef CKCI_INLINE
 #undef CKCI_INSTANCES
 #undef CKCI_KERNELS
@@ -7337,7 +7336,11 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_TRY
 #undef CKCI_X86
 
-/* CKCI_READY */
+#if CKCI_GPU_COMPILER
+#undef CKCI_GPU
+#undef CKCI_GPU_KIND
+#endif
+#undef CKCI_GPU_COMPILER
 #endif /* CKCONV_IMPLEMENTED */
 #endif /* CKCONV_IMPLEMENTATION */
 
