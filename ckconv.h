@@ -2723,9 +2723,12 @@ typedef void (*ckci_line_kernel)(int64_t count, const int32_t *table, const void
 /* acc[tap][1 vector] += sum over rows and positions of x[offset[tap] + position] * dy[position] */
 typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row,
                                  const int32_t *offset, const void *dy, int64_t dy_row, void *acc);
-/* dst[c][position][lane] = src[position][map[lane] + c]: channels of a few groups spread over lanes */
-typedef void (*ckci_spread_kernel)(int64_t positions, int64_t step, const void *src, int64_t span,
+/* dst[c][position][lane] = src[position * src_step + map[lane] + c]: channels of a few groups spread over
+   lanes. `span` channels belong to a position; a vector may be read from each. */
+typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t src_step, int64_t span,
                                    const int32_t *map, int64_t channels, void *dst, int64_t dst_channel);
+/* n vectors from src to dst, steps in elements */
+typedef void (*ckci_copy_kernel)(int64_t n, const void *src, int64_t src_step, void *dst, int64_t dst_step);
 
 /* The microkernels of one instruction set and number kind. rows[w], columns[w]: tiles of w + 1 vectors whose
    A tile is packed by rows (CKCI_LDA apart) or by columns (consecutive). */
@@ -2735,6 +2738,7 @@ typedef struct ckci_kernels {
     ckci_line_kernel line14, line7, line4;
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
+    ckci_copy_kernel copy;
 } ckci_kernels;
 
 #define CKCI_R4(M) M(0) M(1) M(2) M(3)
@@ -2848,34 +2852,61 @@ typedef struct ckci_kernels {
         CKCI_R9(CKCI_LINE_END)                                                                               \
     }
 
-#define CKCI_SPREAD_KERNEL(NAME)                                                                             \
-    CKCI_TARGET CKCI_FN void NAME(int64_t positions, int64_t step, const void *src, int64_t span,            \
+#define CKCI_SPREAD_SCALAR(NAME)                                                                             \
+    CKCI_TARGET CKCI_FN void NAME(int64_t positions, const void *src, int64_t src_step, int64_t span,        \
                                   const int32_t *map, int64_t channels, void *dst, int64_t dst_channel)      \
     {                                                                                                        \
+        (void)span;                                                                                          \
         for (int64_t p = 0; p < positions; p++) {                                                            \
-            const CKCI_T *from = (const CKCI_T *)src + p * span;                                             \
+            const CKCI_T *from = (const CKCI_T *)src + p * src_step;                                         \
             for (int64_t c = 0; c < channels; c++) {                                                         \
-                CKCI_T *to = (CKCI_T *)dst + c * dst_channel + p * step;                                     \
+                CKCI_T *to = (CKCI_T *)dst + c * dst_channel + p * CKCI_N;                                   \
                 for (int l = 0; l < CKCI_N; l++) {                                                           \
                     to[l] = from[map[l] + c];                                                                \
                 }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     }
+/* The same with one permutation for each vector, where a position's channels fit into one. */
+#define CKCI_SPREAD_PERMUTE(NAME)                                                                            \
+    CKCI_SPREAD_SCALAR(NAME##_scalar)                                                                        \
+    CKCI_TARGET CKCI_FN void NAME(int64_t positions, const void *src, int64_t src_step, int64_t span,        \
+                                  const int32_t *map, int64_t channels, void *dst, int64_t dst_channel)      \
+    {                                                                                                        \
+        if (span > CKCI_N) {                                                                                 \
+            NAME##_scalar(positions, src, src_step, span, map, channels, dst, dst_channel);                  \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t c = 0; c < channels; c++) {                                                             \
+            CKCI_T *to = (CKCI_T *)dst + c * dst_channel;                                                    \
+            CKCI_INDEX(index, map, (int)c)                                                                   \
+            for (int64_t p = 0; p < positions; p++) {                                                        \
+                CKCI_STORE(to + p * CKCI_N,                                                                  \
+                           CKCI_PERMUTE(CKCI_LOAD((const CKCI_T *)src + p * src_step), index));              \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define CKCI_COPY_KERNEL(NAME)                                                                               \
+    CKCI_TARGET CKCI_FN void NAME(int64_t n, const void *src, int64_t src_step, void *dst, int64_t dst_step) \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            CKCI_STORE((CKCI_T *)dst + i * dst_step, CKCI_LOAD((const CKCI_T *)src + i * src_step));         \
+        }                                                                                                    \
+    }
 
-#define CKCI_KERNELS(S)                                                                                      \
+#define CKCI_KERNELS(S, SPREAD)                                                                              \
     CKCI_TILE(ckci_tile_rows_##S##_, CKCI_LDA, 1)                                                            \
     CKCI_TILE(ckci_tile_columns_##S##_, 1, a_step)                                                           \
     CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14)                                                              \
     CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7)                                                                \
     CKCI_LINE_KERNEL(ckci_line4_##S, CKCI_R4)                                                                \
     CKCI_TAPS_KERNEL(ckci_taps9_##S)                                                                         \
-    CKCI_SPREAD_KERNEL(ckci_spread_##S)
+    SPREAD(ckci_spread_##S) CKCI_COPY_KERNEL(ckci_copy_##S)
 #define CKCI_KERNEL_SET(ROWS, LANES, S)                                                                      \
     {                                                                                                        \
         ROWS, LANES, {ckci_tile_rows_##S##_1, ckci_tile_rows_##S##_2},                                       \
             {ckci_tile_columns_##S##_1, ckci_tile_columns_##S##_2}, ckci_line14_##S, ckci_line7_##S,         \
-            ckci_line4_##S, ckci_taps9_##S, ckci_spread_##S                                                  \
+            ckci_line4_##S, ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S                                   \
     }
 
 /* portable: 16 bytes, tile of 4 rows */
@@ -2890,7 +2921,7 @@ typedef struct ckci_kernels {
 #define CKCI_FMA ckci_fma_vf
 #define CKCI_ADD ckci_add_vf
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
-CKCI_KERNELS(f_portable)
+CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_LOAD
@@ -2908,7 +2939,7 @@ CKCI_KERNELS(f_portable)
 #define CKCI_FMA ckci_fma_vi
 #define CKCI_ADD ckci_add_vi
 #define CKCI_ZERO ckci_splat_vi("\0\0\0\0\0\0\0")
-CKCI_KERNELS(i_portable)
+CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_LOAD
@@ -2929,7 +2960,7 @@ CKCI_KERNELS(i_portable)
 #define CKCI_FMA ckci_fma_vd
 #define CKCI_ADD ckci_add_vd
 #define CKCI_ZERO ckci_splat_vd("\0\0\0\0\0\0\0")
-CKCI_KERNELS(d_portable)
+CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_N
@@ -2958,7 +2989,13 @@ CKCI_KERNELS(d_portable)
 #define CKCI_T float
 #define CKCI_V __m256
 #define CKCI_N 8
-CKCI_KERNELS(f_avx2)
+#define CKCI_INDEX(NAME, map, c)                                                                             \
+    __m256i NAME =                                                                                           \
+        _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(map)), _mm256_set1_epi32(c));
+#define CKCI_PERMUTE(v, index) _mm256_permutevar8x32_ps(v, index)
+CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
+#undef CKCI_INDEX
+#undef CKCI_PERMUTE
 #undef CKCI_MM
 #undef CKCI_ZERO
 #undef CKCI_T
@@ -2970,7 +3007,7 @@ CKCI_KERNELS(f_avx2)
 #define CKCI_T double
 #define CKCI_V __m256d
 #define CKCI_N 4
-CKCI_KERNELS(d_avx2)
+CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
 #undef CKCI_MM
 #undef CKCI_ZERO
 #undef CKCI_T
@@ -2987,7 +3024,12 @@ CKCI_KERNELS(d_avx2)
 #define CKCI_T float
 #define CKCI_V __m512
 #define CKCI_N 16
-CKCI_KERNELS(f_avx512)
+#define CKCI_INDEX(NAME, map, c)                                                                             \
+    __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
+#define CKCI_PERMUTE(v, index) _mm512_permutexvar_ps(index, v)
+CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
+#undef CKCI_INDEX
+#undef CKCI_PERMUTE
 #undef CKCI_MM
 #undef CKCI_ZERO
 #undef CKCI_T
@@ -2999,7 +3041,7 @@ CKCI_KERNELS(f_avx512)
 #define CKCI_T double
 #define CKCI_V __m512d
 #define CKCI_N 8
-CKCI_KERNELS(d_avx512)
+CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
 #undef CKCI_MM
 #undef CKCI_ZERO
 #undef CKCI_T
@@ -3032,7 +3074,7 @@ CKCI_KERNELS(d_avx512)
 #undef CKCI_STORE
 #define CKCI_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define CKCI_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
-CKCI_KERNELS(i_avx2)
+CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
 #undef CKCI_LOAD
 #undef CKCI_STORE
 #undef CKCI_TARGET
@@ -3053,7 +3095,7 @@ CKCI_KERNELS(i_avx2)
 #define CKCI_N 16
 #define CKCI_LOAD(p) _mm512_loadu_si512((const void *)(p))
 #define CKCI_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
-CKCI_KERNELS(i_avx512)
+CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
 #undef CKCI_LOAD
 #undef CKCI_STORE
 #undef CKCI_SPLAT
@@ -3168,6 +3210,27 @@ CKCI_INLINE void ckci_clear(const ckci_kind *kind, void *dst, int64_t n)
     memset(dst, 0, (size_t)(n * kind->size));
 }
 
+/* memcpy of a few vectors, without the call */
+CKCI_INLINE void ckci_copy_bytes(unsigned char *dst, const unsigned char *src, int64_t bytes)
+{
+    while (bytes >= 64) {
+        memcpy(dst, src, 64);
+        dst += 64;
+        src += 64;
+        bytes -= 64;
+    }
+    for (; bytes >= 16; bytes -= 16) {
+        memcpy(dst, src, 16);
+        dst += 16;
+        src += 16;
+    }
+    for (; bytes > 0; bytes -= 4) {
+        memcpy(dst, src, 4);
+        dst += 4;
+        src += 4;
+    }
+}
+
 /* dst[i * step] = src[i] */
 CKCI_INLINE void ckci_scatter(const ckci_kind *kind, unsigned char *dst, int64_t step, const void *src,
                               int64_t n)
@@ -3256,7 +3319,10 @@ CKCI_FN void ckci_next_place(const ckci_axis axis[3], int64_t q[4])
 CKCI_FN void ckci_inside(int64_t first, int64_t step, int64_t taps, int64_t len, int64_t *from, int64_t *to)
 {
     int64_t lo = 0, hi = taps;
-    if (step > 0) {
+    if (step == 1 || taps == 1) { /* without a division */
+        lo = first < 0 ? (taps == 1 ? 1 : -first) : 0;
+        hi = first < len ? ckci_min(taps, taps == 1 ? 1 : len - first) : 0;
+    } else if (step > 0) {
         lo = first < 0 ? ckci_ceil_div(-first, step) : 0;
         hi = first < len ? ckci_min(taps, (len - 1 - first) / step + 1) : 0;
     } else if (step < 0) {
@@ -3267,6 +3333,41 @@ CKCI_FN void ckci_inside(int64_t first, int64_t step, int64_t taps, int64_t len,
     }
     *from = ckci_min(lo, taps);
     *to = ckci_max(hi, *from);
+}
+
+/* One segment of an im2col row: numbers [skip, skip + n) of the channels of `line` neighbouring taps, whose
+   first tap reads position x of a row of the tensor that begins at element `row` (row_inside 0: the row is
+   padding). */
+CKCI_INLINE void ckci_pack_segment(const ckci_view *v, const ckci_axis *ax, int64_t line,
+                                   int64_t channel_step, int bare, int64_t row, int row_inside, int64_t x,
+                                   int64_t skip, int64_t n, unsigned char *out)
+{
+    const ckci_tensor *t = v->read;
+    int64_t from = skip, to = skip + n, size = v->kind->size;
+    if (line == 1) {
+        to = row_inside && x >= 0 && x < ax->read_len ? to : from;
+    } else {
+        int64_t first = 0, last = 0;
+        if (row_inside) {
+            ckci_inside(x, ax->read_tap, line, ax->read_len, &first, &last);
+        }
+        from = ckci_min(ckci_max(first * v->red, skip), skip + n);
+        to = ckci_max(ckci_min(last * v->red, skip + n), from);
+    }
+    if (from > skip) {
+        ckci_clear(v->kind, out, from - skip);
+    }
+    if (to > from) {
+        int64_t at = row + x * t->stride[5] + from * channel_step;
+        if (bare) {
+            ckci_copy_bytes(out + (from - skip) * size, t->p + at * size, (to - from) * size);
+        } else {
+            v->kind->read(t, at, channel_step, to - from, out + (from - skip) * size);
+        }
+    }
+    if (to < skip + n) {
+        ckci_clear(v->kind, out + (to - skip) * size, skip + n - to);
+    }
 }
 
 /* im2col: rows m0.. of the phase, columns [k0, k1) of the reduction (tap by tap, channels fastest), padding
@@ -3280,44 +3381,29 @@ CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t
     int joined = channel_step == 1 && ax->read_tap > 0 && ax->read_tap * t->stride[5] == v->red;
     int64_t line = joined ? ax->taps : 1, segment = line * v->red, across = joined ? 1 : ax->taps;
     int bare = t->plain && t->dtype == v->kind->dtype && channel_step == 1;
-    int64_t q[4];
+    int64_t s0 = k0 / segment, q[4];
+    int64_t jx0 = s0 % across, jy0 = s0 / across % ay->taps, jz0 = s0 / across / ay->taps;
     ckci_place(axis, m0, q);
     for (int64_t r = 0; r < rows; r++, ckci_next_place(axis, q)) {
         unsigned char *out = dst + r * ld * size;
         int64_t base = group * t->stride[0] + q[0] * t->stride[1];
-        int64_t s = k0 / segment, skip = k0 - s * segment;
-        int64_t jx = s % across, jy = s / across % ay->taps, jz = s / across / ay->taps;
-        for (int64_t k = k0; k < k1;) {
-            int64_t n = ckci_min(segment - skip, k1 - k);
+        int64_t skip = k0 - s0 * segment, jx = jx0, jy = jy0, jz = jz0;
+        int64_t x0 = q[3] * ax->read_step + ax->read0;
+        for (int64_t k = k0; k < k1; jx = 0) {
             int64_t z = q[1] * az->read_step + az->read0 + jz * az->read_tap;
             int64_t y = q[2] * ay->read_step + ay->read0 + jy * ay->read_tap;
-            int64_t x = q[3] * ax->read_step + ax->read0 + jx * ax->read_tap;
-            int64_t from = 0, to = 0;
-            if (z >= 0 && z < az->read_len && y >= 0 && y < ay->read_len) {
-                ckci_inside(x, ax->read_tap, line, ax->read_len, &from, &to);
+            int inside = z >= 0 && z < az->read_len && y >= 0 && y < ay->read_len;
+            int64_t row = base + z * t->stride[3] + y * t->stride[4];
+            for (; jx < across && k < k1; jx++, skip = 0) {
+                int64_t n = ckci_min(segment - skip, k1 - k);
+                ckci_pack_segment(v, ax, line, channel_step, bare, row, inside, x0 + jx * ax->read_tap, skip,
+                                  n, out);
+                out += n * size;
+                k += n;
             }
-            from = ckci_min(ckci_max(from * v->red, skip), skip + n);
-            to = ckci_max(ckci_min(to * v->red, skip + n), from);
-            ckci_clear(v->kind, out, from - skip);
-            if (to > from) {
-                int64_t at =
-                    base + z * t->stride[3] + y * t->stride[4] + x * t->stride[5] + from * channel_step;
-                if (bare) {
-                    memcpy(out + (from - skip) * size, t->p + at * size, (size_t)((to - from) * size));
-                } else {
-                    v->kind->read(t, at, channel_step, to - from, out + (from - skip) * size);
-                }
-            }
-            ckci_clear(v->kind, out + (to - skip) * size, skip + n - to);
-            out += n * size;
-            k += n;
-            skip = 0;
-            if (++jx == across) {
-                jx = 0;
-                if (++jy == ay->taps) {
-                    jy = 0;
-                    jz++;
-                }
+            if (++jy == ay->taps) {
+                jy = 0;
+                jz++;
             }
         }
     }
@@ -3705,20 +3791,33 @@ CKCI_FN void ckci_pack_gradient(const ckci_view *v, const ckci_axis axis[3], int
     }
 }
 
-/* Sums c[mc][ldc] of a block (rows r0.., columns n0..) to dwei, along the output channels. */
+/* Sums c[mc][ldc] of a block (rows r0.., columns n0..) to dwei, along the channel axis that is denser. */
 CKCI_FN void ckci_write_weights(const ckci_weight_job *job, int64_t group, int64_t r0, int64_t rows,
                                 int64_t n0, int64_t cols, const unsigned char *c)
 {
+    enum { CKCI_CHUNK = 128 };
+    double buffer[CKCI_CHUNK];
     const ckci_view *v = &job->v;
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t at[6], tap = (r0 + r) / v->red;
+    int64_t size = v->kind->size, ldc = job->t.ldc;
+    int by_input = job->target.t.stride[2] < job->target.t.stride[1];
+    for (int64_t r = 0; r < rows;) {
+        int64_t at[6], tap = (r0 + r) / v->red, from = (r0 + r) % v->red;
+        int64_t run = by_input ? ckci_min(ckci_min(v->red - from, rows - r), CKCI_CHUNK) : 1;
         at[0] = group;
         at[1] = n0;
-        at[2] = (r0 + r) % v->red;
+        at[2] = from;
         at[5] = tap % v->p->filter[2];
         at[4] = tap / v->p->filter[2] % v->p->filter[1];
         at[3] = tap / v->p->filter[2] / v->p->filter[1];
-        v->kind->write(&job->target, at, 1, cols, c + r * job->t.ldc * v->kind->size);
+        if (!by_input) {
+            v->kind->write(&job->target, at, 1, cols, c + r * ldc * size);
+        }
+        for (int64_t j = 0; by_input && j < cols; j++) {
+            at[1] = n0 + j;
+            ckci_collect(v->kind, buffer, c + (r * ldc + j) * size, ldc, run);
+            v->kind->write(&job->target, at, 2, run, buffer);
+        }
+        r += run;
     }
 }
 
@@ -3966,22 +4065,26 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
                                int64_t place, int64_t step, int64_t n, unsigned char *dst,
                                int64_t dst_channel)
 {
-    double buffer[CKCI_SPAN];
+    double buffer[CKCI_SPAN + CKCI_LANES]; /* the spread kernel may read a vector past the last position */
     int64_t size = v->kind->size, lanes = v->k->lanes, red = by_column ? 1 : v->red;
     int64_t per_group = by_column ? v->cols : v->red;
     int dense = (per_group == 1 || t->stride[2] == 1) && (l->groups == 1 || t->stride[0] == per_group);
     int64_t span = by_column ? l->count : l->groups * v->red;
     int64_t start = place + l->first_group * t->stride[0] + (by_column ? l->column[0] * t->stride[2] : 0);
+    const unsigned char *first = t->p + start * (int64_t)ckci_size(t->dtype);
+    int bare = t->plain && t->dtype == v->kind->dtype && (uintptr_t)first % (uintptr_t)size == 0;
     if (dense && span == l->count && red == 1) {
+        if (bare && span == lanes) {
+            v->k->copy(n, first, step, dst, lanes);
+            return;
+        }
         for (int64_t i = 0; i < n; i++) {
             unsigned char *out = dst + i * lanes * size;
-            if (t->plain && t->dtype == v->kind->dtype) {
-                memcpy(out, t->p + (start + i * step) * size, (size_t)(span * size));
-            } else {
-                v->kind->read(t, start + i * step, 1, span, out);
-            }
+            v->kind->read(t, start + i * step, 1, span, out);
             ckci_clear(v->kind, out + span * size, lanes - span);
         }
+    } else if (dense && !by_column && span == lanes && bare) {
+        v->k->spread(n, first, step, span, l->map, red, dst, dst_channel);
     } else if (dense && !by_column && span <= CKCI_SPAN) {
         int64_t batch = CKCI_SPAN / span;
         for (int64_t i = 0; i < n; i += batch) {
@@ -3989,7 +4092,7 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
             for (int64_t j = 0; j < count; j++) {
                 v->kind->read(t, start + (i + j) * step, 1, span, (unsigned char *)buffer + j * span * size);
             }
-            v->k->spread(count, lanes, buffer, span, l->map, red, dst + i * lanes * size, dst_channel);
+            v->k->spread(count, buffer, span, span, l->map, red, dst + i * lanes * size, dst_channel);
         }
     } else {
         for (int64_t c = 0; c < red; c++) {
@@ -4203,6 +4306,10 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
         o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift && !o->compute && o->t.dtype == v->kind->dtype;
     if (flat && bare && o->t.stride[axis] == 1) {
         unsigned char *p = o->t.p + ckci_offset(o->t.stride, at) * size;
+        if (l->count == lanes && (uintptr_t)p % (uintptr_t)size == 0) {
+            v->k->copy(count, src, lanes, p, o->t.stride[5]);
+            return;
+        }
         for (int64_t x = 0; x < count; x++) {
             memcpy(p + x * o->t.stride[5] * size, src + x * lanes * size, (size_t)(l->count * size));
         }
@@ -6120,8 +6227,8 @@ CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *d
     if (bytes && !dst) {
         return ckci_fail(err, CKCONV_ERR_NULL, "fill: dst is NULL");
     }
-    CKCI_IF_GPU(device,
-                return ckci_gpu_status((int)CKCI_GPU(Memset)(dst, byte, bytes), "fill", CKCONV_ERR_LAUNCH, err))
+    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_GPU(Memset)(dst, byte, bytes), "fill",
+                                               CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memset(dst, byte, bytes);
     }
@@ -6171,7 +6278,8 @@ CKCONV_API ckconv_status ckconv_timer_create(const ckconv_device *device, ckconv
 CKCONV_API void ckconv_timer_start(const ckconv_device *device, ckconv_timer *timer, void *stream)
 {
     (void)stream;
-    CKCI_IF_GPU_QUIET(device, (void)CKCI_GPU(EventRecord)((ckci_gpu_event)timer->from, (ckci_gpu_stream)stream))
+    CKCI_IF_GPU_QUIET(device,
+                      (void)CKCI_GPU(EventRecord)((ckci_gpu_event)timer->from, (ckci_gpu_stream)stream))
     timer->cpu_from = ckci_now();
 }
 
@@ -7319,7 +7427,9 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_R6
 #undef CKCI_R7
 #undef CKCI_R9
-#undef CKCI_SPREAD_KERNEL
+#undef CKCI_COPY_KERNEL
+#undef CKCI_SPREAD_PERMUTE
+#undef CKCI_SPREAD_SCALAR
 #undef CKCI_TAPS_BEGIN
 #undef CKCI_TAPS_KERNEL
 #undef CKCI_TAPS_NEXT

@@ -7,6 +7,7 @@
 
 #include <dnnl.hpp>
 #include <omp.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -27,7 +28,7 @@ namespace
 {
 
 const double kCap = 4.0;        /* no row counts for more than this in a mean */
-const double kBurst = 0.010;    /* seconds that one sample lasts at least */
+const double kBurst = 0.005;    /* seconds that one sample lasts at least */
 const double kSlow = 3.0;       /* a call longer than this is timed once */
 const double kQuick = 0.1;      /* up to here a call is repeated while the weight order is chosen */
 const size_t kMaxSamples = 201; /* per library and row */
@@ -769,32 +770,60 @@ double median(std::vector<double> values)
     return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
+/* How often the kernel took a core away from a thread of this process so far. */
+long preemptions()
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
 struct Contender {
     std::function<void()> call;
-    int burst; /* calls per sample */
-    double spent;
-    std::vector<double> samples; /* seconds per call */
+    int burst = 1; /* calls per sample */
+    double spent = 0.0;
+    bool slow = false;
+    std::vector<double> clean, disturbed; /* seconds per call; disturbed: another process was in the way */
 
     void warm_up()
     {
-        double first = seconds_of(call);
-        double time = first < kSlow ? std::min(first, seconds_of(call)) : first;
-        burst = std::max(1, (int)std::ceil(kBurst / std::max(time, 1e-7)));
-        spent = 0.0;
-        if (time >= kSlow) {
-            samples.push_back(time);
-            spent = time;
+        double time = seconds_of(call);
+        slow = time >= kSlow;
+        if (slow) {
+            disturbed.push_back(time);
+            return;
         }
+        time = std::min(time, seconds_of(call));
+        burst = std::max(1, (int)std::ceil(kBurst / std::max(time, 1e-7)));
     }
     void sample()
     {
+        if (slow) {
+            return;
+        }
+        long before = preemptions();
         double start = now();
         for (int i = 0; i < burst; i++) {
             call();
         }
         double time = now() - start;
         spent += time;
-        samples.push_back(time / burst);
+        (preemptions() == before ? clean : disturbed).push_back(time / burst);
+    }
+    bool is_clean(const Options &options) const
+    {
+        return slow || clean.size() >= (size_t)options.repeat;
+    }
+    bool has_enough(const Options &options) const
+    {
+        return slow || (is_clean(options) && spent >= options.seconds);
+    }
+    double time(bool only_clean) const
+    {
+        std::vector<double> samples = clean;
+        if (!only_clean || slow) {
+            samples.insert(samples.end(), disturbed.begin(), disturbed.end());
+        }
+        return median(samples);
     }
 };
 
@@ -803,21 +832,13 @@ void race(Contender &a, Contender &b, const Options &options)
 {
     a.warm_up();
     b.warm_up();
-    bool a_slow = !a.samples.empty(), b_slow = !b.samples.empty();
-    while (true) {
-        size_t done =
-            std::min(a_slow ? kMaxSamples : a.samples.size(), b_slow ? kMaxSamples : b.samples.size());
-        bool enough = ((a_slow || a.spent >= options.seconds) && (b_slow || b.spent >= options.seconds)) ||
-                      a.spent + b.spent >= kPatience * options.seconds;
-        if (done >= kMaxSamples || (enough && done >= (size_t)options.repeat)) {
+    for (size_t done = 0; done < kMaxSamples; done++) {
+        bool late = a.spent + b.spent >= kPatience * options.seconds && done >= (size_t)options.repeat;
+        if (late || (a.has_enough(options) && b.has_enough(options))) {
             return;
         }
-        if (!a_slow) {
-            a.sample();
-        }
-        if (!b_slow) {
-            b.sample();
-        }
+        a.sample();
+        b.sample();
     }
 }
 
@@ -834,7 +855,7 @@ struct Score {
 
 struct Report {
     std::vector<Score> scores;
-    int mismatches = 0, failures = 0;
+    int mismatches = 0, failures = 0, disturbed = 0;
     std::vector<std::string> left_out;
 };
 
@@ -902,18 +923,20 @@ void print_summary(const Report &report)
     for (size_t i = 0; i < report.left_out.size(); i++) {
         std::printf("%s %s", i == 0 ? ":" : ",", report.left_out[i].c_str());
     }
-    std::printf("\n# mismatches: %d, ckconv failures: %d; load average %s\n", report.mismatches,
-                report.failures, load_average().c_str());
+    std::printf("\n# mismatches: %d, ckconv failures: %d\n", report.mismatches, report.failures);
+    std::printf("# entries that other processes disturbed all the time: %d; load average %s\n",
+                report.disturbed, load_average().c_str());
 }
 
 void print_row(const Case &item, const Entry &entry, const Options &options, double theirs, double ours,
-               double error)
+               double error, bool clean)
 {
     const char *instance = ckconv_instance_name(entry.plan.instance);
-    std::printf("%s\t%s\t%s\t%.1f\t%.1f\t%.3f\t%.1f\t%.1f\t%s\t%s\t%s\t%.2f\n", item.name.c_str(),
+    std::printf("%s\t%s\t%s\t%.1f\t%.1f\t%.3f\t%.1f\t%.1f\t%s\t%s\t%s\t%.2f\t%s\n", item.name.c_str(),
                 ckconv_op_name(entry.op), options.dtype.c_str(), theirs * 1e6, ours * 1e6, theirs / ours,
                 entry.flop / theirs * 1e-9, entry.flop / ours * 1e-9, instance ? instance : "-",
-                entry.sequence->impl.c_str(), entry.order == kOihw ? "oihw" : "ohwi", error);
+                entry.sequence->impl.c_str(), entry.order == kOihw ? "oihw" : "ohwi", error,
+                clean ? "no" : "yes");
     std::fflush(stdout);
 }
 
@@ -942,13 +965,17 @@ void run_entry(const Case &item, ckconv_op op, const Options &options, const dnn
         ours.call = [&entry]() { run_ckconv(entry); };
         race(theirs, ours, options);
         double error = compare(entry);
-        print_row(item, entry, options, median(theirs.samples), median(ours.samples), error);
+        /* disturbed samples count only where one of the two has too few others, and then for both */
+        bool clean = theirs.is_clean(options) && ours.is_clean(options);
+        double their_time = theirs.time(clean), our_time = ours.time(clean);
+        print_row(item, entry, options, their_time, our_time, error, clean);
+        report.disturbed += clean ? 0 : 1;
         if (error > 1.0) {
             std::printf("# %s: MISMATCH, %.3g times the allowed difference\n", label.c_str(), error);
             report.mismatches++;
             return;
         }
-        Score score = {label, item.name, op, median(theirs.samples) / median(ours.samples)};
+        Score score = {label, item.name, op, their_time / our_time};
         report.scores.push_back(score);
     } catch (const CkconvError &e) {
         std::printf("# %s: FAILED: %s\n", label.c_str(), e.what());
@@ -992,7 +1019,7 @@ void print_header(const Options &options)
     }
     std::printf(
         "name\top\tdtype\tonednn_us\tckconv_us\tratio\tonednn_gflops\tckconv_gflops\tinstance\tonednn_impl"
-        "\tonednn_weights\tdifference\n");
+        "\tonednn_weights\tdifference\tdisturbed\n");
     std::fflush(stdout);
 }
 

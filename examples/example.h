@@ -431,13 +431,12 @@ static inline void ex_print_perf(const char *label, const ckconv_plan *plan, dou
   With integers whose sums stay below 2^24 every partial sum is exact in f32 in any order, so results must
   equal the expected value rounded once. Otherwise |got - want| <= u_out |want| + gamma(L) sum |a b|: one
   rounding to the output type, and L additions in f32 with gamma(L) = u L, for long sums 8 u sqrt(L) (the
-  rounding errors of L additions are independent; beyond that with a probability below 1e-13 per output).
+  rounding errors of L additions are independent; beyond that with a probability below 1e-13 per output). In a
+  chain of two convolutions a mid close to halfway between two numbers may be rounded to either: slack.
 */
-#define EX_U32     (1.0 / 16777216) /* unit roundoff of f32, 2^-24 */
+#define EX_U32 (1.0 / 16777216) /* unit roundoff of f32, 2^-24 */
 #define EX_SAMPLES 4096
-#ifndef EX_REF_FLOP
-#define EX_REF_FLOP 5e8 /* full reference up to this */
-#endif
+#define EX_REF_FLOP 5e8    /* full reference up to this */
 #define EX_OTHER_TIME 20.0 /* skip the comparison of all outputs past this many seconds */
 
 /* Random access to the elements of a host tensor as doubles, rounded to the compute type. */
@@ -586,12 +585,13 @@ typedef struct ex_oracle {
     ex_geometry geometry; /* of the (first) convolution */
     double largest[3];    /* operands' largest magnitude */
     int integers;
-    double most;            /* no sum of magnitudes is above this */
-    double gamma;           /* relative to the sum of magnitudes */
-    double flip, flip_most; /* conv_conv: mid rounded to the other side, relative and absolute */
-    int64_t count;          /* expected values */
-    int64_t *index;         /* their elements; NULL: all */
-    double *want, *magnitude;
+    double most;      /* no sum of magnitudes is above this */
+    double gamma;     /* relative to the sum of magnitudes */
+    double gamma_mid; /* conv_conv: that of the first convolution */
+    double flip_most; /* and what rounding mid differently may add between two engines */
+    int64_t count;    /* expected values */
+    int64_t *index;   /* their elements; NULL: all */
+    double *want, *magnitude, *slack;
     int32_t other;             /* instance that computed `all`; -1: none */
     void *all, *all_magnitude; /* in the written tensor's type */
 } ex_oracle;
@@ -604,6 +604,7 @@ static inline void ex_oracle_close(ex_oracle *o)
     free(o->index);
     free(o->want);
     free(o->magnitude);
+    free(o->slack);
     free(o->all);
     free(o->all_magnitude);
 }
@@ -696,43 +697,79 @@ static inline double ex_rounded(ckconv_dtype dtype, double value)
     return value;
 }
 
-/* All outputs by the reference, or their magnitudes. */
-static inline ckconv_status ex_expect_all(const ex_oracle *o, int magnitude, double *result,
-                                          ckconv_error *err)
+/* How far a mid may land from where exact arithmetic puts it: a sum that is nearly halfway between two
+   numbers of the compute type may be rounded to either. */
+static inline double ex_flip(const ex_oracle *o, double mid, double magnitude)
+{
+    const ckconv_dtype dtype = o->plan.u.conv_conv.conv0.compute_in;
+    const double error = o->gamma_mid * magnitude, middle = ex_rounded(dtype, mid);
+    return fmax(fabs(ex_rounded(dtype, mid + error) - middle), fabs(ex_rounded(dtype, mid - error) - middle));
+}
+
+/* The first convolution of a chain, unrounded. */
+static inline ckconv_status ex_mids(const ex_oracle *o, int magnitude, double *mid, ckconv_error *err)
+{
+    ckconv_conv_desc first = o->plan.u.conv_conv.conv0;
+    first.out.layout = CKCONV_NHWGK; /* mid so that its channels regroup freely */
+    double *a = ex_doubles(o, 0, magnitude), *b = ex_doubles(o, 1, magnitude);
+    const ckconv_status status = ex_ref_f64(CKCONV_FWD, &first, a, b, mid, err);
+    free(a);
+    free(b);
+    return status;
+}
+
+enum { EX_WANT = 0, EX_MAGNITUDE = 1, EX_SLACK = 2 };
+
+/* All outputs of a chain by the reference: values, magnitudes, or what flips of mid may add. */
+static inline ckconv_status ex_chain_all(const ex_oracle *o, int what, double *result, ckconv_error *err)
+{
+    const ckconv_conv_conv_desc *chain = &o->plan.u.conv_conv;
+    int64_t size[3] = {1, 1, 1};
+    ckconv_status status = ckconv_conv_output(&chain->conv0, size, err);
+    const int64_t count = chain->conv0.n * chain->conv0.g * chain->conv0.k * size[0] * size[1] * size[2];
+    double *mid = (double *)ex_alloc(count, sizeof *mid), *of_mid = (double *)ex_alloc(count, sizeof *of_mid);
+    if (status == CKCONV_OK) {
+        status = ex_mids(o, 0, mid, err);
+    }
+    if (status == CKCONV_OK && what != EX_WANT) {
+        status = ex_mids(o, 1, of_mid, err);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        mid[i] = what == EX_WANT        ? ex_rounded(chain->conv0.compute_in, mid[i])
+                 : what == EX_MAGNITUDE ? of_mid[i]
+                                        : ex_flip(o, mid[i], of_mid[i]);
+    }
+    double *c = ex_doubles(o, 2, what != EX_WANT);
+    const ckconv_conv_desc second = ex_second(chain, size);
+    if (status == CKCONV_OK) {
+        status = ex_ref_f64(CKCONV_FWD, &second, mid, c, result, err);
+    }
+    free(mid);
+    free(of_mid);
+    free(c);
+    return status;
+}
+
+/* All outputs by the reference, or their magnitudes, or their slack. */
+static inline ckconv_status ex_expect_all(const ex_oracle *o, int what, double **result, ckconv_error *err)
 {
     const ckconv_plan *plan = &o->plan;
-    double *a = ex_doubles(o, 0, magnitude), *b = ex_doubles(o, 1, magnitude);
-    ckconv_status status;
-    if (plan->op != CKCONV_CONV_CONV_FWD) {
-        status = ex_ref_f64(plan->op, &plan->u.conv, a, b, result, err);
-    } else {
-        const ckconv_conv_conv_desc *chain = &plan->u.conv_conv;
-        ckconv_conv_desc first = chain->conv0;
-        int64_t size[3] = {1, 1, 1};
-        first.out.layout = 0; /* mid as NHWGC, whose channels regroup freely */
-        status = ckconv_conv_output(&first, size, err);
-        const int64_t count = first.n * first.g * first.k * size[0] * size[1] * size[2];
-        double *mid = (double *)ex_alloc(count, sizeof *mid), *c = ex_doubles(o, 2, magnitude);
-        if (status == CKCONV_OK) {
-            status = ex_ref_f64(CKCONV_FWD, &first, a, b, mid, err);
-        }
-        for (int64_t i = 0; i < count && status == CKCONV_OK; ++i) {
-            mid[i] = magnitude ? mid[i] : ex_rounded(first.compute_in, mid[i]);
-        }
-        const ckconv_conv_desc second = ex_second(chain, size);
-        if (status == CKCONV_OK) {
-            status = ex_ref_f64(CKCONV_FWD, &second, mid, c, result, err);
-        }
-        free(mid);
-        free(c);
+    *result = (double *)ex_alloc(o->count, sizeof **result);
+    if (plan->op == CKCONV_CONV_CONV_FWD) {
+        return ex_chain_all(o, what, *result, err);
     }
+    if (what == EX_SLACK) {
+        return CKCONV_OK; /* none */
+    }
+    double *a = ex_doubles(o, 0, what), *b = ex_doubles(o, 1, what);
+    const ckconv_status status = ex_ref_f64(plan->op, &plan->u.conv, a, b, *result, err);
     free(a);
     free(b);
     return status;
 }
 
 /* One output of a chain whose second convolution is 1x1: the mids it needs, one after the other. */
-static inline double ex_chain_element(const ex_oracle *o, const int64_t *at, double *magnitude)
+static inline double ex_chain_element(const ex_oracle *o, const int64_t *at, double *magnitude, double *slack)
 {
     const ckconv_conv_conv_desc *chain = &o->plan.u.conv_conv;
     const int64_t channels = chain->conv0.g * chain->conv0.k / chain->g1;
@@ -748,6 +785,7 @@ static inline double ex_chain_element(const ex_oracle *o, const int64_t *at, dou
         const double w = ex_read(&o->reader[2], at[0] * wei1[0] + at[2] * wei1[1] + c * wei1[2]);
         sum += w * ex_rounded(chain->conv0.compute_in, mid);
         sum_of_magnitudes += fabs(w) * of_mid;
+        *slack += fabs(w) * ex_flip(o, mid, of_mid);
     }
     *magnitude = sum_of_magnitudes;
     return sum;
@@ -773,6 +811,7 @@ static inline void ex_expect_samples(ex_oracle *o)
     o->index = (int64_t *)ex_alloc(o->count, sizeof *o->index);
     o->want = (double *)ex_alloc(o->count, sizeof *o->want);
     o->magnitude = (double *)ex_alloc(o->count, sizeof *o->magnitude);
+    o->slack = (double *)ex_alloc(o->count, sizeof *o->slack);
     for (int64_t j = 0; j < o->count; ++j) {
         for (int i = 0; i < info->rank; ++i) {
             const uint64_t bits = j < 64 ? ((uint64_t)j >> i & 1) * 2 : ex_random(&state) >> 8;
@@ -789,7 +828,7 @@ static inline void ex_expect_samples(ex_oracle *o)
         int64_t at[6];
         ex_position(info, o->index[j], at);
         if (o->plan.op == CKCONV_CONV_CONV_FWD) {
-            o->want[j] = ex_chain_element(o, at, &o->magnitude[j]);
+            o->want[j] = ex_chain_element(o, at, &o->magnitude[j], &o->slack[j]);
         } else {
             o->want[j] = ex_element(&o->geometry, &o->reader[0], &o->reader[1], at, &o->magnitude[j]);
         }
@@ -921,9 +960,9 @@ static inline ckconv_status ex_oracle_open(ex_oracle *o, const ckconv_plan *plan
     o->gamma = ex_gamma(length);
     if (chain) {
         length = (double)(plan->u.conv_conv.conv0.g * e->k / plan->u.conv_conv.g1);
-        o->gamma += ex_gamma(length);
-        o->flip = 2 * ex_unit(conv->compute_in);
-        o->flip_most = 8 * o->flip * o->most * o->largest[2];
+        o->gamma_mid = o->gamma;
+        o->gamma = ex_gamma(length);
+        o->flip_most = 8 * 2 * ex_unit(conv->compute_in) * o->most * o->largest[2]; /* 8 mids: one is rare */
         o->most *= length * o->largest[2];
     }
     if ((double)plan->flop > EX_REF_FLOP) {
@@ -931,18 +970,20 @@ static inline ckconv_status ex_oracle_open(ex_oracle *o, const ckconv_plan *plan
         return ex_expect_other(o, err);
     }
     o->count = w->count;
-    o->want = (double *)ex_alloc(w->count, sizeof *o->want);
-    ckconv_status status = ex_expect_all(o, 0, o->want, err);
+    ckconv_status status = ex_expect_all(o, EX_WANT, &o->want, err);
     if (status == CKCONV_OK && !ex_exact(o)) {
-        o->magnitude = (double *)ex_alloc(w->count, sizeof *o->magnitude);
-        status = ex_expect_all(o, 1, o->magnitude, err);
+        status = ex_expect_all(o, EX_MAGNITUDE, &o->magnitude, err);
+    }
+    if (status == CKCONV_OK && !ex_exact(o)) {
+        status = ex_expect_all(o, EX_SLACK, &o->slack, err);
     }
     return status;
 }
 
-/* Is `got` a right result? magnitude: the sum of magnitudes; times: 2 when `want` was rounded and summed in
-   f32 too. */
-static inline int ex_close(const ex_oracle *o, double got, double want, double magnitude, double times)
+/* Is `got` a right result? magnitude: the sum of magnitudes; slack: what may come on top; times: 2 when
+   `want` was rounded and summed in f32 too. */
+static inline int ex_close(const ex_oracle *o, double got, double want, double magnitude, double slack,
+                           double times)
 {
     const ckconv_dtype dtype = o->written->info.dtype;
     if (got == want) {
@@ -952,9 +993,8 @@ static inline int ex_close(const ex_oracle *o, double got, double want, double m
         const double rounded = ex_rounded(dtype, want);
         return got == rounded || (isnan(got) && isnan(rounded));
     }
-    const double flip = o->flip * magnitude < o->flip_most ? o->flip * magnitude : o->flip_most;
     const double tiny = dtype == CKCONV_F16 ? ldexp(1, -25) : ldexp(1, -149);
-    const double bound = times * (ex_unit(dtype) * fabs(want) + o->gamma * magnitude + flip + tiny);
+    const double bound = times * (ex_unit(dtype) * fabs(want) + o->gamma * magnitude + tiny) + slack;
     if (isinf(got) || isinf(want)) { /* a sum at the edge of the type may fall on either side */
         const double finite = isinf(want) ? fabs(got) : fabs(want);
         const int same_side = (got > 0) == (want > 0);
@@ -994,7 +1034,8 @@ static inline int ex_oracle_check(const ex_oracle *o)
     for (int64_t j = 0; j < o->count; ++j) {
         const int64_t element = o->index != NULL ? o->index[j] : j;
         const double magnitude = o->magnitude != NULL ? o->magnitude[j] : o->most;
-        if (!ex_close(o, ex_read(&got, element), o->want[j], magnitude, 1) && bad++ == 0) {
+        const double slack = o->slack != NULL ? o->slack[j] : 0;
+        if (!ex_close(o, ex_read(&got, element), o->want[j], magnitude, slack, 1) && bad++ == 0) {
             first = j;
         }
     }
@@ -1005,7 +1046,8 @@ static inline int ex_oracle_check(const ex_oracle *o)
         for (int64_t j = 0; j < info->count; ++j) {
             const double run = o->all_magnitude != NULL ? ex_read(&all_magnitude, j) : o->most;
             const double magnitude = run < o->most ? run : o->most; /* that run may have overflowed */
-            if (!ex_close(o, ex_read(&got, j), ex_read(&all, j), magnitude, 2) && bad_all++ == 0) {
+            if (!ex_close(o, ex_read(&got, j), ex_read(&all, j), magnitude, o->flip_most, 2) &&
+                bad_all++ == 0) {
                 first_all = j;
             }
         }

@@ -26,7 +26,7 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define PB_FUNCTION static __attribute__((unused))
-#define PB_PRINTF   __attribute__((format(printf, 2, 3)))
+#define PB_PRINTF __attribute__((format(printf, 2, 3)))
 #else
 #define PB_FUNCTION static
 #define PB_PRINTF
@@ -799,8 +799,9 @@ PB_FUNCTION void pb_put_conv(pb_text *out, const ckconv_conv_desc *d, int single
     }
 }
 
-/* "fwd --ndim 2 --g 1 ...": what the driver takes to plan the same problem (the engine is not part of it; D
-   files and the vectors between two convolutions are "-"). Returns the full length, as snprintf does. */
+/* "fwd --ndim 2 --g 1 ...": what the driver takes to plan the same problem. How it is computed is not part of
+   it (add --instance and --split-k for that); D files and the vectors between two convolutions are "-".
+   Returns the full length, as snprintf does. */
 PB_FUNCTION size_t pb_command(const ckconv_plan *plan, char *text, size_t size)
 {
     pb_text out = {text, size, 0};
@@ -840,9 +841,6 @@ PB_FUNCTION size_t pb_command(const ckconv_plan *plan, char *text, size_t size)
         }
     } else {
         pb_put_conv(&out, &plan->u.conv, 1);
-    }
-    if (plan->split_k > 1) {
-        pb_put(&out, " --split-k %d", (int)plan->split_k);
     }
     return out.used;
 }

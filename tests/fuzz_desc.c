@@ -1,6 +1,4 @@
-/* fuzz_desc.c - the same descriptions as test_fuzz.c, steered by libFuzzer:
-     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz_desc.c tests/impl.c -o build/fuzz_desc -lm
-     build/fuzz_desc -max_len=512 -max_total_time=60
+/* fuzz_desc.c - the same descriptions as test_fuzz.c, steered by libFuzzer (test_libfuzzer.sh builds and runs it)
    SPDX-License-Identifier: MIT */
 #include "fuzz_driver.h"
 

@@ -32,8 +32,8 @@
 
 /* Bytes before and after each buffer. None under ASan: its own red zones begin at the first wrong byte and
    also see reads. */
-#define TEST_GUARD       (TEST_ASAN ? 0 : 128)
-#define TEST_CANARY      0xC7
+#define TEST_GUARD (TEST_ASAN ? 0 : 128)
+#define TEST_CANARY 0xC7
 #define TEST_MAX_PRINTED 40
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -67,10 +67,21 @@ static inline int test_end(void)
     return test.failed != 0 || test.passed == 0 ? 1 : 0;
 }
 
-static inline int test_full(void)
+/* How much to run. 0: quick, for builds with sanitizers and with CKCONV_TEST_QUICK=1, where every kind of
+   check runs but fewer problems; 1: the default; 2: everything, with CKCONV_TEST_FULL=1. */
+static inline int test_effort(void)
 {
     const char *full = getenv("CKCONV_TEST_FULL");
-    return full != NULL && strcmp(full, "") != 0 && strcmp(full, "0") != 0;
+    const char *quick = getenv("CKCONV_TEST_QUICK");
+    if (full != NULL && strcmp(full, "") != 0 && strcmp(full, "0") != 0) {
+        return 2;
+    }
+    return TEST_ASAN || (quick != NULL && strcmp(quick, "") != 0 && strcmp(quick, "0") != 0) ? 0 : 1;
+}
+
+static inline int test_full(void)
+{
+    return test_effort() == 2;
 }
 
 static inline void test_print_list(const char *option, const int64_t *value, int32_t count)
@@ -282,7 +293,7 @@ static inline int test_check(int good, const char *file, int line, const char *f
 }
 
 /* Both are 1 when the check passed. */
-#define CHECK(cond)          test_check((cond) ? 1 : 0, __FILE__, __LINE__, "%s", #cond)
+#define CHECK(cond) test_check((cond) ? 1 : 0, __FILE__, __LINE__, "%s", #cond)
 #define CHECK_MSG(cond, ...) test_check((cond) ? 1 : 0, __FILE__, __LINE__, __VA_ARGS__)
 
 /* A status that must be CKCONV_OK; prints the library's own words otherwise. */
@@ -517,36 +528,59 @@ static inline void test_encode(ckconv_dtype dtype, double x, void *to)
     }
 }
 
+/* All values of an 8 or 16-bit format, made on first use. */
+static inline const double *test_values(ckconv_dtype dtype)
+{
+    static double *table[CKCONV_F8E5M2FNUZ + 1];
+    test_format f;
+    if (table[dtype] == NULL && test_get_format(dtype, &f)) {
+        const uint32_t count = 1u << f.bits;
+        table[dtype] = (double *)malloc(count * sizeof(double));
+        if (table[dtype] == NULL) {
+            printf("%s: out of memory\n", test.name);
+            exit(3);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            table[dtype][i] = test_value(&f, i);
+        }
+    }
+    return table[dtype];
+}
+
 static inline double test_decode(ckconv_dtype dtype, const void *from)
 {
-    test_format f;
-    if (dtype == CKCONV_F64) {
-        double v;
-        memcpy(&v, from, 8);
-        return v;
+    float f;
+    double d;
+    int32_t i;
+    int8_t b;
+    uint16_t h;
+    uint8_t u;
+    switch (dtype) {
+    case CKCONV_F64:
+        memcpy(&d, from, 8);
+        return d;
+    case CKCONV_F32:
+        memcpy(&f, from, 4);
+        return (double)f;
+    case CKCONV_I32:
+        memcpy(&i, from, 4);
+        return (double)i;
+    case CKCONV_I8:
+        memcpy(&b, from, 1);
+        return (double)b;
+    case CKCONV_F16:
+    case CKCONV_BF16:
+        memcpy(&h, from, 2);
+        return test_values(dtype)[h];
+    case CKCONV_F8E4M3:
+    case CKCONV_F8E5M2:
+    case CKCONV_F8E4M3FNUZ:
+    case CKCONV_F8E5M2FNUZ:
+        memcpy(&u, from, 1);
+        return test_values(dtype)[u];
+    default:
+        return (double)NAN;
     }
-    if (dtype == CKCONV_F32) {
-        float v;
-        memcpy(&v, from, 4);
-        return (double)v;
-    }
-    if (dtype == CKCONV_I32) {
-        int32_t v;
-        memcpy(&v, from, 4);
-        return (double)v;
-    }
-    if (dtype == CKCONV_I8) {
-        int8_t v;
-        memcpy(&v, from, 1);
-        return (double)v;
-    }
-    if (test_get_format(dtype, &f)) {
-        uint16_t two = 0;
-        uint8_t one = 0;
-        memcpy(f.bits == 16 ? (void *)&two : (void *)&one, from, (size_t)f.bits / 8);
-        return test_value(&f, f.bits == 16 ? two : one);
-    }
-    return (double)NAN;
 }
 
 /*------------------------------------------------------------------------------------------------------------

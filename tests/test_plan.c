@@ -187,8 +187,10 @@ static void test_device_helpers(void)
         CHECK_MSG(seconds > 0.0 && seconds < 60.0, "%g seconds", seconds);
         ckconv_timer_destroy(&d, &timer);
     }
-    memory = ckconv_device_alloc(&d, SIZE_MAX / 2 - 64, &err);
-    CHECK(memory == NULL && err.status == CKCONV_ERR_MEMORY && err.text[0] != 0);
+    if (!TEST_ASAN) { /* which ends a program that asks for so much */
+        memory = ckconv_device_alloc(&d, SIZE_MAX / 2 - 64, &err);
+        CHECK(memory == NULL && err.status == CKCONV_ERR_MEMORY && err.text[0] != 0);
+    }
     ckconv_device_free(&d, NULL);
 }
 
@@ -1064,7 +1066,7 @@ static void test_largest(void)
 static void test_choice_text(void)
 {
     static const double seconds[] = {0.0, 1e-9, 1.5, 0.1, 123456.789, 1.0 / 3.0, 1e300, 4.9e-324};
-    static const int64_t bytes[] = {0, 1, 4096, (int64_t)1 << 40, (int64_t)1 << 62};
+    static const int64_t bytes[] = {0, 1, 4096, (int64_t)1 << 40, (int64_t)1 << 59};
     ckconv_error err;
     for (int32_t i = 0; i < ckconv_instance_count(); i++) {
         for (size_t s = 0; s < sizeof seconds / sizeof seconds[0]; s++) {
