@@ -892,9 +892,9 @@ CKCI_INLINE uint16_t ckci_float_half(float x)
 {
     uint32_t u = ckci_float_bits(x), rest = u & 0x7fffffffu;
     uint32_t normal = (rest - 0x38000000u + 0xfffu + ((rest >> 13) & 1)) >> 13;
-    uint32_t small = ckci_float_bits(ckci_bits_float(rest) + 0.5f) - 0x3f000000u;
+    uint32_t subnormal = ckci_float_bits(ckci_bits_float(rest) + 0.5f) - 0x3f000000u;
     uint32_t huge = rest > 0x7f800000u ? 0x7e00u : 0x7c00u;
-    uint32_t code = rest < 0x38800000u ? small : rest < 0x47800000u ? normal : huge;
+    uint32_t code = rest < 0x38800000u ? subnormal : rest < 0x47800000u ? normal : huge;
     return (uint16_t)(code | ((u >> 16) & 0x8000u));
 }
 
@@ -2675,7 +2675,7 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
         return a;                                                                                            \
     }
 #endif
-#define CKCI_SHORT_MEMORY(S, V, T, N)                                                                        \
+#define CKCI_SHORT_MEMORY(S, V, T, N, LANES)                                                                 \
     CKCI_SHORT_VECTOR(S, V, T, N)                                                                            \
     CKCI_INLINE V ckci_load_##S(const void *p)                                                               \
     {                                                                                                        \
@@ -2689,20 +2689,41 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
     }                                                                                                        \
     CKCI_INLINE V ckci_splat_##S(const void *p)                                                              \
     {                                                                                                        \
-        T lane[N];                                                                                           \
-        V v;                                                                                                 \
-        memcpy(&lane[0], p, sizeof(T));                                                                      \
-        for (int i = 1; i < N; i++) {                                                                        \
-            lane[i] = lane[0];                                                                               \
-        }                                                                                                    \
-        memcpy(&v, lane, sizeof v);                                                                          \
+        T x;                                                                                                 \
+        memcpy(&x, p, sizeof x);                                                                             \
+        V v = LANES;                                                                                         \
         return v;                                                                                            \
     }
-CKCI_SHORT_MEMORY(vf, ckci_vf, float, 4)
-CKCI_SHORT_MEMORY(vd, ckci_vd, double, 2)
-CKCI_SHORT_MEMORY(vi, ckci_vi, uint32_t, 4)
+#if defined(__GNUC__) || defined(__clang__)
+#define CKCI_X2                                                                                              \
+    {                                                                                                        \
+        x, x                                                                                                 \
+    }
+#define CKCI_X4                                                                                              \
+    {                                                                                                        \
+        x, x, x, x                                                                                           \
+    }
+#else
+#define CKCI_X2                                                                                              \
+    {                                                                                                        \
+        {                                                                                                    \
+            x, x                                                                                             \
+        }                                                                                                    \
+    }
+#define CKCI_X4                                                                                              \
+    {                                                                                                        \
+        {                                                                                                    \
+            x, x, x, x                                                                                       \
+        }                                                                                                    \
+    }
+#endif
+CKCI_SHORT_MEMORY(vf, ckci_vf, float, 4, CKCI_X4)
+CKCI_SHORT_MEMORY(vd, ckci_vd, double, 2, CKCI_X2)
+CKCI_SHORT_MEMORY(vi, ckci_vi, uint32_t, 4, CKCI_X4)
 #undef CKCI_SHORT_VECTOR
 #undef CKCI_SHORT_MEMORY
+#undef CKCI_X2
+#undef CKCI_X4
 
 enum {
     CKCI_LDA = 272, /* elements between packed rows: 17 or 34 cache lines, so that rows spread over L1 sets */
@@ -3026,7 +3047,7 @@ CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
 #define CKCI_N 16
 #define CKCI_INDEX(NAME, map, c)                                                                             \
     __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
-#define CKCI_PERMUTE(v, index) _mm512_permutexvar_ps(index, v)
+#define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
 CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
 #undef CKCI_INDEX
 #undef CKCI_PERMUTE
@@ -3284,7 +3305,8 @@ CKCI_FN ckci_target ckci_phase_target(const ckci_target *whole, const ckci_axis 
         }
         for (int i = 0; i < 3; i++) {
             t->p += axis[i].write0 * t->stride[3 + i] * (int64_t)ckci_size(t->dtype);
-            t->stride[3 + i] *= axis[i].write_step;
+            /* a single position needs no stride, and its product could be huge */
+            t->stride[3 + i] *= axis[i].count == 1 ? 0 : axis[i].write_step;
         }
     }
     return o;
@@ -6551,9 +6573,12 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
     }
     CKCI_TRY(ckci_check_buffers(list, count, err));
     const ckci_instance *instance = ckci_find_instance(plan->instance);
-    uintptr_t past = (uintptr_t)workspace % CKCI_ALIGN;
-    unsigned char *ws = (unsigned char *)workspace + (past ? CKCI_ALIGN - past : 0);
-    instance->run(plan, &p, args, plan->workspace_bytes ? ws : NULL, instance->features);
+    unsigned char *ws = NULL;
+    if (plan->workspace_bytes > 0) {
+        uintptr_t past = (uintptr_t)workspace % CKCI_ALIGN;
+        ws = (unsigned char *)workspace + (past ? CKCI_ALIGN - past : 0);
+    }
+    instance->run(plan, &p, args, ws, instance->features);
     return ckci_ok(err);
 }
 
