@@ -90,16 +90,16 @@ TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux.
 
 TAGS (search for them)
-    >>head      version, linkage               >>impl      implementation starts, feature tests
-    >>types     status, types, layouts         >>math      checked sizes, half, bf16, fp8, element operations
-    >>desc      descriptions and plan          >>check     one reason per return
-    >>api       plan, run, one call            >>layout    strides, coordinate maps, transforms
-    >>ref-api   the specification              >>ref       naive engine
-    >>util-api  names, tensors, device help    >>cpu       fast engine
-    (>>api ends where the implementation       >>plan      selection of an instance
-    begins)                                    >>device    GPU runtime
-                                               >>public    the API's definitions
-                                               >>undef     private macros end       >>license
+    >>head      version, linkage                     >>ref       naive engine, the specification
+    >>types     status, types, layouts               >>cpu       fast engine
+    >>desc      descriptions and plan                >>plan      selection of an instance
+    >>api       plan, run, one call                  >>device    CPU and GPU facts, memory, timers
+    >>ref-api   the specification                    >>public    the API's definitions
+    >>util-api  names, tensors, device helpers       >>undef     private macros end
+    >>impl      implementation, feature tests        >>license
+    >>math      checked sizes, half, bf16, fp8
+    >>check     one reason per return
+    >>layout    strides, coordinate maps, runs of elements
 */
 
 
@@ -2694,29 +2694,15 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
         V v = LANES;                                                                                         \
         return v;                                                                                            \
     }
+/* clang-format off */
 #if defined(__GNUC__) || defined(__clang__)
-#define CKCI_X2                                                                                              \
-    {                                                                                                        \
-        x, x                                                                                                 \
-    }
-#define CKCI_X4                                                                                              \
-    {                                                                                                        \
-        x, x, x, x                                                                                           \
-    }
+#define CKCI_X2 {x, x}
+#define CKCI_X4 {x, x, x, x}
 #else
-#define CKCI_X2                                                                                              \
-    {                                                                                                        \
-        {                                                                                                    \
-            x, x                                                                                             \
-        }                                                                                                    \
-    }
-#define CKCI_X4                                                                                              \
-    {                                                                                                        \
-        {                                                                                                    \
-            x, x, x, x                                                                                       \
-        }                                                                                                    \
-    }
+#define CKCI_X2 {{x, x}}
+#define CKCI_X4 {{x, x, x, x}}
 #endif
+/* clang-format on */
 CKCI_SHORT_MEMORY(vf, ckci_vf, float, 4, CKCI_X4)
 CKCI_SHORT_MEMORY(vd, ckci_vd, double, 2, CKCI_X2)
 CKCI_SHORT_MEMORY(vi, ckci_vi, uint32_t, 4, CKCI_X4)

@@ -4,11 +4,12 @@
 #define CKCONV_KERNELS_HIP_H
 /*  (licence text at the end of ckconv.h)
 
-Included by ckconv.h on one marked line, when CKCONV_IMPLEMENTATION is defined and hipcc or nvcc reads it. Do not
-include it yourself.
+Included by ckconv.h on one marked line, when CKCONV_IMPLEMENTATION is defined and hipcc or nvcc reads it. Do
+not include it yourself.
 
-This version holds no kernels: it maps the runtime's names, so that the device helpers of ckconv.h (facts, memory,
-timers) work on AMD and NVIDIA GPUs. Computation runs on the host engines, and a plan for engine gpu says so.
+This version holds no kernels: it maps the runtime's names, so that the device helpers of ckconv.h (facts,
+memory, timers) work on AMD and NVIDIA GPUs. Computation runs on the host engines; a plan for engine gpu says
+so.
 
 TAGS
     >>k-runtime  HIP or CUDA names of the runtime calls

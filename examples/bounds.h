@@ -326,8 +326,11 @@ PB_FUNCTION void pb_copy_magnitude(const pb_view *from, const pb_reading *readin
 PB_FUNCTION pb_view pb_view_of(const pb_data *data, int role)
 {
     pb_view v;
-    v.info = data->info[role];
-    v.data = data->host[role];
+    memset(&v, 0, sizeof v);
+    if (role >= 0) {
+        v.info = data->info[role];
+        v.data = data->host[role];
+    }
     return v;
 }
 

@@ -754,7 +754,7 @@ PB_FUNCTION void pb_put_element(pb_text *out, const char *name, const ckconv_ele
 PB_FUNCTION void pb_put_d(pb_text *out, int ndim, int num_d, const ckconv_tensor *d)
 {
     for (int i = 0; i < num_d; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "d%d", i);
         pb_put(out, " --%s -", name);
         pb_put_tensor(out, name, ndim, &d[i]);
