@@ -43,8 +43,8 @@ endif
 endif
 export CC
 
-# $(B)/config changes with the compiler and the flags, so that everything is built anew then. $(B)/openmp holds
-# -fopenmp if the compiler takes it and can link with it, else nothing.
+# $(B)/config changes with the compiler and the flags, so that everything is built anew then.
+# $(B)/openmp holds -fopenmp if the compiler takes it and can link with it, else nothing.
 $(B)/config: FORCE
 	@mkdir -p $(B)
 	@{ echo '$(CC) $(CFLAGS) GPU=$(GPU) $(GPUFLAGS)'; $(CC) --version 2>&1 | head -n 1; } >$@.new
@@ -109,12 +109,13 @@ $(B)/single/ckconv.h: ckconv.h kernels.hip.h tools/single.awk
 $(B)/ckconv.h: $(B)/single/ckconv.h
 	cp $< $@
 
-# --- Tests: three builds of the same programs (as users build it, from the merged file, with sanitizers), scripts
+# --- Tests: scripts, and three builds of the same programs: as users build it, from the merged file, with
+# sanitizers (without the longest programs, except for test-full)
 
 TESTS := $(basename $(notdir $(wildcard tests/test_*.c)))
 SCRIPTS := $(wildcard tests/test_*.sh)
 TEST_IMPLEMENTERS := $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTATION' tests/*.c)))
-SANITIZED := $(TESTS)
+SANITIZED = $(if $(CKCONV_TEST_FULL),$(TESTS),$(filter-out test_cross test_conv_conv,$(TESTS)))
 SANITIZER_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 # $(call variant,name,folder of ckconv.h,flags)
@@ -136,14 +137,15 @@ $(eval $(call variant,sanitized,.,$$(SANITIZER_FLAGS)))
 # Holds a word if programs with sanitizers can be built and run here.
 $(B)/sanitizers: $(B)/openmp
 	@echo 'int main(void) { return 0; }' >$(B)/probe_s.c
-	@if $(CC) $(SANITIZER_FLAGS) $(B)/probe_s.c -o $(B)/probe_s >/dev/null 2>&1 && $(B)/probe_s >/dev/null 2>&1; \
-	then echo yes; fi >$@
+	@if { $(CC) $(SANITIZER_FLAGS) $(B)/probe_s.c -o $(B)/probe_s && $(B)/probe_s; } >/dev/null 2>&1; then \
+	    echo yes; \
+	fi >$@
 	@rm -f $(B)/probe_s.c $(B)/probe_s
 
 test: $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) examples single $(B)/sanitizers
 	@if [ -s $(B)/sanitizers ]; then $(MAKE) --no-print-directory $(SANITIZED:%=$(B)/test/sanitized/%); \
 	else echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'; fi
-	@BUILD=$(B) tests/run.sh $(TESTS:%=$(B)/test/main/%) $(SCRIPTS) $(TESTS:%=$(B)/test/merged/%) \
+	@BUILD=$(B) tests/run.sh $(SCRIPTS) $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) \
 	    $$([ ! -s $(B)/sanitizers ] || echo $(SANITIZED:%=$(B)/test/sanitized/%))
 
 test-full: export CKCONV_TEST_FULL = 1

@@ -3,7 +3,7 @@
 
    Each program includes this header, plans and runs one operation with ckconv.h, and is linked with one
    object that holds the implementation. Memory, copies and times go through the device helpers of ckconv.h:
-   the same sources run on a GPU when ckconv_device_count() finds one, and on the CPU otherwise.
+   the same sources run on a GPU when there is one that ckconv computes on, and on the CPU otherwise.
 
    Exit status: 0 done (and verified, unless verify is 0) or help was asked for; 1 a mismatch, a problem
    that is not supported, or no memory; 2 arguments that do not fit.
@@ -16,6 +16,7 @@
 #define EXAMPLE_H
 
 #include "ckconv.h"
+#include "gpu.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -167,7 +168,7 @@ static inline int ex_fail(const ckconv_error *err)
 */
 static inline ckconv_status ex_open_device(ckconv_device *device, ckconv_error *err)
 {
-    if (ckconv_device_count() > 0) {
+    if (example_has_gpu()) {
         const ckconv_status status = ckconv_device_gpu(0, device, err);
         return status != CKCONV_OK ? status : ckconv_device_open(device, err);
     }

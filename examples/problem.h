@@ -17,6 +17,7 @@
 #define PROBLEM_H
 
 #include "ckconv.h"
+#include "gpu.h"
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -549,9 +550,8 @@ PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
         !pb_int(p, "max-workspace", 0, -1, &o->max_workspace, err)) {
         return 0;
     }
-    int gpu =
-        o->engine == CKCONV_ENGINE_GPU ||
-        (o->engine == CKCONV_ENGINE_AUTO && (pb_value(p, "device") != NULL || ckconv_device_count() > 0));
+    int gpu = o->engine == CKCONV_ENGINE_GPU ||
+              (o->engine == CKCONV_ENGINE_AUTO && (pb_value(p, "device") != NULL || example_has_gpu()));
     if (!gpu) {
         if (pb_value(p, "device") != NULL) {
             return pb_fail(err, "--device: only for the engine gpu");

@@ -1,14 +1,15 @@
 /* train_digits.c - trains a small residual network on handwritten digits. Every convolution and every group
    norm, forward and backward, is ckconv's.
 
-       train_digits [--epochs 20] [--batch 32] [--lr 0.008] [--seed 1] [--dtype f32|bf16] [--threads 0]
+       train_digits [--epochs 20] [--batch 32] [--lr 0.008] [--seed 1] [--dtype f32|bf16] [--threads 1]
                     [--engine auto|ref|cpu|gpu] [--data examples/digits.csv] [--svg build/digits.svg]
 
    What to copy from here: plan once for every layer, one workspace for all plans, run often. Residual sums
    need no kernel of their own: forward they are the ADD epilogue of a convolution, backward that of a
    bwd_data. All tensors live where ckconv_device_alloc puts them, so that the same program runs on a GPU;
    only the loss and the optimiser work on the host. With --dtype bf16 activations and their gradients are
-   bf16, weights stay f32.
+   bf16, weights stay f32. More threads (0: all) change no result; layers this small gain less than half from
+   a second one, and lose where other programs want the cores.
 
    Exit status: 0 at 97 % test accuracy or more, 1 below, 2 for bad options or files. */
 #define _POSIX_C_SOURCE 200809L
@@ -317,18 +318,31 @@ static void initialise(model *m)
     check(ckconv_device_upload(&m->device, m->param, m->host_param, constant * sizeof(float), &ck_error));
 }
 
+/* With engine auto ckconv decides: a plan without device facts says where it will run. */
+static void choose_device(model *m)
+{
+    ckconv_conv_desc d;
+    ckconv_plan plan;
+    memset(&d, 0, sizeof d);
+    d.ndim = 1;
+    d.n = d.k = d.c = d.filter[0] = d.input[0] = 1;
+    if (m->how.engine == CKCONV_ENGINE_GPU) {
+        check(ckconv_device_gpu(0, &m->device, &ck_error));
+    } else if (m->how.engine == CKCONV_ENGINE_AUTO) {
+        check(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, NULL, &ck_error));
+        m->device = plan.device;
+    } else {
+        ckconv_device_cpu(&m->device);
+    }
+    check(ckconv_device_open(&m->device, &ck_error));
+}
+
 static void build_model(model *m, const options *opt)
 {
     m->opt = *opt;
     m->how.engine = opt->engine;
     m->how.threads = opt->threads;
-    if (opt->engine == CKCONV_ENGINE_GPU ||
-        (opt->engine == CKCONV_ENGINE_AUTO && ckconv_device_count() > 0)) {
-        check(ckconv_device_gpu(0, &m->device, &ck_error));
-    } else {
-        ckconv_device_cpu(&m->device);
-    }
-    check(ckconv_device_open(&m->device, &ck_error));
+    choose_device(m);
     size_t floats = build_layers(m);
     m->workspace = m->workspace_bytes > 0 ? device_alloc(m, m->workspace_bytes) : NULL;
     m->param = (float *)device_alloc(m, floats * sizeof(float));
@@ -631,7 +645,7 @@ static void write_curves(const model *m, double *const *curve)
 /* ---- Command line ---- */
 
 static const char HELP[] =
-    "train_digits [--epochs 20] [--batch 32] [--lr 0.008] [--seed 1] [--dtype f32|bf16] [--threads 0]\n"
+    "train_digits [--epochs 20] [--batch 32] [--lr 0.008] [--seed 1] [--dtype f32|bf16] [--threads 1]\n"
     "             [--engine auto|ref|cpu|gpu] [--data examples/digits.csv] [--svg build/digits.svg]";
 
 static int whole_number(const char *name, const char *text, long low, long high)
@@ -688,7 +702,7 @@ static void parse_option(options *o, const char *name, const char *value)
 int main(int argc, char **argv)
 {
     options opt = {
-        20, 32, 1, 0, 0.008, CKCONV_F32, CKCONV_ENGINE_AUTO, "examples/digits.csv", "build/digits.svg"};
+        20, 32, 1, 1, 0.008, CKCONV_F32, CKCONV_ENGINE_AUTO, "examples/digits.csv", "build/digits.svg"};
     for (int i = 1; i < argc; i += 2) {
         if (strcmp(argv[i], "--help") == 0) {
             puts(HELP);

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Runs test programs and scripts, as many at once as there are cores:  tests/run.sh PROGRAM|SCRIPT.sh ...
 #
-# Contract of each: its last line is `name: N passed, N failed`; the exit status is not 0 when something failed; what
-# it had to leave out stands in lines that start with `skipped:`; lines that start with `note:` are shown as well.
-# A program that crashes, takes too long, prints no such line, contradicts itself, or has checked nothing without
-# saying why counts as one failure. The last line here is the total: `N passed, N failed`, alone.
+# Contract of each: its last line is `name: N passed, N failed`; the exit status is not 0 when something
+# failed; what it had to leave out stands in lines that start with `skipped:`; lines that start with `note:` are
+# shown too. A program that crashes, takes too long, prints no such line, contradicts itself, or has checked
+# nothing without saying why counts as one failure. The last line here is the total, alone.
 #
-# Environment: BUILD (folder for logs, build), CC (handed to scripts), JOBS (at once), CKCONV_TEST_TIMEOUT (seconds
-# for each, 1200), V=1 shows all output.
+# Environment: BUILD (folder for logs, build), CC (handed to scripts), JOBS (at once), CKCONV_TEST_TIMEOUT
+# (seconds for each, 1200), V=1 shows all output.
 set -u
 BUILD=${BUILD:-build}
 CC=${CC:-cc}
@@ -34,7 +34,8 @@ run_one() {
     status=$?
     seconds=$(($(date +%s) - start))
 
-    counts=$(tail -n 1 "$log.log" | sed -n 's/^[^ ]*: \([0-9][0-9]*\) passed, \([0-9][0-9]*\) failed$/\1 \2/p')
+    counts=$(tail -n 1 "$log.log" |
+        sed -n 's/^[^ ]*: \([0-9][0-9]*\) passed, \([0-9][0-9]*\) failed$/\1 \2/p')
     passed=${counts% *}
     failed=${counts#* }
     wrong=
@@ -59,8 +60,8 @@ run_one() {
         verdict=FAILED
     fi
     {
-        printf '%-6s %-30s %9d passed %5d failed %5d s%s\n' "$verdict" "$name" "$passed" "$failed" "$seconds" \
-            "${wrong:+   $wrong}"
+        printf '%-6s %-30s %9d passed %5d failed %5d s%s\n' \
+            "$verdict" "$name" "$passed" "$failed" "$seconds" "${wrong:+   $wrong}"
         if [ "${V:-0}" != 0 ]; then
             sed 's/^/    /' "$log.log"
         elif [ "$failed" -ne 0 ]; then

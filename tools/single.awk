@@ -1,6 +1,7 @@
 # Merges the two headers into one:  awk -v kernels=kernels.hip.h -f tools/single.awk ckconv.h > one.h
-# The one line of ckconv.h that is marked with the comment CKCONV-SINGLE: kernels is replaced by the text of the
-# file `kernels`. Everything else is copied as it is. Exit status 1, and a line on stderr, unless that was found once.
+# The one include line of ckconv.h that is marked with the comment CKCONV-SINGLE: kernels is replaced by the
+# text of the file `kernels`; everything else is copied. Exit status 1, and a line on stderr, unless it was
+# found once.
 BEGIN {
     mark = "/* CKCONV-SINGLE: kernels */"
 }

@@ -1,0 +1,319 @@
+/* test_epilogue.c - element operations on every tensor, and epilogues with D tensors of any type, layout and
+   stride
+   SPDX-License-Identifier: MIT
+
+   Operands are small integers and parameters are dyadic, so that everything but exp and erf is exact; those
+   may be a few units of f32 off before the one rounding. Shapes include strides above the filter and pads
+   above it, so that some written pixels and weights get no product at all: the epilogue acts there too. */
+#define _POSIX_C_SOURCE 200809L
+#include "naive.h"
+
+static const ckconv_op passes[3] = {CKCONV_FWD, CKCONV_BWD_DATA, CKCONV_BWD_WEIGHT};
+static ckconv_device devices[3];
+static int device_count;
+
+typedef struct shape_row {
+    int32_t ndim;
+    int64_t g, n, k, c, filter[3], input[3], stride, lo, hi;
+} shape_row;
+
+static const shape_row shapes[] = {
+    {2, 1, 2, 19, 7, {3, 2, 0}, {7, 6, 0}, 1, 1, 1}, /* dense */
+    {2, 3, 2, 5, 4, {2, 2, 0}, {9, 8, 0}, 3, 0, 1},  /* stride above the filter: pixels without taps */
+    {2, 21, 2, 1, 1, {3, 3, 0}, {8, 7, 0}, 2, 1, 1}, /* depthwise */
+    {1,
+     1,
+     3,
+     4,
+     33,
+     {3, 0, 0},
+     {5, 0, 0},
+     2,
+     4,
+     5}, /* pads above the filter: taps and outputs without input */
+    {3, 2, 1, 6, 3, {1, 2, 2}, {4, 3, 5}, 2, 0, 0},   /* 3D */
+    {1, 18, 2, 2, 1, {2, 0, 0}, {11, 0, 0}, 4, 0, 0}, /* depthwise with a multiplier */
+};
+#define SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
+
+/* in, wei, out; for i8 the written tensor is i32 when the third entry says so. */
+static const ckconv_dtype types[][3] = {
+    {CKCONV_F32, CKCONV_F32, CKCONV_F32},
+    {CKCONV_F16, CKCONV_F16, CKCONV_F16},
+    {CKCONV_BF16, CKCONV_BF16, CKCONV_BF16},
+    {CKCONV_F64, CKCONV_F64, CKCONV_F64},
+    {CKCONV_I8, CKCONV_I8, CKCONV_I8},
+    {CKCONV_I8, CKCONV_I8, CKCONV_I32},
+    {CKCONV_BF16, CKCONV_F32, CKCONV_BF16},
+    {CKCONV_F8E4M3, CKCONV_F8E5M2, CKCONV_F16},
+    {CKCONV_F8E5M2FNUZ, CKCONV_F8E4M3FNUZ, CKCONV_F8E4M3FNUZ},
+};
+#define TYPES ((int)(sizeof types / sizeof types[0]))
+
+static void make_desc(ckconv_conv_desc *d, const shape_row *s, const ckconv_dtype *type, ckconv_op op)
+{
+    memset(d, 0, sizeof *d);
+    d->ndim = s->ndim;
+    d->g = s->g;
+    d->n = s->n;
+    d->k = s->k;
+    d->c = s->c;
+    for (int i = 0; i < (int)s->ndim; i++) {
+        d->filter[i] = s->filter[i];
+        d->input[i] = s->input[i];
+        d->stride[i] = s->stride;
+        d->pad_lo[i] = s->lo;
+        d->pad_hi[i] = s->hi;
+    }
+    ckconv_tensor *t[3] = {&d->in, &d->wei, &d->out};
+    for (int i = 0; i < 3; i++) {
+        t[i]->dtype = type[i] == CKCONV_I32 ? CKCONV_I8 : type[i];
+    }
+    if (type[2] == CKCONV_I32) {
+        t[naive_written(op)]->dtype = CKCONV_I32;
+    }
+}
+
+static void set_layouts(ckconv_conv_desc *d, test_rng *r)
+{
+    static const ckconv_layout data[4] = {CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW, CKCONV_STRIDED};
+    static const ckconv_layout wei[3] = {CKCONV_GKYXC, CKCONV_GKCYX, CKCONV_STRIDED};
+    ckconv_tensor *t[3] = {&d->in, &d->wei, &d->out};
+    for (int i = 0; i < 3; i++) {
+        int64_t length[6];
+        t[i]->layout = i == NAIVE_WEI ? wei[test_below(r, 3)] : data[test_below(r, 4)];
+        if (t[i]->layout == CKCONV_STRIDED) {
+            naive_lengths(d, i, length);
+            test_gap_strides(r, d->ndim, length, t[i]->stride);
+        }
+    }
+}
+
+static ckconv_element_op *written_op(ckconv_conv_desc *d, ckconv_op op)
+{
+    return op == CKCONV_FWD ? &d->op_out : op == CKCONV_BWD_DATA ? &d->op_in : &d->op_wei;
+}
+
+/* Dyadic parameters that change something for small integers. */
+static void set_parameters(ckconv_element_op *op)
+{
+    op->alpha = op->kind == CKCONV_CLAMP ? -1.5 : op->kind == CKCONV_BILINEAR ? -0.5 : 0.25;
+    op->beta = op->kind == CKCONV_CLAMP ? 2.5 : 3.0;
+}
+
+/* with_instances: every instance, else the planner's choice. */
+static void run_case(naive_case *c, int index, int with_instances, const char *what)
+{
+    ckconv_plan base;
+    ckconv_plan plan;
+    ckconv_options options;
+    memset(&options, 0, sizeof options);
+    options.engine = CKCONV_ENGINE_CPU;
+    options.threads = index % 16 == 0 ? 2 : 1;
+    if (!naive_plan(c, &base, &options, &devices[index % device_count])) {
+        return;
+    }
+    int32_t next = 0;
+    plan = base;
+    do {
+        if (naive_run(c, &plan)) {
+            naive_compare(c, what);
+        }
+    } while (with_instances && test_next_plan(&base, 1, &next, &plan));
+    options.split_k = 3; /* the epilogue acts once, on the finished sum */
+    ckconv_error err;
+    if (ckconv_plan_again(&plan, &base, &options, &err) == CKCONV_OK && naive_run(c, &plan)) {
+        naive_compare(c, what);
+    }
+}
+
+static void fill(naive_case *c, test_rng *r)
+{
+    for (int i = 0; i < 3; i++) {
+        if (i != naive_written(c->op)) {
+            naive_fill_integers(&c->t[i], r, -3, 3);
+        }
+    }
+    for (int i = 0; i < (int)c->desc.num_d; i++) {
+        naive_fill_integers(&c->d[i], r, -6, 6);
+    }
+    naive_compute_expected(c);
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  every operation on every tensor
+*/
+static void part_operations(void)
+{
+    int number = 0;
+    for (int i = 0; i < 3 * TYPES * SHAPES * 3 * 7; i++) {
+        const ckconv_op op = passes[i % 3];
+        const ckconv_dtype *type = types[i / 3 % TYPES];
+        const shape_row *shape = &shapes[i / 3 / TYPES % SHAPES];
+        const int which = i / 3 / TYPES / SHAPES % 3;
+        const ckconv_element kind = (ckconv_element)(i / 9 / TYPES / SHAPES);
+        if (op == CKCONV_FWD ? 0 : type[2] != CKCONV_I32 && test_size(type[2]) != test_size(type[0])) {
+            continue; /* fp8 to f16 is a forward row */
+        }
+        if (test_effort() == 0 && i % 7 != 0) {
+            continue;
+        }
+        ckconv_conv_desc d;
+        naive_case c;
+        test_rng r = test_seed((uint64_t)i + 1);
+        make_desc(&d, shape, type, op);
+        set_layouts(&d, &r);
+        ckconv_element_op *ops[3] = {&d.op_in, &d.op_wei, &d.op_out};
+        ops[which]->kind = kind;
+        set_parameters(ops[which]);
+        naive_make(&c, op, &d, 0);
+        fill(&c, &r);
+        run_case(&c, number++, i % 4 == 0, ckconv_element_name(kind));
+        naive_free(&c);
+    }
+    printf("operations: %d problems\n", number);
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  every epilogue x types of D x layouts of D
+*/
+enum { D_LAYOUTS = 8 };
+
+/* 0: as the written tensor; 1..3 named layouts; 4: CHANNEL; 5: strided with gaps; 6: one value; 7: zero
+   strides over all but one dimension. Weights have their own two layouts and no CHANNEL. */
+static void set_d(ckconv_tensor *t, const ckconv_conv_desc *d, int w, int kind, test_rng *r)
+{
+    static const ckconv_layout data[5] = {0, CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW, CKCONV_CHANNEL};
+    static const ckconv_layout wei[5] = {0, CKCONV_GKYXC, CKCONV_GKCYX, CKCONV_GKYXC, CKCONV_GKCYX};
+    int64_t length[6];
+    if (kind < 5) {
+        t->layout = w == NAIVE_WEI ? wei[kind] : data[kind];
+        return;
+    }
+    t->layout = CKCONV_STRIDED;
+    naive_lengths(d, w, length);
+    if (kind == 5) {
+        test_gap_strides(r, d->ndim, length, t->stride);
+    } else if (kind == 7) {
+        t->stride[test_below(r, 3 + d->ndim)] = test_range(r, 1, 3);
+    }
+}
+
+static void part_d(void)
+{
+    static const ckconv_element kinds[7] = {CKCONV_BILINEAR,  CKCONV_SCALE_ADD,          CKCONV_BIAS,
+                                            CKCONV_BIAS_RELU, CKCONV_BIAS_RESIDUAL_RELU, CKCONV_ADD,
+                                            CKCONV_ADD_RELU};
+    static const ckconv_dtype d_types[10] = {
+        0,         CKCONV_F32, CKCONV_F16,    CKCONV_BF16,       CKCONV_F64,
+        CKCONV_I8, CKCONV_I32, CKCONV_F8E4M3, CKCONV_F8E5M2FNUZ, CKCONV_F8E5M2};
+    int number = 0;
+    for (int i = 0; i < 7 * 10 * D_LAYOUTS * 3 * TYPES; i++) {
+        const ckconv_op op = passes[i % 3];
+        const ckconv_dtype *type = types[i / 3 % TYPES];
+        const ckconv_element kind = kinds[i / 3 / TYPES % 7];
+        const int layout = i / 21 / TYPES % D_LAYOUTS;
+        const int d_type = i / 21 / TYPES / D_LAYOUTS;
+        if (op == CKCONV_FWD ? 0 : type[2] != CKCONV_I32 && test_size(type[2]) != test_size(type[0])) {
+            continue;
+        }
+        if (test_effort() == 0 && i % 11 != 0) {
+            continue;
+        }
+        ckconv_conv_desc d;
+        naive_case c;
+        test_rng r = test_seed((uint64_t)i + 5000);
+        make_desc(&d, &shapes[test_below(&r, SHAPES)], type, op);
+        set_layouts(&d, &r);
+        ckconv_element_op *epilogue = written_op(&d, op);
+        epilogue->kind = kind;
+        set_parameters(epilogue);
+        const int needs = naive_needs_d(kind);
+        d.num_d = (int32_t)(needs > 0 ? needs : test_range(&r, 1, 4));
+        for (int j = 0; j < (int)d.num_d; j++) {
+            d.d[j].dtype = d_types[(d_type + 3 * j) % 10];
+            set_d(&d.d[j], &d, naive_written(op), (layout + 3 * j) % D_LAYOUTS, &r);
+        }
+        naive_make(&c, op, &d, (size_t)(i % 5 == 0));
+        fill(&c, &r);
+        run_case(&c, number++, i % 4 == 0, ckconv_element_name(kind));
+        naive_free(&c);
+    }
+    printf("epilogues: %d problems\n", number);
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  D0 is the written tensor itself: out = alpha * acc + beta * out
+*/
+static void part_alias(void)
+{
+    int number = 0;
+    for (int i = 0; i < 3 * SHAPES * TYPES * 2; i++) {
+        const ckconv_op op = passes[i % 3];
+        const ckconv_dtype *type = types[i / 3 % TYPES];
+        if (op == CKCONV_FWD ? 0 : type[2] != CKCONV_I32 && test_size(type[2]) != test_size(type[0])) {
+            continue;
+        }
+        ckconv_conv_desc d;
+        naive_case c;
+        ckconv_plan base;
+        ckconv_plan plan;
+        ckconv_options options;
+        ckconv_error err;
+        test_rng r = test_seed((uint64_t)i + 9000);
+        make_desc(&d, &shapes[i / 3 / TYPES % SHAPES], type, op);
+        set_layouts(&d, &r);
+        const int w = naive_written(op);
+        ckconv_element_op *epilogue = written_op(&d, op);
+        epilogue->kind = i % 2 == 0 ? CKCONV_BILINEAR : CKCONV_ADD;
+        set_parameters(epilogue);
+        d.num_d = 1;
+        if (i >= 3 * SHAPES * TYPES) { /* said in full: the same type and strides */
+            d.d[0] = *naive_tensor(&d, w);
+        }
+        naive_make(&c, op, &d, 0);
+        fill(&c, &r);
+        memset(&options, 0, sizeof options);
+        options.engine = CKCONV_ENGINE_CPU;
+        if (!naive_plan(&c, &base, &options, &devices[i % device_count])) {
+            naive_free(&c);
+            continue;
+        }
+        int32_t next = 0;
+        plan = base;
+        do {
+            test_buffer workspace;
+            test_tensor *out = &c.t[w];
+            test_buffer_make(&workspace, (size_t)plan.workspace_bytes, 0);
+            memset(workspace.data, 0xFF, workspace.bytes);
+            test_poison(out);
+            double *v = test_doubles(out->count);
+            test_gather(&c.d[0], v);
+            test_scatter(out, v);
+            ckconv_args a = naive_args(&c);
+            a.d[0] = test_data(out);
+            test.plan = &plan;
+            if (CHECK_OK(ckconv_run(&plan, &a, workspace.data, workspace.bytes, NULL, &err), err)) {
+                test_gather(out, c.got);
+                naive_compare(&c, "D0 is the output");
+                CHECK(test_gaps_intact(out) && test_guards_intact(&out->buffer) &&
+                      test_guards_intact(&workspace));
+            }
+            free(v);
+            test_buffer_free(&workspace);
+        } while (test_next_plan(&base, 1, &next, &plan));
+        number++;
+        naive_free(&c);
+    }
+    printf("in place: %d problems\n", number);
+}
+
+int main(void)
+{
+    test_begin("test_epilogue");
+    device_count = test_cpu_devices(devices);
+    part_operations();
+    part_d();
+    part_alias();
+    return test_end();
+}
