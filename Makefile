@@ -145,7 +145,7 @@ $(B)/sanitizers: $(B)/openmp
 test: $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) examples single $(B)/sanitizers
 	@if [ -s $(B)/sanitizers ]; then $(MAKE) --no-print-directory $(SANITIZED:%=$(B)/test/sanitized/%); \
 	else echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'; fi
-	@BUILD=$(B) tests/run.sh $(SCRIPTS) $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) \
+	@BUILD=$(B) sh tests/run.sh $(SCRIPTS) $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) \
 	    $$([ ! -s $(B)/sanitizers ] || echo $(SANITIZED:%=$(B)/test/sanitized/%))
 
 test-full: export CKCONV_TEST_FULL = 1

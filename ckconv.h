@@ -375,7 +375,7 @@ typedef struct ckconv_options {
     int32_t flags;         /* CKCONV_ALLOW_ATOMICS */
     const char *instance;  /* an instance's or a family's name; NULL: planner's choice */
     int64_t max_workspace; /* bytes; 0: no limit, -1: none at all */
-    int32_t split_k;       /* parts of the reduction; 0: planner's choice */
+    int32_t split_k;       /* parts of the reduction, or as many as there can be; 0: planner's choice */
     int32_t threads;       /* CPU threads; 0: the device's */
     int32_t reserved[2];
 } ckconv_options;
@@ -766,6 +766,12 @@ CKCI_INLINE int ckci_mul(int64_t *a, int64_t b)
 CKCI_INLINE int64_t ckci_saturating_mul(int64_t a, int64_t b)
 {
     return ckci_mul(&a, b) ? a : CKCI_MAX_BYTES;
+}
+
+/* sum of two numbers up to 2^62, at most 2^62 */
+CKCI_INLINE int64_t ckci_saturating_add(int64_t a, int64_t b)
+{
+    return a > CKCI_MAX_BYTES - b ? CKCI_MAX_BYTES : a + b;
 }
 
 CKCI_INLINE uint32_t ckci_float_bits(float x)
@@ -1160,8 +1166,9 @@ CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const 
     known |= role == CKCI_ROLE_ACTIVATION && t->layout >= CKCONV_NHWGC && t->layout <= CKCONV_NGCHW;
     known |= role == CKCI_ROLE_WEIGHT && (t->layout == CKCONV_GKYXC || t->layout == CKCONV_GKCYX);
     if (!known) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.layout is %d: must be %s%s or CKCONV_STRIDED", at,
-                         name, (int)t->layout,
+        const char *given = ckconv_layout_name(t->layout);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.layout is %d (%s): must be %s%s or CKCONV_STRIDED",
+                         at, name, (int)t->layout, given ? given : "unknown",
                          role == CKCI_ROLE_WEIGHT ? "CKCONV_GKYXC, CKCONV_GKCYX"
                                                   : "CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW",
                          is_d && role == CKCI_ROLE_ACTIVATION ? ", CKCONV_CHANNEL" : "");
@@ -2118,8 +2125,7 @@ CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const 
 {
 #ifdef _OPENMP
     if (threads > 1 && count > 1) {
-        int team = count < threads ? (int)count : (int)threads;
-#pragma omp parallel for schedule(dynamic) num_threads(team)
+#pragma omp parallel for schedule(dynamic) num_threads(count < threads ? (int)count : (int)threads)
         for (int64_t item = 0; item < count; item++) {
             ckci_run_item(run, context, item, memory, bytes, omp_get_thread_num());
         }
@@ -2716,8 +2722,7 @@ enum {
     CKCI_KC = 256,  /* reduction per packed block */
     CKCI_LINE = 14, /* outputs of a line kernel; 7 and 4 for the rest of a line */
     CKCI_TAPS = 9,  /* taps of a weight-gradient kernel */
-    CKCI_LANES = 16, /* most lanes of a vector */
-    CKCI_ROWS = 18   /* rows of the largest tile, rounded up to a multiple of each tile */
+    CKCI_LANES = 16 /* most lanes of a vector */
 };
 
 /* c[rows][1 or 2 vectors] (+)= sum over k < kc of a[row][k] * b[k]; a strides in elements; b is packed. */
@@ -3386,7 +3391,8 @@ CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t
     const ckci_tensor *t = v->read;
     const ckci_axis *az = &axis[0], *ay = &axis[1], *ax = &axis[2];
     int64_t channel_step = v->red > 1 ? t->stride[2] : 1, size = v->kind->size;
-    int joined = channel_step == 1 && ax->read_tap > 0 && ax->read_tap * t->stride[5] == v->red;
+    int joined = channel_step == 1 && ax->read_tap > 0 && ax->read_tap <= v->red && t->stride[5] <= v->red &&
+                 ax->read_tap * t->stride[5] == v->red;
     int64_t line = joined ? ax->taps : 1, segment = line * v->red, across = joined ? 1 : ax->taps;
     int bare = t->plain && t->dtype == v->kind->dtype && channel_step == 1;
     int64_t s0 = k0 / segment, q[4];
@@ -3401,7 +3407,7 @@ CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t
             int64_t z = q[1] * az->read_step + az->read0 + jz * az->read_tap;
             int64_t y = q[2] * ay->read_step + ay->read0 + jy * ay->read_tap;
             int inside = z >= 0 && z < az->read_len && y >= 0 && y < ay->read_len;
-            int64_t row = base + z * t->stride[3] + y * t->stride[4];
+            int64_t row = inside ? base + z * t->stride[3] + y * t->stride[4] : 0;
             for (; jx < across && k < k1; jx++, skip = 0) {
                 int64_t n = ckci_min(segment - skip, k1 - k);
                 ckci_pack_segment(v, ax, line, channel_step, bare, row, inside, x0 + jx * ax->read_tap, skip,
@@ -3499,9 +3505,16 @@ typedef struct ckci_tiles {
     int64_t bytes;          /* workspace */
 } ckci_tiles;
 
+/* Whole cache lines; 2^62 stays 2^62. */
 CKCI_FN int64_t ckci_line_up(int64_t bytes)
 {
-    return ckci_round_up(bytes, 64);
+    return ckci_min(ckci_round_up(bytes, 64), CKCI_MAX_BYTES);
+}
+
+/* What `threads` scratch areas and shared bytes take together. */
+CKCI_FN int64_t ckci_total(int64_t shared, int64_t scratch, int32_t threads)
+{
+    return ckci_saturating_add(shared, ckci_saturating_mul(scratch, threads));
 }
 
 /* Columns padded to whole panels: two vectors wide, the last one a single vector where that is enough. */
@@ -3537,9 +3550,10 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
     }
     t.mc = ckci_min(t.mc, ckci_max(ckci_round_up(rows, mr), mr));
     t.ldc = t.nc;
-    t.packed = ckci_line_up(ckci_saturating_mul(v->p->g * v->taps * v->red, padded * size));
+    t.packed =
+        ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(v->p->g * v->taps * v->red, padded), size));
     t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
-    t.bytes = ckci_min(t.packed + t.scratch * threads, CKCI_MAX_BYTES);
+    t.bytes = ckci_total(t.packed, t.scratch, threads);
     if (t.bytes > limit) {
         t.kc = CKCI_KC / 2;
         t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 64);
@@ -3754,9 +3768,8 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
     t.partial = t.split > 1 ? ckci_line_up(t.mc * t.nc * size) : 0;
     t.scratch = ckci_line_up(t.kc * t.mc * size) + ckci_line_up(t.kc * t.nc * size) +
                 ckci_line_up(t.mc * t.nc * size);
-    t.bytes =
-        ckci_min(ckci_saturating_mul(ckci_saturating_mul(blocks, t.split), t.partial) + t.scratch * threads,
-                 CKCI_MAX_BYTES);
+    int64_t sums = ckci_saturating_mul(ckci_saturating_mul(blocks, t.split), t.partial);
+    t.bytes = ckci_total(sums, t.scratch, threads);
     if (t.bytes > limit && t.split == 1) {
         t.kc = CKCI_KC / 8;
         t.nc = ckci_min(ckci_panels(v->k, v->cols), nr * (size == 4 ? 2 : 1));
@@ -4190,7 +4203,7 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
     ckci_phase(v, 0, axis);
     t.blocks = ckci_ceil_div(v->p->g * v->cols, lanes);
     t.packed =
-        ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(t.blocks * lanes * size, v->taps), v->red));
+        ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(t.blocks, lanes * size), v->taps * v->red));
     t.table = ckci_line_up(ckci_saturating_mul(v->taps * v->red, 8));
     for (int stack = 0; stack < 2; stack++) {
         int64_t room = stack ? CKCI_STACK : 768 * 1024;
@@ -4205,7 +4218,7 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
         for (;;) {
             t.lines = ckci_line_bytes(v, t.yb, t.xb, t.chunk);
             t.sums = ckci_line_up((t.chunk ? t.yb : 1) * (t.xb + CKCI_LINE) * lanes * size);
-            if (t.lines + t.sums + t.table <= room || (t.yb == 1 && t.xb <= CKCI_LINE)) {
+            if (ckci_saturating_add(t.lines, t.sums + t.table) <= room || (t.yb == 1 && t.xb <= CKCI_LINE)) {
                 break;
             }
             if (t.yb > 1 && (t.yb > 4 || t.xb <= 4 * CKCI_LINE)) {
@@ -4216,9 +4229,9 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
                 t.yb = ckci_ceil_div(t.yb, 2);
             }
         }
-        t.scratch = ckci_line_up(t.lines + t.sums + t.table + CKCI_LINE * lanes * size);
-        t.bytes = stack ? (t.scratch <= CKCI_STACK ? 0 : CKCI_MAX_BYTES)
-                        : ckci_min(t.packed + t.scratch * threads, CKCI_MAX_BYTES);
+        t.scratch = ckci_saturating_add(t.lines, ckci_line_up(t.sums + t.table + CKCI_LINE * lanes * size));
+        t.bytes =
+            stack ? (t.scratch <= CKCI_STACK ? 0 : CKCI_MAX_BYTES) : ckci_total(t.packed, t.scratch, threads);
         if (t.bytes <= limit && t.lines < CKCI_MAX_BYTES / 4) {
             break;
         }
@@ -4574,7 +4587,7 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
         for (;;) {
             t.lines = ckci_line_bytes(v, t.yb, t.xb, t.chunk);
             t.sums = ckci_line_up(t.yb * t.xb * lanes * size); /* the gradient's lanes */
-            t.scratch = ckci_line_up(t.lines + t.sums + t.table + t.partial);
+            t.scratch = ckci_saturating_add(t.lines, t.sums + t.table + t.partial);
             if (t.scratch <= room || (t.yb == 1 && t.xb <= CKCI_LINE)) {
                 break;
             }
@@ -4592,9 +4605,9 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
         /* by shape alone, so that results do not depend on the threads */
         t.split = stack ? 1 : ckci_max(ckci_min(ckci_ceil_div(32, t.blocks), t.units), 1);
         t.split = split_k && !stack ? ckci_max(ckci_min(split_k, t.units), 1) : split_k > 1 ? 2 : t.split;
-        t.items = t.blocks * t.split;
+        t.items = ckci_saturating_mul(t.blocks, t.split);
         t.packed = ckci_saturating_mul(t.items, t.partial); /* all parts of all blocks */
-        t.bytes = ckci_min(t.packed + t.scratch * threads, CKCI_MAX_BYTES);
+        t.bytes = ckci_total(t.packed, t.scratch, threads);
         if (stack) {
             t.packed = 0;
             t.bytes = t.scratch <= CKCI_STACK && t.split == 1 ? 0 : CKCI_MAX_BYTES;
@@ -5001,9 +5014,9 @@ CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int32_t t
     for (int i = 0; i < 2; i++) {
         ckci_stage s = ckci_restage(&job->stage[i], &part[i], &target[i]);
         t.packed[i] = job->stage[i].packed;
-        t.scratch = ckci_max(t.scratch, t.mid + s.scratch);
+        t.scratch = ckci_max(t.scratch, ckci_saturating_add(t.mid, s.scratch));
     }
-    t.bytes = ckci_min(ckci_saturating_mul(t.scratch, threads) + t.packed[0] + t.packed[1], CKCI_MAX_BYTES);
+    t.bytes = ckci_total(ckci_saturating_add(t.packed[0], t.packed[1]), t.scratch, threads);
     return t;
 }
 
@@ -5033,9 +5046,8 @@ CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, con
     t->packed[1] = job->stage[1].packed;
     t->scratch = ckci_max(job->stage[0].scratch, job->stage[1].scratch);
     t->items = job->stage[1].direct ? job->stage[1].line.t.items : job->stage[1].gather.t.items;
-    t->bytes = ckci_min(t->mid, CKCI_MAX_BYTES / 2) + ckci_saturating_mul(t->scratch, threads) +
-               t->packed[0] + t->packed[1];
-    t->bytes = ckci_min(t->bytes, CKCI_MAX_BYTES);
+    t->bytes = ckci_saturating_add(ckci_saturating_add(t->mid, t->packed[0]), t->packed[1]);
+    t->bytes = ckci_total(t->bytes, t->scratch, threads);
 }
 
 CKCI_FN int ckci_pointwise(const ckci_conv *p)

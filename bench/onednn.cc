@@ -30,6 +30,7 @@ namespace
 const double kCap = 4.0;        /* no row counts for more than this in a mean */
 const double kBurst = 0.005;    /* seconds that one sample lasts at least */
 const double kSlow = 3.0;       /* a call longer than this is timed once */
+const double kTolerated = 0.1;  /* one preemption in so many seconds leaves a sample clean */
 const double kQuick = 0.1;      /* up to here a call is repeated while the weight order is chosen */
 const size_t kMaxSamples = 201; /* per library and row */
 const double kPatience = 6.0;   /* times --seconds: a row ends after that, however unequal the two are */
@@ -807,7 +808,7 @@ struct Contender {
         }
         double time = now() - start;
         spent += time;
-        (preemptions() == before ? clean : disturbed).push_back(time / burst);
+        (kTolerated * (double)(preemptions() - before) <= time ? clean : disturbed).push_back(time / burst);
     }
     bool is_clean(const Options &options) const
     {
@@ -817,6 +818,7 @@ struct Contender {
     {
         return slow || (is_clean(options) && spent >= options.seconds);
     }
+    /* Seconds per call: the median. */
     double time(bool only_clean) const
     {
         std::vector<double> samples = clean;

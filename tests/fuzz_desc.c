@@ -1,4 +1,5 @@
-/* fuzz_desc.c - the same descriptions as test_fuzz.c, steered by libFuzzer (test_libfuzzer.sh builds and runs it)
+/* fuzz_desc.c - the same descriptions as test_fuzz.c, steered by libFuzzer (test_libfuzzer.sh builds and
+   runs it)
    SPDX-License-Identifier: MIT */
 #include "fuzz_driver.h"
 

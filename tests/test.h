@@ -296,9 +296,13 @@ static inline int test_check(int good, const char *file, int line, const char *f
 #define CHECK(cond) test_check((cond) ? 1 : 0, __FILE__, __LINE__, "%s", #cond)
 #define CHECK_MSG(cond, ...) test_check((cond) ? 1 : 0, __FILE__, __LINE__, __VA_ARGS__)
 
+static inline int test_check_ok(ckconv_status status, const ckconv_error *err, const char *file, int line)
+{
+    return test_check(status == CKCONV_OK, file, line, "status %d: %s", (int)status, err->text);
+}
+
 /* A status that must be CKCONV_OK; prints the library's own words otherwise. */
-#define CHECK_OK(status, err)                                                                                \
-    test_check((status) == CKCONV_OK, __FILE__, __LINE__, "status %d: %s", (int)(status), (err).text)
+#define CHECK_OK(status, err) test_check_ok((status), &(err), __FILE__, __LINE__)
 
 /*------------------------------------------------------------------------------------------------------------
   random numbers (splitmix64): the same on every machine

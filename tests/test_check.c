@@ -1,8 +1,9 @@
-/* test_check.c - bad input: every field of every description, every pointer, workspace, aliases, foreign plans
+/* test_check.c - bad input: every field of every description, every pointer, workspace, aliases, foreign
+   plans
    SPDX-License-Identifier: MIT
 
-   A refusal must have the right status, a text that names the field, the value and what is allowed, and leave every
-   byte of every output as it was. */
+   A refusal must have the right status, a text that names the field, the value and what is allowed, and
+   leave every byte of every output as it was. */
 #define _POSIX_C_SOURCE 200809L
 #include "problem.h"
 
@@ -1082,7 +1083,8 @@ static unsigned char *get_pointer(const ckconv_args *a, const pointer *p)
 
 static double workspace_memory[8192];
 
-/* Run with every instance that supports the problem; all must answer alike and, when they refuse, write nothing. */
+/* Run with every instance that supports the problem; all must answer alike and, when they refuse, write
+   nothing. */
 static void expect_run(const problem *p, const ckconv_args *a, ckconv_status want, const char *what,
                        const char *word)
 {
@@ -1391,6 +1393,22 @@ static void test_alias_d(ckconv_op op)
     expect_run(&p, &a, CKCONV_ERR_ALIAS, "d[1] is the output's first element", "d[1]");
 }
 
+/* mid is written before the epilogue reads its D tensors: no D may be it, whatever its type and strides. */
+static void test_alias_mid(void)
+{
+    problem p = make_problem(CKCONV_CONV_CONV_FWD, 2);
+    ckconv_args a;
+    p.u.pair.op_out.kind = CKCONV_BIAS;
+    p.u.pair.num_d = 1;
+    args_fill(&a);
+    expect_run(&p, &a, CKCONV_OK, "mid and d[0] apart", "");
+    a.d[0] = a.mid;
+    expect_run(&p, &a, CKCONV_ERR_ALIAS, "d[0] is mid", "d[0]");
+    a.d[0] = slot(3);
+    a.mid = a.out;
+    expect_run(&p, &a, CKCONV_ERR_ALIAS, "mid is out", "mid");
+}
+
 /* Reading the same memory twice is fine. */
 static void test_shared_inputs(void)
 {
@@ -1514,8 +1532,9 @@ static void test_foreign_plans(ckconv_op op)
     expect_no_plan(&bad, "the plan of a refused problem");
 }
 
-/* Flip bytes of a plan one after the other and use it, in a child: a signal is a failure, an error or a run are not.
-   Tensors lie in the arena; a corrupted plan may not write outside it, which the arena's neighbours would show. */
+/* Flip bytes of a plan one after the other and use it, in a child: a signal is a failure, an error or a
+   run are not. Tensors lie in the arena; a corrupted plan may not write outside it, which the arena's
+   neighbours would show. */
 static int flip_bytes(const ckconv_plan *plan, size_t from, size_t to, unsigned int seed)
 {
     fflush(stdout);
@@ -1687,6 +1706,7 @@ int main(void)
     test_no_output();
     test_overflow();
     test_null_structs();
+    test_alias_mid();
     test_shared_inputs();
     test_names();
     return test_end();

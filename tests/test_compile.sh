@@ -4,8 +4,8 @@
 #
 # From the environment: CC (default cc), BUILD (scratch folder, default build/test), INCLUDE (folder of
 # ckconv.h, default the current one), HIPCC (default hipcc), NVCC (default nvcc), SINGLE (merged file, default
-# build/ckconv.h). The sources are in tests/compile. gcc and clang are both used where they exist. A warning is
-# a failure.
+# build/ckconv.h). The sources are in tests/compile. gcc and clang are both used where they exist. A warning
+# is a failure.
 
 name=test_compile
 CC=${CC:-cc}
@@ -238,8 +238,8 @@ test_switches() {
     fi
 }
 
-# read_times: the CPU time of this shell's children in hundredths of a second, in $spent. (`times` in a command
-# substitution would speak of a shell without children.)
+# read_times: the CPU time of this shell's children in hundredths of a second, in $spent. (`times` in a
+# command substitution would speak of a shell without children.)
 read_times() {
     times >"$dir/times"
     spent=$(awk 'NR == 2 {

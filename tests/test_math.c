@@ -1,8 +1,10 @@
-/* test_math.c - number formats and element operations: conversions exhaustively, engines against double arithmetic
+/* test_math.c - number formats and element operations: conversions exhaustively, engines against double
+   arithmetic
    SPDX-License-Identifier: MIT
 
-   Expected values come from tables that test_value (ldexp arithmetic) builds, never from the library: a value rounds
-   to whichever neighbour in the table is nearer, and to the one with an even code at the midpoint. */
+   Expected values come from tables that test_value (ldexp arithmetic) builds, never from the library: a
+   value rounds to whichever neighbour in the table is nearer, and to the one with an even code at the
+   midpoint. */
 #include "test.h"
 
 enum { MAX_CODES = 32768 };
@@ -285,7 +287,8 @@ static void test_integers(void)
     }
 }
 
-/* Arrays of every length at a misaligned address convert as single values do, and nothing beside them is touched. */
+/* Arrays of every length at a misaligned address convert as single values do, and nothing beside them is
+   touched. */
 static void test_arrays(void)
 {
     enum { LENGTH = 70 };
@@ -456,7 +459,8 @@ static void test_engine_reads(const codes *t)
     free(want);
 }
 
-/* The final rounding: 0 + D with D in f32 at every midpoint of the output's type, and at the floats beside it. */
+/* The final rounding: 0 + D with D in f32 at every midpoint of the output's type, and at the floats
+   beside it. */
 static void test_engine_writes(const codes *t)
 {
     const int64_t count = 6 * (int64_t)(t->count - 1) + 8;

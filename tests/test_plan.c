@@ -1,4 +1,5 @@
-/* test_plan.c - the planner: pure, exact and the same every time; instances, choices, tensors, sizes beyond 2^31
+/* test_plan.c - the planner: pure, exact and the same every time; instances, choices, tensors, sizes
+   beyond 2^31
    SPDX-License-Identifier: MIT */
 #include "problem.h"
 
@@ -236,7 +237,8 @@ static void test_instances(void)
     }
 }
 
-/* Each instance that supports a problem is what one gets by its name, and its family by the family's name. */
+/* Each instance that supports a problem is what one gets by its name, and its family by the family's
+   name. */
 static void test_selection(void)
 {
     const ckconv_device d = full_cpu(4);

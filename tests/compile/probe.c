@@ -1,5 +1,6 @@
-/* probe SWITCH: what the switch dropped must answer UNSUPPORTED and name it; all the rest must work. One object is
-   linked with every implementation, so a switch that changed a declaration would show. SWITCH may be none or all.
+/* probe SWITCH: what the switch dropped must answer UNSUPPORTED and name it; all the rest must work. One
+   object is linked with every implementation, so a switch that changed a declaration would show. SWITCH may
+   be none or all.
    SPDX-License-Identifier: MIT */
 #include "ckconv.h"
 
