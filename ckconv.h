@@ -4115,6 +4115,29 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
             }
             v->k->spread(count, buffer, span, span, l->map, red, dst + i * lanes * size, dst_channel);
         }
+    } else if (by_column && per_group > 1 && t->stride[2] == 1) {
+        /* channels are dense, groups lie apart: one run for each group */
+        for (int64_t i = 0; i < n; i++) {
+            unsigned char *out = dst + i * lanes * size;
+            for (int64_t lane = 0, run; lane < l->count; lane += run) {
+                run = ckci_min(v->cols - l->column[lane], l->count - lane);
+                v->kind->read(t, place + l->group[lane] * t->stride[0] + l->column[lane] + i * step, 1, run,
+                              out + lane * size);
+            }
+            ckci_clear(v->kind, out + span * size, lanes - span);
+        }
+    } else if (!by_column && per_group > 1 && t->stride[2] == 1 && span <= CKCI_SPAN) {
+        int64_t batch = CKCI_SPAN / span;
+        for (int64_t i = 0; i < n; i += batch) {
+            int64_t count = ckci_min(batch, n - i);
+            for (int64_t g = 0; g < l->groups; g++) {
+                for (int64_t j = 0; j < count; j++) {
+                    v->kind->read(t, start + g * t->stride[0] + (i + j) * step, 1, red,
+                                  (unsigned char *)buffer + (j * span + g * red) * size);
+                }
+            }
+            v->k->spread(count, buffer, span, span, l->map, red, dst + i * lanes * size, dst_channel);
+        }
     } else {
         for (int64_t c = 0; c < red; c++) {
             for (int64_t lane = 0; lane < lanes; lane++) {
@@ -4343,7 +4366,16 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
         }
         return;
     }
-    for (int64_t lane = 0; lane < l->count; lane++) {
+    for (int64_t x = 0; x < count && !along_x; x++) {
+        at[5] = x0 + x;
+        for (int64_t lane = 0, run; lane < l->count; lane += run) {
+            run = ckci_min(v->cols - l->column[lane], l->count - lane);
+            at[0] = l->group[lane];
+            at[2] = l->column[lane];
+            v->kind->write(o, at, 2, run, src + (x * lanes + lane) * size);
+        }
+    }
+    for (int64_t lane = 0; lane < l->count && along_x; lane++) {
         at[0] = l->group[lane];
         at[2] = l->column[lane];
         for (int64_t x = 0; x < count; x += CKCI_SPAN) {

@@ -78,6 +78,7 @@ static inline void pair_make(pair_case *p, const ckconv_conv_conv_desc *desc, in
 
 static inline void pair_free(pair_case *p)
 {
+    test.options[0] = 0;
     naive_free(&p->first);
     naive_free(&p->second);
     test_tensor_free(&p->scale);
@@ -197,6 +198,8 @@ static inline int pair_run(pair_case *p, const ckconv_plan *plan)
     const ckconv_args args = pair_args(p);
     memset(&err, 0, sizeof err);
     test.plan = plan;
+    snprintf(test.options, sizeof test.options, "%s%s%s", p->has_scale ? " --scale0 -" : "",
+             p->has_shift ? " --shift0 -" : "", p->wants_mid ? " --mid -" : "");
     test_buffer_make(&workspace, (size_t)plan->workspace_bytes, out->buffer.before - TEST_GUARD);
     memset(workspace.data, 0xFF, workspace.bytes);
     test_poison(out);

@@ -3,8 +3,8 @@
 #
 # Contract of each: its last line is `name: N passed, N failed`; the exit status is not 0 when something
 # failed; what it had to leave out stands in lines that start with `skipped:`; lines that start with `note:`
-# are shown too. A program that crashes, takes too long, prints no such line, contradicts itself, or has checked
-# nothing without saying why counts as one failure. The last line here is the total, alone.
+# are shown too. A program that crashes, takes too long, prints no such line, contradicts itself, or has
+# checked nothing without saying why counts as one failure. The last line here is the total, alone.
 #
 # Environment: BUILD (folder for logs, build), CC (handed to scripts), JOBS (at once), CKCONV_TEST_TIMEOUT
 # (seconds for each, 1200), V=1 shows all output.

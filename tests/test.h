@@ -49,6 +49,7 @@ typedef struct test_state {
     const char *name;
     long passed, failed;
     const ckconv_plan *plan; /* of the check at hand, or NULL */
+    char options[64];        /* more options of the driver, with a leading space */
     char extra[128];         /* words to add to a failing line */
 } test_state;
 
@@ -102,13 +103,15 @@ static inline void test_print_word(const char *option, const char *word)
     printf(" %s %s", option, word != NULL ? word : "?");
 }
 
-/* Type, layout and strides of one tensor; prefix "" is `in`, the driver's default for the others. */
+/* Type, layout and strides of one tensor. Options: --[prefix]dtype, --[prefix]layout, --strides-name. */
 static inline void test_print_tensor(const char *prefix, const char *name, const ckconv_tensor *t,
                                      int32_t ndim)
 {
     char option[48];
     snprintf(option, sizeof option, "--%sdtype", prefix);
-    test_print_word(option, ckconv_dtype_name(t->dtype));
+    if (strcmp(name, "mid") != 0) {
+        test_print_word(option, ckconv_dtype_name(t->dtype));
+    }
     if (t->layout == CKCONV_STRIDED) {
         snprintf(option, sizeof option, "--strides-%s", name);
         test_print_list(option, t->stride, 3 + ndim);
@@ -118,42 +121,39 @@ static inline void test_print_tensor(const char *prefix, const char *name, const
     }
 }
 
-static inline void test_print_element(const char *name, const ckconv_element_op *op)
+static inline void test_print_element(const char *option, const ckconv_element_op *op)
 {
-    if (op->kind != CKCONV_PASS) {
-        printf(" --op-%s %s --alpha %.9g --beta %.9g", name, ckconv_element_name(op->kind), op->alpha,
-               op->beta);
-    }
-}
-
-static inline void test_print_epilogue(const ckconv_element_op *op, const ckconv_tensor *d, int32_t num_d)
-{
-    char prefix[16];
-    char name[16];
-    if (op->kind < CKCONV_BILINEAR) {
-        test_print_element("out", op);
+    if (op->kind == CKCONV_PASS) {
         return;
     }
-    printf(" --epilogue %s --alpha %.9g --beta %.9g", ckconv_element_name(op->kind), op->alpha, op->beta);
-    for (int32_t i = 0; i < num_d; i++) {
-        snprintf(prefix, sizeof prefix, "d%d-", (int)i);
-        snprintf(name, sizeof name, "d%d", (int)i);
-        test_print_word(i == 0   ? "--d0-dtype"
-                        : i == 1 ? "--d1-dtype"
-                        : i == 2 ? "--d2-dtype"
-                                 : "--d3-dtype",
-                        ckconv_dtype_name(d[i].dtype));
-        if (d[i].layout == CKCONV_STRIDED) {
-            printf(" --strides-%s", name);
-            for (int32_t j = 0; j < 6; j++) {
-                printf("%s%lld", j > 0 ? "," : " ", (long long)d[i].stride[j]);
-            }
-        } else {
-            printf(" --%slayout %s", prefix, ckconv_layout_name(d[i].layout));
-        }
+    test_print_word(option, ckconv_element_name(op->kind));
+    if (op->kind == CKCONV_SCALE || op->kind == CKCONV_SCALE_ADD) {
+        printf(":%.9g", op->alpha);
+    } else if (op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR) {
+        printf(":%.9g:%.9g", op->alpha, op->beta);
     }
 }
 
+static inline void test_print_d(const ckconv_tensor *d, int32_t num_d, int32_t ndim)
+{
+    for (int32_t i = 0; i < num_d; i++) {
+        char prefix[16];
+        char name[16];
+        snprintf(prefix, sizeof prefix, "d%d-", (int)i);
+        snprintf(name, sizeof name, "d%d", (int)i);
+        printf(" --d%d -", (int)i);
+        test_print_tensor(prefix, name, &d[i], ndim);
+    }
+}
+
+static inline void test_print_compute(const char *option, ckconv_dtype compute, ckconv_dtype stored)
+{
+    if (compute != 0 && compute != stored) {
+        test_print_word(option, ckconv_dtype_name(compute));
+    }
+}
+
+/* All of a convolution but out. */
 static inline void test_print_conv(const ckconv_conv_desc *d)
 {
     const int32_t nd = d->ndim;
@@ -170,41 +170,34 @@ static inline void test_print_conv(const ckconv_conv_desc *d)
     test_print_list("--pad-hi", d->pad_hi, nd);
     test_print_tensor("", "in", &d->in, nd);
     test_print_tensor("wei-", "wei", &d->wei, nd);
-    test_print_tensor("out-", "out", &d->out, nd);
-    if (d->compute_in != 0 && d->compute_in != d->in.dtype) {
-        test_print_word("--compute-in", ckconv_dtype_name(d->compute_in));
-    }
-    if (d->compute_wei != 0 && d->compute_wei != d->wei.dtype) {
-        test_print_word("--compute-wei", ckconv_dtype_name(d->compute_wei));
-    }
-    if (d->compute_out != 0 && d->compute_out != d->out.dtype) {
-        test_print_word("--compute-out", ckconv_dtype_name(d->compute_out));
-    }
+    test_print_compute("--compute-in", d->compute_in, d->in.dtype);
+    test_print_compute("--compute-wei", d->compute_wei, d->wei.dtype);
+    test_print_element("--op-in", &d->op_in);
+    test_print_element("--op-wei", &d->op_wei);
 }
 
 static inline void test_print_conv_conv(const ckconv_conv_conv_desc *d)
 {
     const int32_t nd = d->conv0.ndim;
     test_print_conv(&d->conv0);
+    test_print_tensor("mid-", "mid", &d->conv0.out, nd);
+    test_print_element("--act0", &d->conv0.op_out);
     test_print_number("--k1", d->k1);
     test_print_number("--g1", d->g1);
-    if (d->conv0.op_out.kind != CKCONV_PASS) {
-        test_print_word("--act0", ckconv_element_name(d->conv0.op_out.kind));
-    }
-    test_print_element("in", &d->conv0.op_in);
-    test_print_element("wei", &d->conv0.op_wei);
-    test_print_epilogue(&d->op_out, d->d, d->num_d);
-    printf(" # second convolution:");
-    test_print_list("filter", d->filter1, nd);
-    test_print_list("stride", d->stride1, nd);
-    test_print_list("dilation", d->dilation1, nd);
-    test_print_list("pad", d->pad_lo1, nd);
-    test_print_list("pad-hi", d->pad_hi1, nd);
+    test_print_list("--filter1", d->filter1, nd);
+    test_print_list("--stride1", d->stride1, nd);
+    test_print_list("--dilation1", d->dilation1, nd);
+    test_print_list("--pad1", d->pad_lo1, nd);
+    test_print_list("--pad-hi1", d->pad_hi1, nd);
     test_print_tensor("wei1-", "wei1", &d->wei1, nd);
-    test_print_tensor("out1-", "out1", &d->out, nd);
+    test_print_compute("--compute-wei1", d->compute_wei1, d->wei1.dtype);
+    test_print_element("--op-wei1", &d->op_wei1);
+    test_print_tensor("out-", "out", &d->out, nd);
+    test_print_element("--op-out", &d->op_out);
+    test_print_d(d->d, d->num_d, nd);
 }
 
-static inline void test_print_groupnorm(const ckconv_groupnorm_desc *d)
+static inline void test_print_groupnorm(const ckconv_groupnorm_desc *d, ckconv_op op)
 {
     test_print_number("--ndim", d->ndim);
     test_print_number("--g", d->g);
@@ -214,49 +207,38 @@ static inline void test_print_groupnorm(const ckconv_groupnorm_desc *d)
     printf(" --eps %.9g", d->eps);
     test_print_tensor("", "in", &d->in, d->ndim);
     test_print_tensor("out-", "out", &d->out, d->ndim);
+    if (op == CKCONV_GROUPNORM_BWD) {
+        test_print_tensor("din-", "din", &d->din, d->ndim);
+    }
+    test_print_word("--param-dtype", ckconv_dtype_name(d->param_dtype));
     if (d->act != CKCONV_PASS) {
         test_print_word("--act", ckconv_element_name(d->act));
     }
-    test_print_tensor("din-", "din", &d->din, d->ndim);
-    test_print_word("--param-dtype", ckconv_dtype_name(d->param_dtype));
 }
 
-/* The problem of a plan as a line for the driver. What the driver has no option for follows a #. */
+/* The problem of a plan as a line for the driver, data aside. What the driver has no option for follows a #.
+   */
 static inline void test_print_plan(const ckconv_plan *p)
 {
-    printf("  ckconv verify %s --engine %s --instance %s", ckconv_op_name(p->op),
-           ckconv_engine_name(p->engine),
-           ckconv_instance_name(p->instance) != NULL ? ckconv_instance_name(p->instance) : "?");
+    const char *instance = ckconv_instance_name(p->instance);
+    printf("  ckconv verify %s --engine %s --instance %s --threads %d", ckconv_op_name(p->op),
+           ckconv_engine_name(p->engine), instance != NULL ? instance : "?", (int)p->device.threads);
     if (p->split_k > 1) {
         test_print_number("--split-k", p->split_k);
     }
     if (p->op == CKCONV_CONV_CONV_FWD) {
         test_print_conv_conv(&p->u.conv_conv);
     } else if (p->op == CKCONV_GROUPNORM_FWD || p->op == CKCONV_GROUPNORM_BWD) {
-        test_print_groupnorm(&p->u.groupnorm);
+        test_print_groupnorm(&p->u.groupnorm, p->op);
     } else {
         const ckconv_conv_desc *d = &p->u.conv;
-        const char *written = p->op == CKCONV_FWD ? "out" : p->op == CKCONV_BWD_DATA ? "in" : "wei";
-        const ckconv_element_op *op = p->op == CKCONV_FWD        ? &d->op_out
-                                      : p->op == CKCONV_BWD_DATA ? &d->op_in
-                                                                 : &d->op_wei;
         test_print_conv(d);
-        if (op != &d->op_in) {
-            test_print_element("in", &d->op_in);
-        }
-        if (op != &d->op_wei) {
-            test_print_element("wei", &d->op_wei);
-        }
-        if (op != &d->op_out) {
-            test_print_element("out", &d->op_out);
-        }
-        if (op->kind >= CKCONV_BILINEAR) {
-            test_print_epilogue(op, d->d, d->num_d);
-        } else {
-            test_print_element(written, op);
-        }
+        test_print_tensor("out-", "out", &d->out, d->ndim);
+        test_print_compute("--compute-out", d->compute_out, d->out.dtype);
+        test_print_element("--op-out", &d->op_out);
+        test_print_d(d->d, d->num_d, d->ndim);
     }
-    printf(" # features %d threads %d workspace %lld%s%s\n", (int)p->device.features, (int)p->device.threads,
+    printf("%s # features %d workspace %lld%s%s\n", test.options, (int)p->device.features,
            (long long)p->workspace_bytes, test.extra[0] != 0 ? " " : "", test.extra);
 }
 

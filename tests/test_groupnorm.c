@@ -71,7 +71,7 @@ static void compare(const norm_case *c, double fraction, double shift, const cha
     }
 }
 
-/* The reference once, then every CPU instance with and without workspace on every set of features. */
+/* The reference, and on every set of CPU features every instance and the plan without workspace. */
 static void run_shifted(norm_case *c, double fraction, double shift, const char *what)
 {
     for (int i = 0; i <= device_count; i++) {
@@ -81,7 +81,7 @@ static void run_shifted(norm_case *c, double fraction, double shift, const char 
         ckconv_error err;
         memset(&options, 0, sizeof options);
         options.engine = i == device_count ? CKCONV_ENGINE_REF : CKCONV_ENGINE_CPU;
-        options.threads = 1 + i;
+        options.threads = c->t[NORM_X].count > 20000 ? 2 : 1;
         if (!norm_plan(c, &base, &options, i < device_count ? &devices[i] : NULL)) {
             continue;
         }
@@ -163,7 +163,7 @@ static double fraction_of(ckconv_dtype in)
 static void part_definition(void)
 {
     static const ckconv_element acts[3] = {CKCONV_PASS, CKCONV_SIGMOID, CKCONV_SILU};
-    for (int i = 0; i < SHAPES * TYPES * 3 * 2; i++) {
+    for (int i = 0; i < SHAPES * TYPES * 3 * 2; i += test_effort() == 0 ? 5 : 1) {
         ckconv_groupnorm_desc d;
         norm_case c;
         test_rng r = test_seed((uint64_t)i + 1);
@@ -191,7 +191,7 @@ static void part_definition(void)
 /* All subsets of outputs and of optional arguments, in all layouts of one shape. */
 static void part_subsets(void)
 {
-    for (int i = 0; i < 128 * 4; i++) {
+    for (int i = 0; i < 128 * 4; i += test_effort() == 0 ? 5 : 1) {
         const int flags = i % 128;
         const int backward = (flags & (NORM_WANTS_DX | NORM_WANTS_DGAMMA | NORM_WANTS_DBETA)) != 0;
         for (int j = 0; j < 1 + backward; j++) {
@@ -216,7 +216,7 @@ static void part_large(void)
         {2, 3, 2, 37, 61, 59, 0}, {2, 32, 1, 8, 57, 55, 0}, {1, 1, 3, 1, 100003, 0, 0},
         {2, 2, 1, 700, 3, 3, 0},  {3, 2, 2, 5, 17, 19, 23}, {2, 1, 40, 6, 9, 9, 0},
     };
-    for (int i = 0; i < 6 * 2 * 4; i++) {
+    for (int i = 0; i < 6 * 2 * 4; i += test_effort() == 0 ? 5 : 1) {
         ckconv_groupnorm_desc d;
         norm_case c;
         test_rng r = test_seed((uint64_t)i + 50);

@@ -146,7 +146,7 @@ static void part_long(void)
         const long_row *row = &rows[i % ROWS];
         const int type = i / ROWS % TYPES;
         const int kind = i / ROWS / TYPES;
-        if (type > 3 && (i % 3) != kind && !test_full()) {
+        if ((type > 3 && (i % 3) != kind && !test_full()) || (test_effort() == 0 && i % 5 != 0)) {
             continue;
         }
         ckconv_conv_desc d;
