@@ -158,8 +158,9 @@ $(B)/bench_onednn: bench/onednn.cc $(HEADERS) $(B)/ckconv.o
 	$(CXX) -O3 -std=c++11 $(WARNINGS) -fopenmp -I. $< $(B)/ckconv.o -o $@ -ldnnl -lm
 bench: $(B)/ckconv
 	@if [ '$(GPU)' = none ] && echo '#include <dnnl.hpp>' | $(CXX) -E -x c++ - >/dev/null 2>&1; then \
-	    $(MAKE) --no-print-directory $(B)/bench_onednn && $(B)/bench_onednn $(BENCH); \
-	else \
+	    $(MAKE) --no-print-directory $(B)/bench_onednn; \
+	else rm -f $(B)/bench_onednn; fi
+	@if [ -x $(B)/bench_onednn ]; then $(B)/bench_onednn $(BENCH); else \
 	    echo 'bench: without oneDNN (it needs a C++ compiler, libdnnl-dev and GPU=none)'; \
 	    $(B)/ckconv bench --cases bench/cases.tsv $(BENCH); \
 	fi

@@ -1990,6 +1990,57 @@ CKCI_FN double ckci_finish_d(const ckci_target *o, double x, const double *d, in
     return ckci_element_d(&o->t.op, x, d, o->num_d);
 }
 
+/* The same for `n` <= CKCI_STRIP values in place, d[j]: the values of D tensor j. The additive epilogues of training
+   go without a call for each value. */
+enum { CKCI_STRIP = 64 };
+
+CKCI_FN void ckci_finish_strip(const ckci_target *o, float *y, int64_t n, float d[4][CKCI_STRIP],
+                               const int64_t at[6], int axis)
+{
+    ckconv_element kind = o->t.op.kind;
+    int relu = kind == CKCONV_RELU || kind == CKCONV_BIAS_RELU || kind == CKCONV_BIAS_RESIDUAL_RELU ||
+               kind == CKCONV_ADD_RELU;
+    if (o->scale || o->shift || o->compute || !(relu || kind == CKCONV_BIAS || kind == CKCONV_ADD)) {
+        for (int64_t i = 0; i < n; i++) {
+            float e[4];
+            for (int32_t j = 0; j < o->num_d; j++) {
+                e[j] = d[j][i];
+            }
+            int64_t channel = at[0] * o->t.len[2] + at[2] + (axis == 2 ? i : axis == 0 ? i * o->t.len[2] : 0);
+            y[i] = ckci_finish_f(o, y[i], e, channel);
+        }
+        return;
+    }
+    for (int32_t j = 0; j < o->num_d; j++) {
+        for (int64_t i = 0; i < n; i++) {
+            y[i] += d[j][i];
+        }
+    }
+    for (int64_t i = 0; i < n && relu; i++) {
+        y[i] = y[i] < 0 ? 0 : y[i];
+    }
+}
+
+/* n floats to memory, `step` bytes apart, rounded to the storage type */
+CKCI_FN void ckci_narrow(ckconv_dtype dtype, const float *y, int64_t n, unsigned char *p, int64_t step)
+{
+    for (int64_t i = 0; i < n; i++) {
+        unsigned char *q = p + i * step;
+        uint16_t h;
+        if (dtype == CKCONV_F32) {
+            memcpy(q, &y[i], 4);
+        } else if (dtype == CKCONV_F16) {
+            h = ckci_float_half(y[i]);
+            memcpy(q, &h, 2);
+        } else if (dtype == CKCONV_BF16) {
+            h = ckci_float_bf16(y[i]);
+            memcpy(q, &h, 2);
+        } else {
+            ckci_store(dtype, q, (double)y[i]);
+        }
+    }
+}
+
 /* Write n results along `axis` (0, 1, 2: a group or channel; 5: x) from logical position at[]. src:
    accumulators. */
 CKCI_FN void ckci_write_f(const ckci_target *o, const int64_t at[6], int axis, int64_t n, const void *src)
@@ -2002,31 +2053,22 @@ CKCI_FN void ckci_write_f(const ckci_target *o, const int64_t at[6], int axis, i
         memcpy(p, x, (size_t)n * 4);
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        float y = x[i];
-        if (!bare) {
-            float d[4];
-            for (int32_t j = 0; j < o->num_d; j++) {
-                const ckci_tensor *e = &o->d[j];
-                int64_t place = ckci_offset(e->stride, at) + i * e->stride[axis];
-                d[j] = (float)ckci_load(e->dtype, e->p + place * (int64_t)ckci_size(e->dtype));
-            }
-            int64_t channel = at[0] * o->t.len[2] + at[2] + (axis == 2 ? i : axis == 0 ? i * o->t.len[2] : 0);
-            y = ckci_finish_f(o, y, d, channel);
+    if (bare) {
+        ckci_narrow(o->t.dtype, x, n, p, stride * size);
+        return;
+    }
+    int64_t here[6];
+    memcpy(here, at, sizeof here);
+    for (int64_t i = 0; i < n; i += CKCI_STRIP) {
+        float y[CKCI_STRIP], d[4][CKCI_STRIP];
+        int64_t run = ckci_min(CKCI_STRIP, n - i);
+        memcpy(y, x + i, (size_t)run * 4);
+        here[axis] = at[axis] + i;
+        for (int32_t j = 0; j < o->num_d; j++) {
+            ckci_widen(&o->d[j], ckci_offset(o->d[j].stride, here), o->d[j].stride[axis], run, d[j]);
         }
-        unsigned char *q = p + i * stride * size;
-        uint16_t h;
-        if (o->t.dtype == CKCONV_F32) {
-            memcpy(q, &y, 4);
-        } else if (o->t.dtype == CKCONV_F16) {
-            h = ckci_float_half(y);
-            memcpy(q, &h, 2);
-        } else if (o->t.dtype == CKCONV_BF16) {
-            h = ckci_float_bf16(y);
-            memcpy(q, &h, 2);
-        } else {
-            ckci_store(o->t.dtype, q, (double)y);
-        }
+        ckci_finish_strip(o, y, run, d, here, axis);
+        ckci_narrow(o->t.dtype, y, run, p + i * stride * size, stride * size);
     }
 }
 
@@ -5528,7 +5570,7 @@ CKCI_FN ckconv_status ckci_fit_norm(ckci_fit *f, ckconv_error *err)
     f->plan->workspace_bytes = bytes <= f->limit && bytes < CKCI_MAX_BYTES ? bytes : 0;
     f->plan->grid[0] = p->n * p->g;
     f->plan->launches = p->op == CKCONV_GROUPNORM_FWD ? 1 : 2;
-    f->cost = (double)ckci_count(&p->in);
+    f->cost = 8 * (double)ckci_count(&p->in);
     return CKCONV_OK;
 }
 
@@ -5841,6 +5883,14 @@ CKCI_FN int ckci_known_name(const char *name)
     return ckci_same_text(name, "dl");
 }
 
+/* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far longer:
+   at least about 20 microseconds of work for each thread. Results do not depend on it. */
+CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
+{
+    double most = cost / 32768;
+    return most >= threads ? threads : most < 1 ? 1 : (int32_t)most;
+}
+
 /* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, ckconv_error *err)
@@ -5880,6 +5930,13 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.cost = 0;
         if (instance->fit(&f, &reason) != CKCONV_OK) {
             continue;
+        }
+        int32_t useful = ckci_useful_threads(plan->device.threads, f.cost);
+        if (useful < plan->device.threads) {
+            trial.device.threads = trial.block[0] = useful;
+            if (instance->fit(&f, &reason) != CKCONV_OK) {
+                continue;
+            }
         }
         trial.workspace_bytes += trial.workspace_bytes > 0 ? CKCI_ALIGN : 0;
         if (!found || f.cost < best_cost) {

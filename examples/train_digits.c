@@ -8,8 +8,8 @@
    need no kernel of their own: forward they are the ADD epilogue of a convolution, backward that of a
    bwd_data. All tensors live where ckconv_device_alloc puts them, so that the same program runs on a GPU;
    only the loss and the optimiser work on the host. With --dtype bf16 activations and their gradients are
-   bf16, weights stay f32. More threads (0: all) change no result; layers this small gain less than half from
-   a second one, and lose where other programs want the cores.
+   bf16, weights stay f32. The result is the same for any number of threads (0: all cores). One by default:
+   a second one halves the time on an idle machine, but layers this small lose where other programs run.
 
    Exit status: 0 at 97 % test accuracy or more, 1 below, 2 for bad options or files. */
 #define _POSIX_C_SOURCE 200809L
@@ -687,7 +687,7 @@ static void parse_option(options *o, const char *name, const char *value)
         }
     } else if (strcmp(name, "--engine") == 0) {
         o->engine = ckconv_engine_from_name(value);
-        if (o->engine == CKCONV_ENGINE_AUTO && strcmp(value, "auto") != 0) {
+        if (o->engine < 0 || (o->engine == CKCONV_ENGINE_AUTO && strcmp(value, "auto") != 0)) {
             fail(2, "--engine %s: must be auto, ref, cpu or gpu", value);
         }
     } else if (strcmp(name, "--data") == 0) {

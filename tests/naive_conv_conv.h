@@ -198,8 +198,8 @@ static inline int pair_run(pair_case *p, const ckconv_plan *plan)
     const ckconv_args args = pair_args(p);
     memset(&err, 0, sizeof err);
     test.plan = plan;
-    snprintf(test.options, sizeof test.options, "%s%s%s", p->has_scale ? " --scale0 -" : "",
-             p->has_shift ? " --shift0 -" : "", p->wants_mid ? " --mid -" : "");
+    snprintf(test.options, sizeof test.options, "%s%s", p->has_scale ? " --scale0 -" : "",
+             p->has_shift ? " --shift0 -" : "");
     test_buffer_make(&workspace, (size_t)plan->workspace_bytes, out->buffer.before - TEST_GUARD);
     memset(workspace.data, 0xFF, workspace.bytes);
     test_poison(out);

@@ -40,7 +40,7 @@ static inline const char *op_name(ckconv_op op)
 static inline int error_whole(const ckconv_error *err, ckconv_status status)
 {
     const char *end = (const char *)memchr(err->text, 0, sizeof err->text);
-    return end != NULL && end != err->text && memchr(err->text, '\n', sizeof err->text) == NULL &&
+    return end != NULL && end != err->text && memchr(err->text, '\n', (size_t)(end - err->text)) == NULL &&
            err->status == status;
 }
 

@@ -68,16 +68,18 @@ static inline int test_end(void)
     return test.failed != 0 || test.passed == 0 ? 1 : 0;
 }
 
-/* How much to run. 0: quick, for builds with sanitizers and with CKCONV_TEST_QUICK=1, where every kind of
-   check runs but fewer problems; 1: the default; 2: everything, with CKCONV_TEST_FULL=1. */
+static inline int test_variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && strcmp(value, "") != 0 && strcmp(value, "0") != 0;
+}
+
+/* How much to run. 0: every kind of check on fewer problems, with CKCONV_TEST_QUICK=1 and for builds with
+   sanitizers; 1: the default; 2: everything, with CKCONV_TEST_FULL=1 (1 with sanitizers). */
 static inline int test_effort(void)
 {
-    const char *full = getenv("CKCONV_TEST_FULL");
-    const char *quick = getenv("CKCONV_TEST_QUICK");
-    if (full != NULL && strcmp(full, "") != 0 && strcmp(full, "0") != 0) {
-        return 2;
-    }
-    return TEST_ASAN || (quick != NULL && strcmp(quick, "") != 0 && strcmp(quick, "0") != 0) ? 0 : 1;
+    const int effort = test_variable("CKCONV_TEST_QUICK") ? 0 : test_variable("CKCONV_TEST_FULL") ? 2 : 1;
+    return TEST_ASAN && effort > 0 ? effort - 1 : effort;
 }
 
 static inline int test_full(void)
@@ -216,8 +218,7 @@ static inline void test_print_groupnorm(const ckconv_groupnorm_desc *d, ckconv_o
     }
 }
 
-/* The problem of a plan as a line for the driver, data aside. What the driver has no option for follows a #.
-   */
+/* The problem of a plan, data aside, as a line for the driver. What has no option there follows a #. */
 static inline void test_print_plan(const ckconv_plan *p)
 {
     const char *instance = ckconv_instance_name(p->instance);
@@ -293,20 +294,25 @@ typedef struct test_rng {
     uint64_t state;
 } test_rng;
 
+static inline uint64_t test_mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+/* Any seeds, also consecutive ones, give independent streams. */
 static inline test_rng test_seed(uint64_t seed)
 {
     test_rng r;
-    r.state = seed * 0x9E3779B97F4A7C15u + 0x1234567u;
+    r.state = test_mix(seed ^ 0x1234567u) + test_mix(seed + 0x9E3779B97F4A7C15u) * 3u;
     return r;
 }
 
 static inline uint64_t test_next(test_rng *r)
 {
     r->state += 0x9E3779B97F4A7C15u;
-    uint64_t z = r->state;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
+    return test_mix(r->state);
 }
 
 /* 0 .. count-1 */

@@ -158,7 +158,7 @@ int main(void)
 {
     int telling = 0;
     test_begin("test_adjoint");
-    const int count = test_effort() == 0 ? 150 : test_full() ? 4000 : 600;
+    const int count = test_effort() == 0 ? 200 : test_full() ? 20000 : 2000;
     for (int i = 0; i < count; i++) {
         telling += run_problem((uint64_t)i + 1);
     }

@@ -32,8 +32,7 @@ enum {
     AXES
 };
 
-/* in, wei, out, then what they are rounded to. An I32 entry stands for the written tensor of an i8 problem.
-   */
+/* in, wei, out, then what they are rounded to. I32 stands for the written tensor of an i8 problem. */
 typedef struct type_row {
     ckconv_dtype dtype[3], compute[3];
 } type_row;
@@ -493,7 +492,7 @@ static void run_product(const char *name, const int *full, int full_count, uint6
             level[full[j]] = (int)(rest % levels[full[j]]);
             rest /= levels[full[j]];
         }
-        run_levels(level, seed * 1000003u + (uint64_t)i, test_full() || i % 16 == 0);
+        run_levels(level, seed * 1000003u + (uint64_t)i, i % 16 == 0);
     }
     printf("%s: %ld problems, %ld runs\n", name, (total + step - 1) / step, runs - before);
 }
@@ -622,6 +621,6 @@ int main(int argc, char **argv)
         part_blocks();
     }
     check_executed();
-    printf("combinations: %ld problems, %ld runs, %d sets of CPU features\n", problems, runs, device_count);
+    printf("note: %ld problems, %ld runs, %d sets of CPU features\n", problems, runs, device_count);
     return test_end();
 }

@@ -358,8 +358,7 @@ static void golden_norm_type(const golden_row *row, const golden_array *a, const
                              int layout)
 {
     static const ckconv_dtype types[4] = {CKCONV_F64, CKCONV_F32, CKCONV_F16, CKCONV_BF16};
-    /* of the largest value of the tensor; statistics and sums of 16-bit tensors are as good as their inputs
-       */
+    /* of the largest value of the tensor */
     static const double tolerance[4] = {1e-13, 2e-6, 2e-3, 1.6e-2};
     static const ckconv_layout layouts[4] = {CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW, CKCONV_STRIDED};
     ckconv_groupnorm_desc d;

@@ -267,8 +267,8 @@ static void part_ends(void)
     }
 }
 
-/* Infinities and NaN reach the results they belong to and no others. No padding: 0 * infinity is not asked.
-   */
+/* Infinities and NaN reach the results they belong to and no others. They stay out of the operand that meets
+   padding (bwd_data always has some, around dout): what 0 * infinity does there is not asked. */
 static void part_special(void)
 {
     static const ckconv_dtype special[4] = {CKCONV_F32, CKCONV_F16, CKCONV_BF16, CKCONV_F64};
