@@ -531,7 +531,7 @@ CKCONV_API ckconv_status ckconv_instance_supports(int32_t index, const ckconv_pl
 /* Name of a family, NULL for an unknown value. */
 CKCONV_API const char *ckconv_family_name(ckconv_family family);
 
-/* Time every instance that supports the problem of `base` (one warm-up, then `repeats` runs each) and write
+/* Time every instance that supports the problem of `base` (one warm-up, then `repeats` runs each, 1 to 64) and write
    up to `capacity` choices, fastest first. Outputs in args are overwritten. Each instance is planned for the
    workspace given, which may be NULL, 0. Returns CKCONV_OK and the number of choices in *count. */
 CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args *args, void *workspace,
@@ -2138,8 +2138,8 @@ CKCI_FN const ckci_kind *ckci_find_kind(ckconv_dtype dtype)
   does). One work item computes all positions of one channel of one batch entry, or of one filter.
 */
 
-/* count work items on at most `threads` threads, each with its own scratch: `bytes` of memory per thread, or
-   a block of CKCI_STACK bytes on the stack when memory is NULL. The only place that knows OpenMP. Items may
+/* count work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block of CKCI_STACK
+   bytes on the stack when memory is NULL, or none when bytes is 0. The only place that knows OpenMP. Items may
    run in any order and on any thread, so an item owns all that it writes. */
 typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
 
@@ -2155,7 +2155,9 @@ CKCI_FN void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
 CKCI_FN void ckci_run_item(ckci_item run, const void *context, int64_t item, unsigned char *memory,
                            int64_t bytes, int thread)
 {
-    if (memory) {
+    if (bytes == 0) {
+        run(context, item, NULL);
+    } else if (memory) {
         run(context, item, memory + bytes * thread);
     } else {
         ckci_run_on_stack(run, context, item);
@@ -2482,7 +2484,7 @@ CKCI_FN void ckci_ref_conv_conv(const ckci_conv_conv *p, const ckconv_args *args
     ckci_ref_pair job = ckci_make_ref_pair(p, args);
     const ckci_conv *a = &p->first, *b = &p->second;
     ckci_parallel(threads, b->n * b->output[0] * b->output[1] * b->output[2], ckci_ref_pair_item, &job, NULL,
-                  0);
+                  CKCI_STACK);
     if (args->mid) {
         ckci_parallel(threads, a->n * a->output[0] * a->output[1] * a->output[2], ckci_ref_mid_item, &job,
                       NULL, 0);
@@ -3545,12 +3547,21 @@ typedef struct ckci_tiles {
     int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
     int64_t split, partial; /* bwd_weight: parts of the reduction, bytes of one part's sums */
     int64_t bytes;          /* workspace */
+    int32_t threads;
 } ckci_tiles;
 
 /* Whole cache lines; 2^62 stays 2^62. */
 CKCI_FN int64_t ckci_line_up(int64_t bytes)
 {
     return ckci_min(ckci_round_up(bytes, 64), CKCI_MAX_BYTES);
+}
+
+/* As many threads as have scratch within the limit; one at least fits when this is asked. Block sizes that results
+   depend on are chosen before, for one thread, so that they do not depend on how many there are. */
+CKCI_FN int32_t ckci_threads_within(int64_t limit, int64_t shared, int64_t scratch, int32_t threads)
+{
+    int64_t most = limit >= CKCI_MAX_BYTES ? threads : (limit - shared) / ckci_max(scratch, 1);
+    return (int32_t)ckci_max(ckci_min(most, threads), 1);
 }
 
 /* What `threads` scratch areas and shared bytes take together. */
@@ -3583,20 +3594,22 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
     int64_t padded = ckci_panels(v->k, v->cols);
     int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
     t.kc = CKCI_KC;
-    t.nc = ckci_min(ckci_round_up(v->cols, nr), 512);
-    t.mc = ckci_round_up(112, mr);
+    t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 512);
+    t.mc = ckci_min(ckci_round_up(112, mr), ckci_max(ckci_round_up(rows, mr), mr));
     t.blocks_n = ckci_ceil_div(v->cols, t.nc);
-    /* enough items to share out evenly, yet tall enough to use each packed weight often */
-    while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
-        t.mc -= mr;
-    }
-    t.mc = ckci_min(t.mc, ckci_max(ckci_round_up(rows, mr), mr));
-    t.ldc = t.nc;
     t.packed =
         ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(v->p->g * v->taps * v->red, padded), size));
     t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
-    t.bytes = ckci_total(t.packed, t.scratch, threads);
-    if (t.bytes > limit) {
+    t.threads = threads;
+    if (ckci_total(t.packed, t.scratch, 1) <= limit) {
+        /* enough items to share out evenly, yet tall enough to use each packed weight often */
+        while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
+            t.mc -= mr;
+        }
+        t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
+        t.threads = ckci_threads_within(limit, t.packed, t.scratch, threads);
+        t.bytes = ckci_total(t.packed, t.scratch, t.threads);
+    } else {
         t.kc = CKCI_KC / 2;
         t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 64);
         t.mc = ckci_round_up(CKCI_LINE, mr);
@@ -3626,11 +3639,12 @@ CKCI_FN int64_t ckci_taps_before(const ckci_view *v, int64_t phase)
     index[0] = phase / v->phases[2] / v->phases[1];
     for (int i = 0; i < 3; i++) {
         before[i] = here[i] = all[i] = 0;
-        for (int64_t j = 0; j < v->phases[i]; j++) {
-            int64_t taps = ckci_map_axis(v->p, i, j).taps;
-            all[i] += taps;
-            before[i] += j < index[i] ? taps : 0;
-            here[i] = j == index[i] ? taps : here[i];
+        for (int64_t tap = 0; tap < v->p->filter[i]; tap++) {
+            /* the phase that this tap belongs to; one past the input has no positions */
+            int64_t own = ckci_mod(tap * v->p->dilation[i] - v->p->pad[i], v->p->stride[i]);
+            all[i] += own < v->phases[i];
+            before[i] += own < index[i];
+            here[i] += own == index[i];
         }
     }
     return before[0] * all[1] * all[2] + here[0] * (before[1] * all[2] + here[1] * before[2]);
@@ -3735,9 +3749,10 @@ CKCI_FN double ckci_gather_cost(const ckci_view *v, const ckci_tiles *t)
     return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4) + 2000;
 }
 
-CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws, int32_t threads)
+CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws)
 {
     const ckci_view *v = &job->v;
+    int32_t threads = job->t.threads;
     unsigned char *scratch = job->t.bytes ? ws + job->t.packed : NULL;
     job->packed = ws;
     if (job->t.packed) {
@@ -3757,6 +3772,7 @@ CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
     }
     f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
     f->plan->grid[0] = t.items;
     f->plan->launches = t.packed ? 2 : 1;
     f->cost = ckci_gather_cost(&v, &t);
@@ -3780,7 +3796,7 @@ CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, con
     job.v = ckci_make_view(&p->conv, features);
     job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
     job.target = ckci_make_target(&p->conv);
-    ckci_run_gather_job(&job, ws, plan->device.threads);
+    ckci_run_gather_job(&job, ws);
 }
 
 /* ---- bwd_weight: rows are (tap, channel) pairs, columns are output channels, the reduction runs over n and
@@ -3811,8 +3827,12 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
     t.scratch = ckci_line_up(t.kc * t.mc * size) + ckci_line_up(t.kc * t.nc * size) +
                 ckci_line_up(t.mc * t.nc * size);
     int64_t sums = ckci_saturating_mul(ckci_saturating_mul(blocks, t.split), t.partial);
-    t.bytes = ckci_total(sums, t.scratch, threads);
-    if (t.bytes > limit && t.split == 1) {
+    t.threads = threads;
+    t.bytes = ckci_total(sums, t.scratch, 1);
+    if (t.bytes <= limit) {
+        t.threads = ckci_threads_within(limit, sums, t.scratch, threads);
+        t.bytes = ckci_total(sums, t.scratch, t.threads);
+    } else if (t.split == 1) {
         t.kc = CKCI_KC / 8;
         t.nc = ckci_min(ckci_panels(v->k, v->cols), nr * (size == 4 ? 2 : 1));
         t.mc = ckci_min(ckci_round_up(rows, mr), ckci_round_up(84, mr));
@@ -3995,6 +4015,7 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                          CKCI_LL(f->limit));
     }
     f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
     f->plan->grid[0] = t.items;
     f->plan->split_k = (int32_t)t.split;
     f->plan->launches = t.split > 1 ? 2 : 1;
@@ -4023,6 +4044,7 @@ CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, con
                               ckci_plan_limit(plan));
     job.target = ckci_make_target(&p->conv);
     int64_t shared = job.t.items * job.t.partial;
+    threads = job.t.threads;
     job.partial = ws;
     ckci_parallel(threads, job.t.items, ckci_weight_item, &job, job.t.bytes ? ws + shared : NULL,
                   job.t.scratch);
@@ -4233,6 +4255,7 @@ typedef struct ckci_direct_tiles {
     int64_t lines, sums, table;                 /* bytes of an item's scratch */
     int64_t packed, scratch, items, bytes;
     int64_t split, partial, units; /* bwd_weight */
+    int32_t threads;
 } ckci_direct_tiles;
 
 /* Bytes of the lines for a tile of yb x xb outputs in every phase: the largest. */
@@ -4295,9 +4318,13 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
             }
         }
         t.scratch = ckci_saturating_add(t.lines, ckci_line_up(t.sums + t.table + CKCI_LINE * lanes * size));
-        t.bytes =
-            stack ? (t.scratch <= CKCI_STACK ? 0 : CKCI_MAX_BYTES) : ckci_total(t.packed, t.scratch, threads);
+        t.threads = threads;
+        t.bytes = stack ? (t.scratch <= CKCI_STACK ? 0 : CKCI_MAX_BYTES) : ckci_total(t.packed, t.scratch, 1);
         if (t.bytes <= limit && t.lines < CKCI_MAX_BYTES / 4) {
+            if (!stack) {
+                t.threads = ckci_threads_within(limit, t.packed, t.scratch, threads);
+                t.bytes = ckci_total(t.packed, t.scratch, t.threads);
+            }
             break;
         }
     }
@@ -4605,15 +4632,17 @@ CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
                          CKCI_LL(f->limit));
     }
     f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
     f->plan->grid[0] = t.items;
     f->plan->launches = t.packed ? 2 : 1;
     f->cost = ckci_direct_cost(&v, &t);
     return CKCONV_OK;
 }
 
-CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws, int32_t threads)
+CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws)
 {
     const ckci_view *v = &job->v;
+    int32_t threads = job->t.threads;
     job->packed = ws;
     if (job->t.packed) {
         ckci_parallel(threads, job->t.blocks * v->phases[0] * v->phases[1] * v->phases[2],
@@ -4631,7 +4660,7 @@ CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, con
     job.v = ckci_make_view(&p->conv, features);
     job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
     job.target = ckci_make_target(&p->conv);
-    ckci_run_direct_job(&job, ws, plan->device.threads);
+    ckci_run_direct_job(&job, ws);
 }
 
 /* ---- Direct bwd_weight: the same lines, and the gradient's lanes beside them. An item holds the sums of all
@@ -4681,13 +4710,18 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
         t.split = split_k && !stack ? ckci_max(ckci_min(split_k, t.units), 1) : split_k > 1 ? 2 : t.split;
         t.items = ckci_saturating_mul(t.blocks, t.split);
         t.packed = ckci_saturating_mul(t.items, t.partial); /* all parts of all blocks */
-        t.bytes = ckci_total(t.packed, t.scratch, threads);
+        t.threads = threads;
+        t.bytes = ckci_total(t.packed, t.scratch, 1);
         if (stack) {
             t.packed = 0;
             t.bytes = t.scratch <= CKCI_STACK && t.split == 1 ? 0 : CKCI_MAX_BYTES;
             t.items = t.blocks * v->p->filter[0] * v->p->filter[1];
         }
         if (t.bytes <= limit && t.lines < CKCI_MAX_BYTES / 4) {
+            if (!stack) {
+                t.threads = ckci_threads_within(limit, t.packed, t.scratch, threads);
+                t.bytes = ckci_total(t.packed, t.scratch, t.threads);
+            }
             break;
         }
     }
@@ -4827,6 +4861,7 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
                          CKCI_LL(f->limit));
     }
     f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
     f->plan->grid[0] = t.items;
     f->plan->split_k = (int32_t)t.split;
     f->plan->launches = t.chunk ? 1 : 2;
@@ -4850,6 +4885,7 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
                                           ckci_plan_limit(plan));
     job.target = ckci_make_target(&p->conv);
     job.packed = ws;
+    threads = job.t.threads;
     ckci_parallel(threads, job.t.items, ckci_direct_weight_item, &job, job.t.bytes ? ws + job.t.packed : NULL,
                   job.t.scratch);
     if (!job.t.chunk) {
@@ -4935,6 +4971,7 @@ CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, const c
 typedef struct ckci_pair_tiles {
     int64_t yb, xb, blocks_y, blocks_x, items;
     int64_t mid, packed[2], scratch, bytes;
+    int32_t threads;
 } ckci_pair_tiles;
 
 typedef struct ckci_pair_job {
@@ -5058,8 +5095,18 @@ CKCI_FN void ckci_pair_item(const void *context, int64_t item, unsigned char *sc
     }
 }
 
+/* Workspace: packed weights and `shared` bytes, and scratch for as many threads as the limit allows. */
+CKCI_FN void ckci_pair_total(ckci_pair_tiles *t, int64_t shared, int64_t limit, int32_t threads)
+{
+    shared = ckci_saturating_add(ckci_saturating_add(shared, t->packed[0]), t->packed[1]);
+    t->threads = ckci_total(shared, t->scratch, 1) > limit
+                     ? 1
+                     : ckci_threads_within(limit, shared, t->scratch, threads);
+    t->bytes = ckci_total(shared, t->scratch, t->threads);
+}
+
 /* Fused tiles: mid of one tile within about half of a core's L2. */
-CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int32_t threads)
+CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int64_t limit, int32_t threads)
 {
     ckci_pair_tiles t;
     const ckci_conv *first = &job->p->first;
@@ -5078,24 +5125,27 @@ CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int32_t t
     t.blocks_x = ckci_ceil_div(first->output[2], t.xb);
     t.items = ckci_saturating_mul(first->n * first->output[0], t.blocks_y * t.blocks_x);
     t.mid = ckci_line_up(t.xb * t.yb * channels * size);
-    int64_t none[3] = {0, 0, 0}, tile[3];
-    tile[0] = 1;
-    tile[1] = t.yb;
-    tile[2] = t.xb;
-    ckci_conv part[2];
-    ckci_target target[2];
-    ckci_pair_part(job, 0, 1, none, tile, NULL, part, target);
-    for (int i = 0; i < 2; i++) {
-        ckci_stage s = ckci_restage(&job->stage[i], &part[i], &target[i]);
-        t.packed[i] = job->stage[i].packed;
-        t.scratch = ckci_max(t.scratch, ckci_saturating_add(t.mid, s.scratch));
+    /* a tile at the edge is smaller, but its stages may choose taller blocks: the most that any of the four needs */
+    for (int edge = 0; edge < 4; edge++) {
+        int64_t none[3] = {0, 0, 0}, tile[3];
+        tile[0] = 1;
+        tile[1] = edge & 1 ? first->output[1] - (t.blocks_y - 1) * t.yb : t.yb;
+        tile[2] = edge & 2 ? first->output[2] - (t.blocks_x - 1) * t.xb : t.xb;
+        ckci_conv part[2];
+        ckci_target target[2];
+        ckci_pair_part(job, 0, 1, none, tile, NULL, part, target);
+        for (int i = 0; i < 2; i++) {
+            ckci_stage s = ckci_restage(&job->stage[i], &part[i], &target[i]);
+            t.packed[i] = job->stage[i].packed;
+            t.scratch = ckci_max(t.scratch, ckci_saturating_add(t.mid, s.scratch));
+        }
     }
-    t.bytes = ckci_total(ckci_saturating_add(t.packed[0], t.packed[1]), t.scratch, threads);
+    ckci_pair_total(&t, 0, limit, threads);
     return t;
 }
 
 CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, const ckconv_args *args,
-                                int32_t features, int32_t threads, ckconv_family family)
+                                int32_t features, int32_t threads, int64_t limit, ckconv_family family)
 {
     memset(job, 0, sizeof *job);
     job->p = p;
@@ -5110,7 +5160,7 @@ CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, con
         job->copy = (unsigned char *)args->mid;
     }
     if (family == CKCONV_FAMILY_FUSED) {
-        job->t = ckci_find_pair_tiles(job, threads);
+        job->t = ckci_find_pair_tiles(job, limit, threads);
         return;
     }
     ckci_pair_tiles *t = &job->t;
@@ -5120,8 +5170,7 @@ CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, con
     t->packed[1] = job->stage[1].packed;
     t->scratch = ckci_max(job->stage[0].scratch, job->stage[1].scratch);
     t->items = job->stage[1].direct ? job->stage[1].line.t.items : job->stage[1].gather.t.items;
-    t->bytes = ckci_saturating_add(ckci_saturating_add(t->mid, t->packed[0]), t->packed[1]);
-    t->bytes = ckci_total(t->bytes, t->scratch, threads);
+    ckci_pair_total(t, t->mid, limit, threads);
 }
 
 CKCI_FN int ckci_pointwise(const ckci_conv *p)
@@ -5148,12 +5197,13 @@ CKCI_FN ckconv_status ckci_fit_pair(ckci_fit *f, ckconv_error *err)
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "fused takes a 1x1 second convolution with stride 1 and no pads; unfused takes all");
     }
-    ckci_make_pair_job(&job, p, NULL, f->features, f->plan->device.threads, f->family);
+    ckci_make_pair_job(&job, p, NULL, f->features, f->plan->device.threads, f->limit, f->family);
     if (job.t.bytes > f->limit || job.t.bytes >= CKCI_MAX_BYTES) {
         return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s needs %lld bytes of workspace, the limit is %lld",
                          fused ? "fused" : "unfused", CKCI_LL(job.t.bytes), CKCI_LL(f->limit));
     }
     f->plan->workspace_bytes = job.t.bytes;
+    f->plan->block[0] = job.t.threads;
     f->plan->grid[0] = job.t.items;
     f->plan->launches = fused ? 3 : 4;
     f->cost = 0;
@@ -5177,7 +5227,8 @@ CKCI_FN void ckci_run_pair(const ckconv_plan *plan, const ckci_problem *p, const
     if (p->pair.first.n == 0) {
         return;
     }
-    ckci_make_pair_job(&job, &p->pair, args, features, threads, family);
+    ckci_make_pair_job(&job, &p->pair, args, features, threads, ckci_plan_limit(plan), family);
+    threads = job.t.threads;
     unsigned char *after = ws + job.t.packed[0] + job.t.packed[1];
     ckci_pack_stage(&job.stage[0], ws, threads);
     ckci_pack_stage(&job.stage[1], ws + job.t.packed[0], threads);
@@ -5669,7 +5720,15 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
     X(cpu_groupnorm_bwd, CPU, GROUPNORM, GROUPNORM_BWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)
 
-enum { CKCONV_ALL = 0 };
+enum {
+    CKCI_OP_ALL = 0,
+    CKCI_OP_FWD = CKCONV_FWD,
+    CKCI_OP_BWD_DATA = CKCONV_BWD_DATA,
+    CKCI_OP_BWD_WEIGHT = CKCONV_BWD_WEIGHT,
+    CKCI_OP_CONV_CONV_FWD = CKCONV_CONV_CONV_FWD,
+    CKCI_OP_GROUPNORM_FWD = CKCONV_GROUPNORM_FWD,
+    CKCI_OP_GROUPNORM_BWD = CKCONV_GROUPNORM_BWD
+};
 
 CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
 {
@@ -5720,7 +5779,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
         #NAME,                                                                                               \
         CKCONV_ENGINE_##ENGINE,                                                                              \
         CKCONV_FAMILY_##FAMILY,                                                                              \
-        CKCONV_##OP,                                                                                         \
+        CKCI_OP_##OP,                                                                                        \
         FEATURES,                                                                                            \
         ROWS,                                                                                                \
         COLUMNS,                                                                                             \
@@ -7049,7 +7108,6 @@ CKCI_FN ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args 
     enum { CKCI_MOST = 64 };
     double t[CKCI_MOST];
     ckconv_timer timer;
-    repeats = repeats < 1 ? 1 : repeats > CKCI_MOST ? CKCI_MOST : repeats;
     CKCI_TRY(ckconv_timer_create(&plan->device, &timer, err));
     for (int32_t i = -1; i < repeats; i++) {
         ckconv_timer_start(&plan->device, &timer, stream);
@@ -7090,6 +7148,9 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
     *count = 0;
     if (capacity < 1) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "capacity is %d: must be 1 or more", (int)capacity);
+    }
+    if (repeats < 1 || repeats > 64) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "repeats is %d: must be 1 to 64", (int)repeats);
     }
     CKCI_TRY(ckci_recover(base, "base", &p, err));
     for (int32_t i = 0; i < ckconv_instance_count(); i++) {
@@ -7139,6 +7200,7 @@ CKCONV_API ckconv_status ckconv_plan_choice(ckconv_plan *plan, const ckconv_plan
     }
     ckconv_options o = ckci_options_of(base, choice->instance);
     o.split_k = choice->split_k;
+    o.max_workspace = choice->workspace_bytes > 0 ? choice->workspace_bytes : -1;
     return ckci_plan_again(plan, base, &o, choice->instance, err);
 }
 
