@@ -375,7 +375,8 @@ typedef struct ckconv_options {
     int32_t flags;         /* CKCONV_ALLOW_ATOMICS */
     const char *instance;  /* an instance's or a family's name; NULL: planner's choice */
     int64_t max_workspace; /* bytes; 0: no limit, -1: none at all */
-    int32_t split_k;       /* parts of the reduction, or as many as there can be; 0: planner's choice */
+    int32_t split_k;       /* bwd_weight: parts of the reduction, or as many as there can be; 0: planner's
+                              choice. Elsewhere 0 or 1 */
     int32_t threads;       /* CPU threads; 0: the device's */
     int32_t reserved[2];
 } ckconv_options;
@@ -531,9 +532,10 @@ CKCONV_API ckconv_status ckconv_instance_supports(int32_t index, const ckconv_pl
 /* Name of a family, NULL for an unknown value. */
 CKCONV_API const char *ckconv_family_name(ckconv_family family);
 
-/* Time every instance that supports the problem of `base` (one warm-up, then `repeats` runs each, 1 to 64) and write
-   up to `capacity` choices, fastest first. Outputs in args are overwritten. Each instance is planned for the
-   workspace given, which may be NULL, 0. Returns CKCONV_OK and the number of choices in *count. */
+/* Time every instance that supports the problem of `base` (one warm-up, then `repeats` runs each, 1 to 64)
+   and write up to `capacity` choices, fastest first. Outputs in args are overwritten. Each instance is
+   planned for the workspace given, which may be NULL, 0. Returns CKCONV_OK and the number of choices in
+   *count. */
 CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args *args, void *workspace,
                                      size_t workspace_bytes, void *stream, int32_t repeats,
                                      ckconv_choice *choices, int32_t capacity, int32_t *count,
@@ -1150,8 +1152,8 @@ CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, ckconv_error *err)
     return CKCONV_OK;
 }
 
-/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D tensor.
-   */
+/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D
+   tensor. */
 CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
                                         int32_t rank, int is_d, ckconv_error *err)
 {
@@ -1189,8 +1191,8 @@ CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const 
     return CKCONV_OK;
 }
 
-/* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes 2^62.
-   */
+/* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes
+   2^62. */
 CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
 {
     static const int order[6][6] = {{1, 3, 4, 5, 0, 2},  /* NHWGC */
@@ -1258,7 +1260,11 @@ CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckcon
         fits = fits && ckci_layout_strides(t->layout, len3, r->stride);
     }
     if (!fits || !ckci_mul(&count, (int64_t)ckci_size(t->dtype))) {
-        return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%s%s: the tensor passes 2^62 bytes", at, name);
+        return ckci_fail(err, CKCONV_ERR_OVERFLOW,
+                         "%s%s: lengths {%lld, %lld, %lld, %lld, %lld, %lld} and strides pass 2^62 bytes, "
+                         "the most allowed",
+                         at, name, CKCI_LL(len3[0]), CKCI_LL(len3[1]), CKCI_LL(len3[2]), CKCI_LL(len3[3]),
+                         CKCI_LL(len3[4]), CKCI_LL(len3[5]));
     }
     if (!written || t->layout != CKCONV_STRIDED) {
         return CKCONV_OK;
@@ -1297,7 +1303,8 @@ CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const
     int unary = op->kind >= CKCONV_PASS && op->kind <= CKCONV_GELU;
     int with_d = op->kind >= CKCONV_BILINEAR && op->kind <= CKCONV_ADD_RELU;
     if (!unary && !with_d) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.kind is %d: unknown element operation", at, name,
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%s%s.kind is %d: must be 0 to 6, or 16 to 22 on the written tensor", at, name,
                          (int)op->kind);
     }
     if (with_d && !written) {
@@ -1431,10 +1438,12 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
               (ckci_is_fp8(out) || out == CKCONV_F16 || out == CKCONV_BF16 || out == CKCONV_F32);
     int same = in == out && (wei == in || (in == CKCONV_BF16 && wei == CKCONV_F32)) && in <= CKCONV_BF16;
     if (!i8 && !fp8 && !same) {
-        return ckci_fail(
-            err, CKCONV_ERR_ARGUMENT,
-            "%sin, wei%s, out have types %s, %s, %s: no row of the type table allows that for %s", at, sfx,
-            ckconv_dtype_name(in), ckconv_dtype_name(wei), ckconv_dtype_name(out), ckconv_op_name(op));
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
+                         "alike, bf16 with f32 "
+                         "wei, fp8 with f16, bf16 or f32 out, or i8 with the result in i8 or i32)",
+                         at, sfx, ckconv_dtype_name(in), ckconv_dtype_name(wei), ckconv_dtype_name(out),
+                         ckconv_op_name(op));
     }
     for (int i = 0; i < 3; i++) {
         ckconv_dtype c = compute[i];
@@ -1442,7 +1451,8 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
             if (i == w && c == storage[i]) {
                 continue;
             }
-            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s is %d: not a compute type", at, names[i],
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "%s%s%s is %d: must be a compute type, 0 to 9, 11 or 12", at, names[i],
                              i == CKCI_WEI ? sfx : "", (int)c);
         }
         CKCI_TRY(ckci_check_switches(c, err));
@@ -1478,8 +1488,11 @@ CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const c
     int64_t padded = d->input[i];
     if (!ckci_mul(&reach, d->dilation[i]) || d->pad_lo[i] > CKCI_MAX_BYTES - padded ||
         d->pad_hi[i] > CKCI_MAX_BYTES - padded - d->pad_lo[i]) {
-        return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%sfilter%s[%d], dilation, input or pads pass 2^62", at,
-                         sfx, i);
+        return ckci_fail(
+            err, CKCONV_ERR_OVERFLOW,
+            "%sfilter%s[%d] is %lld, dilation %lld, input %lld, pads %lld, %lld: together past 2^62", at, sfx,
+            i, CKCI_LL(d->filter[i]), CKCI_LL(d->dilation[i]), CKCI_LL(d->input[i]), CKCI_LL(d->pad_lo[i]),
+            CKCI_LL(d->pad_hi[i]));
     }
     padded += d->pad_lo[i] + d->pad_hi[i];
     if (padded < reach + 1) {
@@ -1661,6 +1674,11 @@ CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_c
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "conv0.num_d is %d: must be 0, D tensors belong to the pair's out", (int)c0->num_d);
     }
+    if (c0->op_out.kind >= CKCONV_BILINEAR && c0->op_out.kind <= CKCONV_ADD_RELU) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "conv0.op_out.kind is %s: must be 0 to 6, D tensors belong to the pair's out",
+                         ckconv_element_name(c0->op_out.kind));
+    }
     ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
     if (c0->out.dtype != 0 && c0->out.dtype != in) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -1750,8 +1768,8 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
         }
     }
     if (!(d->eps > 0) || !(d->eps < 1e300)) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "eps is %g: must be above 0 (PyTorch's default is 1e-5)",
-                         d->eps);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "eps is %g: must be above 0 and finite (PyTorch's default is 1e-5)", d->eps);
     }
     if (d->act != CKCONV_PASS && d->act != CKCONV_SIGMOID && d->act != CKCONV_SILU) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -1990,8 +2008,8 @@ CKCI_FN double ckci_finish_d(const ckci_target *o, double x, const double *d, in
     return ckci_element_d(&o->t.op, x, d, o->num_d);
 }
 
-/* The same for `n` <= CKCI_STRIP values in place, d[j]: the values of D tensor j. The additive epilogues of training
-   go without a call for each value. */
+/* The same for `n` <= CKCI_STRIP values in place, d[j]: the values of D tensor j. The additive epilogues of
+   training go without a call for each value. */
 enum { CKCI_STRIP = 64 };
 
 CKCI_FN void ckci_finish_strip(const ckci_target *o, float *y, int64_t n, float d[4][CKCI_STRIP],
@@ -2138,9 +2156,9 @@ CKCI_FN const ckci_kind *ckci_find_kind(ckconv_dtype dtype)
   does). One work item computes all positions of one channel of one batch entry, or of one filter.
 */
 
-/* count work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block of CKCI_STACK
-   bytes on the stack when memory is NULL, or none when bytes is 0. The only place that knows OpenMP. Items may
-   run in any order and on any thread, so an item owns all that it writes. */
+/* count work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block of
+   CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. The only place that knows
+   OpenMP. Items may run in any order and on any thread, so an item owns all that it writes. */
 typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
 
 CKCI_FN void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
@@ -2389,8 +2407,8 @@ CKCI_FN double ckci_ref_mid(const ckci_ref_pair *job, int64_t n, int64_t channel
                                -128, 127);
 }
 
-/* Add the products of mid channels [c0, c0 + count) of tap f to the sums of output channels [k0, k0 + outs).
-   */
+/* Add the products of mid channels [c0, c0 + count) of tap f to the sums of output channels [k0, k0 +
+   outs). */
 CKCI_FN void ckci_ref_pair_tap(const ckci_ref_pair *job, int64_t g1, int64_t c0, int64_t count,
                                const double *mid, int64_t k0, int64_t outs, const int64_t f[3], double *sum,
                                int64_t *whole)
@@ -3229,8 +3247,8 @@ typedef struct ckci_fit {
 } ckci_fit;
 
 /* A convolution as its kernels see it. The tensor that is gathered (in; out for bwd_data) has `red` channels
-   per group in the reduction; the columns of the product are the `cols` channels per group of the other side.
-   */
+   per group in the reduction; the columns of the product are the `cols` channels per group of the other
+   side. */
 typedef struct ckci_view {
     const ckci_conv *p;
     const ckci_kind *kind;
@@ -3556,8 +3574,8 @@ CKCI_FN int64_t ckci_line_up(int64_t bytes)
     return ckci_min(ckci_round_up(bytes, 64), CKCI_MAX_BYTES);
 }
 
-/* As many threads as have scratch within the limit; one at least fits when this is asked. Block sizes that results
-   depend on are chosen before, for one thread, so that they do not depend on how many there are. */
+/* As many threads as have scratch within the limit; one at least fits when this is asked. Block sizes that
+   results depend on are chosen before, for one thread, so that they do not depend on how many there are. */
 CKCI_FN int32_t ckci_threads_within(int64_t limit, int64_t shared, int64_t scratch, int32_t threads)
 {
     int64_t most = limit >= CKCI_MAX_BYTES ? threads : (limit - shared) / ckci_max(scratch, 1);
@@ -3606,7 +3624,6 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
         while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
             t.mc -= mr;
         }
-        t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
         t.threads = ckci_threads_within(limit, t.packed, t.scratch, threads);
         t.bytes = ckci_total(t.packed, t.scratch, t.threads);
     } else {
@@ -4218,8 +4235,8 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
     }
 }
 
-/* One x line: all planes of window w of row (n, z, y), zero where it leaves the tensor or the row is outside.
-   */
+/* One x line: all planes of window w of row (n, z, y), zero where it leaves the tensor or the row is
+   outside. */
 CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ckci_lanes *l,
                               const ckci_window *w, int64_t n, int64_t z, int64_t y, int inside,
                               unsigned char *dst)
@@ -4342,8 +4359,8 @@ typedef struct ckci_direct_job {
     unsigned char *packed;
 } ckci_direct_job;
 
-/* Weights of lane block `l` for the taps of three axes: dst[tap][channel][lane], the order of the tap table.
-   */
+/* Weights of lane block `l` for the taps of three axes: dst[tap][channel][lane], the order of the tap
+   table. */
 CKCI_FN void ckci_pack_lanes(const ckci_view *v, const ckci_axis axis[3], const ckci_lanes *l,
                              unsigned char *dst)
 {
@@ -4611,7 +4628,9 @@ CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
     for (int i = 0; i < 3; i++) {
         if (v->p->stride[i] > 65536 || v->p->dilation[i] > 65536 || v->phases[i] > 64) {
             return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                             "direct takes strides of 64 (fwd: 65536) and dilations of 65536 at most");
+                             "direct takes strides of 65536 (bwd_data: 64) and dilations of 65536 at most, "
+                             "here %lld and %lld",
+                             CKCI_LL(v->p->stride[i]), CKCI_LL(v->p->dilation[i]));
         }
     }
     return CKCONV_OK;
@@ -5125,7 +5144,8 @@ CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int64_t l
     t.blocks_x = ckci_ceil_div(first->output[2], t.xb);
     t.items = ckci_saturating_mul(first->n * first->output[0], t.blocks_y * t.blocks_x);
     t.mid = ckci_line_up(t.xb * t.yb * channels * size);
-    /* a tile at the edge is smaller, but its stages may choose taller blocks: the most that any of the four needs */
+    /* a tile at the edge is smaller, but its stages may choose taller blocks: the most that any of the four
+       needs */
     for (int edge = 0; edge < 4; edge++) {
         int64_t none[3] = {0, 0, 0}, tile[3];
         tile[0] = 1;
@@ -5942,8 +5962,8 @@ CKCI_FN int ckci_known_name(const char *name)
     return ckci_same_text(name, "dl");
 }
 
-/* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far longer:
-   at least about 20 microseconds of work for each thread. Results do not depend on it. */
+/* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
+   longer: at least about 20 microseconds of work for each thread. Results do not depend on it. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / 32768;
@@ -6014,10 +6034,15 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
             return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                              "options.instance is '%.60s': no instance or family has that name", o->instance);
         }
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "options.instance is '%.60s': nothing of that name computes %s on engine %s",
-                         o->instance ? o->instance : "", ckconv_op_name(plan->op),
-                         ckconv_engine_name(plan->engine));
+        int gpu = 0;
+        for (ckconv_family f = CKCONV_FAMILY_MULTIPLE_D; f <= CKCONV_FAMILY_MMA; f++) {
+            gpu |= ckci_same_text(ckconv_family_name(f), o->instance) || ckci_same_text("dl", o->instance);
+        }
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "options.instance is '%.60s': %s %s on engine %s",
+                         o->instance ? o->instance : "",
+                         gpu ? "a GPU family that this version does not have computes"
+                             : "nothing of that name computes",
+                         ckconv_op_name(plan->op), ckconv_engine_name(plan->engine));
     }
     if (!found) {
         return ckci_fail(err, reason.status ? reason.status : CKCONV_ERR_UNSUPPORTED, "%s", reason.text);
@@ -6235,8 +6260,19 @@ CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *de
             return ckci_ok(err);
         }
     }
-    return ckci_fail(err, CKCONV_ERR_ARGUMENT, "arch is '%.30s': not known; fill ckconv_device by hand",
-                     arch);
+    int amd = strncmp(arch, "gfx", 3) == 0, nvidia = strncmp(arch, "sm_", 3) == 0;
+    if ((amd || nvidia) && strlen(arch) < sizeof device->arch) {
+        /* a target that this version does not know: cautious facts, so that portable kernels can be planned
+           */
+        device->kind = amd ? CKCONV_DEVICE_AMD : CKCONV_DEVICE_NVIDIA;
+        memcpy(device->arch, arch, strlen(arch) + 1);
+        device->wave_size = amd && arch[3] == '9' ? 64 : 32;
+        device->compute_units = 32;
+        device->lds_bytes = amd ? 65536 : 49152;
+        return ckci_ok(err);
+    }
+    return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                     "arch is '%.30s': must be gfx..., sm_..., x86_64, aarch64 or cpu", arch);
 }
 
 #if !CKCI_GPU_COMPILER
@@ -6652,6 +6688,41 @@ CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
            memcmp(written->shape->stride, read->shape->stride, sizeof read->shape->stride) == 0;
 }
 
+/* Do two strided tensors whose spans overlap share no element, because they lie in different slices of a
+   common period (channels 0..7 and 8..15 of one NHWC buffer)? Tried for each stride of either as the smallest
+   one of the period: all larger strides must be multiples of it, and what the smaller ones address must not
+   meet. */
+CKCI_FN int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
+{
+    const ckci_tensor *t[2];
+    t[0] = a->shape;
+    t[1] = b->shape;
+    int64_t size = a->shape && b->shape ? (int64_t)ckci_size(t[0]->dtype) : 0;
+    if (size == 0 || size != (int64_t)ckci_size(t[1]->dtype)) {
+        return 0;
+    }
+    uintptr_t low = (uintptr_t)a->p < (uintptr_t)b->p ? (uintptr_t)a->p : (uintptr_t)b->p;
+    int64_t gap = (int64_t)((uintptr_t)a->p + (uintptr_t)b->p - 2 * low);
+    for (int pick = 0; pick < 12 && gap % size == 0; pick++) {
+        int64_t least = t[pick / 6]->stride[pick % 6], period = 0, reach[2] = {0, 0};
+        for (int k = 0; k < 12; k++) {
+            int64_t stride = t[k / 6]->stride[k % 6], steps = t[k / 6]->len[k % 6] - 1;
+            if (steps > 0 && stride >= least) {
+                period = ckci_gcd(stride, period);
+            } else if (steps > 0) {
+                reach[k / 6] += steps * stride;
+            }
+        }
+        /* the lower tensor's slice begins at 0 of the period, the other one's at `place` */
+        int first = (uintptr_t)a->p == low ? 0 : 1;
+        int64_t place = period ? gap / size % period : 0;
+        if (period && place > reach[first] && place + reach[1 - first] < period) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckconv_error *err)
 {
     for (int i = 0; i < count; i++) {
@@ -6666,7 +6737,8 @@ CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckc
                 continue;
             }
             uintptr_t p = (uintptr_t)a->p, q = (uintptr_t)b->p;
-            if (p < q + (uintptr_t)b->bytes && q < p + (uintptr_t)a->bytes && !ckci_may_alias(a, b)) {
+            if (p < q + (uintptr_t)b->bytes && q < p + (uintptr_t)a->bytes && !ckci_may_alias(a, b) &&
+                !ckci_interleaved(a, b)) {
                 return ckci_fail(
                     err, CKCONV_ERR_ALIAS,
                     "args.%s overlaps args.%s: a written tensor must have its own memory%s", a->name, b->name,
