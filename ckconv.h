@@ -6261,7 +6261,8 @@ CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *de
         }
     }
     int amd = strncmp(arch, "gfx", 3) == 0, nvidia = strncmp(arch, "sm_", 3) == 0;
-    if ((amd || nvidia) && strlen(arch) < sizeof device->arch) {
+    size_t digits = amd || nvidia ? strspn(arch + 3, "0123456789abcdef") : 0;
+    if (digits >= (amd ? 3u : 2u) && strlen(arch) == 3 + digits && strlen(arch) < sizeof device->arch) {
         /* a target that this version does not know: cautious facts, so that portable kernels can be planned
            */
         device->kind = amd ? CKCONV_DEVICE_AMD : CKCONV_DEVICE_NVIDIA;

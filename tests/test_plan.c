@@ -138,8 +138,13 @@ static void test_devices(void)
     }
     CHECK_OK(ckconv_device_named("x86_64", &d, &err), err);
     CHECK(d.kind == CKCONV_DEVICE_CPU && d.threads >= 1);
+    /* a GPU that this version does not know: cautious facts */
+    CHECK_OK(ckconv_device_named("gfx9999", &d, &err), err);
+    CHECK(d.kind == CKCONV_DEVICE_AMD && d.wave_size == 64 && d.lds_bytes >= 32768);
+    CHECK_OK(ckconv_device_named("sm_130", &d, &err), err);
+    CHECK(d.kind == CKCONV_DEVICE_NVIDIA && d.wave_size == 32);
     static const char *const unknown[] = {
-        "",       "gfx",     "gfx9999",
+        "",       "gfx",     "gfx9x",
         "sm_",    "sm_1",    "potato",
         "GFX942", " gfx942", "a name that is longer than any architecture's name can ever be"};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {

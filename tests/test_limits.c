@@ -1,0 +1,265 @@
+/* test_limits - workspace to the byte, bits that do not depend on threads, interleaved tensors, small stacks
+   SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+static float *numbers(int64_t count, uint32_t seed)
+{
+    float *x = (float *)malloc((size_t)count * sizeof *x);
+    for (int64_t i = 0; x && i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)((int32_t)(seed >> 20) - 2048) / 512.0f;
+    }
+    return x;
+}
+
+/* Run with a workspace of exactly plan.workspace_bytes between canaries; 1 if they are intact. */
+static int run_guarded(const ckconv_plan *plan, const ckconv_args *args)
+{
+    enum { EDGE = 4096 };
+    const size_t bytes = (size_t)plan->workspace_bytes;
+    unsigned char *memory = (unsigned char *)malloc(bytes + 2 * EDGE);
+    ckconv_error err;
+    memset(memory, TEST_CANARY, bytes + 2 * EDGE);
+    CHECK_OK(ckconv_run(plan, args, bytes ? memory + EDGE : NULL, bytes, NULL, &err), err);
+    int intact = 1;
+    for (size_t i = 0; i < EDGE; i++) {
+        intact = intact && memory[i] == TEST_CANARY && memory[EDGE + bytes + i] == TEST_CANARY;
+    }
+    free(memory);
+    return intact;
+}
+
+/* Tiles at the edge of a fused pair may need more scratch than whole ones. */
+static void test_fused_edges(void)
+{
+    static const int64_t cases[][6] = {/* g, k, c, filter, stride, k1; inputs below */
+                                       {41, 2, 10, 3, 3, 5},
+                                       {7, 2, 8, 7, 1, 5},
+                                       {28, 1, 10, 6, 3, 3}};
+    static const int64_t inputs[][2] = {{377, 229}, {134, 387}, {253, 374}};
+    static const char *const names[] = {"cpu_fused_conv_conv_portable", "cpu_fused_conv_conv_avx2",
+                                        "cpu_fused_conv_conv_avx512"};
+    for (int i = 0; i < 9; i++) {
+        const int64_t *p = cases[i % 3];
+        ckconv_conv_conv_desc d;
+        ckconv_options o;
+        ckconv_plan plan;
+        ckconv_args a;
+        ckconv_error err;
+        ckconv_tensor_info in, wei, wei1, out;
+        memset(&d, 0, sizeof d);
+        memset(&o, 0, sizeof o);
+        memset(&a, 0, sizeof a);
+        d.conv0.ndim = 2;
+        d.conv0.g = p[0];
+        d.conv0.n = 1;
+        d.conv0.k = p[1];
+        d.conv0.c = p[2];
+        for (int j = 0; j < 2; j++) {
+            d.conv0.filter[j] = p[3];
+            d.conv0.stride[j] = p[4];
+            d.conv0.pad_lo[j] = d.conv0.pad_hi[j] = p[3] / 2;
+            d.conv0.input[j] = inputs[i % 3][j] / (TEST_ASAN ? 2 : 1);
+        }
+        d.k1 = p[5];
+        o.instance = names[i / 3];
+        o.threads = 1;
+        const ckconv_status status = ckconv_plan_conv_conv(&plan, &d, &o, NULL, &err);
+        if (status == CKCONV_ERR_UNSUPPORTED) {
+            continue; /* this CPU lacks the instruction set */
+        }
+        CHECK_OK(status, err);
+        ckconv_plan_tensor(&plan, CKCONV_TENSOR_IN, &in, &err);
+        ckconv_plan_tensor(&plan, CKCONV_TENSOR_WEI, &wei, &err);
+        ckconv_plan_tensor(&plan, CKCONV_TENSOR_WEI1, &wei1, &err);
+        ckconv_plan_tensor(&plan, CKCONV_TENSOR_OUT, &out, &err);
+        float *x = numbers(in.count, 1), *w = numbers(wei.count, 2), *w1 = numbers(wei1.count, 3);
+        float *y = numbers(out.count, 4);
+        a.in = x;
+        a.wei = w;
+        a.wei1 = w1;
+        a.out = y;
+        CHECK_MSG(run_guarded(&plan, &a), "%s, case %d: written outside the workspace", names[i / 3], i % 3);
+        free(x);
+        free(w);
+        free(w1);
+        free(y);
+    }
+}
+
+/* Every limit on the workspace gives a plan within it, and the same bits for any number of threads. */
+static void test_threads_and_limits(void)
+{
+    static const int64_t limits[] = {-1, 20000, 100000, 300000, 700000, 1500000, 4000000, 0};
+    for (int i = 0; i < 48; i++) {
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + i % 3);
+        const int64_t limit = limits[i / 3 % 8];
+        const int depthwise = i / 24;
+        ckconv_conv_desc d;
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_args a;
+        memset(&d, 0, sizeof d);
+        d.ndim = 2;
+        d.n = 2;
+        d.g = depthwise ? 96 : 1;
+        d.k = d.c = depthwise ? 1 : 64;
+        for (int j = 0; j < 2; j++) {
+            d.filter[j] = 3;
+            d.input[j] = 20;
+            d.pad_lo[j] = d.pad_hi[j] = 1;
+        }
+        const int64_t pixels = 2 * 20 * 20 * d.g * d.k, weights = d.g * d.k * d.c * 9;
+        float *x = numbers(pixels, 5), *w = numbers(weights, 6), *y = numbers(pixels, 7), *first = NULL;
+        const int64_t count = op == CKCONV_BWD_WEIGHT ? weights : pixels;
+        float *result = op == CKCONV_FWD ? y : op == CKCONV_BWD_DATA ? x : w;
+        memset(&a, 0, sizeof a);
+        a.in = x;
+        a.din = x;
+        a.wei = w;
+        a.dwei = w;
+        a.out = y;
+        a.dout = y;
+        if (op == CKCONV_FWD) {
+            a.din = a.dwei = NULL;
+            a.dout = NULL;
+        }
+        for (int32_t threads = 1; threads <= 8; threads = threads == 1 ? 2 : threads == 2 ? 3 : threads + 5) {
+            ckconv_options o;
+            memset(&o, 0, sizeof o);
+            o.threads = threads;
+            o.max_workspace = limit;
+            CHECK_OK(ckconv_plan_conv(&plan, op, &d, &o, NULL, &err), err);
+            CHECK_MSG(limit == 0 || plan.workspace_bytes <= (limit < 0 ? 0 : limit),
+                      "%s, limit %lld: plan needs %lld", ckconv_op_name(op), (long long)limit,
+                      (long long)plan.workspace_bytes);
+            memset(result, TEST_CANARY, (size_t)count * sizeof *result);
+            CHECK(run_guarded(&plan, &a));
+            if (!first) {
+                first = (float *)malloc((size_t)count * sizeof *first);
+                memcpy(first, result, (size_t)count * sizeof *first);
+            }
+            CHECK_MSG(memcmp(first, result, (size_t)count * sizeof *first) == 0,
+                      "%s, limit %lld: %d threads give other bits than 1", ckconv_op_name(op),
+                      (long long)limit, (int)threads);
+        }
+        free(first);
+        free(x);
+        free(w);
+        free(y);
+    }
+}
+
+/* Channels 0..7 and 8..15 of one buffer: in and out share a span and no element. Shifted by one they meet. */
+static void test_interleaved(void)
+{
+    enum { PIXELS = 2 * 6 * 6 };
+    float *buffer = numbers(PIXELS * 16, 8), *w = numbers(8 * 8 * 9, 9), *apart = numbers(PIXELS * 8, 10);
+    float before[PIXELS * 8];
+    ckconv_conv_desc d;
+    ckconv_error err;
+    memset(&d, 0, sizeof d);
+    d.ndim = 2;
+    d.n = 2;
+    d.k = d.c = 8;
+    for (int j = 0; j < 2; j++) {
+        d.filter[j] = 3;
+        d.input[j] = 6;
+        d.pad_lo[j] = d.pad_hi[j] = 1;
+    }
+    d.in.layout = CKCONV_STRIDED;
+    const int64_t stride[5] = {8, 6 * 6 * 16, 1, 6 * 16, 16};
+    memcpy(d.in.stride, stride, sizeof stride);
+    CHECK_OK(ckconv_fwd(&d, buffer, w, apart, NULL, 0, NULL, &err), err);
+    for (int i = 0; i < PIXELS * 8; i++) {
+        before[i] = buffer[i / 8 * 16 + i % 8];
+    }
+    d.out = d.in;
+    CHECK(ckconv_fwd(&d, buffer, w, buffer + 7, NULL, 0, NULL, &err) == CKCONV_ERR_ALIAS);
+    CHECK(ckconv_fwd(&d, buffer, w, buffer, NULL, 0, NULL, &err) == CKCONV_ERR_ALIAS);
+    CHECK_OK(ckconv_fwd(&d, buffer, w, buffer + 8, NULL, 0, NULL, &err), err);
+    int same = 1, kept = 1;
+    for (int i = 0; i < PIXELS * 8; i++) {
+        same = same && buffer[i / 8 * 16 + 8 + i % 8] == apart[i];
+        kept = kept && buffer[i / 8 * 16 + i % 8] == before[i];
+    }
+    CHECK(same);
+    CHECK(kept);
+    free(buffer);
+    free(w);
+    free(apart);
+}
+
+/* What the tuner timed without workspace is planned again without workspace. */
+static void test_choice_without_workspace(void)
+{
+    ckconv_conv_desc d;
+    ckconv_plan base, plan;
+    ckconv_args a;
+    ckconv_error err;
+    ckconv_choice choices[16], again;
+    char text[128];
+    int32_t count = 0;
+    memset(&d, 0, sizeof d);
+    memset(&a, 0, sizeof a);
+    d.ndim = 1;
+    d.n = 2;
+    d.k = d.c = 20;
+    d.filter[0] = 3;
+    d.input[0] = 40;
+    float *x = numbers(2 * 40 * 20, 11), *w = numbers(20 * 20 * 3, 12), *y = numbers(2 * 38 * 20, 13);
+    a.in = x;
+    a.wei = w;
+    a.out = y;
+    CHECK_OK(ckconv_plan_conv(&base, CKCONV_FWD, &d, NULL, NULL, &err), err);
+    CHECK_OK(ckconv_tune(&base, &a, NULL, 0, NULL, 1, choices, 16, &count, &err), err);
+    CHECK(count >= 1);
+    for (int32_t i = 0; i < count; i++) {
+        ckconv_choice_to_text(&choices[i], text, sizeof text);
+        CHECK_OK(ckconv_choice_from_text(&again, text, &err), err);
+        CHECK_OK(ckconv_plan_choice(&plan, &base, &again, &err), err);
+        CHECK(plan.workspace_bytes == 0 && plan.instance == choices[i].instance);
+        CHECK_OK(ckconv_run(&plan, &a, NULL, 0, NULL, &err), err);
+    }
+    free(x);
+    free(w);
+    free(y);
+}
+
+/* Thousands of stride phases end in time, with the right values. */
+static void test_long_strides(void)
+{
+    enum { STRIDE = 3000, INPUT = 4 * STRIDE };
+    ckconv_conv_desc d;
+    ckconv_error err;
+    memset(&d, 0, sizeof d);
+    d.ndim = 1;
+    d.n = 1;
+    d.k = d.c = 2;
+    d.filter[0] = d.stride[0] = STRIDE;
+    d.input[0] = INPUT;
+    float *w = numbers(2 * 2 * STRIDE, 14), *dy = numbers(4 * 2, 15), *dx = numbers(INPUT * 2, 16);
+    CHECK_OK(ckconv_bwd_data(&d, dx, w, dy, NULL, 0, NULL, &err), err);
+    int wrong = 0;
+    for (int i = 0; i < INPUT * 2; i++) {
+        const int pixel = i / 2, c = i % 2, tap = pixel % STRIDE, o = pixel / STRIDE;
+        const float want = dy[o * 2] * w[tap * 2 + c] + dy[o * 2 + 1] * w[2 * STRIDE + tap * 2 + c];
+        wrong += !(fabsf(dx[i] - want) <= 1e-5f);
+    }
+    CHECK(wrong == 0);
+    free(w);
+    free(dy);
+    free(dx);
+}
+
+int main(void)
+{
+    test_begin("test_limits");
+    test_fused_edges();
+    test_threads_and_limits();
+    test_interleaved();
+    test_choice_without_workspace();
+    test_long_strides();
+    return test_end();
+}
