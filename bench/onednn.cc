@@ -7,7 +7,7 @@
 
 #include <dnnl.hpp>
 #include <omp.h>
-#include <sys/resource.h>
+#include <dirent.h>
 
 #include <algorithm>
 #include <chrono>
@@ -30,7 +30,7 @@ namespace
 const double kCap = 4.0;        /* no row counts for more than this in a mean */
 const double kBurst = 0.005;    /* seconds that one sample lasts at least */
 const double kSlow = 3.0;       /* a call longer than this is timed once */
-const double kTolerated = 0.1;  /* one preemption in so many seconds leaves a sample clean */
+const double kTolerated = 0.03; /* part of a sample that threads may wait for a core */
 const double kQuick = 0.1;      /* up to here a call is repeated while the weight order is chosen */
 const size_t kMaxSamples = 201; /* per library and row */
 const double kPatience = 6.0;   /* times --seconds: a row ends after that, however unequal the two are */
@@ -771,11 +771,24 @@ double median(std::vector<double> values)
     return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
-/* How often the kernel took a core away from a thread of this process so far. */
-long preemptions()
+/* Seconds that the threads of this process were ready to run and got no core so far, from Linux's schedstat;
+   0 where there is none. */
+double waited()
 {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+    double nanoseconds = 0.0;
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == nullptr) {
+        return 0.0;
+    }
+    while (const struct dirent *task = readdir(tasks)) {
+        std::ifstream stat(std::string("/proc/self/task/") + task->d_name + "/schedstat");
+        double ran = 0.0, waiting = 0.0;
+        if (stat >> ran >> waiting) {
+            nanoseconds += waiting;
+        }
+    }
+    closedir(tasks);
+    return nanoseconds * 1e-9;
 }
 
 struct Contender {
@@ -801,14 +814,14 @@ struct Contender {
         if (slow) {
             return;
         }
-        long before = preemptions();
+        double before = waited();
         double start = now();
         for (int i = 0; i < burst; i++) {
             call();
         }
         double time = now() - start;
         spent += time;
-        (kTolerated * (double)(preemptions() - before) <= time ? clean : disturbed).push_back(time / burst);
+        (waited() - before <= kTolerated * time ? clean : disturbed).push_back(time / burst);
     }
     bool is_clean(const Options &options) const
     {
