@@ -329,7 +329,7 @@ typedef struct ckconv_conv_conv_desc {
     int64_t stride1[3];     /* 0: 1 */
     int64_t dilation1[3];   /* 0: 1 */
     int64_t pad_lo1[3], pad_hi1[3];
-    ckconv_tensor wei1, out;   /* dtype 0: as conv0.wei, as in */
+    ckconv_tensor wei1, out;   /* dtype 0: as conv0.wei, as in; layout 0: GKYXC, NHWGK */
     ckconv_dtype compute_wei1; /* 0: as conv0.compute_wei when the weights have one type */
     int32_t num_d;             /* D tensors of out's epilogue */
     ckconv_element_op op_wei1, op_out;
@@ -1530,7 +1530,8 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sndim is %d: must be 1, 2 or 3", at, (int)d->ndim);
     }
     if (d->num_d < 0 || d->num_d > 4) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4", at, (int)d->num_d);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
+                         at, (int)d->num_d);
     }
     if (d->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sreserved is %d: must be 0 (uninitialised struct?)", at,
@@ -6180,7 +6181,9 @@ CKCI_FN const char *ckci_no_device_code(void)
 #if CKCI_GPU_COMPILER
     return "this version has no GPU kernels; use engine cpu";
 #else
-    return "this build has no device code: compile as .hip or .cu, or with -x hip";
+    return "this version has no GPU kernels; use engine cpu (for the device helpers compile as .hip or .cu, "
+           "or with "
+           "-x hip)";
 #endif
 }
 
