@@ -1,4 +1,4 @@
-/* test_device - the device helpers: facts, memory, copies, timers; on the CPU, and on every GPU that the build can reach
+/* test_device - the device helpers (facts, memory, copies, timers), on the CPU and on every GPU in reach
    SPDX-License-Identifier: MIT */
 #include "test.h"
 
