@@ -715,8 +715,7 @@ CKCI_FN ckconv_status ckci_ok(ckconv_error *err)
   >>math
   Checked sizes; half, bfloat16 and the fp8 formats; element operations.
 */
-enum { CKCI_I64_BITS = 62 };
-#define CKCI_MAX_BYTES ((int64_t)1 << CKCI_I64_BITS)
+#define CKCI_MAX_BYTES ((int64_t)1 << 62)
 
 CKCI_INLINE int64_t ckci_min(int64_t a, int64_t b)
 {
@@ -3720,12 +3719,9 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
     }
     int64_t cols = ckci_min(t->nc, v->cols - n0), padded_rows = ckci_round_up(rows, mr);
     int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps, all = taps * v->red;
-    unsigned char *a = scratch, *c = a + ckci_line_up(t->mc * CKCI_LDA * size);
+    /* packed rows are whole cache lines, so that nothing is lost between the parts of the scratch */
+    unsigned char *a = scratch, *c = a + t->mc * CKCI_LDA * size;
     unsigned char *own = t->packed ? NULL : c + t->mc * t->ldc * size;
-    if (!t->packed) {
-        c = a + t->mc * CKCI_LDA * size;
-        own = c + t->mc * t->ldc * size;
-    }
     if (all == 0) {
         ckci_clear(v->kind, c, rows * t->ldc);
     }
