@@ -3,7 +3,10 @@
 ##   make demo         start here: builds two examples and runs them (a grouped convolution checked and
 ##                     timed, then a network trained on handwritten digits), about a minute
 ##   make test         all tests that need no GPU; ends with `N passed, N failed`
-##   make test-full    the same with longer crosses and a longer fuzz run
+##   make test-full    the same with longer crosses, a longer fuzz run and every AMD target
+##   make test-gpu     the tables of those tests on this machine's GPU
+##   make test-amd     kernels compiled for AMD targets: registers, spills, sizes; see tests/test_amd.sh
+##   make sim          build/ckconv-sim: the driver with a simulated GPU (CKCONV_SIM_TARGET=gfx942, ...)
 ##   make examples     all programs of examples/ as build/NAME, the driver as build/ckconv
 ##   make single       ckconv.h and kernels.hip.h merged into one file, build/ckconv.h
 ##   make bench        speed over bench/cases.tsv, beside oneDNN where libdnnl-dev is installed
@@ -16,7 +19,7 @@
 help:
 	@sed -n 's/^## \{0,1\}//p' Makefile
 
-.PHONY: help demo test test-full single bench examples clean FORCE
+.PHONY: help demo test test-full test-gpu test-amd sim single bench examples clean FORCE
 .SUFFIXES:
 .DELETE_ON_ERROR:
 
@@ -63,11 +66,11 @@ IMPLEMENTERS := $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTAT
 program = $(B)/$(if $(filter ckconv_cli,$1),ckconv,$1)
 
 ifeq ($(GPU),hip)
-COMPILE_GPU = hipcc -x hip $(GPUFLAGS) -fopenmp -I. -c $< -o $@
+COMPILE_GPU = hipcc -x hip -std=c++17 $(GPUFLAGS) -fopenmp -I. -c $< -o $@
 COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
 LINK = hipcc $^ -o $@ -fopenmp -lm
 else ifeq ($(GPU),cuda)
-COMPILE_GPU = nvcc -x cu $(GPUFLAGS) -Xcompiler -fopenmp -I. -c $< -o $@
+COMPILE_GPU = nvcc -x cu -std=c++17 $(GPUFLAGS) -Xcompiler -fopenmp -I. -c $< -o $@
 COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
 LINK = nvcc $^ -o $@ -Xcompiler -fopenmp -lm
 else ifeq ($(filter-out auto none,$(GPU)),)
@@ -134,6 +137,44 @@ $(eval $(call variant,merged,$(B)/single,$$(CFLAGS)))
 $(eval $(call variant,sanitized,.,$$(SANITIZER_FLAGS)))
 .SECONDARY:
 
+# The GPU's kernels: the same programs, on the simulator (wave 64 and 32: two targets) and on a real GPU.
+CXX ?= c++
+GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_epilogue test_transform test_device
+SIM_FLAGS := -O2 -g -std=c++17 -Wall -Wextra
+$(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
+	@mkdir -p $(@D)
+	$(CXX) $(SIM_FLAGS) $(OPENMP) -I. -Itests -c $< -o $@
+$(B)/test/sim/%: $(B)/test/main/%.o $(B)/test/sim/ckconv.o
+	$(CXX) $^ -o $@ $(OPENMP) -lm
+$(B)/test/sim32/%: $(B)/test/sim/%
+	@mkdir -p $(@D)
+	cp $< $@
+$(B)/test/simasan/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
+	@mkdir -p $(@D)
+	$(CXX) $(SIM_FLAGS) $(SANITIZER_FLAGS) -I. -Itests -c $< -o $@
+$(B)/test/simasan/%: $(B)/test/sanitized/%.o $(B)/test/simasan/ckconv.o
+	$(CXX) $(SANITIZER_FLAGS) $^ -o $@ $(OPENMP) -lm
+$(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h
+	@mkdir -p $(@D)
+	$(CXX) $(SIM_FLAGS) $< -o $@
+$(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
+	$(CXX) $^ -o $@ $(OPENMP) -lm
+sim: $(B)/ckconv-sim
+
+$(B)/test/gpu/ckconv.o: examples/ckconv_impl.c $(HEADERS) $(B)/openmp
+	@mkdir -p $(@D)
+	$(COMPILE_GPU)
+$(B)/test/gpu/%: $(B)/test/main/%.o $(B)/test/gpu/ckconv.o
+	$(LINK)
+test-gpu: $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%))
+	@if [ '$(GPU)' = none ]; then echo 'test-gpu: no GPU with hipcc or nvcc here (GPU=hip or GPU=cuda forces one)'; \
+	else BUILD=$(B) JOBS=1 sh tests/run.sh $(GPU_TESTS:%=$(B)/test/gpu/%); fi
+
+test-amd:
+	@BUILD=$(B) CKCONV_TEST_FULL=1 sh tests/test_amd.sh
+
+SIMULATED := $(B)/test/sim/test_sim $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%)
+
 # Holds a word if programs with sanitizers can be built and run here.
 $(B)/sanitizers: $(B)/openmp
 	@echo 'int main(void) { return 0; }' >$(B)/probe_s.c
@@ -142,18 +183,18 @@ $(B)/sanitizers: $(B)/openmp
 	fi >$@
 	@rm -f $(B)/probe_s.c $(B)/probe_s
 
-test: $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) examples single $(B)/sanitizers
+test: $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) $(SIMULATED) examples single sim \
+    $(B)/sanitizers
 	@if [ -s $(B)/sanitizers ]; then $(MAKE) --no-print-directory $(SANITIZED:%=$(B)/test/sanitized/%); \
 	else echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'; fi
 	@BUILD=$(B) sh tests/run.sh $(SCRIPTS) $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) \
-	    $$([ ! -s $(B)/sanitizers ] || echo $(SANITIZED:%=$(B)/test/sanitized/%))
+	    $(SIMULATED) $$([ ! -s $(B)/sanitizers ] || echo $(SANITIZED:%=$(B)/test/sanitized/%))
 
 test-full: export CKCONV_TEST_FULL = 1
 test-full: test
 
 # --- Speed. The comparison with oneDNN is one program that links both.
 
-CXX ?= c++
 $(B)/bench_onednn: bench/onednn.cc $(HEADERS) $(B)/ckconv.o
 	$(CXX) -O3 -std=c++11 $(WARNINGS) -fopenmp -I. $< $(B)/ckconv.o -o $@ -ldnnl -lm
 bench: $(B)/ckconv

@@ -92,12 +92,12 @@ TESTED ON
 TAGS (search for them)
     >>head      version, linkage                     >>ref       naive engine, the specification
     >>types     status, types, layouts               >>cpu       fast engine
-    >>desc      descriptions and plan                >>plan      selection of an instance
-    >>api       plan, run, one call                  >>device    CPU and GPU facts, memory, timers
-    >>ref-api   the specification                    >>public    the API's definitions
-    >>util-api  names, tensors, device helpers       >>undef     private macros end
-    >>impl      implementation, feature tests        >>license
-    >>math      checked sizes, half, bf16, fp8
+    >>desc      descriptions and plan                >>gpu       arguments and launches of kernels
+    >>api       plan, run, one call                  >>plan      selection of an instance
+    >>ref-api   the specification                    >>device    CPU and GPU facts, memory, timers
+    >>util-api  names, tensors, device helpers       >>public    the API's definitions
+    >>impl      implementation, feature tests        >>undef     private macros end
+    >>math      checked sizes, half, bf16, fp8       >>license
     >>check     one reason per return
     >>layout    strides, coordinate maps, runs of elements
 */
@@ -447,6 +447,15 @@ enum {
     CKCONV_TENSOR_DIN = 11     /* dx of a group norm */
 };
 
+/* One kernel launch: grid x 1 x 1 blocks of block x 1 x 1 threads, one struct by value as argument. */
+typedef struct ckconv_launch {
+    const char *kernel; /* its plain C name */
+    int64_t grid;
+    int32_t block;
+    int32_t arg_bytes;
+    unsigned char arg[4096];
+} ckconv_launch;
+
 /* One line of a tuner's result: enough to make the same plan again. */
 typedef struct ckconv_choice {
     int32_t instance; /* index */
@@ -486,6 +495,14 @@ CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan 
    Errors leave every output untouched. Deterministic (see the top comment). */
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     size_t workspace_bytes, void *stream, ckconv_error *err);
+
+/* The kernels that ckconv_run would launch for a GPU plan, in order: what a profiler, an emulator or a
+   graph of one's own needs. Up to `capacity` go to launches, their number to *count. No GPU is needed and
+   none touched; pointers of args are only copied. */
+CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckconv_args *args,
+                                              void *workspace, size_t workspace_bytes,
+                                              ckconv_launch *launches, int32_t capacity, int32_t *count,
+                                              ckconv_error *err);
 
 /* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes. Returns the
    full length, as snprintf does. */
@@ -553,6 +570,12 @@ CKCONV_API ckconv_status ckconv_choice_from_text(ckconv_choice *choice, const ch
 CKCONV_API ckconv_status ckconv_transform(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc,
                                           const void *src, const ckconv_tensor *dst_desc, void *dst,
                                           void *stream, ckconv_error *err);
+/* The same where the device of these facts has src and dst: on the stream of the current GPU, without
+   waiting, or on the host for CPU facts. */
+CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, int32_t ndim,
+                                                 const int64_t *length, const ckconv_tensor *src_desc,
+                                                 const void *src, const ckconv_tensor *dst_desc, void *dst,
+                                                 void *stream, ckconv_error *err);
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -643,8 +666,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
   >>impl
   The common subset of C99 and C++11. Everything private begins with ckci_ or CKCI_.
 */
-#if defined(__HIP__) || defined(__HIPCC__) || defined(__CUDACC__)
-#define CKCI_GPU_COMPILER 1
+#if defined(__HIP__) || defined(__HIPCC__) || defined(__CUDACC__) || defined(CKCI_SIMULATOR)
+#define CKCI_GPU_COMPILER 1 /* CKCI_SIMULATOR: tests run kernels on the CPU */
 #else
 #define CKCI_GPU_COMPILER 0
 #ifdef CKCONV_REQUIRE_GPU
@@ -671,7 +694,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_PRINTF(a, b)
 #define CKCI_INLINE static inline
 #endif
-
 #if (defined(__x86_64__) || defined(__amd64__)) && (defined(__GNUC__) || defined(__clang__)) &&              \
     !defined(CKCONV_NO_SIMD)
 #define CKCI_X86 1
@@ -3241,8 +3263,10 @@ typedef struct ckci_fit {
     const ckci_problem *p;
     ckconv_family family;
     int32_t features;
-    int64_t limit;   /* workspace */
-    int32_t split_k; /* forced, or 0 */
+    ckconv_dtype kind; /* GPU: type of the instance's sums, 0: any */
+    int32_t tile;      /* GPU: rows and columns of a block, 0: not a tile kernel */
+    int64_t limit;     /* workspace */
+    int32_t split_k;   /* forced, or 0 */
     double cost;
 } ckci_fit;
 
@@ -5699,12 +5723,999 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>gpu
+  The GPU engine's host half, pure C: what kernels are told, whether an instance fits, and the launches of a
+  plan in their order. No GPU call is made here; kernels.hip.h is the device half. Kernels index with 32 bits
+  inside a tensor's (n, g) slice where that is enough and with 64 bits elsewhere; what does not fit 32-bit
+  indices (positions of one phase, products of a reduction, tiles) is refused here.
+
+  The one table of kernels: name, argument struct, threads per block, what kernels.hip.h instantiates. gather
+  computes fwd and bwd_data: they differ in the coordinate map only.
+*/
+#define CKCI_GPU_KERNELS(X)                                                                                  \
+    X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
+    X(gather_f32_64, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                                  \
+    X(gather_f32_32, ckci_gpu_conv, 64, ckci_k_gather<float, 32, 8, 64>)                                     \
+    X(gather_f64_64, ckci_gpu_conv, 256, ckci_k_gather<double, 64, 16, 256>)                                 \
+    X(gather_i32_64, ckci_gpu_conv, 256, ckci_k_gather<int32_t, 64, 16, 256>)                                \
+    X(weight_f32_128, ckci_gpu_conv, 256, ckci_k_weight<float, 128, 8, 256>)                                 \
+    X(weight_f32_64, ckci_gpu_conv, 256, ckci_k_weight<float, 64, 16, 256>)                                  \
+    X(weight_f64_64, ckci_gpu_conv, 256, ckci_k_weight<double, 64, 16, 256>)                                 \
+    X(weight_i32_64, ckci_gpu_conv, 256, ckci_k_weight<int32_t, 64, 16, 256>)                                \
+    X(direct_f32, ckci_gpu_conv, 256, ckci_k_direct<float>)                                                  \
+    X(direct_f64, ckci_gpu_conv, 256, ckci_k_direct<double>)                                                 \
+    X(direct_i32, ckci_gpu_conv, 256, ckci_k_direct<int32_t>)                                                \
+    X(direct_weight_f32, ckci_gpu_conv, 256, ckci_k_direct_weight<float>)                                    \
+    X(direct_weight_f64, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                                   \
+    X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
+    X(reduce_f32, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                                  \
+    X(reduce_f64, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                                 \
+    X(reduce_i32, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                                \
+    X(pair_f32, ckci_gpu_pair, 256, ckci_k_pair<float>)                                                      \
+    X(recompute_f32, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                            \
+    X(recompute_f64, ckci_gpu_pair, 256, ckci_k_recompute<double>)                                           \
+    X(recompute_i32, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                                          \
+    X(norm_stats_f32, ckci_gpu_norm, 256, ckci_k_norm_stats<float>)                                          \
+    X(norm_stats_f64, ckci_gpu_norm, 256, ckci_k_norm_stats<double>)                                         \
+    X(norm_fwd_f32, ckci_gpu_norm, 256, ckci_k_norm_fwd<float>)                                              \
+    X(norm_fwd_f64, ckci_gpu_norm, 256, ckci_k_norm_fwd<double>)                                             \
+    X(norm_sums_f32, ckci_gpu_norm, 256, ckci_k_norm_sums<float>)                                            \
+    X(norm_sums_f64, ckci_gpu_norm, 256, ckci_k_norm_sums<double>)                                           \
+    X(norm_din_f32, ckci_gpu_norm, 256, ckci_k_norm_din<float>)                                              \
+    X(norm_din_f64, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                             \
+    X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
+    X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
+    X(move, ckci_gpu_move, 256, ckci_k_move)
+
+enum {
+#define CKCI_ROW(NAME, ARGS, THREADS, ...) CKCI_KERNEL_##NAME,
+    CKCI_GPU_KERNELS(CKCI_ROW)
+#undef CKCI_ROW
+        CKCI_KERNEL_COUNT
+};
+
+/* n / d for n < 2^31 without a division: (mulhi(n, mul) + n) >> shift */
+typedef struct ckci_divisor {
+    uint32_t d, mul, shift;
+} ckci_divisor;
+
+CKCI_FN ckci_divisor ckci_make_divisor(int64_t d)
+{
+    ckci_divisor r;
+    r.d = (uint32_t)ckci_max(d, 1);
+    r.shift = 0;
+    while (((uint64_t)1 << r.shift) < r.d) {
+        r.shift++;
+    }
+    r.mul = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << r.shift) - r.d)) / r.d + 1);
+    return r;
+}
+
+/* One spatial dimension in all its phases: what ckci_map_axis computes on the host, kernels compute from
+   this. Counts and taps of two phases differ by one at most, so both have two divisors: the larger value,
+   the smaller one. */
+typedef struct ckci_gpu_dim {
+    int32_t phases; /* bwd_data: input positions modulo the stride that exist; else 1 */
+    int32_t length; /* of the written dimension (of the output for bwd_weight) */
+    int32_t stride, dilation, pad, filter;
+    int32_t write_step, period;            /* written positions and taps of a phase are these apart */
+    int32_t read_step, read_tap, read_len; /* as in ckci_axis */
+    int32_t gather_back;                   /* bwd_data */
+    ckci_divisor count[2], taps[2];
+} ckci_gpu_dim;
+
+/* The written tensor with all that its epilogue needs. */
+typedef struct ckci_gpu_target {
+    ckci_tensor t, d[4];
+    const unsigned char *scale, *shift; /* mid only */
+    unsigned char *partial;             /* split reductions: sums go here, part after part */
+    int32_t num_d;
+    ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
+} ckci_gpu_target;
+
+/* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
+   the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
+   runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
+   column a tap and, fastest, an input channel, and the reduction runs over positions of dout. */
+typedef struct ckci_gpu_conv {
+    ckci_tensor a, b;
+    ckci_gpu_target o;
+    ckci_gpu_dim dim[3];
+    int64_t b_column, b_red; /* gather: strides of the weights */
+    int32_t g, n, rows, columns, red;
+    int32_t phases, tiles_m, tiles_n;
+    int32_t split, part, part_rest; /* bwd_weight: parts, positions of a part, parts with one more */
+    int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
+    int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
+    int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
+    int32_t lanes;              /* direct: neighbouring threads that take channels, the others positions */
+    ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
+} ckci_gpu_conv;
+
+typedef struct ckci_gpu_pair {
+    ckci_gpu_conv first, second;
+    int32_t write_mid; /* second reads each position of mid once: the blocks of column 0 store it */
+    int32_t reserved;
+} ckci_gpu_pair;
+
+/* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
+   whose set * c channels are its columns. Its threads are lanes_c columns x lanes_p positions; each one walks
+   columns lanes_c and positions lanes_p apart. set is above 1 where groups are narrow: then all columns have
+   a lane of their own. Spatial axes that are one dense axis are merged. */
+typedef struct ckci_gpu_norm {
+    ckci_tensor x, y, dx; /* y: dy in the backward pass */
+    const unsigned char *gamma, *beta, *saved_mean, *saved_inv_std;
+    unsigned char *mean, *inv_std, *dgamma, *dbeta;
+    /* workspace, NULL: computed on the spot. double [n][parts][g][2] mean and centred squares;
+       T [n][parts][g][2] sums of gamma*dy' and gamma*dy'*xhat;
+       T [2][n][parts][g*c] sums of dy' and of dy'*xhat */
+    unsigned char *stats, *slab_sums, *sums;
+    double eps;
+    ckconv_dtype param;
+    ckconv_element act;
+    int32_t n, g, c, space;
+    int32_t set, sets;
+    int32_t parts, part, part_rest; /* positions of a part; the first part_rest parts have one more */
+    int32_t lanes_c, lanes_p;
+    int32_t along_x; /* neighbouring threads take neighbouring positions, not columns */
+    int32_t flat;    /* positions are one axis in all tensors */
+    int32_t chunks;  /* times that lanes_c goes into the columns */
+    ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
+} ckci_gpu_norm;
+
+/* Layout and type conversion of one tensor. Dimensions x and y are those along which dst and src are dense;
+   a block moves 2^log_x by 2^log_y elements of them (1024 in all), at one place in the other four. When
+   x is dense in both, y is any other dimension and nothing passes through LDS. */
+typedef struct ckci_gpu_move {
+    const unsigned char *src;
+    unsigned char *dst;
+    ckconv_dtype from, to;
+    int64_t len_x, len_y;
+    int64_t src_step[6], dst_step[6]; /* bytes; x, y, the others */
+    int32_t log_x, log_y;
+    int32_t transpose, reserved;
+    ckci_divisor blocks[5]; /* of x and y, three of the others */
+} ckci_gpu_move;
+
+/* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
+typedef struct ckci_launch {
+    int32_t kernel, threads;
+    int64_t grid; /* blocks, one dimension */
+    size_t bytes; /* of the argument struct */
+    union {
+        ckci_gpu_conv conv;
+        ckci_gpu_pair pair;
+        ckci_gpu_norm norm;
+        ckci_gpu_move move;
+    } a;
+} ckci_launch;
+
+/* Where a plan's launches go: to the GPU, or to a caller who wants to look at them. */
+typedef struct ckci_emitter {
+    ckconv_status (*emit)(void *context, const ckci_launch *launch, ckconv_error *err);
+    void *context;
+} ckci_emitter;
+
+CKCI_FN const char *ckci_kernel_name(int32_t kernel)
+{
+#define CKCI_ROW(NAME, ARGS, THREADS, ...) "ckconv_k_" #NAME,
+    static const char *const names[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    return kernel >= 0 && kernel < CKCI_KERNEL_COUNT ? names[kernel] : NULL;
+}
+
+/* Threads and argument size of a kernel. */
+CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
+{
+#define CKCI_ROW(NAME, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
+    static const struct {
+        int32_t threads;
+        size_t bytes;
+    } table[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    l->kernel = kernel;
+    l->threads = table[kernel].threads;
+    l->bytes = table[kernel].bytes;
+}
+
+/* ---- Convolutions */
+
+CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
+{
+    ckci_gpu_dim d;
+    int back = p->op == CKCONV_BWD_DATA;
+    int64_t s = p->stride[dim], period = back ? s / ckci_gcd(s, p->dilation[dim]) : 1;
+    int64_t length = back ? p->input[dim] : p->output[dim], step = back ? s : 1;
+    memset(&d, 0, sizeof d);
+    d.phases = (int32_t)(back ? ckci_min(s, length) : 1);
+    d.length = (int32_t)length;
+    d.stride = (int32_t)s;
+    d.dilation = (int32_t)p->dilation[dim];
+    d.pad = (int32_t)p->pad[dim];
+    d.filter = (int32_t)p->filter[dim];
+    d.write_step = (int32_t)step;
+    d.period = (int32_t)period;
+    d.read_step = (int32_t)(back ? 1 : s);
+    d.read_tap = (int32_t)(back ? -(p->dilation[dim] / ckci_gcd(s, p->dilation[dim])) : p->dilation[dim]);
+    d.read_len = (int32_t)(back ? p->output[dim] : p->input[dim]);
+    d.gather_back = back;
+    d.count[0] = ckci_make_divisor(ckci_ceil_div(length, step));
+    d.count[1] = ckci_make_divisor(length / step);
+    d.taps[0] = ckci_make_divisor(ckci_ceil_div(p->filter[dim], period));
+    d.taps[1] = ckci_make_divisor(p->filter[dim] / period);
+    return d;
+}
+
+/* Do all offsets inside a slice fit 32 bits? `channels` of step `channel`, positions of the tensor. */
+CKCI_FN int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int64_t channel)
+{
+    int64_t reach = ckci_saturating_mul(channels - 1, channel);
+    for (int i = 3; i < 6; i++) {
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(ckci_max(t->len[i] - 1, 0), t->stride[i]));
+    }
+    return reach <= INT32_MAX;
+}
+
+/* May four neighbours along the dimension with stride `channel` be one load, wherever they begin? NULL: the
+   pointer is not known yet. */
+CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channels)
+{
+    int64_t size = (int64_t)ckci_size(t->dtype);
+    int fits =
+        channels % 4 == 0 && t->stride[dim] == 1 && (uintptr_t)t->p % (uintptr_t)ckci_min(4 * size, 16) == 0;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == dim || t->len[i] <= 1 || t->stride[i] % 4 == 0);
+    }
+    return fits;
+}
+
+/* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
+CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
+{
+    int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    int64_t rows = p->n;
+    memset(k, 0, sizeof *k);
+    k->a = p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
+    k->b = p->t[weight ? CKCI_IN : CKCI_WEI];
+    k->o.t = p->t[ckci_written(p->op)];
+    k->o.num_d = p->num_d;
+    memcpy(k->o.d, p->d, sizeof k->o.d);
+    k->phases = 1;
+    k->columns = (int32_t)(back ? p->c : p->k);
+    k->red = (int32_t)(back ? p->k : p->c);
+    for (int i = 0; i < 3; i++) {
+        k->dim[i] = ckci_make_gpu_dim(p, i);
+        k->phases *= k->dim[i].phases;
+        rows *= k->dim[i].count[0].d;
+        k->columns *= weight ? k->dim[i].filter : 1;
+    }
+    k->g = (int32_t)p->g;
+    k->n = (int32_t)p->n;
+    k->split = 1;
+    if (weight) {
+        k->columns = (int32_t)(p->c * p->filter[0] * p->filter[1] * p->filter[2]);
+        k->rows = (int32_t)p->k;
+        k->a_along = k->a.stride[5] < k->a.stride[2];
+        k->b_along = k->b.stride[5] < k->b.stride[2];
+        k->a_narrow = ckci_narrow_slice(&k->a, 1, 0);
+        k->b_narrow = ckci_narrow_slice(&k->b, 1, 0);
+    } else {
+        int column = back ? 2 : 1, red = back ? 1 : 2;
+        k->rows = (int32_t)rows;
+        k->b_column = k->b.stride[column];
+        k->b_red = k->b.stride[red];
+        k->a_vec = ckci_vector_loads(&k->a, 2, k->red);
+        k->b_vec = ckci_vector_loads(&k->b, red, k->red);
+        k->a_along = k->a_vec || (k->red >= 4 && k->a.stride[2] < k->a.stride[5]);
+        k->b_along = k->b_vec || k->b_red < k->b_column;
+        k->a_narrow = ckci_narrow_slice(&k->a, k->red, k->a.stride[2]);
+        k->b_narrow = ckci_narrow_slice(&k->b, k->red, k->b_red);
+    }
+    k->by_red = ckci_make_divisor(k->red);
+    k->by_columns = ckci_make_divisor(k->columns);
+    k->by_phases = ckci_make_divisor(k->phases);
+}
+
+/* What 32-bit indices hold; each return has one reason. */
+CKCI_FN ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
+{
+    static const char *const dims[3] = {"z", "y", "x"};
+    int64_t most = INT32_MAX / 2, positions = p->n, taps = 1, outputs = p->n;
+    for (int i = 0; i < 3; i++) {
+        int64_t largest = ckci_max(ckci_max(p->input[i], p->output[i]), ckci_max(p->filter[i], p->stride[i]));
+        largest = ckci_max(largest, ckci_max(p->dilation[i], p->pad[i]));
+        largest = ckci_max(largest, ckci_saturating_mul(p->output[i], p->stride[i]));
+        if (ckci_saturating_add(largest, p->pad[i]) > most) {
+            return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                             "GPU kernels take sizes up to 2^30 in each dimension; %s has %lld", dims[i],
+                             CKCI_LL(largest));
+        }
+        positions = ckci_saturating_mul(
+            positions, p->op == CKCONV_BWD_DATA ? ckci_ceil_div(p->input[i], p->stride[i]) : p->output[i]);
+        outputs = ckci_saturating_mul(outputs, p->input[i]);
+        taps = ckci_saturating_mul(taps, p->filter[i]);
+    }
+    int64_t red = ckci_saturating_mul(taps, ckci_max(p->c, p->k));
+    int64_t channels = ckci_saturating_mul(p->g, ckci_saturating_mul(p->k, p->c));
+    if (positions > most || red > most || channels > most) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "GPU kernels take 2^30 positions (N x space, of one stride phase), taps x channels "
+                         "and G*K*C; here "
+                         "they are %lld, %lld and %lld",
+                         CKCI_LL(positions), CKCI_LL(red), CKCI_LL(channels));
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
+{
+    return blocks <= INT32_MAX
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "GPU kernels take 2^31 - 1 blocks; this problem has %lld", CKCI_LL(blocks));
+}
+
+/* A kernel's cost is the time of multiply-adds on one compute unit. Smaller tiles read LDS more often, direct
+   kernels read memory for each product. */
+CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
+{
+    double units = (double)ckci_max(device->compute_units, 1), rate = tile == 128  ? 1
+                                                                      : tile == 64 ? 1.6
+                                                                                   : 3.5;
+    double share = (double)blocks / units;
+    return per_block * rate * (share < 1.5 ? 1.5 : share);
+}
+
+/* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
+CKCI_FN int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int32_t i32)
+{
+    return kind == CKCONV_F64 ? f64 : kind == CKCONV_I32 ? i32 : f32;
+}
+
+CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
+{
+    return ckci_find_kind(p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute)->dtype;
+}
+
+/* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in
+   the tensor that is written. */
+CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels, ckci_launch *l)
+{
+    const ckci_tensor *t = &k->o.t;
+    int channels_first = t->stride[5] >= ckci_min(t->stride[0], t->stride[2]);
+    k->lanes = 1;
+    while (k->lanes < 64 && k->lanes < channels && channels_first) {
+        k->lanes *= 2;
+    }
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, 256 / k->lanes), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(channels, k->lanes);
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->phases);
+}
+
+/* fwd and bwd_data with one kernel. tile 0: direct. */
+CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                      ckci_launch *l, double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    ckconv_dtype kind = ckci_conv_kind(p);
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    ckci_make_gpu_conv(p, k);
+    double red = (double)k->red;
+    for (int i = 0; i < 3; i++) {
+        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
+    }
+    if (tile) {
+        ckci_set_kernel(l, tile == 128 ? CKCI_KERNEL_gather_f32_128
+                           : tile == 64
+                               ? ckci_kernel_for(kind, CKCI_KERNEL_gather_f32_64, CKCI_KERNEL_gather_f64_64,
+                                                 CKCI_KERNEL_gather_i32_64)
+                               : CKCI_KERNEL_gather_f32_32);
+        k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
+        k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
+        l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
+                                      ckci_saturating_mul(k->phases, k->g));
+        *cost = ckci_gpu_cost(device, l->grid, (double)tile * tile * (red + 32), tile);
+    } else {
+        int64_t channels = p->g * k->columns;
+        ckci_set_kernel(
+            l, ckci_kernel_for(kind, CKCI_KERNEL_direct_f32, CKCI_KERNEL_direct_f64, CKCI_KERNEL_direct_i32));
+        ckci_direct_blocks(k, channels, l);
+        *cost = ckci_gpu_cost(device, l->grid, 256 * 4 * (red + 16), 128);
+    }
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    if (k->rows == 0) {
+        l->grid = 0; /* an empty batch: nothing is written */
+    }
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
+{
+    return f->split_k <= 1 ? CKCONV_OK
+                           : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: only bwd_weight splits",
+                                       (int)f->split_k);
+}
+
+CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
+{
+    return f->kind == 0 || f->kind == kind
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the sums are %s, the instance's are %s",
+                           ckconv_dtype_name(kind), ckconv_dtype_name(f->kind));
+}
+
+CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t launches)
+{
+    plan->grid[0] = l->grid;
+    plan->block[0] = l->threads;
+    plan->launches = launches;
+}
+
+CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_gpu_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, tile, &l, &cost, err));
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* bwd_weight. split_k 0: as many parts as fill the GPU, within `limit` bytes. tile 0: direct. Sums of parts
+   lie in workspace at *bytes = parts * G * K * taps * C sums. */
+CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                      int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                      double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    ckconv_dtype kind = ckci_conv_kind(p);
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    ckci_make_gpu_conv(p, k);
+    int64_t positions = p->n * p->output[0] * p->output[1] * p->output[2], tiles;
+    int64_t sums = ckci_saturating_mul(ckci_saturating_mul(p->g, k->rows), k->columns);
+    if (tile) {
+        ckci_set_kernel(l, tile == 128
+                               ? CKCI_KERNEL_weight_f32_128
+                               : ckci_kernel_for(kind, CKCI_KERNEL_weight_f32_64, CKCI_KERNEL_weight_f64_64,
+                                                 CKCI_KERNEL_weight_i32_64));
+        k->tiles_m = (int32_t)ckci_ceil_div(k->rows, tile);
+        k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
+        tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), p->g);
+        k->by_phases = ckci_make_divisor(p->g);
+    } else {
+        int64_t filters = p->g * p->k * p->c;
+        ckci_set_kernel(l, ckci_kernel_for(kind, CKCI_KERNEL_direct_weight_f32, CKCI_KERNEL_direct_weight_f64,
+                                           CKCI_KERNEL_direct_weight_i32));
+        k->lanes = 1;
+        while (k->lanes < 32 && k->lanes < filters &&
+               k->a.stride[5] >= ckci_min(k->a.stride[0], k->a.stride[2])) {
+            k->lanes *= 2;
+        }
+        k->tiles_m = (int32_t)(p->filter[0] * p->filter[1] * p->filter[2]);
+        k->tiles_n = (int32_t)ckci_ceil_div(filters, k->lanes);
+        tiles = ckci_saturating_mul(k->tiles_m, k->tiles_n);
+        k->by_channels = ckci_make_divisor(p->k);
+    }
+    /* parts: four blocks for each compute unit, none with fewer than 512 positions */
+    int64_t split = split_k, sum_bytes = ckci_saturating_mul(sums, kind == CKCONV_F64 ? 8 : 4);
+    if (split == 0) {
+        int64_t want = ckci_ceil_div(4 * (int64_t)ckci_max(device->compute_units, 1), ckci_max(tiles, 1));
+        split = ckci_min(ckci_min(want, positions / 512), 1024);
+        split = ckci_min(split, limit / ckci_max(sum_bytes, 1));
+        split = sums > INT32_MAX ? 1 : split;
+    }
+    split = ckci_max(ckci_min(split, positions), 1);
+    *bytes = split > 1 ? ckci_saturating_mul(split, sum_bytes) : 0;
+    if (*bytes > limit || (split > 1 && sums > INT32_MAX)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
+                         "%lld (and 2^31 - 1 weights can be split)",
+                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    }
+    k->split = (int32_t)split;
+    k->part = (int32_t)(positions / split);
+    k->part_rest = (int32_t)(positions % split);
+    l->grid = ckci_saturating_mul(tiles, split);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    *cost = tile ? ckci_gpu_cost(device, l->grid, (double)tile * tile * ((double)k->part + 32), tile)
+                 : ckci_gpu_cost(device, l->grid, 4.0 * k->lanes * ((double)k->part + 256), 128);
+    *cost += split > 1 ? 2e4 + (double)*bytes / 64 / (double)ckci_max(device->compute_units, 1) : 0;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    int64_t bytes;
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_gpu_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
+                             &f->cost, err));
+    ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
+    f->plan->split_k = l.a.conv.split;
+    f->plan->workspace_bytes = bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    int64_t bytes;
+    (void)args;
+    CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
+                             err));
+    ckci_gpu_conv *k = &l.a.conv;
+    k->o.partial = k->split > 1 ? ws : NULL;
+    CKCI_TRY(e->emit(e->context, &l, err));
+    if (k->split == 1) {
+        return CKCONV_OK;
+    }
+    ckci_set_kernel(&l, ckci_kernel_for(ckci_conv_kind(&p->conv), CKCI_KERNEL_reduce_f32,
+                                        CKCI_KERNEL_reduce_f64, CKCI_KERNEL_reduce_i32));
+    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, 256);
+    k->by_tiles_m = ckci_make_divisor(k->rows);
+    return e->emit(e->context, &l, err);
+}
+
+/* ---- Group norm */
+
+/* Lanes for a block of `columns` x `positions` that waste least. fast: what neighbouring threads take. */
+CKCI_FN void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, int64_t *slow_lanes)
+{
+    int64_t best = INT64_MAX, most = 256;
+    *fast_lanes = *slow_lanes = 1;
+    for (int i = -1; i < 8; i++) {
+        /* all, else 64, 32, 96, ... 256 */
+        int64_t lanes = i < 0 ? ckci_min(fast, most) : i == 0 ? 64 : i == 1 ? 32 : 32 * (int64_t)(i + 1);
+        int64_t others = ckci_min(256 / lanes, slow);
+        int64_t time = ckci_saturating_mul(ckci_ceil_div(fast, lanes), ckci_ceil_div(slow, others));
+        if (lanes <= fast && time < best) {
+            best = time;
+            *fast_lanes = lanes;
+            *slow_lanes = others;
+        }
+    }
+}
+
+/* Bytes of the three workspace arrays. */
+CKCI_FN int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int64_t bytes[3])
+{
+    int64_t size = (int64_t)ckci_size(p->stat);
+    int64_t slabs = ckci_saturating_mul(ckci_saturating_mul(p->n, p->g), parts);
+    int back = p->op == CKCONV_GROUPNORM_BWD;
+    bytes[0] = parts > 1 ? ckci_saturating_mul(slabs, 16) : 0;
+    bytes[1] = parts > 1 && back ? ckci_saturating_mul(slabs, 2 * size) : 0;
+    bytes[2] = back ? ckci_saturating_mul(ckci_saturating_mul(slabs, p->c), 2 * size) : 0;
+    return ckci_saturating_add(ckci_saturating_add(bytes[0], bytes[1]), bytes[2]);
+}
+
+/* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. */
+CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
+                                         int64_t limit, ckci_gpu_norm *k, int64_t *bytes, int64_t *blocks,
+                                         ckconv_error *err)
+{
+    ckci_groupnorm p = ckci_flatten_norm(problem);
+    int64_t most = INT32_MAX / 2, array[3], lanes_c, lanes_p, units = ckci_max(device->compute_units, 1);
+    if (p.space > most || ckci_saturating_mul(p.g, p.c) > most || p.n > most) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "GPU kernels take 2^30 positions, channels (G*C) and batches; here they are %lld, "
+                         "%lld and %lld",
+                         CKCI_LL(p.space), CKCI_LL(ckci_saturating_mul(p.g, p.c)), CKCI_LL(p.n));
+    }
+    memset(k, 0, sizeof *k);
+    k->x = p.in;
+    k->y = p.out;
+    k->dx = p.din;
+    k->eps = p.eps;
+    k->param = p.param;
+    k->act = p.act;
+    k->n = (int32_t)p.n;
+    k->g = (int32_t)p.g;
+    k->c = (int32_t)p.c;
+    k->space = (int32_t)p.space;
+    k->along_x = p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
+    k->flat = p.in.len[3] == 1 && p.in.len[4] == 1;
+    /* several groups: where they lie side by side in memory, up to 32 channels; and where they are tiny */
+    int64_t set = p.in.stride[0] < p.in.stride[5] && !k->along_x ? ckci_ceil_div(32, p.c) : 1;
+    set = ckci_min(ckci_max(set, 256 / ckci_saturating_mul(p.c, p.space)), p.g);
+    int64_t columns = set * p.c;
+    if (k->along_x) {
+        ckci_norm_lanes(p.space, columns, &lanes_p, &lanes_c);
+    } else {
+        ckci_norm_lanes(columns, p.space, &lanes_c, &lanes_p);
+    }
+    if (set > 1) {
+        lanes_c = columns;
+        lanes_p = ckci_min(256 / columns, p.space);
+    }
+    k->set = (int32_t)set;
+    k->sets = (int32_t)ckci_ceil_div(p.g, set);
+    k->lanes_c = (int32_t)lanes_c;
+    k->lanes_p = (int32_t)lanes_p;
+    k->chunks = (int32_t)ckci_ceil_div(columns, lanes_c);
+    /* parts: eight blocks for each compute unit where there would be fewer than four; of 8192 elements or
+       more */
+    int64_t slabs = ckci_max(ckci_saturating_mul(p.n, k->sets), 1), parts = 1;
+    if (slabs < 4 * units) {
+        parts = ckci_min(ckci_ceil_div(8 * units, slabs), ckci_saturating_mul(columns, p.space) / 8192);
+        parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
+    }
+    while (parts > 1 && ckci_norm_workspace(&p, parts, array) > limit) {
+        parts /= 2;
+    }
+    *bytes = ckci_norm_workspace(&p, parts, array);
+    *bytes = *bytes <= limit && *bytes < CKCI_MAX_BYTES ? *bytes : 0;
+    k->parts = (int32_t)parts;
+    k->part = (int32_t)(p.space / parts);
+    k->part_rest = (int32_t)(p.space % parts);
+    k->by_sets = ckci_make_divisor(k->sets);
+    k->by_parts = ckci_make_divisor(parts);
+    k->by_c = ckci_make_divisor(p.c);
+    k->by_fast = ckci_make_divisor(k->along_x ? lanes_p : lanes_c);
+    k->by_lanes_p = ckci_make_divisor(lanes_p);
+    k->by_segment = ckci_make_divisor(lanes_c * lanes_p / set);
+    k->by_chunks = ckci_make_divisor(k->chunks);
+    k->by_y = ckci_make_divisor(p.in.len[4]);
+    k->by_x = ckci_make_divisor(p.in.len[5]);
+    *blocks = ckci_saturating_mul(ckci_saturating_mul(p.n, k->sets), parts);
+    return ckci_too_many_blocks(ckci_max(*blocks, ckci_saturating_mul(k->sets, k->chunks)), err);
+}
+
+CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
+{
+    ckci_gpu_norm k;
+    int64_t bytes, blocks;
+    const ckci_groupnorm *p = &f->p->norm;
+    int back = p->op == CKCONV_GROUPNORM_BWD;
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: group norms do not split",
+                         (int)f->split_k);
+    }
+    CKCI_TRY(ckci_make_gpu_norm(p, &f->plan->device, f->limit, &k, &bytes, &blocks, err));
+    f->plan->workspace_bytes = bytes;
+    f->plan->grid[0] = blocks;
+    f->plan->block[0] = 256;
+    f->plan->launches = k.parts > 1 ? (back ? 4 : 2) : back ? 2 : 1;
+    f->cost = 8 * (double)ckci_count(&p->in) / (double)ckci_max(f->plan->device.compute_units, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int wide, int32_t f32,
+                                     int32_t f64, int64_t grid, ckconv_error *err)
+{
+    ckci_set_kernel(l, wide ? f64 : f32);
+    l->grid = grid;
+    return grid == 0 ? CKCONV_OK : e->emit(e->context, l, err);
+}
+
+/* fwd: one kernel; with parts, statistics before it. bwd: sums of dgamma and dbeta for each n come from the
+   kernel of dx, or norm_sums where there are parts or no dx; without workspace norm_param computes all. */
+CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
+                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                         const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    (void)tile;
+    ckci_gpu_norm *k = &l.a.norm;
+    int64_t limit = ws ? ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0) : 0, bytes, blocks, array[3];
+    int wide = p->norm.stat == CKCONV_F64, params = args->dgamma || args->dbeta;
+    CKCI_TRY(ckci_make_gpu_norm(&p->norm, &plan->device, limit, k, &bytes, &blocks, err));
+    ckci_norm_workspace(&p->norm, k->parts, array);
+    k->gamma = (const unsigned char *)args->gamma;
+    k->beta = (const unsigned char *)args->beta;
+    if (p->norm.op == CKCONV_GROUPNORM_BWD) {
+        k->saved_mean = (const unsigned char *)args->saved_mean;
+        k->saved_inv_std = (const unsigned char *)args->saved_inv_std;
+    }
+    k->mean = (unsigned char *)args->mean;
+    k->inv_std = (unsigned char *)args->inv_std;
+    k->dgamma = (unsigned char *)args->dgamma;
+    k->dbeta = (unsigned char *)args->dbeta;
+    if (k->parts > 1 && !k->saved_mean) {
+        k->stats = ws;
+        CKCI_TRY(
+            ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_stats_f32, CKCI_KERNEL_norm_stats_f64, blocks, err));
+    }
+    if (p->norm.op == CKCONV_GROUPNORM_FWD) {
+        return ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_fwd_f32, CKCI_KERNEL_norm_fwd_f64, blocks, err);
+    }
+    k->slab_sums = k->parts > 1 && args->din ? ws + array[0] : NULL;
+    k->sums = bytes > 0 && params ? ws + array[0] + array[1] : NULL;
+    if (k->parts > 1 || (k->sums && !args->din)) {
+        CKCI_TRY(
+            ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_sums_f32, CKCI_KERNEL_norm_sums_f64, blocks, err));
+    }
+    if (args->din) {
+        CKCI_TRY(
+            ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_din_f32, CKCI_KERNEL_norm_din_f64, blocks, err));
+    }
+    int64_t grid = k->sums ? ckci_ceil_div((int64_t)k->g * k->c, 16) : (int64_t)k->sets * k->chunks;
+    return ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_param_f32, CKCI_KERNEL_norm_param_f64,
+                          params ? grid : 0, err);
+}
+
+/* ---- Layout and type conversion */
+
+/* Merge dimension i into j where together they are one dense dimension in both tensors. */
+CKCI_FN int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
+{
+    int dense = i != j && len[i] > 1 && len[j] > 1;
+    for (int t = 0; t < 2; t++) {
+        dense = dense && step[t][i] == step[t][j] * len[j];
+    }
+    if (dense) {
+        len[j] *= len[i];
+        len[i] = 1;
+    }
+    return dense;
+}
+
+CKCI_FN void ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci_launch *l)
+{
+    ckci_gpu_move *k = &l->a.move;
+    int64_t len[6], step[2][6];
+    int x = -1, y = -1, dense = -1, order[6], count = 2;
+    memset(k, 0, sizeof *k);
+    ckci_set_kernel(l, CKCI_KERNEL_move);
+    k->src = src->p;
+    k->dst = dst->p;
+    k->from = src->dtype;
+    k->to = dst->dtype;
+    for (int i = 0; i < 6; i++) {
+        len[i] = src->len[i];
+        step[0][i] = src->stride[i] * (int64_t)ckci_size(src->dtype);
+        step[1][i] = dst->stride[i] * (int64_t)ckci_size(dst->dtype);
+    }
+    for (int merged = 1; merged;) {
+        merged = 0;
+        for (int i = 0; i < 36; i++) {
+            merged = merged || ckci_merge_move(len, step, i / 6, i % 6);
+        }
+    }
+    for (int i = 0; i < 6; i++) {
+        if (len[i] != 1) {
+            x = x < 0 || step[1][i] < step[1][x] ? i : x;
+            dense = dense < 0 || step[0][i] < step[0][dense] ? i : dense;
+        }
+    }
+    x = x < 0 ? 5 : x;
+    k->transpose = dense >= 0 && dense != x;
+    y = k->transpose ? dense : -1;
+    for (int i = 0; i < 6 && !k->transpose; i++) {
+        y = i != x && (y < 0 || len[i] > len[y]) ? i : y;
+    }
+    /* a tile of 1024: 32 x 32, or a short dimension whole and more of the other */
+    int least = k->transpose ? 2 : 0, half = k->transpose ? 5 : 10;
+    for (k->log_x = least; k->log_x < half && ((int64_t)1 << k->log_x) < len[x];) {
+        k->log_x++;
+    }
+    for (k->log_y = least; k->log_y < 10 - k->log_x && ((int64_t)1 << k->log_y) < len[y];) {
+        k->log_y++;
+    }
+    k->log_x = 10 - k->log_y;
+    k->log_x = k->transpose && k->log_x > 8 ? 8 : k->log_x;
+    k->log_y = 10 - k->log_x;
+    k->len_x = len[x];
+    k->len_y = len[y];
+    order[0] = x;
+    order[1] = y;
+    for (int i = 0; i < 6; i++) {
+        if (i != x && i != y) {
+            order[count++] = i;
+        }
+    }
+    l->grid = 1;
+    for (int i = 0; i < 6; i++) {
+        int64_t n = len[order[i]];
+        n = i > 1 ? n : ckci_ceil_div(n, (int64_t)1 << (i == 0 ? k->log_x : k->log_y));
+        k->src_step[i] = step[0][order[i]];
+        k->dst_step[i] = step[1][order[i]];
+        l->grid = ckci_saturating_mul(l->grid, n);
+        if (i < 5) {
+            k->blocks[i] = ckci_make_divisor(n);
+        }
+    }
+}
+
+/* ---- conv_conv_fwd */
+
+/* The type in which mid lies in workspace: its compute type, so that the second convolution reads it as it
+   is. */
+CKCI_FN ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
+{
+    ckconv_dtype c = first->t[CKCI_IN].compute;
+    return c == CKCONV_F64 || c == CKCONV_I8 || c == CKCONV_F16 || c == CKCONV_BF16
+               ? c
+               : (ckconv_dtype)CKCONV_F32;
+}
+
+/* mid in workspace, dense, channels of all groups fastest: [groups][per group] is one index for both
+   convolutions. */
+CKCI_FN void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_group, unsigned char *ws,
+                          ckci_tensor *t)
+{
+    ckconv_dtype type = ckci_gpu_mid_type(first);
+    ckconv_element_op none = t->op;
+    ckci_dense_mid(t, ckci_find_kind(type), groups, first->n, per_group, first->output, ws);
+    t->dtype = t->compute = type;
+    t->op = none;
+}
+
+/* Both convolutions with mid in workspace. */
+CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_conv part[2])
+{
+    part[0] = p->first;
+    part[1] = p->second;
+    ckci_gpu_mid(&p->first, p->first.g, p->first.k, ws, &part[0].t[CKCI_OUT]);
+    ckci_gpu_mid(&p->first, p->second.g, p->second.c, ws, &part[1].t[CKCI_IN]);
+    memset(&part[1].t[CKCI_IN].op, 0, sizeof part[1].t[CKCI_IN].op);
+}
+
+/* The cheapest kernel of one convolution. */
+CKCI_FN ckconv_status ckci_gpu_best(const ckci_conv *p, const ckconv_device *device, ckci_launch *best,
+                                    double *cost, ckconv_error *err)
+{
+    static const int32_t tiles[4] = {0, 64, 32, 128}; /* the last two for f32 sums only */
+    int found = 0;
+    for (int i = 0; i < (ckci_conv_kind(p) == CKCONV_F32 ? 4 : 2); i++) {
+        ckci_launch l;
+        double c;
+        if (ckci_gpu_gather(p, device, tiles[i], &l, &c, err) == CKCONV_OK && (!found || c < *cost)) {
+            found = 1;
+            *best = l;
+            *cost = c;
+        }
+    }
+    return found ? CKCONV_OK : CKCONV_ERR_UNSUPPORTED;
+}
+
+/* The first convolution's epilogue: scale, shift, operation, rounding. */
+CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_conv *k)
+{
+    k->o.scale = args ? (const unsigned char *)args->scale : NULL;
+    k->o.shift = args ? (const unsigned char *)args->shift : NULL;
+    k->o.compute = first->t[CKCI_IN].compute;
+}
+
+/* Both in one launch. tile 64: the f32 kernel for 1x1 second filters; 0: the one that takes everything. */
+CKCI_FN ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+                                     ckci_launch *l, double *cost, ckconv_error *err)
+{
+    ckci_gpu_pair *pair = &l->a.pair;
+    ckconv_dtype kind = ckci_conv_kind(&p->first);
+    int64_t taps1 = p->second.filter[0] * p->second.filter[1] * p->second.filter[2];
+    if (tile && taps1 != 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "filter1 has %lld taps: the fused kernel takes 1, larger ones run unfused",
+                         CKCI_LL(taps1));
+    }
+    CKCI_TRY(ckci_gpu_takes(&p->first, err));
+    CKCI_TRY(ckci_gpu_takes(&p->second, err));
+    memset(pair, 0, sizeof *pair);
+    ckci_make_gpu_conv(&p->first, &pair->first);
+    ckci_make_gpu_conv(&p->second, &pair->second);
+    ckci_gpu_conv *k = &pair->second;
+    double taps = (double)(p->first.filter[0] * p->first.filter[1] * p->first.filter[2]);
+    double mid = (double)k->red * (4 * taps * (double)p->first.c + 16); /* of one position */
+    if (tile) {
+        ckci_set_kernel(l, CKCI_KERNEL_pair_f32);
+        k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, 64), 1);
+        k->tiles_n = (int32_t)ckci_ceil_div(k->columns, 64);
+        l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->g);
+        *cost = ckci_gpu_cost(device, l->grid, 64 * mid + 64.0 * 64.0 * ((double)k->red + 32), 64);
+    } else {
+        ckci_set_kernel(l, ckci_kernel_for(kind, CKCI_KERNEL_recompute_f32, CKCI_KERNEL_recompute_f64,
+                                           CKCI_KERNEL_recompute_i32));
+        ckci_direct_blocks(k, ckci_saturating_mul(p->second.g, k->columns), l);
+        *cost = ckci_gpu_cost(device, l->grid, 256 * mid * (double)taps1, 128);
+    }
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    if (k->rows == 0) {
+        l->grid = 0;
+    }
+    return CKCONV_OK;
+}
+
+/* Fused (tile 64), recomputing (tile 0) and unfused. */
+CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv_conv *p = &f->p->pair;
+    ckci_launch l;
+    double cost[2];
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&p->first), err));
+    if (f->family == CKCONV_FAMILY_FUSED) {
+        CKCI_TRY(ckci_gpu_fused(p, &f->plan->device, f->tile, &l, &f->cost, err));
+        ckci_plan_launch(f->plan, &l, 1);
+        return CKCONV_OK;
+    }
+    ckci_conv part[2];
+    ckci_gpu_unfused(p, NULL, part);
+    int64_t bytes =
+        ckci_saturating_mul(ckci_count(&part[0].t[CKCI_OUT]), (int64_t)ckci_size(part[0].t[CKCI_OUT].dtype));
+    if (bytes > f->limit) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "unfused needs %lld bytes of workspace for mid, options.max_workspace allows %lld",
+                         CKCI_LL(bytes), CKCI_LL(f->limit));
+    }
+    CKCI_TRY(ckci_gpu_best(&part[0], &f->plan->device, &l, &cost[0], err));
+    CKCI_TRY(ckci_gpu_best(&part[1], &f->plan->device, &l, &cost[1], err));
+    ckci_plan_launch(f->plan, &l, 2);
+    f->cost = cost[0] + cost[1] + 2e4;
+    f->plan->workspace_bytes = bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
+                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                         const ckci_emitter *e, ckconv_error *err)
+{
+    const ckci_conv_conv *pair = &p->pair;
+    ckci_launch l;
+    double cost;
+    if (!ws) {
+        int whole = 1; /* does the second convolution read each position of mid exactly once? */
+        for (int i = 0; i < 3; i++) {
+            whole = whole && pair->second.stride[i] == 1 && pair->second.pad[i] == 0 &&
+                    pair->second.output[i] == pair->second.input[i];
+        }
+        CKCI_TRY(ckci_gpu_fused(pair, &plan->device, tile, &l, &cost, err));
+        ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first);
+        l.a.pair.write_mid = whole && args->mid != NULL;
+        if (l.grid > 0) {
+            CKCI_TRY(e->emit(e->context, &l, err));
+        }
+        if (whole || !args->mid) {
+            return CKCONV_OK;
+        }
+        CKCI_TRY(ckci_gpu_best(&pair->first, &plan->device, &l, &cost, err));
+        ckci_gpu_mid_target(&pair->first, args, &l.a.conv);
+        return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+    }
+    ckci_conv part[2];
+    ckci_gpu_unfused(pair, ws, part);
+    CKCI_TRY(ckci_gpu_best(&part[0], &plan->device, &l, &cost, err));
+    if (l.grid == 0) {
+        return CKCONV_OK;
+    }
+    ckci_gpu_mid_target(&pair->first, args, &l.a.conv);
+    CKCI_TRY(e->emit(e->context, &l, err));
+    if (args->mid) {
+        ckci_make_move(&part[0].t[CKCI_OUT], &pair->first.t[CKCI_OUT], &l);
+        CKCI_TRY(e->emit(e->context, &l, err));
+    }
+    CKCI_TRY(ckci_gpu_best(&part[1], &plan->device, &l, &cost, err));
+    return e->emit(e->context, &l, err);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>plan
   Pure selection: description + device facts + options -> instance, block sizes, workspace. Each instance says
   whether it fits and what it would cost; the cheapest one wins.
 */
 
-CKCI_FN const char *ckci_no_device_code(void);
+CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err);
 CKCI_FN void ckci_default_device(ckconv_device *device);
 
 /* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
@@ -5736,6 +6747,29 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
       ckci_run_recompute)                                                                                    \
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
     X(cpu_groupnorm_bwd, CPU, GROUPNORM, GROUPNORM_BWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)
+
+/* GPU instances: name, family, operation, type of the sums (0: any), tile, does it fit, list the launches. */
+#define CKCI_GPU_TILES(X, OP, LOW, FIT, LIST)                                                                \
+    X(gpu_vector_##LOW##_f32_128, VECTOR, OP, CKCONV_F32, 128, FIT, LIST)                                    \
+    X(gpu_vector_##LOW##_f32_64, VECTOR, OP, CKCONV_F32, 64, FIT, LIST)                                      \
+    X(gpu_vector_##LOW##_f64_64, VECTOR, OP, CKCONV_F64, 64, FIT, LIST)                                      \
+    X(gpu_vector_##LOW##_i32_64, VECTOR, OP, CKCONV_I32, 64, FIT, LIST)                                      \
+    X(gpu_direct_##LOW##_f32, DIRECT, OP, CKCONV_F32, 0, FIT, LIST)                                          \
+    X(gpu_direct_##LOW##_f64, DIRECT, OP, CKCONV_F64, 0, FIT, LIST)                                          \
+    X(gpu_direct_##LOW##_i32, DIRECT, OP, CKCONV_I32, 0, FIT, LIST)
+
+#define CKCI_GPU_INSTANCES(X)                                                                                \
+    CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
+    X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, 32, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
+    CKCI_GPU_TILES(X, BWD_DATA, bwd_data, ckci_fit_gpu_gather, ckci_list_gpu_gather)                         \
+    X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, 32, ckci_fit_gpu_gather,                     \
+      ckci_list_gpu_gather)                                                                                  \
+    CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
+    X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
+    X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
+    X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
+    X(gpu_groupnorm_fwd, GROUPNORM, GROUPNORM_FWD, 0, 0, ckci_fit_gpu_norm, ckci_list_gpu_norm)              \
+    X(gpu_groupnorm_bwd, GROUPNORM, GROUPNORM_BWD, 0, 0, ckci_fit_gpu_norm, ckci_list_gpu_norm)
 
 enum {
     CKCI_OP_ALL = 0,
@@ -5784,27 +6818,35 @@ typedef struct ckci_instance {
     ckconv_family family;
     ckconv_op op; /* 0: all */
     int32_t features, tile_rows, tile_columns, lanes;
+    ckconv_dtype kind; /* GPU: type of the sums, 0: any */
     ckconv_status (*fit)(ckci_fit *f, ckconv_error *err);
+    /* host engines compute in run; the GPU engine lists its launches */
     void (*run)(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                 int32_t features);
+    ckconv_status (*list)(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                          unsigned char *ws, int32_t tile, const ckci_emitter *e, ckconv_error *err);
 } ckci_instance;
 
 CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 {
 #define CKCI_ROW(NAME, ENGINE, FAMILY, OP, FEATURES, ROWS, COLUMNS, LANES, FIT, RUN)                         \
-    {                                                                                                        \
-        #NAME,                                                                                               \
-        CKCONV_ENGINE_##ENGINE,                                                                              \
-        CKCONV_FAMILY_##FAMILY,                                                                              \
-        CKCI_OP_##OP,                                                                                        \
-        FEATURES,                                                                                            \
-        ROWS,                                                                                                \
-        COLUMNS,                                                                                             \
-        LANES,                                                                                               \
-        FIT,                                                                                                 \
-        RUN},
-    static const ckci_instance table[] = {CKCI_INSTANCES(CKCI_ROW)};
+    {#NAME,                                                                                                  \
+     CKCONV_ENGINE_##ENGINE,                                                                                 \
+     CKCONV_FAMILY_##FAMILY,                                                                                 \
+     CKCI_OP_##OP,                                                                                           \
+     FEATURES,                                                                                               \
+     ROWS,                                                                                                   \
+     COLUMNS,                                                                                                \
+     LANES,                                                                                                  \
+     0,                                                                                                      \
+     FIT,                                                                                                    \
+     RUN,                                                                                                    \
+     NULL},
+#define CKCI_GPU_ROW(NAME, FAMILY, OP, KIND, TILE, FIT, LIST)                                                \
+    {#NAME, CKCONV_ENGINE_GPU, CKCONV_FAMILY_##FAMILY, CKCI_OP_##OP, 0, TILE, TILE, 4, KIND, FIT, NULL, LIST},
+    static const ckci_instance table[] = {CKCI_INSTANCES(CKCI_ROW) CKCI_GPU_INSTANCES(CKCI_GPU_ROW)};
 #undef CKCI_ROW
+#undef CKCI_GPU_ROW
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
 }
 
@@ -6001,6 +7043,8 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.p = p;
         f.family = instance->family;
         f.features = instance->features;
+        f.kind = instance->kind;
+        f.tile = instance->tile_rows;
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
@@ -6089,13 +7133,18 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
         plan.engine = plan.device.kind == CKCONV_DEVICE_CPU ? (ckconv_engine)CKCONV_ENGINE_CPU
                                                             : (ckconv_engine)CKCONV_ENGINE_GPU;
     }
-    if (plan.engine == CKCONV_ENGINE_GPU) {
-        return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE, "engine gpu: %s", ckci_no_device_code());
+    if (plan.engine == CKCONV_ENGINE_GPU && plan.device.kind == CKCONV_DEVICE_CPU) {
+        return device ? ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                                  "engine gpu, but device.kind is 0 (CPU): give the facts of a GPU or NULL")
+                      : ckci_no_gpu("engine gpu", err);
     }
-    if (plan.device.kind != CKCONV_DEVICE_CPU) {
+    if (plan.engine != CKCONV_ENGINE_GPU && plan.device.kind != CKCONV_DEVICE_CPU) {
         ckconv_device_cpu(&plan.device); /* a host engine asked for beside a GPU */
     }
-    plan.device.threads = o.threads ? o.threads : plan.device.threads ? plan.device.threads : 1;
+    plan.device.threads = plan.engine == CKCONV_ENGINE_GPU ? 0
+                          : o.threads                      ? o.threads
+                          : plan.device.threads            ? plan.device.threads
+                                                           : 1;
     ckci_measure(&plan, problem);
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
@@ -6172,20 +7221,34 @@ CKCI_FN int32_t ckci_cpu_features(void)
     return features;
 }
 
-CKCI_FN const char *ckci_no_device_code(void)
+/* Why there is no GPU to compute on. */
+CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err)
 {
 #if CKCI_GPU_COMPILER
-    return "this version has no GPU kernels; use engine cpu";
+    return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "%s: no GPU was found", what);
 #else
-    return "this version has no GPU kernels; use engine cpu (for the device helpers compile as .hip or .cu, "
-           "or with "
-           "-x hip)";
+    return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE,
+                     "%s: this build holds no GPU code; compile as .hip or .cu, or with -x hip", what);
 #endif
 }
 
-/* GPU kernels are not there, so the default is the CPU even beside a GPU. */
+CKCI_FN ckconv_status ckci_no_device_code(int32_t ordinal, ckconv_error *err)
+{
+    char what[32];
+    snprintf(what, sizeof what, "GPU %d", (int)ordinal);
+    return ckci_no_gpu(what, err);
+}
+
+/* The current GPU where there is one, else this CPU. */
 CKCI_FN void ckci_default_device(ckconv_device *device)
 {
+#if CKCI_GPU_COMPILER
+    int ordinal = 0;
+    if (ckconv_device_count() > 0 && CKCI_GPU(GetDevice)(&ordinal) == CKCI_GPU(Success) &&
+        ckconv_device_gpu(ordinal, device, NULL) == CKCONV_OK) {
+        return;
+    }
+#endif
     ckconv_device_cpu(device);
 }
 
@@ -6275,6 +7338,45 @@ CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *de
                      "arch is '%.30s': must be gfx..., sm_..., x86_64, aarch64 or cpu", arch);
 }
 
+/* Is the current GPU the one that the plan was made for? */
+CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_error *err)
+{
+#if CKCI_GPU_COMPILER
+    int ordinal = -1, units = 0, wave = 0;
+    if (CKCI_GPU(GetDevice)(&ordinal) != CKCI_GPU(Success) || ckconv_device_count() == 0) {
+        return ckci_no_gpu("engine gpu", err);
+    }
+    (void)CKCI_GPU(DeviceGetAttribute)(&units, CKCI_GPU_UNITS, ordinal);
+    (void)CKCI_GPU(DeviceGetAttribute)(&wave, CKCI_GPU_WAVE, ordinal);
+    if (ordinal != device->ordinal || units != device->compute_units || wave != device->wave_size) {
+        return ckci_fail(
+            err, CKCONV_ERR_WRONG_DEVICE,
+            "the plan is for GPU %d (%s, %d units, wave %d); current is GPU %d (%d units, wave %d)",
+            (int)device->ordinal, device->arch, (int)device->compute_units, (int)device->wave_size, ordinal,
+            units, wave);
+    }
+    return CKCONV_OK;
+#else
+    return ckci_no_device_code(device->ordinal, err);
+#endif
+}
+
+/* The emitter of ckconv_run. */
+CKCI_FN ckconv_status ckci_launch_on_stream(void *stream, const ckci_launch *launch, ckconv_error *err)
+{
+#if CKCI_GPU_COMPILER
+    ckci_gpu_error code = ckci_k_launch(launch, (ckci_gpu_stream)stream);
+    return code == CKCI_GPU(Success)
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_LAUNCH, "launch of %s: %s", ckci_kernel_name(launch->kernel),
+                           CKCI_GPU(GetErrorString)(code));
+#else
+    (void)stream;
+    (void)launch;
+    return ckci_no_gpu("launch", err);
+#endif
+}
+
 #if !CKCI_GPU_COMPILER
 CKCONV_API int32_t ckconv_device_count(void)
 {
@@ -6284,14 +7386,13 @@ CKCONV_API int32_t ckconv_device_count(void)
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
     (void)device;
-    return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE, "GPU %d: %s", (int)ordinal, ckci_no_device_code());
+    return ckci_no_device_code(ordinal, err);
 }
 
 /* The helpers' GPU half, for a build that has none. */
 #define CKCI_IF_GPU(device, statement)                                                                       \
     if ((device)->kind != CKCONV_DEVICE_CPU) {                                                               \
-        return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE, "GPU %d: %s", (int)(device)->ordinal,               \
-                         ckci_no_device_code());                                                             \
+        return ckci_no_device_code((device)->ordinal, err);                                                  \
     }
 #define CKCI_IF_GPU_QUIET(device, statement)                                                                 \
     if ((device)->kind != CKCONV_DEVICE_CPU) {                                                               \
@@ -6317,6 +7418,7 @@ CKCONV_API int32_t ckconv_device_count(void)
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
     ckci_gpu_properties prop;
+    memset(&prop, 0, sizeof prop);
     if (!device) {
         return ckci_fail(err, CKCONV_ERR_NULL, "device is NULL");
     }
@@ -6330,8 +7432,7 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
     device->ordinal = ordinal;
     device->wave_size = prop.warpSize;
     device->compute_units = prop.multiProcessorCount;
-    device->kind = CKCI_GPU_KIND;
-    ckci_gpu_describe(&prop, device->arch, sizeof device->arch, &device->lds_bytes);
+    ckci_gpu_describe(&prop, device);
     return ckci_ok(err);
 }
 
@@ -6371,9 +7472,8 @@ CKCONV_API void *ckconv_device_alloc(const ckconv_device *device, size_t bytes, 
     if (ckci_need_device(device, err) != CKCONV_OK) {
         return NULL;
     }
-    CKCI_IF_GPU_VALUE(
-        device, ckci_gpu_alloc(bytes, err),
-        (ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE, "alloc: %s", ckci_no_device_code()), (void *)NULL))
+    CKCI_IF_GPU_VALUE(device, ckci_gpu_alloc(bytes, err),
+                      (ckci_no_device_code(device->ordinal, err), (void *)NULL))
     void *memory = malloc(bytes ? bytes : 1);
     if (!memory) {
         ckci_fail(err, CKCONV_ERR_MEMORY, "alloc: no %lld bytes of host memory", CKCI_LL(bytes));
@@ -6589,6 +7689,7 @@ typedef struct ckci_buffer {
     int64_t bytes;
     int32_t written, optional;
     int32_t takes_d; /* its epilogue reads the D tensors */
+    int32_t element; /* bytes */
     const ckci_tensor *shape;
 } ckci_buffer;
 
@@ -6602,6 +7703,7 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
     b->written = written;
     b->optional = optional;
     b->takes_d = 0;
+    b->element = shape ? (int32_t)ckci_size(shape->dtype) : 1;
     b->shape = shape;
 }
 
@@ -6650,6 +7752,7 @@ CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer 
     }
     ckci_add_buffer(list, &count, "scale", a->scale, channels, 0, 1, NULL);
     ckci_add_buffer(list, &count, "shift", a->shift, channels, 0, 1, NULL);
+    list[count - 2].element = list[count - 1].element = p->first.t[0].dtype == CKCONV_F64 ? 8 : 4;
     return count;
 }
 
@@ -6675,6 +7778,12 @@ CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer 
         ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
         ckci_add_buffer(list, &count, "dgamma", a->dgamma, vector, 1, 1, NULL);
         ckci_add_buffer(list, &count, "dbeta", a->dbeta, vector, 1, 1, NULL);
+    }
+    for (int i = 2; i < count; i++) {
+        const char *name = list[i].name;
+        int statistic = strstr(name, "mean") != NULL || strstr(name, "inv_std") != NULL;
+        list[i].element =
+            list[i].shape ? list[i].element : (int32_t)ckci_size(statistic ? p->stat : p->param);
     }
     return count;
 }
@@ -6749,28 +7858,37 @@ CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckc
     return CKCONV_OK;
 }
 
-CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
-                                    size_t workspace_bytes, void *stream, ckconv_error *err)
+/* GPUs load whole elements: each pointer must be aligned to its tensor's element. */
+CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, ckconv_error *err)
 {
-    ckci_problem p;
+    for (int i = 0; i < count; i++) {
+        if ((uintptr_t)list[i].p % (uintptr_t)list[i].element != 0) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "args.%s is not aligned to its elements of %d bytes: a GPU needs that",
+                             list[i].name, (int)list[i].element);
+        }
+    }
+    return CKCONV_OK;
+}
+
+/* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
+   aligned workspace. */
+CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                     size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
+                                     ckconv_error *err)
+{
     ckci_buffer list[20];
     int count;
-    (void)stream;
-    CKCI_TRY(ckci_recover(plan, "plan", &p, err));
+    CKCI_TRY(ckci_recover(plan, "plan", p, err));
     if (!args) {
         return ckci_fail(err, CKCONV_ERR_NULL, "args is NULL");
     }
-    if ((plan->device.features & ~ckci_cpu_features()) != 0) {
-        return ckci_fail(err, CKCONV_ERR_WRONG_DEVICE,
-                         "the plan uses CPU features (%d) that this CPU lacks (%d)",
-                         (int)plan->device.features, (int)ckci_cpu_features());
-    }
     if (plan->op == CKCONV_CONV_CONV_FWD) {
-        count = ckci_list_pair(&p.pair, args, list);
+        count = ckci_list_pair(&p->pair, args, list);
     } else if (plan->op <= CKCONV_BWD_WEIGHT) {
-        count = ckci_list_conv(&p.conv, args, list);
+        count = ckci_list_conv(&p->conv, args, list);
     } else {
-        count = ckci_list_norm(&p.norm, args, list);
+        count = ckci_list_norm(&p->norm, args, list);
         if (plan->op == CKCONV_GROUPNORM_BWD && (args->saved_mean == NULL) != (args->saved_inv_std == NULL)) {
             return ckci_fail(err, CKCONV_ERR_NULL,
                              "args.saved_mean and args.saved_inv_std: give both or none");
@@ -6790,13 +7908,90 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         ckci_add_buffer(list, &count, "workspace", workspace, plan->workspace_bytes, 1, 0, NULL);
     }
     CKCI_TRY(ckci_check_buffers(list, count, err));
-    const ckci_instance *instance = ckci_find_instance(plan->instance);
-    unsigned char *ws = NULL;
+    if (plan->engine == CKCONV_ENGINE_GPU) {
+        CKCI_TRY(ckci_check_alignment(list, count, err));
+    }
+    *ws = NULL;
     if (plan->workspace_bytes > 0) {
         uintptr_t past = (uintptr_t)workspace % CKCI_ALIGN;
-        ws = (unsigned char *)workspace + (past ? CKCI_ALIGN - past : 0);
+        *ws = (unsigned char *)workspace + (past ? CKCI_ALIGN - past : 0);
+    }
+    return CKCONV_OK;
+}
+
+CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                    size_t workspace_bytes, void *stream, ckconv_error *err)
+{
+    ckci_problem p;
+    unsigned char *ws;
+    CKCI_TRY(ckci_check_run(plan, args, workspace, workspace_bytes, &p, &ws, err));
+    const ckci_instance *instance = ckci_find_instance(plan->instance);
+    if (plan->engine == CKCONV_ENGINE_GPU) {
+        ckci_emitter e;
+        e.emit = ckci_launch_on_stream;
+        e.context = stream;
+        CKCI_TRY(ckci_check_current(&plan->device, err));
+        CKCI_TRY(instance->list(plan, &p, args, ws, instance->tile_rows, &e, err));
+        return ckci_ok(err);
+    }
+    if ((plan->device.features & ~ckci_cpu_features()) != 0) {
+        return ckci_fail(err, CKCONV_ERR_WRONG_DEVICE,
+                         "the plan uses CPU features (%d) that this CPU lacks (%d)",
+                         (int)plan->device.features, (int)ckci_cpu_features());
     }
     instance->run(plan, &p, args, ws, instance->features);
+    return ckci_ok(err);
+}
+
+/* An emitter that copies launches for a caller. */
+typedef struct ckci_launch_list {
+    ckconv_launch *launches;
+    int32_t capacity, count;
+} ckci_launch_list;
+
+CKCI_FN ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+{
+    ckci_launch_list *list = (ckci_launch_list *)context;
+    (void)err;
+    if (list->count < list->capacity) {
+        ckconv_launch *l = &list->launches[list->count];
+        memset(l, 0, sizeof *l);
+        l->kernel = ckci_kernel_name(launch->kernel);
+        l->grid = launch->grid;
+        l->block = launch->threads;
+        l->arg_bytes = (int32_t)launch->bytes;
+        memcpy(l->arg, &launch->a, launch->bytes);
+    }
+    list->count++;
+    return CKCONV_OK;
+}
+
+CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckconv_args *args,
+                                              void *workspace, size_t workspace_bytes,
+                                              ckconv_launch *launches, int32_t capacity, int32_t *count,
+                                              ckconv_error *err)
+{
+    ckci_problem p;
+    unsigned char *ws;
+    ckci_launch_list list;
+    ckci_emitter e;
+    if (!count || (!launches && capacity > 0)) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", count ? "launches" : "count");
+    }
+    *count = 0;
+    CKCI_TRY(ckci_check_run(plan, args, workspace, workspace_bytes, &p, &ws, err));
+    if (plan->engine != CKCONV_ENGINE_GPU) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "engine %s has no launches",
+                         ckconv_engine_name(plan->engine));
+    }
+    list.launches = launches;
+    list.capacity = capacity;
+    list.count = 0;
+    e.emit = ckci_keep_launch;
+    e.context = &list;
+    const ckci_instance *instance = ckci_find_instance(plan->instance);
+    CKCI_TRY(instance->list(plan, &p, args, ws, instance->tile_rows, &e, err));
+    *count = list.count;
     return ckci_ok(err);
 }
 
@@ -6838,6 +8033,30 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
     return ckci_append_sizes(text, size, at, " stride ", d->stride, d->ndim);
 }
 
+/* Why the planner took this one; rates are the planner's model, not measurements. */
+CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
+{
+    switch (family) {
+    case CKCONV_FAMILY_DIRECT:
+        return plan->op == CKCONV_BWD_WEIGHT
+                   ? "few channels per group: a block owns filters, its threads share the positions"
+                   : "few channels per group: a thread owns an output";
+    case CKCONV_FAMILY_FUSED:
+        return "mid stays in LDS";
+    case CKCONV_FAMILY_UNFUSED:
+        return p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
+                   ? "two kernels through workspace: the second filter has more than one tap"
+                   : "two kernels through workspace: computing mid again for each 64 output channels would "
+                     "cost more";
+    case CKCONV_FAMILY_GROUPNORM:
+        return plan->workspace_bytes > 0 ? "slabs are shared by several blocks" : "a block owns a slab";
+    default:
+        return plan->split_k > 1 ? "implicit GEMM on multiply-adds; parts of the reduction go through "
+                                   "workspace and are added in order"
+                                 : "implicit GEMM on multiply-adds";
+    }
+}
+
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size)
 {
     ckci_problem p;
@@ -6866,6 +8085,14 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     at = ckci_append(text, size, at, ": engine %s, %s (family %s, tile %dx%d, vector %d)",
                      ckconv_engine_name(plan->engine), instance->name, ckconv_family_name(instance->family),
                      (int)instance->tile_rows, (int)instance->tile_columns, (int)instance->lanes);
+    if (plan->engine == CKCONV_ENGINE_GPU) {
+        at = ckci_append(text, size, at,
+                         ", split_k %d, %d launch%s on %s, %lld blocks of %d threads, workspace %lld bytes",
+                         (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "es",
+                         plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
+                         CKCI_LL(plan->workspace_bytes));
+        return ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance->family));
+    }
     at = ckci_append(text, size, at,
                      ", split_k %d, %d parallel loop%s, %lld work items on %d thread%s, workspace %lld bytes",
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
@@ -7351,13 +8578,12 @@ CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *sc
     }
 }
 
-CKCONV_API ckconv_status ckconv_transform(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc,
-                                          const void *src, const ckconv_tensor *dst_desc, void *dst,
-                                          void *stream, ckconv_error *err)
+/* Both tensors of a transform in their final form; element: alignment that pointers must have. */
+CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc,
+                                           const void *src, const ckconv_tensor *dst_desc, void *dst, int gpu,
+                                           ckci_tensor t[2], ckconv_error *err)
 {
-    ckci_tensor t[2];
     int64_t len[6];
-    (void)stream;
     if (ndim < 1 || ndim > 3) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)ndim);
     }
@@ -7390,13 +8616,51 @@ CKCONV_API ckconv_status ckconv_transform(int32_t ndim, const int64_t *length, c
     int count = 0;
     ckci_add_buffer(list, &count, "src", src, ckci_span(&t[0]), 0, 0, NULL);
     ckci_add_buffer(list, &count, "dst", dst, ckci_span(&t[1]), 1, 0, NULL);
+    for (int i = 0; i < 2; i++) {
+        list[i].element = (int32_t)ckci_size(t[i].dtype);
+    }
     CKCI_TRY(ckci_check_buffers(list, count, err));
+    return gpu ? ckci_check_alignment(list, count, err) : CKCONV_OK;
+}
+
+CKCONV_API ckconv_status ckconv_transform(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc,
+                                          const void *src, const ckconv_tensor *dst_desc, void *dst,
+                                          void *stream, ckconv_error *err)
+{
+    ckci_tensor t[2];
     ckci_move m;
+    ckconv_device cpu;
+    (void)stream;
+    CKCI_TRY(ckci_check_transform(ndim, length, src_desc, src, dst_desc, dst, 0, t, err));
     m.src = &t[0];
     m.dst = &t[1];
-    ckconv_device cpu;
     ckconv_device_cpu(&cpu);
-    ckci_parallel(ckci_count(&t[0]) < 65536 ? 1 : cpu.threads, len[0] * len[1], ckci_move_item, &m, NULL, 0);
+    ckci_parallel(ckci_count(&t[0]) < 65536 ? 1 : cpu.threads, t[0].len[0] * t[0].len[1], ckci_move_item, &m,
+                  NULL, 0);
+    return ckci_ok(err);
+}
+
+CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, int32_t ndim,
+                                                 const int64_t *length, const ckconv_tensor *src_desc,
+                                                 const void *src, const ckconv_tensor *dst_desc, void *dst,
+                                                 void *stream, ckconv_error *err)
+{
+    ckci_tensor t[2];
+    ckci_launch l;
+    if (!device) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "device is NULL");
+    }
+    CKCI_TRY(ckci_check_device(device, err));
+    if (device->kind == CKCONV_DEVICE_CPU) {
+        return ckconv_transform(ndim, length, src_desc, src, dst_desc, dst, stream, err);
+    }
+    CKCI_TRY(ckci_check_transform(ndim, length, src_desc, src, dst_desc, dst, 1, t, err));
+    CKCI_TRY(ckci_check_current(device, err));
+    if (ckci_count(&t[0]) > 0) {
+        ckci_make_move(&t[0], &t[1], &l);
+        CKCI_TRY(ckci_too_many_blocks(l.grid, err));
+        CKCI_TRY(ckci_launch_on_stream(stream, &l, err));
+    }
     return ckci_ok(err);
 }
 
@@ -7656,6 +8920,9 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 */
 #undef CKCI_CPU_ROWS
 #undef CKCI_FN
+#undef CKCI_GPU_INSTANCES
+#undef CKCI_GPU_KERNELS
+#undef CKCI_GPU_TILES
 #undef CKCI_INLINE
 #undef CKCI_INSTANCES
 #undef CKCI_KERNELS
@@ -7694,7 +8961,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 
 #if CKCI_GPU_COMPILER
 #undef CKCI_GPU
-#undef CKCI_GPU_KIND
+#undef CKCI_GPU_UNITS
+#undef CKCI_GPU_WAVE
 #endif
 #undef CKCI_GPU_COMPILER
 #endif /* CKCONV_IMPLEMENTED */

@@ -7,12 +7,27 @@
 Included by ckconv.h on one marked line, when CKCONV_IMPLEMENTATION is defined and hipcc or nvcc reads it. Do
 not include it yourself.
 
-This version holds no kernels: it maps the runtime's names, so that the device helpers of ckconv.h (facts,
-memory, timers) work on AMD and NVIDIA GPUs. Computation runs on the host engines; a plan for engine gpu says
-so.
+KERNELS (ckconv_k_NAME; the table in ckconv.h, >>gpu, has one line for each; T is f32, f64 or i32, the type of
+the sums, and every storage type is converted when it is loaded)
+    gather_T_S         fwd, bwd_data: implicit GEMM, blocks of S x S outputs through LDS
+    weight_T_S         bwd_weight: the same over positions, split into parts where that fills the GPU
+    reduce_T           sum of those parts in fixed order, and the epilogue
+    direct_T           fwd, bwd_data with few channels per group: a thread owns an output
+    direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
+    pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
+    norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta
+    move               layout and type conversion
+
+All of them are the "vector" family: plain multiply-adds, no atomics, any target, wave 32 or 64. Every output
+is written by one thread, and every sum has a fixed order.
 
 TAGS
-    >>k-runtime  HIP or CUDA names of the runtime calls
+    >>k-arch     HIP, CUDA or simulator: names, linkage     >>k-direct  few channels per group
+    >>k-prim     conversions, loads, stores                 >>k-pair    conv_conv_fwd
+    >>k-map      coordinates                                >>k-norm    group norm
+    >>k-gemm     the tile loop                              >>k-move    layout and type conversion
+    >>k-gather   fwd, bwd_data                              >>k-inst    the table expanded, launch
+    >>k-weight   bwd_weight                                 >>k-undef
 */
 
 #ifndef CKCONV_IMPLEMENTATION
@@ -21,44 +36,2212 @@ TAGS
 
 
 /*------------------------------------------------------------------------------------------------------------
-  >>k-runtime
-  The runtime calls that ckconv.h makes, under one name each; undefined again at the end of ckconv.h.
+  >>k-arch
+  One name each for what HIP, CUDA and the simulator of tests/ call differently; undefined again at the end of
+  ckconv.h.
 */
 #ifdef __cplusplus
 } /* the vendor's headers open their own linkage */
 #endif
-#if defined(__HIP__) || defined(__HIPCC__)
+#if defined(CKCI_SIMULATOR)
+#include CKCI_SIMULATOR
+#define CKCI_GPU(name) sim##name
+#define CKCI_K_LDS(T, name) T &name = *(T *)sim_lds(sizeof(T)) /* one per kernel */
+#define CKCI_GPU_UNITS simDeviceAttributeMultiprocessorCount
+#define CKCI_GPU_WAVE simDeviceAttributeWarpSize
+typedef simDeviceProp_t ckci_gpu_properties;
+#elif defined(__HIP__) || defined(__HIPCC__)
 #include <hip/hip_runtime.h>
 #define CKCI_GPU(name) hip##name
-#define CKCI_GPU_KIND CKCONV_DEVICE_AMD
+#define CKCI_K_LDS(T, name) __shared__ T name
+#define CKCI_GPU_UNITS hipDeviceAttributeMultiprocessorCount
+#define CKCI_GPU_WAVE hipDeviceAttributeWarpSize
 typedef hipDeviceProp_t ckci_gpu_properties;
 #else
 #include <cuda_runtime.h>
 #define CKCI_GPU(name) cuda##name
-#define CKCI_GPU_KIND CKCONV_DEVICE_NVIDIA
+#define CKCI_K_LDS(T, name) __shared__ T name
+#define CKCI_GPU_UNITS cudaDevAttrMultiProcessorCount
+#define CKCI_GPU_WAVE cudaDevAttrWarpSize
 typedef cudaDeviceProp ckci_gpu_properties;
 #endif
-#ifdef __cplusplus
-extern "C" {
+#if defined(CKCI_SIMULATOR)
+#define CKCI_K_MEMBER inline __attribute__((unused))
+#elif defined(__CUDACC__) && !defined(__HIP__)
+#define CKCI_K_MEMBER __device__ __forceinline__
+#else
+#define CKCI_K_MEMBER __device__ inline __attribute__((always_inline, unused))
 #endif
+#define CKCI_K_FN static CKCI_K_MEMBER
+/* The argument struct where it lies in constant memory: a copy, which an index known at run time would make,
+   would lie in scratch. */
+#if defined(__HIP_DEVICE_COMPILE__)
+#define CKCI_K_PARAM
+#define CKCI_K_ARGS(T, a) ((void)a, *(const T *)__builtin_amdgcn_kernarg_segment_ptr())
+#elif defined(__CUDACC__) && !defined(CKCI_SIMULATOR) && !defined(__HIP__)
+#define CKCI_K_PARAM __grid_constant__
+#define CKCI_K_ARGS(T, a) a
+#else
+#define CKCI_K_PARAM
+#define CKCI_K_ARGS(T, a) a
+#endif
+#if defined(__clang__)
+#define CKCI_K_UNROLL(n) CKCI_K_PRAGMA(unroll n)
+#elif defined(__CUDACC__)
+#define CKCI_K_UNROLL(n) CKCI_K_PRAGMA(unroll n)
+#else
+#define CKCI_K_UNROLL(n)
+#endif
+#define CKCI_K_PRAGMA(x) _Pragma(#x)
 
+extern "C" {
 typedef CKCI_GPU(Error_t) ckci_gpu_error;
 typedef CKCI_GPU(Event_t) ckci_gpu_event;
 typedef CKCI_GPU(Stream_t) ckci_gpu_stream;
 
-/* "gfx90a" or "sm_90"; LDS (shared memory) that one block may use. */
-static void ckci_gpu_describe(const ckci_gpu_properties *prop, char *arch, size_t size, int32_t *lds)
+/* "gfx90a" or "sm_90"; AMD or NVIDIA; LDS (shared memory) that one block may use. */
+static void ckci_gpu_describe(const ckci_gpu_properties *prop, ckconv_device *device)
 {
-#if defined(__HIP__) || defined(__HIPCC__)
+#if defined(CKCI_SIMULATOR)
+    device->kind = prop->kind;
+    memcpy(device->arch, prop->arch, sizeof device->arch);
+    device->lds_bytes = (int32_t)prop->sharedMemPerBlock;
+#elif defined(__HIP__) || defined(__HIPCC__)
     size_t length = strcspn(prop->gcnArchName, ":"); /* "gfx90a:sramecc+:xnack-" */
-    length = length < size ? length : size - 1;
-    memcpy(arch, prop->gcnArchName, length);
-    arch[length] = 0;
-    *lds = (int32_t)prop->sharedMemPerBlock;
+    length = length < sizeof device->arch ? length : sizeof device->arch - 1;
+    memcpy(device->arch, prop->gcnArchName, length);
+    device->kind = CKCONV_DEVICE_AMD;
+    device->lds_bytes = (int32_t)prop->sharedMemPerBlock;
 #else
-    snprintf(arch, size, "sm_%d%d", prop->major, prop->minor);
-    *lds = (int32_t)prop->sharedMemPerBlockOptin;
+    snprintf(device->arch, sizeof device->arch, "sm_%d%d", prop->major, prop->minor);
+    device->kind = CKCONV_DEVICE_NVIDIA;
+    device->lds_bytes = (int32_t)prop->sharedMemPerBlockOptin;
 #endif
 }
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-prim
+  Conversions, loads and stores. T is float, double or int32_t: the type of the arithmetic. What needs an
+  instruction of its own is a function here with a twin for the simulator.
+*/
+CKCI_K_FN uint32_t ckci_k_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
+
+CKCI_K_FN float ckci_k_float(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
+/* Arguments that only a rare path needs: loaded there, not kept in scalar registers all along. */
+template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    typedef const T __attribute__((address_space(4))) * pointer;
+    pointer p = (pointer)&x;
+    asm("" : "+s"(p));
+    return *(const T *)p;
+#else
+    return x;
+#endif
+}
+
+/* Several elements in one load. */
+struct alignas(8) ckci_k_uint2 {
+    uint32_t x, y;
+};
+struct alignas(16) ckci_k_uint4 {
+    uint32_t x, y, z, w;
+};
+struct alignas(16) ckci_k_double2 {
+    double x, y;
+};
+
+/* high half of a 32 x 32 bit product */
+CKCI_K_FN uint32_t ckci_k_mulhi(uint32_t a, uint32_t b)
+{
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+    return __umulhi(a, b);
+#else
+    return (uint32_t)((uint64_t)a * b >> 32);
+#endif
+}
+
+CKCI_K_FN float ckci_k_half_float(uint32_t h)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    uint16_t bits = (uint16_t)h;
+    _Float16 x;
+    memcpy(&x, &bits, 2);
+    return (float)x;
+#elif defined(__CUDA_ARCH__)
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((uint16_t)h));
+    return x;
+#elif defined(CKCI_SIMULATOR)
+    return ckci_half_float((uint16_t)h);
+#else
+    (void)h;
+    return 0; /* host pass */
+#endif
+}
+
+CKCI_K_FN uint32_t ckci_k_float_half(float x)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    _Float16 h = (_Float16)x;
+    uint16_t bits;
+    memcpy(&bits, &h, 2);
+    return bits;
+#elif defined(__CUDA_ARCH__)
+    uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+#elif defined(CKCI_SIMULATOR)
+    return ckci_float_half(x);
+#else
+    (void)x;
+    return 0;
+#endif
+}
+
+/* Round to nearest even, to bfloat16; NaN stays one. */
+CKCI_K_FN uint32_t ckci_k_float_bf16(float x)
+{
+    uint32_t u = ckci_k_bits(x);
+    uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1)) >> 16;
+    return (u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40u : rounded;
+}
+
+/* The fp8 formats: mantissa bits, exponent bias, largest finite code, NaN code, whether infinity exists just
+   past the largest, FNUZ. */
+struct ckci_k_fp8 {
+    int mant, bias, top, inf, fnuz;
+};
+
+CKCI_K_FN ckci_k_fp8 ckci_k_find_fp8(int32_t dtype)
+{
+    ckci_k_fp8 f;
+    bool wide = dtype == CKCONV_F8E5M2 || dtype == CKCONV_F8E5M2FNUZ;
+    f.fnuz = dtype == CKCONV_F8E4M3FNUZ || dtype == CKCONV_F8E5M2FNUZ;
+    f.mant = wide ? 2 : 3;
+    f.bias = (wide ? 15 : 7) + f.fnuz;
+    f.top = f.fnuz ? 0x7f : wide ? 0x7b : 0x7e;
+    f.inf = wide && !f.fnuz;
+    return f;
+}
+
+CKCI_K_FN float ckci_k_fp8_float(const ckci_k_fp8 &f, uint32_t code)
+{
+    int rest = (int)(code & 0x7f), field = rest >> f.mant, mantissa = rest & ((1 << f.mant) - 1);
+    uint32_t sign = (code & 0x80) << 24;
+    /* a subnormal is a whole number of last places; f32 holds it as a normal number */
+    float small = (float)mantissa * ckci_k_float((uint32_t)(128 - f.bias - f.mant) << 23);
+    float x = ckci_k_float((uint32_t)(field + 127 - f.bias) << 23 | (uint32_t)mantissa << (23 - f.mant));
+    x = field == 0 ? small : x;
+    if (f.fnuz ? code == 0x80 : rest > f.top) {
+        return ckci_k_float(f.inf && rest == f.top + 1 ? sign | 0x7f800000u : 0x7fc00000u);
+    }
+    return ckci_k_float(ckci_k_bits(x) | sign);
+}
+
+/* Rounded to nearest even; overflow saturates; infinity and NaN as in ckconv.h. */
+CKCI_K_FN uint32_t ckci_k_float_fp8(const ckci_k_fp8 &f, float x)
+{
+    uint32_t u = ckci_k_bits(x), sign = (u >> 24) & 0x80, rest = u & 0x7fffffffu;
+    if (rest > 0x7f800000u) {
+        return f.fnuz ? 0x80u : sign | (uint32_t)(f.inf ? f.top + 3 : f.top + 1);
+    }
+    if (rest == 0x7f800000u) {
+        return f.fnuz ? 0x80u : sign | (uint32_t)(f.inf ? f.top + 1 : f.top);
+    }
+    int field = (int)(rest >> 23) - 127 + f.bias;
+    int shift = 23 - f.mant + (field >= 1 ? 0 : 1 - field);
+    uint32_t m = (rest & 0x7fffffu) | 0x800000u, code = 0;
+    if (shift <= 24 && rest >= 0x800000u) {
+        code = (m + ((1u << (shift - 1)) - 1) + ((m >> shift) & 1)) >> shift;
+    }
+    code += field > 1 ? (uint32_t)(field - 1) << f.mant : 0;
+    code = code > (uint32_t)f.top ? (uint32_t)f.top : code;
+    return f.fnuz && code == 0 ? 0 : sign | code;
+}
+
+/* Round to a compute type, result as float (ckconv.h, ckci_round_float). */
+CKCI_K_FN float ckci_k_round(int32_t compute, float x)
+{
+    if (compute == CKCONV_F32) {
+        return x;
+    }
+    if (compute == CKCONV_F16) {
+        return ckci_k_half_float(ckci_k_float_half(x));
+    }
+    if (compute == CKCONV_TF32) {
+        uint32_t u = ckci_k_bits(x);
+        bool finite = (u & 0x7f800000u) != 0x7f800000u;
+        return finite ? ckci_k_float((u + 0xfffu + ((u >> 13) & 1)) & ~0x1fffu) : x;
+    }
+    if (compute == CKCONV_BF16 || compute == CKCONV_BF16X3) {
+        float high = ckci_k_float(ckci_k_float_bf16(x) << 16), low = x - high;
+        bool two = compute == CKCONV_BF16X3 && low - low == 0;
+        return two ? high + ckci_k_float(ckci_k_float_bf16(low) << 16) : high;
+    }
+    if (compute >= CKCONV_F8E4M3 && compute <= CKCONV_F8E5M2FNUZ) {
+        ckci_k_fp8 f = ckci_k_find_fp8(compute);
+        return ckci_k_fp8_float(f, ckci_k_float_fp8(f, x));
+    }
+    return x;
+}
+
+/* To a whole number, to nearest even, saturating; NaN gives 0. */
+CKCI_K_FN int32_t ckci_k_int(float x, float low, float high)
+{
+    float r = rintf(x < low ? low : x);
+    return x != x ? 0 : r >= high ? (high > 127.f ? INT32_MAX : (int32_t)high) : (int32_t)r;
+}
+
+CKCI_K_FN int ckci_k_size(int32_t dtype)
+{
+    return dtype == CKCONV_F64                           ? 8
+           : dtype == CKCONV_F32 || dtype == CKCONV_I32  ? 4
+           : dtype == CKCONV_F16 || dtype == CKCONV_BF16 ? 2
+                                                         : 1;
+}
+
+/* Bits of one element of at most four bytes. */
+CKCI_K_FN uint32_t ckci_k_load_bits(const unsigned char *p, int size)
+{
+    return size == 4 ? *(const uint32_t *)p : size == 2 ? *(const uint16_t *)p : *p;
+}
+
+CKCI_K_FN float ckci_k_widen(int32_t dtype, uint32_t bits)
+{
+    switch (dtype) {
+    case CKCONV_F32:
+        return ckci_k_float(bits);
+    case CKCONV_F16:
+        return ckci_k_half_float(bits);
+    case CKCONV_BF16:
+        return ckci_k_float(bits << 16);
+    case CKCONV_I32:
+        return (float)(int32_t)bits;
+    case CKCONV_I8:
+        return (float)(int8_t)bits;
+    default:
+        return ckci_k_fp8_float(ckci_k_find_fp8(dtype), bits);
+    }
+}
+
+/* One element, any storage type that T can hold, naturally aligned: float also reads i8 and i32, double reads
+   all, int32_t reads i8 and i32. */
+template <class T> CKCI_K_FN T ckci_k_load(int32_t dtype, const unsigned char *p)
+{
+    if constexpr (sizeof(T) == 8) {
+        return dtype == CKCONV_F64 ? *(const double *)p
+                                   : (double)ckci_k_widen(dtype, ckci_k_load_bits(p, ckci_k_size(dtype)));
+    } else if constexpr (T(0.5f) == T(0)) {
+        return dtype == CKCONV_I32 ? *(const int32_t *)p : (int32_t) * (const int8_t *)p;
+    } else {
+        return dtype == CKCONV_F64 ? (float)*(const double *)p
+                                   : ckci_k_widen(dtype, ckci_k_load_bits(p, ckci_k_size(dtype)));
+    }
+}
+
+/* One element, rounded once. */
+CKCI_K_FN void ckci_k_store(int32_t dtype, unsigned char *p, float x)
+{
+    switch (dtype) {
+    case CKCONV_F64:
+        *(double *)p = (double)x;
+        break;
+    case CKCONV_F32:
+        *(float *)p = x;
+        break;
+    case CKCONV_F16:
+        *(uint16_t *)p = (uint16_t)ckci_k_float_half(x);
+        break;
+    case CKCONV_BF16:
+        *(uint16_t *)p = (uint16_t)ckci_k_float_bf16(x);
+        break;
+    case CKCONV_I32:
+        *(int32_t *)p = ckci_k_int(x, -2147483648.f, 2147483648.f);
+        break;
+    case CKCONV_I8:
+        *p = (unsigned char)ckci_k_int(x, -128.f, 127.f);
+        break;
+    default:
+        *p = (unsigned char)ckci_k_float_fp8(ckci_k_find_fp8(dtype), x);
+    }
+}
+
+CKCI_K_FN void ckci_k_store(int32_t dtype, unsigned char *p, double x)
+{
+    if (dtype == CKCONV_F64) {
+        *(double *)p = x;
+    } else {
+        ckci_k_store(dtype, p, (float)x);
+    }
+}
+
+/* Quotient by a divisor of the host; n < 2^31. */
+CKCI_K_FN int32_t ckci_k_divide(int32_t n, const ckci_divisor &d)
+{
+    return (int32_t)((ckci_k_mulhi((uint32_t)n, d.mul) + (uint32_t)n) >> d.shift);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-map
+  From rows, columns and places in the reduction to elements. A slice is what one (n, g) addresses; offsets
+  inside it are 32-bit when the host found that enough ("narrow").
+*/
+struct ckci_k_axis {
+    int32_t count, taps, read0, tap0, write0;
+    ckci_divisor by_count, by_taps;
+};
+
+/* Taps t of a phase satisfy t * dilation = phase + pad (modulo stride): the first one by trying, the others a
+   period apart. */
+CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
+{
+    ckci_k_axis a;
+    a.count = d.length;
+    a.taps = d.filter;
+    a.read0 = -d.pad;
+    a.tap0 = a.write0 = 0;
+    a.by_count = d.count[0];
+    a.by_taps = d.taps[0];
+    if (d.gather_back) {
+        int32_t sum = phase + d.pad, step = d.dilation % d.stride, rest = sum % d.stride, tap = 0;
+        while (rest != 0 && tap < d.period && tap < d.filter) {
+            rest -= step;
+            rest += rest < 0 ? d.stride : 0;
+            tap++;
+        }
+        bool some = rest == 0 && tap < d.period && tap < d.filter;
+        a.tap0 = tap;
+        a.taps = some ? (d.filter - tap - 1) / d.period + 1 : 0;
+        a.read0 = some ? (sum - tap * d.dilation) / d.stride : 0;
+        a.write0 = phase;
+        a.count = (d.length - phase - 1) / d.stride + 1;
+        a.by_count = a.count == (int32_t)d.count[0].d ? d.count[0] : d.count[1];
+        a.by_taps = a.taps == (int32_t)d.taps[0].d ? d.taps[0] : d.taps[1];
+    }
+    return a;
+}
+
+/* n, z, y, x */
+struct ckci_k_place {
+    int32_t n, z, y, x;
+};
+
+CKCI_K_FN ckci_k_place ckci_k_decode(int32_t m, const ckci_divisor &dz, const ckci_divisor &dy,
+                                     const ckci_divisor &dx)
+{
+    ckci_k_place q;
+    int32_t rest = ckci_k_divide(m, dx);
+    q.x = m - rest * (int32_t)dx.d;
+    int32_t up = ckci_k_divide(rest, dy);
+    q.y = rest - up * (int32_t)dy.d;
+    q.n = ckci_k_divide(up, dz);
+    q.z = up - q.n * (int32_t)dz.d;
+    return q;
+}
+
+/* Offset of (c, z, y, x) inside a slice, in elements. */
+CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c, int32_t z, int32_t y,
+                                int32_t x)
+{
+    if (narrow) {
+        return (int32_t)((uint32_t)c * (uint32_t)t.stride[2] + (uint32_t)z * (uint32_t)t.stride[3] +
+                         (uint32_t)y * (uint32_t)t.stride[4] + (uint32_t)x * (uint32_t)t.stride[5]);
+    }
+    const ckci_tensor &u = ckci_k_late(t);
+    return c * u.stride[2] + z * u.stride[3] + y * u.stride[4] + x * u.stride[5];
+}
+
+CKCI_K_FN float ckci_k_exp(float x)
+{
+    return expf(x);
+}
+
+CKCI_K_FN double ckci_k_exp(double x)
+{
+    return exp(x);
+}
+
+CKCI_K_FN float ckci_k_erf(float x)
+{
+    return erff(x);
+}
+
+CKCI_K_FN double ckci_k_erf(double x)
+{
+    return erf(x);
+}
+
+/* Element operations (ckconv.h, >>types). d: D0; those that add all D tensors have them in x already. */
+template <class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
+{
+    T alpha = (T)op.alpha, beta = (T)op.beta;
+    switch (op.kind) {
+    case CKCONV_SCALE:
+        return alpha * x;
+    case CKCONV_CLAMP:
+        return x < alpha ? alpha : x > beta ? beta : x;
+    case CKCONV_SIGMOID:
+    case CKCONV_SILU:
+        return (op.kind == CKCONV_SILU ? x : (T)1) / (1 + ckci_k_exp(-x));
+    case CKCONV_GELU:
+        return x / 2 * (1 + ckci_k_erf(x * (T)0.70710678118654752440));
+    case CKCONV_BILINEAR:
+        return alpha * x + beta * d;
+    case CKCONV_SCALE_ADD:
+        return alpha * x + d;
+    case CKCONV_RELU:
+    case CKCONV_BIAS_RELU:
+    case CKCONV_BIAS_RESIDUAL_RELU:
+    case CKCONV_ADD_RELU:
+        return x < 0 ? (T)0 : x;
+    default:
+        return x;
+    }
+}
+
+/* A read value that is not a plain conversion: operation, then rounding to the compute type. */
+CKCI_K_FN float ckci_k_prepare(const ckci_tensor &tensor, float x)
+{
+    const ckci_tensor &t = ckci_k_late(tensor);
+    return ckci_k_round(t.compute, ckci_k_element(t.op, x, 0.f));
+}
+
+CKCI_K_FN double ckci_k_prepare(const ckci_tensor &tensor, double x)
+{
+    const ckci_tensor &t = ckci_k_late(tensor);
+    return ckci_k_element(t.op, x, 0.);
+}
+
+CKCI_K_FN int32_t ckci_k_prepare(const ckci_tensor &tensor, int32_t x)
+{
+    const ckci_tensor &t = ckci_k_late(tensor);
+    return ckci_k_int(ckci_k_element(t.op, (float)x, 0.f), -128.f, 127.f);
+}
+
+template <class T> CKCI_K_FN T ckci_k_value(const ckci_tensor &t, int64_t at)
+{
+    T x = ckci_k_load<T>(t.dtype, t.p + at * ckci_k_size(t.dtype));
+    return t.plain ? x : ckci_k_prepare(t, x);
+}
+
+/* The arithmetic of epilogues: float for int32 sums. */
+template <class T> struct ckci_k_real {
+    typedef float type;
+};
+template <> struct ckci_k_real<double> {
+    typedef double type;
+};
+
+CKCI_K_FN float ckci_k_fma(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+
+CKCI_K_FN double ckci_k_fma(double a, double b, double c)
+{
+    return fma(a, b, c);
+}
+
+/* A product that is rounded by itself, not as a part of a fused multiply-add. */
+CKCI_K_FN float ckci_k_product(float a, float b)
+{
+#if defined(__CUDA_ARCH__)
+    return __fmul_rn(a, b);
+#else
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+    return a * b;
+#endif
+}
+
+CKCI_K_FN double ckci_k_product(double a, double b)
+{
+#if defined(__CUDA_ARCH__)
+    return __dmul_rn(a, b);
+#else
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+    return a * b;
+#endif
+}
+
+/* int32 sums wrap modulo 2^32, everywhere alike */
+CKCI_K_FN int32_t ckci_k_fma(int32_t a, int32_t b, int32_t c)
+{
+    return (int32_t)((uint32_t)a * (uint32_t)b + (uint32_t)c);
+}
+
+/* The epilogue of one output at logical (g, n, c, z, y, w), up to its rounding to storage. */
+template <class T>
+CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t n, int32_t c, int32_t z,
+                          int32_t y, int32_t w)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    constexpr bool whole = T(0.5f) == T(0);
+    typedef typename ckci_k_real<T>::type real;
+    T result = x;
+    if (o.t.op.kind != CKCONV_PASS || o.scale || o.shift) {
+        real v = (real)x, d = 0;
+        int64_t channel = g * o.t.len[2] + c;
+        if (o.scale) {
+            v *= ((const real *)o.scale)[channel];
+        }
+        if (o.shift) {
+            v += ((const real *)o.shift)[channel];
+        }
+        /* D tensors one after the other, so that this code stands once: sums take all, the rest D0 */
+        bool sums = o.t.op.kind >= CKCONV_BIAS;
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < o.num_d; j++) {
+            const ckci_tensor &t = o.d[j];
+            int64_t at = g * t.stride[0] + n * t.stride[1] + c * t.stride[2] + z * t.stride[3] +
+                         y * t.stride[4] + w * t.stride[5];
+            real value = ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype));
+            v = sums ? v + value : v;
+            d = j == 0 ? value : d;
+        }
+        v = ckci_k_element(o.t.op, v, d);
+        if constexpr (whole) {
+            result = ckci_k_int(v, -2147483648.f, 2147483648.f);
+        } else {
+            result = v;
+        }
+    }
+    if constexpr (whole) {
+        return o.compute != CKCONV_I8 ? result : result < -128 ? -128 : result > 127 ? 127 : result;
+    } else if constexpr (sizeof(T) == 4) {
+        return o.compute ? ckci_k_round(o.compute, result) : result;
+    } else {
+        return result;
+    }
+}
+
+template <class T>
+CKCI_K_FN void ckci_k_put(const ckci_gpu_target &target, T x, int32_t g, int32_t n, int32_t c, int32_t z,
+                          int32_t y, int32_t w)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    int64_t at = g * o.t.stride[0] + n * o.t.stride[1] + c * o.t.stride[2] + z * o.t.stride[3] +
+                 y * o.t.stride[4] + w * o.t.stride[5];
+    unsigned char *p = o.t.p + at * ckci_k_size(o.t.dtype);
+    if constexpr (T(0.5f) != T(0)) {
+        ckci_k_store(o.t.dtype, p, x);
+    } else if (o.t.dtype == CKCONV_I32) {
+        *(int32_t *)p = x;
+    } else {
+        *p = (unsigned char)(x < -128 ? -128 : x > 127 ? 127 : x);
+    }
+}
+
+template <class T>
+CKCI_K_FN void ckci_k_write(const ckci_gpu_target &o, T x, int32_t g, int32_t n, int32_t c, int32_t z,
+                            int32_t y, int32_t w)
+{
+    ckci_k_put<T>(o, ckci_k_finish<T>(o, x, g, n, c, z, y, w), g, n, c, z, y, w);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-gemm
+  The tile loop. A block of THREADS threads computes S x S sums over a reduction taken KT at a time. Both
+  operands pass through LDS as [place in the reduction][row or column], two buffers each: while the block
+  multiplies from one, every thread has its four loads of the next in flight and stores them into the other;
+  one barrier per step. Each thread fetches four places of one row and of one column and keeps raw bits
+  until it stores them, so that conversions do not wait for memory. Thread (tx, ty) owns R x R sums: rows h
+  * S/H + 4 * ty + i, columns likewise, so that its operands are read four at a time. Products are added in
+  the order of the reduction: the result does not depend on the tile's place.
+*/
+template <class T> struct ckci_k_word {
+    typedef uint32_t type;
+};
+template <> struct ckci_k_word<double> {
+    typedef double type;
+};
+
+/* Four places of the reduction in one row or column, as they lie in memory. mask: which of them exist. */
+template <class T> struct ckci_k_slots {
+    typename ckci_k_word<T>::type raw[4];
+    uint32_t mask;
+
+    CKCI_K_MEMBER void clear()
+    {
+        raw[0] = raw[1] = raw[2] = raw[3] = 0;
+        mask = 0;
+    }
+
+    CKCI_K_MEMBER void fetch(const ckci_tensor &t, int64_t at, int i)
+    {
+        if constexpr (sizeof(T) == 8) {
+            raw[i] = ((const double *)t.p)[at];
+        } else {
+            int size = ckci_k_size(t.dtype);
+            raw[i] = ckci_k_load_bits(t.p + at * size, size);
+        }
+        mask |= 1u << i;
+    }
+
+    /* four neighbours, aligned to their size together (16 bytes at most) */
+    CKCI_K_MEMBER void fetch4(const ckci_tensor &t, int64_t at)
+    {
+        if constexpr (sizeof(T) == 8) {
+            const ckci_k_double2 *p = (const ckci_k_double2 *)(t.p + at * 8);
+            ckci_k_double2 low = p[0], high = p[1];
+            raw[0] = low.x;
+            raw[1] = low.y;
+            raw[2] = high.x;
+            raw[3] = high.y;
+        } else {
+            int size = ckci_k_size(t.dtype);
+            const unsigned char *p = t.p + at * size;
+            if (size == 4) {
+                ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
+                raw[0] = v.x;
+                raw[1] = v.y;
+                raw[2] = v.z;
+                raw[3] = v.w;
+            } else if (size == 2) {
+                ckci_k_uint2 v = *(const ckci_k_uint2 *)p;
+                raw[0] = v.x & 0xffffu;
+                raw[1] = v.x >> 16;
+                raw[2] = v.y & 0xffffu;
+                raw[3] = v.y >> 16;
+            } else {
+                uint32_t v = *(const uint32_t *)p;
+                raw[0] = v & 0xffu;
+                raw[1] = v >> 8 & 0xffu;
+                raw[2] = v >> 16 & 0xffu;
+                raw[3] = v >> 24;
+            }
+        }
+        mask = 15;
+    }
+
+    /* Into LDS, `step` rows of `ld` apart; places that do not exist as 0. Values that need more than a
+       conversion are taken back once more: that code stands once, not four times. */
+    CKCI_K_MEMBER void store(const ckci_tensor &t, T *p, int ld) const
+    {
+        T v[4];
+        if constexpr (sizeof(T) == 8) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                v[i] = raw[i];
+            }
+        } else if constexpr (T(0.5f) == T(0)) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                v[i] = (int8_t)raw[i];
+            }
+        } else if (t.dtype == CKCONV_F32) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                v[i] = ckci_k_float(raw[i]);
+            }
+        } else if (t.dtype == CKCONV_F16) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                v[i] = ckci_k_half_float(raw[i]);
+            }
+        } else if (t.dtype == CKCONV_BF16) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                v[i] = ckci_k_float(raw[i] << 16);
+            }
+        } else {
+            ckci_k_fp8 f = ckci_k_find_fp8(t.dtype);
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                v[i] = ckci_k_fp8_float(f, raw[i]);
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            p[i * ld] = v[i];
+        }
+        if (!t.plain) {
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < 4; i++) {
+                if (mask >> i & 1) {
+                    p[i * ld] = ckci_k_prepare(t, p[i * ld]);
+                }
+            }
+        }
+    }
+};
+
+template <class T, int S, int KT> struct ckci_k_tile {
+    T a[2][KT][S + 4], b[2][KT][S + 4];
+};
+
+/* Which row (or column) and places of each step a thread fetches. */
+struct ckci_k_share {
+    int row, first, step;
+};
+
+template <int S, int THREADS> CKCI_K_FN ckci_k_share ckci_k_make_share(bool along)
+{
+    constexpr int quads = THREADS / S; /* threads of a row: KT / 4 */
+    int t = (int)threadIdx.x;
+    ckci_k_share s;
+    s.row = along ? t / quads : t % S;
+    s.first = along ? t % quads * 4 : t / S;
+    s.step = along ? 1 : quads;
+    return s;
+}
+
+/* The sums of one thread. */
+template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
+    static constexpr int R = S == 128 ? 8 : 4, H = R / 4, SIDE = S / R;
+    static_assert(SIDE * SIDE == THREADS && S * KT == 4 * THREADS, "a thread owns R x R sums and four loads");
+    T c[R][R];
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(R)
+        for (int i = 0; i < R; i++) {
+            CKCI_K_UNROLL(R)
+            for (int j = 0; j < R; j++) {
+                c[i][j] = 0;
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void multiply(const ckci_k_tile<T, S, KT> &m, int buffer)
+    {
+        int tx = (int)threadIdx.x % SIDE, ty = (int)threadIdx.x / SIDE;
+        CKCI_K_UNROLL(4)
+        for (int k = 0; k < KT; k++) {
+            T a[R], b[R];
+            CKCI_K_UNROLL(R)
+            for (int i = 0; i < R; i++) {
+                a[i] = m.a[buffer][k][i / 4 * (S / H) + 4 * ty + i % 4];
+                b[i] = m.b[buffer][k][i / 4 * (S / H) + 4 * tx + i % 4];
+            }
+            CKCI_K_UNROLL(R)
+            for (int i = 0; i < R; i++) {
+                CKCI_K_UNROLL(R)
+                for (int j = 0; j < R; j++) {
+                    c[i][j] = ckci_k_fma(a[i], b[j], c[i][j]);
+                }
+            }
+        }
+    }
+
+    /* a, b: loaders with fetch(first place of the step) and store(buffer) */
+    template <class A, class B>
+    CKCI_K_MEMBER void run(ckci_k_tile<T, S, KT> &m, A &a, B &b, int32_t from, int32_t to)
+    {
+        clear();
+        if (from >= to) {
+            return;
+        }
+        a.fetch(from);
+        b.fetch(from);
+        a.store(&m.a[0][0][0]);
+        b.store(&m.b[0][0][0]);
+        __syncthreads();
+        int buffer = 0;
+        for (int32_t k = from + KT; k < to; k += KT) {
+            a.fetch(k);
+            b.fetch(k);
+            multiply(m, buffer);
+            buffer ^= 1;
+            a.store(&m.a[buffer][0][0]);
+            b.store(&m.b[buffer][0][0]);
+            __syncthreads();
+        }
+        multiply(m, buffer);
+    }
+
+    /* Hand every sum to out(row, column, sum), 1/R of the rows at a time through LDS, so that the code of the
+       epilogue stands once and neighbouring threads write neighbours: columns, or rows when along_rows. */
+    template <class F> CKCI_K_MEMBER void finish(ckci_k_tile<T, S, KT> &m, bool along_rows, const F &out)
+    {
+        T *strip = &m.a[0][0][0]; /* [SIDE rows][S + 1] */
+        int tx = (int)threadIdx.x % SIDE, ty = (int)threadIdx.x / SIDE;
+        CKCI_K_UNROLL(1)
+        for (int s = 0; s < R; s++) {
+            __syncthreads();
+            CKCI_K_UNROLL(R)
+            for (int j = 0; j < R; j++) {
+                strip[ty * (S + 1) + j / 4 * (S / H) + 4 * tx + j % 4] = c[0][j];
+                CKCI_K_UNROLL(R)
+                for (int i = 0; i + 1 < R; i++) {
+                    c[i][j] = c[i + 1][j]; /* an index known at compile time keeps c in registers */
+                }
+            }
+            __syncthreads();
+            CKCI_K_UNROLL(1)
+            for (int e = (int)threadIdx.x; e < SIDE * S; e += THREADS) {
+                int r = along_rows ? e % SIDE : e / S, column = along_rows ? e / SIDE : e % S;
+                out(s / 4 * (S / H) + 4 * r + s % 4, column, strip[r * (S + 1) + column]);
+            }
+        }
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-gather
+  fwd and bwd_data, one kernel: out(row, column) = sum over taps and channels of a(position of the row, tap,
+  channel) * weight(column, tap, channel). Rows are the written positions of one phase (bwd_data with a stride
+  has one phase for each input position modulo the stride, each with its own taps; all phases are in one
+  launch), columns the written channels of a group. A block owns S x S outputs of one group and phase; padding
+  and tails enter LDS as zeros, so nothing is masked in the loop. Pixels that no tap reaches have an empty
+  reduction and still get their epilogue.
+*/
+
+/* The block's place: columns fastest, then rows, phases, groups. */
+struct ckci_k_block {
+    int32_t column, row, group;
+    ckci_k_axis axis[3];
+};
+
+CKCI_K_FN ckci_k_block ckci_k_find_block(const ckci_gpu_conv &a, int tile)
+{
+    ckci_k_block b;
+    int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, a.by_tiles_n);
+    b.column = (work - rest * a.tiles_n) * tile;
+    int32_t up = ckci_k_divide(rest, a.by_tiles_m);
+    b.row = (rest - up * a.tiles_m) * tile;
+    b.group = ckci_k_divide(up, a.by_phases);
+    int32_t phase = up - b.group * a.phases;
+    int32_t pyx = phase / a.dim[2].phases;
+    b.axis[2] = ckci_k_phase(a.dim[2], phase - pyx * a.dim[2].phases);
+    b.axis[0] = ckci_k_phase(a.dim[0], pyx / a.dim[1].phases);
+    b.axis[1] = ckci_k_phase(a.dim[1], pyx % a.dim[1].phases);
+    return b;
+}
+
+/* Row m of a phase; rows past the end keep n = a.n. */
+CKCI_K_FN ckci_k_place ckci_k_row(const ckci_gpu_conv &a, const ckci_k_axis axis[3], int32_t m)
+{
+    (void)a;
+    return ckci_k_decode(m, axis[0].by_count, axis[1].by_count, axis[2].by_count);
+}
+
+/* Place k of the reduction. */
+struct ckci_k_tap {
+    int32_t c, z, y, x;
+};
+
+CKCI_K_FN ckci_k_tap ckci_k_find_tap(const ckci_gpu_conv &a, const ckci_k_axis axis[3], int32_t k)
+{
+    ckci_k_tap t;
+    int32_t tap = ckci_k_divide(k, a.by_red);
+    t.c = k - tap * a.red;
+    int32_t rest = ckci_k_divide(tap, axis[2].by_taps);
+    t.x = tap - rest * axis[2].taps;
+    t.z = ckci_k_divide(rest, axis[1].by_taps);
+    t.y = rest - t.z * axis[1].taps;
+    return t;
+}
+
+/* Offset of a tap and channel of the weights inside (group, column). */
+CKCI_K_FN int64_t ckci_k_weight_at(const ckci_gpu_conv &a, const ckci_k_axis axis[3], const ckci_k_tap &t)
+{
+    const int64_t *s = a.b.stride;
+    int32_t z = axis[0].tap0 + t.z * a.dim[0].period, y = axis[1].tap0 + t.y * a.dim[1].period,
+            x = axis[2].tap0 + t.x * a.dim[2].period;
+    if (a.b_narrow) {
+        return (int32_t)((uint32_t)t.c * (uint32_t)a.b_red + (uint32_t)z * (uint32_t)s[3] +
+                         (uint32_t)y * (uint32_t)s[4] + (uint32_t)x * (uint32_t)s[5]);
+    }
+    const ckci_tensor &wide = ckci_k_late(a.b);
+    return t.c * a.b_red + z * wide.stride[3] + y * wide.stride[4] + x * wide.stride[5];
+}
+
+template <class T, int S, int KT, int THREADS> struct ckci_k_gather_a {
+    const ckci_gpu_conv &p;
+    const ckci_k_axis *axis;
+    ckci_k_share s;
+    ckci_k_slots<T> slots;
+    int64_t base;
+    int32_t z0, y0, x0, end;
+    bool inside;
+
+    CKCI_K_MEMBER ckci_k_gather_a(const ckci_gpu_conv &conv, const ckci_k_block &b, int32_t reduction)
+        : p(conv), axis(b.axis)
+    {
+        s = ckci_k_make_share<S, THREADS>(p.a_along != 0);
+        ckci_k_place q = ckci_k_row(p, axis, b.row + s.row);
+        inside = q.n < p.n;
+        base = b.group * p.a.stride[0] + q.n * p.a.stride[1];
+        z0 = q.z * p.dim[0].read_step + axis[0].read0;
+        y0 = q.y * p.dim[1].read_step + axis[1].read0;
+        x0 = q.x * p.dim[2].read_step + axis[2].read0;
+        end = reduction;
+    }
+
+    CKCI_K_MEMBER void one(int32_t k, int i)
+    {
+        ckci_k_tap t = ckci_k_find_tap(p, axis, k);
+        int32_t z = z0 + t.z * p.dim[0].read_tap, y = y0 + t.y * p.dim[1].read_tap,
+                x = x0 + t.x * p.dim[2].read_tap;
+        if (inside && k < end && (uint32_t)z < (uint32_t)p.dim[0].read_len &&
+            (uint32_t)y < (uint32_t)p.dim[1].read_len && (uint32_t)x < (uint32_t)p.dim[2].read_len) {
+            int64_t at = base + ckci_k_inside(p.a, p.a_narrow, t.c, z, y, x);
+            if (i < 0) {
+                slots.fetch4(p.a, at);
+            } else {
+                slots.fetch(p.a, at, i);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t k0)
+    {
+        slots.clear();
+        if (p.a_vec) {
+            one(k0 + s.first, -1);
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                one(k0 + s.first + i * s.step, i);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void store(T *m) const
+    {
+        slots.store(p.a, m + s.first * (S + 4) + s.row, s.step * (S + 4));
+    }
+};
+
+template <class T, int S, int KT, int THREADS> struct ckci_k_gather_b {
+    const ckci_gpu_conv &p;
+    const ckci_k_axis *axis;
+    ckci_k_share s;
+    ckci_k_slots<T> slots;
+    int64_t base;
+    int32_t end;
+    bool inside;
+
+    CKCI_K_MEMBER ckci_k_gather_b(const ckci_gpu_conv &conv, const ckci_k_block &b, int32_t reduction)
+        : p(conv), axis(b.axis)
+    {
+        s = ckci_k_make_share<S, THREADS>(p.b_along != 0);
+        inside = b.column + s.row < p.columns;
+        base = b.group * p.b.stride[0] + (b.column + s.row) * p.b_column;
+        end = reduction;
+    }
+
+    CKCI_K_MEMBER void one(int32_t k, int i)
+    {
+        if (inside && k < end) {
+            int64_t at = base + ckci_k_weight_at(p, axis, ckci_k_find_tap(p, axis, k));
+            if (i < 0) {
+                slots.fetch4(p.b, at);
+            } else {
+                slots.fetch(p.b, at, i);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t k0)
+    {
+        slots.clear();
+        if (p.b_vec) {
+            one(k0 + s.first, -1);
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                one(k0 + s.first + i * s.step, i);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void store(T *m) const
+    {
+        slots.store(p.b, m + s.first * (S + 4) + s.row, s.step * (S + 4));
+    }
+};
+
+CKCI_K_FN int32_t ckci_k_reduction(const ckci_gpu_conv &p, const ckci_k_axis axis[3])
+{
+    return p.red * axis[0].taps * axis[1].taps * axis[2].taps;
+}
+
+/* Sums of a block to the epilogue. The block's place is computed once more: it need not live in scalar
+   registers through the loop. */
+template <class T, int S, int KT, int THREADS>
+CKCI_K_FN void ckci_k_finish_block(const ckci_gpu_conv &conv, ckci_k_tile<T, S, KT> &m,
+                                   ckci_k_sums<T, S, KT, THREADS> &sums)
+{
+    const ckci_gpu_conv &p = ckci_k_late(conv);
+    ckci_k_block b = ckci_k_find_block(p, S);
+    sums.finish(m, p.o.t.stride[5] < p.o.t.stride[2], [&](int row, int column, T sum) {
+        ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+        if (q.n < p.n && b.column + column < p.columns) {
+            ckci_k_write<T>(
+                p.o, sum, b.group, q.n, b.column + column, b.axis[0].write0 + q.z * p.dim[0].write_step,
+                b.axis[1].write0 + q.y * p.dim[1].write_step, b.axis[2].write0 + q.x * p.dim[2].write_step);
+        }
+    });
+}
+
+template <class T, int S, int KT, int THREADS> struct ckci_k_gather {
+    typedef ckci_k_tile<T, S, KT> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        ckci_k_block b = ckci_k_find_block(p, S);
+        int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
+        if (b.row >= rows) {
+            return; /* a phase with fewer positions than the first one; the whole block */
+        }
+        int32_t reduction = ckci_k_reduction(p, b.axis);
+        ckci_k_gather_a<T, S, KT, THREADS> left(p, b, reduction);
+        ckci_k_gather_b<T, S, KT, THREADS> right(p, b, reduction);
+        ckci_k_sums<T, S, KT, THREADS> sums;
+        sums.run(m, left, right, 0, reduction);
+        ckci_k_finish_block<T, S, KT, THREADS>(p, m, sums);
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-weight
+  bwd_weight: dw(k, (tap, c)) = sum over positions of dout(position, k) * in(position and tap, c). A block
+  owns S output channels and S columns of one group, over one part of the positions. One part: the sums go
+  to the epilogue. Several: they go to workspace as they are, and the reduce kernel adds the parts in their
+  order.
+*/
+template <class T, int S, int KT, int THREADS> struct ckci_k_weight_a {
+    const ckci_gpu_conv &p;
+    ckci_k_share s;
+    ckci_k_slots<T> slots;
+    int64_t base;
+    int32_t end;
+    bool inside;
+
+    CKCI_K_MEMBER ckci_k_weight_a(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t to)
+        : p(conv)
+    {
+        s = ckci_k_make_share<S, THREADS>(p.a_along != 0);
+        inside = row0 + s.row < p.rows;
+        base = group * p.a.stride[0] + (row0 + s.row) * p.a.stride[2];
+        end = to;
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t k0)
+    {
+        slots.clear();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t k = k0 + s.first + i * s.step;
+            if (inside && k < end) {
+                ckci_k_place q = ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+                slots.fetch(p.a,
+                            base + q.n * p.a.stride[1] + ckci_k_inside(p.a, p.a_narrow, 0, q.z, q.y, q.x), i);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void store(T *m) const
+    {
+        slots.store(p.a, m + s.first * (S + 4) + s.row, s.step * (S + 4));
+    }
+};
+
+template <class T, int S, int KT, int THREADS> struct ckci_k_weight_b {
+    const ckci_gpu_conv &p;
+    ckci_k_share s;
+    ckci_k_slots<T> slots;
+    int64_t base;
+    int32_t z0, y0, x0, end;
+    bool inside;
+
+    CKCI_K_MEMBER ckci_k_weight_b(const ckci_gpu_conv &conv, int32_t group, int32_t column0, int32_t to)
+        : p(conv)
+    {
+        s = ckci_k_make_share<S, THREADS>(p.b_along != 0);
+        int32_t column = column0 + s.row, tap = ckci_k_divide(column, p.by_red);
+        inside = column < p.columns;
+        base = group * p.b.stride[0] + (column - tap * p.red) * p.b.stride[2];
+        int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
+        x0 = (tap - rest * p.dim[2].filter) * p.dim[2].dilation - p.dim[2].pad;
+        y0 = (rest - z * p.dim[1].filter) * p.dim[1].dilation - p.dim[1].pad;
+        z0 = z * p.dim[0].dilation - p.dim[0].pad;
+        end = to;
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t k0)
+    {
+        slots.clear();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t k = k0 + s.first + i * s.step;
+            ckci_k_place q = ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+            int32_t z = z0 + q.z * p.dim[0].stride, y = y0 + q.y * p.dim[1].stride,
+                    x = x0 + q.x * p.dim[2].stride;
+            if (inside && k < end && (uint32_t)z < (uint32_t)p.dim[0].read_len &&
+                (uint32_t)y < (uint32_t)p.dim[1].read_len && (uint32_t)x < (uint32_t)p.dim[2].read_len) {
+                slots.fetch(p.b, base + q.n * p.b.stride[1] + ckci_k_inside(p.b, p.b_narrow, 0, z, y, x), i);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void store(T *m) const
+    {
+        slots.store(p.b, m + s.first * (S + 4) + s.row, s.step * (S + 4));
+    }
+};
+
+/* dw(group, k, column): to the epilogue, or into a part of the workspace, [part][g][k][tap][c] */
+template <class T>
+CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, int32_t group, int32_t k,
+                                   int32_t column)
+{
+    if (p.o.partial) {
+        int64_t at = (((int64_t)part * p.g + group) * p.rows + k) * p.columns + column;
+        ((T *)p.o.partial)[at] = sum;
+        return;
+    }
+    int32_t tap = ckci_k_divide(column, p.by_red), rest = ckci_k_divide(tap, p.dim[2].taps[0]);
+    int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
+    ckci_k_write<T>(p.o, sum, group, k, column - tap * p.red, z, rest - z * p.dim[1].filter,
+                    tap - rest * p.dim[2].filter);
+}
+
+template <class T, int S, int KT, int THREADS> struct ckci_k_weight {
+    typedef ckci_k_tile<T, S, KT> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
+        int32_t column0 = (work - rest * p.tiles_n) * S, up = ckci_k_divide(rest, p.by_tiles_m);
+        int32_t row0 = (rest - up * p.tiles_m) * S, part = ckci_k_divide(up, p.by_phases);
+        int32_t group = up - part * p.g;
+        int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
+        int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
+        ckci_k_weight_a<T, S, KT, THREADS> left(p, group, row0, to);
+        ckci_k_weight_b<T, S, KT, THREADS> right(p, group, column0, to);
+        ckci_k_sums<T, S, KT, THREADS> sums;
+        sums.run(m, left, right, from, to);
+        sums.finish(m, false, [&](int row, int column, T sum) {
+            if (row0 + row < p.rows && column0 + column < p.columns) {
+                ckci_k_write_weight<T>(p, sum, part, group, row0 + row, column0 + column);
+            }
+        });
+    }
+};
+
+/* One thread per weight adds the parts in their order and runs the epilogue once. */
+template <class T> struct ckci_k_reduce {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &)
+    {
+        int64_t all = (int64_t)p.g * p.rows * p.columns;
+        int64_t e = (int64_t)blockIdx.x * 256 + threadIdx.x;
+        if (e >= all) {
+            return;
+        }
+        T sum = 0;
+        for (int32_t part = 0; part < p.split; part++) {
+            sum = ckci_k_fma((T)1, ((const T *)p.o.partial)[part * all + e], sum);
+        }
+        int32_t filter = ckci_k_divide((int32_t)e, p.by_columns), column = (int32_t)e - filter * p.columns;
+        int32_t group = ckci_k_divide(filter, p.by_tiles_m), k = filter - group * p.rows;
+        int32_t tap = ckci_k_divide(column, p.by_red), rest = ckci_k_divide(tap, p.dim[2].taps[0]);
+        int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
+        ckci_k_write<T>(p.o, sum, group, k, column - tap * p.red, z, rest - z * p.dim[1].filter,
+                        tap - rest * p.dim[2].filter);
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-direct
+  Depthwise and few channels per group, where a matrix tile would be mostly padding. fwd and bwd_data: a
+  thread owns one output and walks its taps and channels; a block is lanes x (256 / lanes): neighbouring
+  threads take neighbouring channels of all groups, or positions, whichever lie together in memory. Nothing
+  passes through LDS; neighbours meet in the caches.
+  bwd_weight: a block owns `lanes` filters (g, k, c) at one tap, over one part of the positions; the threads
+  of a filter share the positions, and their sums are added in LDS in a fixed tree.
+*/
+template <class T>
+CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t group,
+                              int32_t column, const ckci_k_place &q)
+{
+    T sum = 0;
+    int64_t base = group * p.a.stride[0] + q.n * p.a.stride[1];
+    int64_t wei = group * p.b.stride[0] + column * p.b_column;
+    for (int32_t fz = 0; fz < axis[0].taps; fz++) {
+        const ckci_gpu_dim &dz = ckci_k_late(p.dim[0]);
+        int32_t z = q.z * dz.read_step + axis[0].read0 + fz * dz.read_tap;
+        int32_t rows = (uint32_t)z < (uint32_t)dz.read_len ? axis[1].taps : 0;
+        for (int32_t fy = 0; fy < rows; fy++) {
+            const ckci_gpu_dim &dy = ckci_k_late(p.dim[1]);
+            int32_t y = q.y * dy.read_step + axis[1].read0 + fy * dy.read_tap;
+            int32_t taps = (uint32_t)y < (uint32_t)dy.read_len ? axis[2].taps : 0;
+            for (int32_t fx = 0; fx < taps; fx++) {
+                int32_t x = q.x * p.dim[2].read_step + axis[2].read0 + fx * p.dim[2].read_tap;
+                if ((uint32_t)x >= (uint32_t)p.dim[2].read_len) {
+                    continue;
+                }
+                ckci_k_tap t = {0, fz, fy, fx};
+                int64_t at = base + ckci_k_inside(p.a, p.a_narrow, 0, z, y, x);
+                int64_t w = wei + ckci_k_weight_at(p, axis, t);
+                for (int32_t c = 0; c < p.red; c++) {
+                    sum = ckci_k_fma(ckci_k_value<T>(p.a, at), ckci_k_value<T>(p.b, w), sum);
+                    at += p.a.stride[2];
+                    w += p.b_red;
+                }
+            }
+        }
+    }
+    return sum;
+}
+
+template <class T> struct ckci_k_direct {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &)
+    {
+        int32_t t = (int32_t)threadIdx.x, lane = t & (p.lanes - 1);
+        ckci_k_block b = ckci_k_find_block(p, 1);
+        int32_t channel = b.column * p.lanes + lane, row = b.row * (256 / p.lanes) + t / p.lanes;
+        int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
+        ckci_k_place q = ckci_k_row(p, b.axis, row);
+        if (group >= p.g || q.n >= p.n) {
+            return;
+        }
+        T sum = ckci_k_direct_sum<T>(p, b.axis, group, column, q);
+        ckci_k_write<T>(p.o, sum, group, q.n, column, b.axis[0].write0 + q.z * p.dim[0].write_step,
+                        b.axis[1].write0 + q.y * p.dim[1].write_step,
+                        b.axis[2].write0 + q.x * p.dim[2].write_step);
+    }
+};
+
+template <class T> struct ckci_k_direct_weight {
+    struct lds {
+        T sum[256];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, lane = t & (p.lanes - 1), share = 256 / p.lanes;
+        /* blocks: filters fastest, then taps, then parts */
+        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
+        int32_t filter = (work - rest * p.tiles_n) * p.lanes + lane;
+        int32_t part = ckci_k_divide(rest, p.by_tiles_m), tap = rest - part * p.tiles_m;
+        int32_t gk = ckci_k_divide(filter, p.by_red), c = filter - gk * p.red;
+        int32_t group = ckci_k_divide(gk, p.by_channels), k = gk - group * p.rows;
+        int32_t line = ckci_k_divide(tap, p.dim[2].taps[0]), fz = ckci_k_divide(line, p.dim[1].taps[0]);
+        int32_t x0 = (tap - line * p.dim[2].filter) * p.dim[2].dilation - p.dim[2].pad;
+        int32_t y0 = (line - fz * p.dim[1].filter) * p.dim[1].dilation - p.dim[1].pad;
+        int32_t z0 = fz * p.dim[0].dilation - p.dim[0].pad;
+        int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
+        int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
+        bool inside = group < p.g;
+        int64_t dout = group * p.a.stride[0] + k * p.a.stride[2];
+        int64_t in = group * p.b.stride[0] + c * p.b.stride[2];
+        T sum = 0;
+        for (int32_t i = from + t / p.lanes; i < to && inside; i += share) {
+            ckci_k_place q = ckci_k_decode(i, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+            int32_t z = z0 + q.z * p.dim[0].stride, y = y0 + q.y * p.dim[1].stride,
+                    x = x0 + q.x * p.dim[2].stride;
+            if ((uint32_t)z < (uint32_t)p.dim[0].read_len && (uint32_t)y < (uint32_t)p.dim[1].read_len &&
+                (uint32_t)x < (uint32_t)p.dim[2].read_len) {
+                int64_t at = dout + q.n * p.a.stride[1] + ckci_k_inside(p.a, p.a_narrow, 0, q.z, q.y, q.x);
+                int64_t from_in = in + q.n * p.b.stride[1] + ckci_k_inside(p.b, p.b_narrow, 0, z, y, x);
+                sum = ckci_k_fma(ckci_k_value<T>(p.a, at), ckci_k_value<T>(p.b, from_in), sum);
+            }
+        }
+        m.sum[t] = sum;
+        for (int32_t half = share / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (t < half * p.lanes) {
+                m.sum[t] = ckci_k_fma((T)1, m.sum[t + half * p.lanes], m.sum[t]);
+            }
+        }
+        if (t < p.lanes && inside) {
+            ckci_k_write_weight<T>(p, m.sum[t], part, group, k, tap * p.red + c);
+        }
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-pair
+  conv_conv_fwd in one launch: the tile loop of the second, 1x1 convolution, whose left operand is not loaded
+  but computed: each thread computes mid at four channels of one position (a direct sum, then scale, shift,
+  operation and the rounding to the compute type) and stores it into LDS. mid never passes through memory; the
+  blocks of the first columns copy it out when the caller asked. Every 64 output channels compute mid again,
+  so this is for few output channels, cheap first convolutions, or no workspace.
+*/
+
+/* From a position of the second convolution's result to the one of mid that a tap reads; false: padding. */
+CKCI_K_FN bool ckci_k_mid_place(const ckci_gpu_conv &p, const ckci_k_axis axis[3], const ckci_k_tap &tap,
+                                ckci_k_place *q)
+{
+    q->z = q->z * p.dim[0].read_step + axis[0].read0 + tap.z * p.dim[0].read_tap;
+    q->y = q->y * p.dim[1].read_step + axis[1].read0 + tap.y * p.dim[1].read_tap;
+    q->x = q->x * p.dim[2].read_step + axis[2].read0 + tap.x * p.dim[2].read_tap;
+    return (uint32_t)q->z < (uint32_t)p.dim[0].read_len && (uint32_t)q->y < (uint32_t)p.dim[1].read_len &&
+           (uint32_t)q->x < (uint32_t)p.dim[2].read_len;
+}
+
+/* mid at one position, channel of all groups; copies: store it too. */
+template <class T>
+CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t channel, bool copies)
+{
+    const ckci_gpu_conv &p = ckci_k_late(a.first);
+    ckci_k_axis axis[3] = {ckci_k_phase(p.dim[0], 0), ckci_k_phase(p.dim[1], 0), ckci_k_phase(p.dim[2], 0)};
+    int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
+    T v = ckci_k_direct_sum<T>(p, axis, group, column, q);
+    v = ckci_k_finish<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
+    if (copies) {
+        ckci_k_put<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
+    }
+    return v;
+}
+
+template <class T, int S, int KT, int THREADS> struct ckci_k_pair_a {
+    const ckci_gpu_pair &a;
+    ckci_k_share s;
+    ckci_k_place q;
+    int32_t channel0, place;
+    bool inside, copies;
+
+    CKCI_K_MEMBER ckci_k_pair_a(const ckci_gpu_pair &pair, const ckci_k_block &b) : a(pair)
+    {
+        const ckci_gpu_conv &p = pair.second;
+        s = ckci_k_make_share<S, THREADS>(true);
+        q = ckci_k_row(p, b.axis, b.row + s.row);
+        inside = q.n < p.n;
+        inside = ckci_k_mid_place(p, b.axis, ckci_k_tap{0, 0, 0, 0}, &q) && inside;
+        channel0 = b.group * p.red;
+        copies = pair.write_mid && b.column == 0;
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t k0)
+    {
+        place = k0;
+    }
+
+    CKCI_K_MEMBER void store(T *m) const
+    {
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 4; i++) {
+            int32_t k = place + s.first + i * s.step;
+            T v = 0;
+            if (inside && k < a.second.red) {
+                v = ckci_k_mid<T>(a, q, channel0 + k, copies);
+            }
+            m[(s.first + i * s.step) * (S + 4) + s.row] = v;
+        }
+    }
+};
+
+template <class T> struct ckci_k_pair {
+    typedef ckci_k_tile<T, 64, 16> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &a, lds &m)
+    {
+        const ckci_gpu_conv &p = a.second;
+        ckci_k_block b = ckci_k_find_block(p, 64);
+        ckci_k_pair_a<T, 64, 16, 256> left(a, b);
+        ckci_k_gather_b<T, 64, 16, 256> right(p, b, p.red);
+        ckci_k_sums<T, 64, 16, 256> sums;
+        sums.run(m, left, right, 0, p.red);
+        ckci_k_finish_block<T, 64, 16, 256>(p, m, sums);
+    }
+};
+
+/* The same without tiles, for sums in f64 and int32, and for second filters of more than one tap when there
+   is no workspace: a thread owns one output and computes mid where it needs it. */
+template <class T> struct ckci_k_recompute {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &a, lds &)
+    {
+        const ckci_gpu_conv &p = a.second;
+        int32_t t = (int32_t)threadIdx.x;
+        ckci_k_block b = ckci_k_find_block(p, 1);
+        int32_t channel = b.column * p.lanes + (t & (p.lanes - 1)),
+                row = b.row * (256 / p.lanes) + t / p.lanes;
+        int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
+        ckci_k_place q = ckci_k_row(p, b.axis, row), o = q;
+        if (group >= p.g || q.n >= p.n) {
+            return;
+        }
+        int64_t wei = group * p.b.stride[0] + column * p.b_column;
+        int32_t taps = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
+        T sum = 0;
+        for (int32_t tap = 0; tap < taps; tap++) {
+            const ckci_gpu_conv &u = ckci_k_late(p);
+            ckci_k_tap f = ckci_k_find_tap(u, b.axis, tap * u.red);
+            q = o;
+            if (!ckci_k_mid_place(u, b.axis, f, &q)) {
+                continue;
+            }
+            int64_t at = wei + ckci_k_weight_at(u, b.axis, f);
+            for (int32_t k = 0; k < u.red; k++) {
+                T mid = ckci_k_mid<T>(a, q, group * u.red + k, a.write_mid && column == 0);
+                sum = ckci_k_fma(mid, ckci_k_value<T>(u.b, at), sum);
+                at += u.b_red;
+            }
+        }
+        ckci_k_write<T>(p.o, sum, group, o.n, column, o.z, o.y, o.x);
+    }
+};
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-norm
+  Group norm. A block owns a part of the positions of a few neighbouring groups (set) of one n; a thread walks
+  whole channels of them, or every lanes_p-th position of one, so what belongs to a channel stays in
+  registers.
+  Statistics take one pass, in double: sums of x - p and of its square, p the first number of the (n, g); they
+  just add up over threads and parts, in LDS in a fixed tree. Since (p - mean)^2 is at most count * variance,
+  little is lost where |mean| >> deviation. The mean is then two numbers of type T, hi + lo: x - hi is nearly
+  exact, and lo is small.
+  Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
+  (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
+*/
+enum { CKCI_K_NORM_RUN = 8 };
+
+/* Sums of x - pivot and of its square. */
+struct ckci_k_moments {
+    double sum, square;
+};
+
+template <class T> struct ckci_k_norm_lds {
+    union {
+        ckci_k_moments of[256];
+        T sum[2][256]; /* of dy' and dy'*xhat */
+    } u;
+    T hi[256], lo[256], r[256]; /* of each group: mean, inverse deviation */
+    T mean[2][256];             /* of each group: what dx takes */
+};
+
+/* What a block owns, and this thread's place in it. */
+struct ckci_k_slab {
+    int32_t n, part, from, to; /* positions */
+    int32_t g0, groups, columns;
+    int32_t lc, lp;
+    int32_t active;
+};
+
+CKCI_K_FN ckci_k_slab ckci_k_find_slab(const ckci_gpu_norm &p, int32_t block)
+{
+    ckci_k_slab s;
+    int32_t t = (int32_t)threadIdx.x, rest = ckci_k_divide(block, p.by_sets);
+    s.g0 = (block - rest * p.sets) * p.set;
+    s.n = ckci_k_divide(rest, p.by_parts);
+    s.part = rest - s.n * p.parts;
+    s.from = s.part * p.part + (s.part < p.part_rest ? s.part : p.part_rest);
+    s.to = s.from + p.part + (s.part < p.part_rest ? 1 : 0);
+    s.groups = p.g - s.g0 < p.set ? p.g - s.g0 : p.set;
+    s.columns = s.groups * p.c;
+    int32_t slow = ckci_k_divide(t, p.by_fast), fast = t - slow * (p.along_x ? p.lanes_p : p.lanes_c);
+    s.lc = p.along_x ? slow : fast;
+    s.lp = p.along_x ? fast : slow;
+    s.active = p.along_x ? slow < p.lanes_c : slow < p.lanes_p;
+    return s;
+}
+
+CKCI_K_FN int64_t ckci_k_norm_base(const ckci_tensor &t, const ckci_k_slab &s, int32_t group, int32_t c)
+{
+    return (s.g0 + group) * t.stride[0] + s.n * t.stride[1] + c * t.stride[2];
+}
+
+/* A run: positions pos, pos + lanes_p, ... below `to` of one channel. */
+CKCI_K_FN void ckci_k_norm_places(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
+                                  int64_t *at)
+{
+    if (p.flat) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            at[i] = base + (pos + i * p.lanes_p) * t.stride[5];
+        }
+        return;
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        int32_t q = pos + i * p.lanes_p, row = ckci_k_divide(q, p.by_x), z = ckci_k_divide(row, p.by_y);
+        int32_t x = q - row * (int32_t)p.by_x.d, y = row - z * (int32_t)p.by_y.d;
+        at[i] = base + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
+    }
+}
+
+/* Missing numbers are 0. All loads come first, so that they are under way together. */
+template <class T>
+CKCI_K_FN void ckci_k_norm_load(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
+                                int32_t to, T *v)
+{
+    int64_t at[CKCI_K_NORM_RUN];
+    ckci_k_norm_places(p, t, base, pos, at);
+    if constexpr (sizeof(T) == 8) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            v[i] = pos + i * p.lanes_p < to ? ((const double *)t.p)[at[i]] : 0;
+        }
+    } else if (t.dtype == CKCONV_F32) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            v[i] = pos + i * p.lanes_p < to ? ((const float *)t.p)[at[i]] : 0;
+        }
+    } else {
+        uint32_t bits[CKCI_K_NORM_RUN];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            bits[i] = pos + i * p.lanes_p < to ? ((const uint16_t *)t.p)[at[i]] : 0;
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            v[i] = t.dtype == CKCONV_F16 ? ckci_k_half_float(bits[i]) : ckci_k_float(bits[i] << 16);
+        }
+    }
+}
+
+template <class T>
+CKCI_K_FN void ckci_k_norm_store(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
+                                 int32_t to, const T *v)
+{
+    int64_t at[CKCI_K_NORM_RUN];
+    ckci_k_norm_places(p, t, base, pos, at);
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        if (pos + i * p.lanes_p >= to) {
+            break;
+        }
+        if constexpr (sizeof(T) == 8) {
+            ((double *)t.p)[at[i]] = v[i];
+        } else if (t.dtype == CKCONV_F32) {
+            ((float *)t.p)[at[i]] = v[i];
+        } else {
+            ((uint16_t *)t.p)[at[i]] =
+                (uint16_t)(t.dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]));
+        }
+    }
+}
+
+/* gamma or beta of a channel of all groups */
+template <class T>
+CKCI_K_FN T ckci_k_norm_factor(const ckci_gpu_norm &p, const unsigned char *vector, int32_t channel,
+                               T missing)
+{
+    if (!vector) {
+        return missing;
+    }
+    if constexpr (sizeof(T) == 8) {
+        return ((const double *)vector)[channel];
+    } else if (p.param == CKCONV_F32) {
+        return ((const float *)vector)[channel];
+    } else {
+        uint32_t bits = ((const uint16_t *)vector)[channel];
+        return p.param == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+    }
+}
+
+/* Sums in LDS of segments of `length` threads (this is number i of its segment; threads from `total` on have
+   none), in a fixed tree: join(t, u) adds entry u to entry t. */
+template <class F> CKCI_K_FN void ckci_k_norm_fold(int32_t i, int32_t length, int32_t total, const F &join)
+{
+    int32_t t = (int32_t)threadIdx.x, half = 1;
+    while (half < length) {
+        half *= 2;
+    }
+    for (half /= 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < total && i < half && i + half < length) {
+            join(t, t + half);
+        }
+    }
+    __syncthreads();
+}
+
+CKCI_K_FN void ckci_k_norm_join(ckci_k_moments &a, const ckci_k_moments &b)
+{
+    a.sum += b.sum;
+    a.square += b.square;
+}
+
+/* The first number of a (n, g). */
+template <class T>
+CKCI_K_FN double ckci_k_norm_pivot(const ckci_gpu_norm &p, const ckci_k_slab &s, int32_t group)
+{
+    int64_t at = ckci_k_norm_base(p.x, s, group, 0);
+    return (double)ckci_k_load<T>(p.x.dtype, p.x.p + at * ckci_k_size(p.x.dtype));
+}
+
+/* Moments of all that this thread reads. */
+template <class T> CKCI_K_FN ckci_k_moments ckci_k_norm_read(const ckci_gpu_norm &p, const ckci_k_slab &s)
+{
+    ckci_k_moments moments = {0, 0};
+    for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
+        int32_t group = ckci_k_divide(column, p.by_c);
+        int64_t base = ckci_k_norm_base(p.x, s, group, column - group * p.c);
+        double pivot = ckci_k_norm_pivot<T>(p, s, group);
+        for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+            T v[CKCI_K_NORM_RUN];
+            ckci_k_norm_load(p, p.x, base, pos, s.to, v);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                double d = pos + i * p.lanes_p < s.to ? (double)v[i] - pivot : 0;
+                moments.sum += d;
+                moments.square += d * d;
+            }
+        }
+    }
+    return moments;
+}
+
+/* m.u.of[k * length] becomes the moments of group k; returns length. */
+template <class T>
+CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_segment.d, total = p.lanes_c * p.lanes_p;
+    int32_t k = ckci_k_divide(t, p.by_segment);
+    if (s.active) {
+        m.u.of[s.lc * p.lanes_p + s.lp] = ckci_k_norm_read<T>(p, s);
+    }
+    ckci_k_norm_fold(t - k * length, length, total,
+                     [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
+    return length;
+}
+
+/* Mean and inverse deviation of each group into LDS: saved ones, or of the parts in workspace, or of what
+   this block reads, which is all positions then. */
+template <class T>
+CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    int32_t t = (int32_t)threadIdx.x, length = 1;
+    int64_t first = (int64_t)s.n * p.g + s.g0;
+    if (p.saved_mean) {
+        if (t < s.groups) {
+            m.hi[t] = ((const T *)p.saved_mean)[first + t];
+            m.lo[t] = 0;
+            m.r[t] = ((const T *)p.saved_inv_std)[first + t];
+        }
+        __syncthreads();
+        return;
+    }
+    if (p.stats) {
+        int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
+        length = p.parts;
+        if (k < s.groups) {
+            const double *stats =
+                (const double *)p.stats + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
+            m.u.of[t].sum = stats[0];
+            m.u.of[t].square = stats[1];
+        }
+        ckci_k_norm_fold(part, length, s.groups * p.parts,
+                         [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
+    } else {
+        length = ckci_k_norm_gather(p, s, m);
+    }
+    if (t < s.groups) {
+        ckci_k_moments of = m.u.of[t * length];
+        double all = (double)p.c * (double)p.space, shift = of.sum / all, m2 = of.square - of.sum * shift;
+        double exact = ckci_k_norm_pivot<T>(p, s, t) + shift,
+               deviation = sqrt((m2 < 0 ? 0 : m2) / all + p.eps);
+        T r = (T)(1 / deviation), mean = (T)exact;
+        if (p.mean && s.part == 0) {
+            ((T *)p.mean)[first + t] = mean;
+        }
+        if (p.inv_std && s.part == 0) {
+            ((T *)p.inv_std)[first + t] = r;
+        }
+        m.hi[t] = mean;
+        m.lo[t] = (T)(exact - (double)mean);
+        m.r[t] = sizeof(T) == 4 && r > (T)3e38 ? (T)3e38 : r; /* 0 * infinity, with a tiny eps */
+    }
+    __syncthreads();
+}
+
+template <class T> struct ckci_k_norm_stats {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
+        int32_t t = (int32_t)threadIdx.x, length = ckci_k_norm_gather(p, s, m);
+        if (t < s.groups) {
+            double *stats = (double *)p.stats + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
+            stats[0] = m.u.of[t * length].sum;
+            stats[1] = m.u.of[t * length].square;
+        }
+    }
+};
+
+/* A channel as a thread sees it. */
+template <class T> struct ckci_k_norm_channel {
+    int64_t x, y, dx; /* of position 0 */
+    T hi, lo, r, gamma, beta, mean_a, mean_b;
+};
+
+template <class T>
+CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, const ckci_k_slab &s,
+                                                     const ckci_k_norm_lds<T> &m, int32_t column)
+{
+    ckci_k_norm_channel<T> c;
+    int32_t group = ckci_k_divide(column, p.by_c), rest = column - group * p.c;
+    c.x = ckci_k_norm_base(p.x, s, group, rest);
+    c.y = ckci_k_norm_base(p.y, s, group, rest);
+    c.dx = ckci_k_norm_base(p.dx, s, group, rest);
+    c.hi = m.hi[group];
+    c.lo = m.lo[group];
+    c.r = m.r[group];
+    c.gamma = ckci_k_norm_factor<T>(p, p.gamma, s.g0 * p.c + column, 1);
+    c.beta = ckci_k_norm_factor<T>(p, p.beta, s.g0 * p.c + column, 0);
+    c.mean_a = m.mean[0][group];
+    c.mean_b = m.mean[1][group];
+    return c;
+}
+
+template <class T> struct ckci_k_norm_fwd {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
+        ckci_k_norm_statistics(p, s, m);
+        for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
+            ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
+            for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+                T v[CKCI_K_NORM_RUN];
+                ckci_k_norm_load(p, p.x, c.x, pos, s.to, v);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                    v[i] = ((v[i] - c.hi) - c.lo) * c.r * c.gamma + c.beta;
+                }
+                if (p.act != CKCONV_PASS) {
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                        v[i] = (p.act == CKCONV_SILU ? v[i] : (T)1) / (1 + ckci_k_exp(-v[i]));
+                    }
+                }
+                ckci_k_norm_store(p, p.y, c.y, pos, s.to, v);
+            }
+        }
+    }
+};
+
+/* A run of xhat, and of dy with the activation undone. */
+template <class T>
+CKCI_K_FN void ckci_k_norm_gradient(const ckci_gpu_norm &p, const ckci_k_norm_channel<T> &c, int32_t pos,
+                                    int32_t to, T *xhat, T *dy)
+{
+    ckci_k_norm_load(p, p.x, c.x, pos, to, xhat);
+    ckci_k_norm_load(p, p.y, c.y, pos, to, dy);
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        xhat[i] = ((xhat[i] - c.hi) - c.lo) * c.r;
+    }
+    if (p.act != CKCONV_PASS) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            /* sig = sigmoid(v), not = 1 - sig without cancellation */
+            T v = xhat[i] * c.gamma + c.beta, e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
+            T sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
+            dy[i] *= p.act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
+        }
+    }
+}
+
+/* Sums of dy' and dy'*xhat of columns j, j + 1, ... into m.u.sum, lanes_p entries apart. Runs are added
+   with what rounding lost. */
+template <class T>
+CKCI_K_FN void ckci_k_norm_add(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m, int32_t j)
+{
+    int32_t t = (int32_t)threadIdx.x, column = j + s.lc, first = ckci_k_divide(t, p.by_lanes_p) * p.lanes_p;
+    T sum[2] = {0, 0}, lost[2] = {0, 0};
+    if (s.active && column < s.columns) {
+        ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
+        for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+            T xhat[CKCI_K_NORM_RUN], dy[CKCI_K_NORM_RUN], run[2] = {0, 0};
+            ckci_k_norm_gradient(p, c, pos, s.to, xhat, dy);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                bool inside = pos + i * p.lanes_p < s.to;
+                run[0] += inside ? dy[i] : 0;
+                run[1] += inside ? dy[i] * xhat[i] : 0;
+            }
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < 2; i++) {
+                T next = sum[i] + run[i], back = next - sum[i];
+                lost[i] += (sum[i] - (next - back)) + (run[i] - back);
+                sum[i] = next;
+            }
+        }
+    }
+    __syncthreads(); /* the entries may still be read */
+    if (s.active) {
+        m.u.sum[0][s.lc * p.lanes_p + s.lp] = sum[0] + (lost[0] == lost[0] ? lost[0] : 0);
+        m.u.sum[1][s.lc * p.lanes_p + s.lp] = sum[1] + (lost[1] == lost[1] ? lost[1] : 0);
+    }
+    ckci_k_norm_fold(t - first, p.lanes_p, p.lanes_c * p.lanes_p, [&](int32_t to, int32_t from) {
+        m.u.sum[0][to] += m.u.sum[0][from];
+        m.u.sum[1][to] += m.u.sum[1][from];
+    });
+}
+
+/* Sums of this block: those of channels to workspace when wanted; those of group k, weighted, in m.u.sum
+   at k * (returned length). */
+template <class T>
+CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    int32_t t = (int32_t)threadIdx.x, lane = ckci_k_divide(t, p.by_lanes_p), total = p.lanes_c * p.lanes_p;
+    int32_t length = (int32_t)p.by_segment.d;
+    int64_t channels = (int64_t)p.g * p.c, all = (int64_t)p.n * p.parts * channels;
+    int64_t first = ((int64_t)s.n * p.parts + s.part) * channels + s.g0 * p.c;
+    T a = 0, b = 0;
+    for (int32_t j = 0; j < s.columns; j += p.lanes_c) {
+        int32_t column = j + lane;
+        ckci_k_norm_add(p, s, m, j);
+        if (t < total && lane * p.lanes_p == t && column < s.columns) {
+            T gamma = ckci_k_norm_factor<T>(p, p.gamma, s.g0 * p.c + column, 1);
+            a += gamma * m.u.sum[0][t];
+            b += gamma * m.u.sum[1][t];
+            if (p.sums) {
+                ((T *)p.sums)[first + column] = m.u.sum[0][t];
+                ((T *)p.sums)[all + first + column] = m.u.sum[1][t];
+            }
+        }
+    }
+    __syncthreads();
+    m.u.sum[0][t] = a;
+    m.u.sum[1][t] = b;
+    ckci_k_norm_fold(t - ckci_k_divide(t, p.by_segment) * length, length, total,
+                     [&](int32_t to, int32_t from) {
+                         m.u.sum[0][to] += m.u.sum[0][from];
+                         m.u.sum[1][to] += m.u.sum[1][from];
+                     });
+    return length;
+}
+
+template <class T> struct ckci_k_norm_sums {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
+        int32_t t = (int32_t)threadIdx.x;
+        ckci_k_norm_statistics(p, s, m);
+        int32_t length = ckci_k_norm_add_all(p, s, m);
+        if (p.slab_sums && t < s.groups) {
+            T *sums = (T *)p.slab_sums + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
+            sums[0] = m.u.sum[0][t * length];
+            sums[1] = m.u.sum[1][t * length];
+        }
+    }
+};
+
+/* dx = inv_std * (gamma*dy' - mean_a - xhat*mean_b) */
+template <class T> struct ckci_k_norm_din {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
+        int32_t t = (int32_t)threadIdx.x, length = p.parts;
+        ckci_k_norm_statistics(p, s, m);
+        if (p.slab_sums) {
+            int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
+            if (k < s.groups) {
+                const T *sums =
+                    (const T *)p.slab_sums + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
+                m.u.sum[0][t] = sums[0];
+                m.u.sum[1][t] = sums[1];
+            }
+            ckci_k_norm_fold(part, length, s.groups * p.parts, [&](int32_t to, int32_t from) {
+                m.u.sum[0][to] += m.u.sum[0][from];
+                m.u.sum[1][to] += m.u.sum[1][from];
+            });
+        } else {
+            length = ckci_k_norm_add_all(p, s, m);
+        }
+        if (t < s.groups) {
+            T count = (T)p.c * (T)p.space;
+            m.mean[0][t] = m.u.sum[0][t * length] / count;
+            m.mean[1][t] = m.u.sum[1][t * length] / count;
+        }
+        __syncthreads();
+        for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
+            ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
+            for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+                T xhat[CKCI_K_NORM_RUN], dy[CKCI_K_NORM_RUN];
+                ckci_k_norm_gradient(p, c, pos, s.to, xhat, dy);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                    dy[i] = c.r * (ckci_k_product(c.gamma, dy[i]) - c.mean_a - xhat[i] * c.mean_b);
+                }
+                ckci_k_norm_store(p, p.dx, c.dx, pos, s.to, dy);
+            }
+        }
+    }
+};
+
+/* dgamma and dbeta. From workspace: 16 channels, whose n and parts are shared by 16 threads each. Without:
+   a chunk of one set's columns, batch after batch. */
+template <class T> struct ckci_k_norm_param {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void write(const ckci_gpu_norm &p, int32_t channel, T dbeta, T dgamma)
+    {
+        int size = ckci_k_size(p.param);
+        if (p.dbeta) {
+            ckci_k_store(p.param, p.dbeta + (int64_t)channel * size, dbeta);
+        }
+        if (p.dgamma) {
+            ckci_k_store(p.param, p.dgamma + (int64_t)channel * size, dgamma);
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        T a = 0, b = 0;
+        if (p.sums) {
+            int32_t channel = block * 16 + (t & 15), channels = p.g * p.c;
+            int64_t entries = (int64_t)p.n * p.parts;
+            const T *sums = (const T *)p.sums;
+            for (int64_t e = t >> 4; e < entries && channel < channels; e += 16) {
+                a += sums[e * channels + channel];
+                b += sums[(entries + e) * channels + channel];
+            }
+            m.u.sum[0][t] = a;
+            m.u.sum[1][t] = b;
+            for (int32_t half = 128; half >= 16; half /= 2) {
+                __syncthreads();
+                if (t < half) {
+                    m.u.sum[0][t] += m.u.sum[0][t + half];
+                    m.u.sum[1][t] += m.u.sum[1][t + half];
+                }
+            }
+            if (t < 16 && channel < channels) {
+                write(p, channel, m.u.sum[0][t], m.u.sum[1][t]);
+            }
+            return;
+        }
+        int32_t set = ckci_k_divide(block, p.by_chunks), lane = ckci_k_divide(t, p.by_lanes_p);
+        int32_t j = (block - set * p.chunks) * p.lanes_c, column = j + lane;
+        ckci_k_slab s = ckci_k_find_slab(p, set);
+        bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
+        for (s.n = 0; s.n < p.n; s.n++) {
+            ckci_k_norm_statistics(p, s, m);
+            ckci_k_norm_add(p, s, m, j);
+            a += owner ? m.u.sum[0][t] : 0;
+            b += owner ? m.u.sum[1][t] : 0;
+            __syncthreads(); /* before the next statistics overwrite them */
+        }
+        if (owner) {
+            write(p, s.g0 * p.c + column, a, b);
+        }
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-move
+  Layout and type conversion. A block moves 1024 elements of two dimensions: x, along which dst is dense, and
+  y, along which src is. They are read along y and written along x, turned in LDS, so that neighbouring
+  threads touch neighbouring elements on both sides; where x is dense in both they go straight through. Equal
+  types are copied bit for bit; f64 and i32 go through double, rounded once; the others through float, which
+  is exact.
+*/
+
+/* Nearest float in which a later rounding to fewer than 22 bits still sees whether x was above or below:
+   inexact results have an odd last bit. */
+CKCI_K_FN float ckci_k_odd_float(double x)
+{
+    float f = (float)x;
+    uint32_t u = ckci_k_bits(f);
+    double back = (double)f, over = x < 0 ? x - back : back - x; /* above 0: rounded away from 0 */
+    if (x != x || back == x) {
+        return f;
+    }
+    return ckci_k_float((over > 0 ? u - 1 : u) | 1u);
+}
+
+CKCI_K_FN bool ckci_k_move_wide(const ckci_gpu_move &p)
+{
+    return p.from == CKCONV_F64 || p.from == CKCONV_I32;
+}
+
+/* An element on its way: raw bits, a double or a float. */
+CKCI_K_FN uint64_t ckci_k_move_read(const ckci_gpu_move &p, const unsigned char *at)
+{
+    if (p.from == CKCONV_F64) {
+        return *(const uint64_t *)at;
+    }
+    if (p.from == p.to) {
+        return ckci_k_load_bits(at, ckci_k_size(p.from));
+    }
+    if (p.from == CKCONV_I32) {
+        double x = (double)*(const int32_t *)at;
+        uint64_t u;
+        memcpy(&u, &x, 8);
+        return u;
+    }
+    return ckci_k_bits(ckci_k_load<float>(p.from, at));
+}
+
+CKCI_K_FN void ckci_k_move_write(const ckci_gpu_move &p, unsigned char *at, uint64_t u)
+{
+    int size = ckci_k_size(p.to);
+    if (p.from == p.to) {
+        if (size == 8) {
+            *(uint64_t *)at = u;
+        } else if (size == 4) {
+            *(uint32_t *)at = (uint32_t)u;
+        } else if (size == 2) {
+            *(uint16_t *)at = (uint16_t)u;
+        } else {
+            *at = (unsigned char)u;
+        }
+        return;
+    }
+    double x = (double)ckci_k_float((uint32_t)u);
+    float f = ckci_k_float((uint32_t)u);
+    if (ckci_k_move_wide(p)) {
+        memcpy(&x, &u, 8);
+        f = p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x);
+    }
+    if (p.to == CKCONV_F64) {
+        *(double *)at = x;
+    } else if (p.to == CKCONV_I32) {
+        double r = rint(x < -2147483648.0 ? -2147483648.0 : x);
+        *(int32_t *)at = x != x ? 0 : r >= 2147483647.0 ? INT32_MAX : (int32_t)r;
+    } else {
+        ckci_k_store(p.to, at, f);
+    }
+}
+
+struct ckci_k_move {
+    struct lds {
+        uint64_t u[1280]; /* rows of 2^log_x, one apart */
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
+    {
+        int32_t rest = (int32_t)blockIdx.x, t = (int32_t)threadIdx.x, wide = 1 << p.log_x,
+                high = 1 << p.log_y;
+        int64_t place[6];
+        CKCI_K_UNROLL(5)
+        for (int i = 0; i < 5; i++) {
+            int32_t q = ckci_k_divide(rest, p.blocks[i]);
+            place[i] = rest - q * (int32_t)p.blocks[i].d;
+            rest = q;
+        }
+        place[0] <<= p.log_x;
+        place[1] <<= p.log_y;
+        place[5] = rest;
+        const unsigned char *src = p.src;
+        unsigned char *dst = p.dst;
+        CKCI_K_UNROLL(6)
+        for (int i = 0; i < 6; i++) {
+            src += place[i] * p.src_step[i];
+            dst += place[i] * p.dst_step[i];
+        }
+        int32_t x1 = p.len_x - place[0] < wide ? (int32_t)(p.len_x - place[0]) : wide;
+        int32_t y1 = p.len_y - place[1] < high ? (int32_t)(p.len_y - place[1]) : high;
+        uint64_t u[4] = {0, 0, 0, 0};
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t e = t + 256 * i, x = p.transpose ? e >> p.log_y : e & (wide - 1);
+            int32_t y = p.transpose ? e & (high - 1) : e >> p.log_x;
+            if (x < x1 && y < y1) {
+                u[i] = ckci_k_move_read(p, src + x * p.src_step[0] + y * p.src_step[1]);
+                if (p.transpose) {
+                    m.u[y * (wide + 1) + x] = u[i];
+                }
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
+            if (x < x1 && y < y1) {
+                ckci_k_move_write(p, dst + x * p.dst_step[0] + y * p.dst_step[1],
+                                  p.transpose ? m.u[y * (wide + 1) + x] : u[i]);
+            }
+        }
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-inst
+  The table as kernels with plain C names, and the launch of one.
+*/
+extern "C" {
+#define CKCI_ROW(NAME, ARGS, THREADS, ...)                                                                   \
+    __global__ void __launch_bounds__(THREADS) ckconv_k_##NAME(CKCI_K_PARAM const ARGS a)                    \
+    {                                                                                                        \
+        typedef __VA_ARGS__ body;                                                                            \
+        CKCI_K_LDS(body::lds, m);                                                                            \
+        body::run(CKCI_K_ARGS(ARGS, a), m);                                                                  \
+    }
+CKCI_GPU_KERNELS(CKCI_ROW)
+#undef CKCI_ROW
+}
+
+static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream)
+{
+#if defined(CKCI_SIMULATOR)
+    switch (l->kernel) {
+#define CKCI_ROW(NAME, ARGS, THREADS, ...)                                                                   \
+    case CKCI_KERNEL_##NAME: {                                                                               \
+        ARGS args;                                                                                           \
+        memcpy(&args, &l->a, sizeof args);                                                                   \
+        return sim_launch<const ARGS>(ckconv_k_##NAME, args, l->grid, l->threads, stream);                   \
+    }
+        CKCI_GPU_KERNELS(CKCI_ROW)
+#undef CKCI_ROW
+    default:
+        return simErrorInvalidValue;
+    }
+#else
+#define CKCI_ROW(NAME, ARGS, THREADS, ...) (const void *)ckconv_k_##NAME,
+    static const void *const kernels[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    void *args[1] = {(void *)(uintptr_t)&l->a};
+    return CKCI_GPU(LaunchKernel)(kernels[l->kernel], dim3((unsigned)l->grid), dim3((unsigned)l->threads),
+                                  args, 0, stream);
+#endif
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-undef
+*/
+#undef CKCI_K_ARGS
+#undef CKCI_K_FN
+#undef CKCI_K_LDS
+#undef CKCI_K_MEMBER
+#undef CKCI_K_PARAM
+#undef CKCI_K_PRAGMA
+#undef CKCI_K_UNROLL
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #endif /* CKCONV_KERNELS_HIP_H */

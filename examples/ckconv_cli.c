@@ -51,6 +51,9 @@ static const struct own_option {
     {"name", "TEXT", "first column of the result", BENCH},
     {"seconds", "REAL", "time to spend on each measurement, default 1; at least 5 runs", BENCH},
     {"repeats", "INT", "runs of each measurement instead", BENCH | FIND},
+    {"dump-launch", "DIR", "with --target: write the kernels' launches, arguments and tensors, run nothing",
+     RUN},
+    {"load-results", "DIR", "take the results from DIR/NAME.out, which something else computed", RUN},
     {"full", NULL, "compare everything with ref, however large the problem", VERIFY},
     {"save", "FILE", "write the choices, best first, one line each", FIND},
     {"choice", "FILE", "plan as the first line of a file that find --save wrote", RUN | VERIFY | BENCH},
@@ -499,6 +502,91 @@ static int write_files(const job *j, const pb_data *data, files *f)
     return 0;
 }
 
+/* ---- Launches for an emulator: launch.txt (arch, buffers with made-up addresses, launches in order) and the
+   bytes of tensors and arguments beside it. */
+
+/* DIR/NAME.SUFFIX, `bytes` of data to it or from it. */
+static int dump_bytes(const char *folder, const char *name, const char *suffix, void *data, size_t bytes,
+                      int write)
+{
+    char path[1200];
+    int length = snprintf(path, sizeof path, "%s/%s.%s", folder, name, suffix);
+    FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, write ? "wb" : "rb") : NULL;
+    size_t done = 0;
+    if (file != NULL) {
+        done = write ? fwrite(data, 1, bytes, file) : fread(data, 1, bytes, file);
+        fclose(file);
+    }
+    return file != NULL && done == bytes
+               ? 0
+               : complain("%s: cannot be %s", path, write ? "written" : "read whole");
+}
+
+static int dump_launches(const char *folder, const ckconv_plan *plan, pb_data *data)
+{
+    enum { MOST = 16 };
+    char path[1200];
+    ckconv_args args = data->args;
+    ckconv_error err;
+    int32_t count = 0;
+    ckconv_launch *launches = (ckconv_launch *)calloc(MOST, sizeof *launches);
+    snprintf(path, sizeof path, "%s/launch.txt", folder);
+    FILE *file = launches != NULL ? fopen(path, "w") : NULL;
+    int status = file != NULL ? 0 : complain("--dump-launch: %.1000s: cannot be written", path);
+    if (status == 0) {
+        fprintf(file, "arch %s\n", plan->device.arch);
+    }
+    for (int r = 0; r < PB_ROLES && status == 0; r++) {
+        if (data->used[r] == 0) {
+            continue;
+        }
+        int written = pb_is_written(data->op, r);
+        uint64_t address =
+            (UINT64_C(1) << 62) + ((uint64_t)(r + 1) << 36); /* far apart, and no pair of sizes */
+        void *fake = (void *)(uintptr_t)address;
+        size_t bytes = data->info[r].bytes > 0 ? (size_t)data->info[r].bytes : 1;
+        memcpy((char *)&args + pb_roles[r].member, &fake, sizeof fake);
+        fprintf(file, "buffer %s %llx %lld %s ", pb_roles[r].name, (unsigned long long)address,
+                (long long)bytes, written ? "w" : "r");
+        fprintf(file, written ? "-\n" : "%s.in\n", pb_roles[r].name);
+        status = written ? 0 : dump_bytes(folder, pb_roles[r].name, "in", data->host[r], bytes, 1);
+    }
+    uint64_t workspace = (UINT64_C(1) << 62) + ((uint64_t)(PB_ROLES + 1) << 36);
+    if (status == 0 && plan->workspace_bytes > 0) {
+        fprintf(file, "buffer workspace %llx %lld w -\n", (unsigned long long)workspace,
+                (long long)plan->workspace_bytes);
+    }
+    if (status == 0 &&
+        ckconv_plan_launches(plan, &args, plan->workspace_bytes > 0 ? (void *)(uintptr_t)workspace : NULL,
+                             (size_t)plan->workspace_bytes, launches, MOST, &count, &err) != CKCONV_OK) {
+        status = complain("--dump-launch: %s", err.text);
+    }
+    for (int32_t i = 0; i < count && i < MOST && status == 0; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "launch%d", (int)i);
+        fprintf(file, "launch %s %lld %d %s.args\n", launches[i].kernel, (long long)launches[i].grid,
+                (int)launches[i].block, name);
+        status = dump_bytes(folder, name, "args", launches[i].arg, (size_t)launches[i].arg_bytes, 1);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    free(launches);
+    return status;
+}
+
+static int load_results(const char *folder, pb_data *data)
+{
+    int status = 0;
+    for (int r = 0; r < PB_ROLES && status == 0; r++) {
+        if (data->used[r] != 0 && pb_is_written(data->op, r)) {
+            status = dump_bytes(folder, pb_roles[r].name, "out", data->host[r],
+                                data->info[r].bytes > 0 ? (size_t)data->info[r].bytes : 1, 0);
+        }
+    }
+    return status;
+}
+
 static int run_with(job *j, files *f)
 {
     pb_problem p;
@@ -530,10 +618,15 @@ static int run_with(job *j, files *f)
         return complain("%s", err.text);
     }
     status = import_files(j, &data, f);
-    if (status == 0 && !pb_run(&plan, &data, &err)) {
+    const char *dump = own(j, "dump-launch"), *load = own(j, "load-results");
+    if (status == 0 && dump != NULL) {
+        status = dump_launches(dump, &plan, &data);
+    } else if (status == 0 && load != NULL) {
+        status = load_results(load, &data);
+    } else if (status == 0 && !pb_run(&plan, &data, &err)) {
         status = complain("%s", err.text);
     }
-    if (status == 0) {
+    if (status == 0 && dump == NULL) {
         status = write_files(j, &data, f);
     }
     pb_free(&data);

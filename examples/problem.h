@@ -142,6 +142,7 @@ static const pb_option pb_options[] = {
     {"strides-d3", PB_ANY, "LIST", ""},
     {"engine", PB_ALL, "NAME", "ref, cpu or gpu; default: gpu if there is one, else cpu"},
     {"device", PB_ALL, "INT", "GPU number, default 0"},
+    {"target", PB_ALL, "NAME", "plan for this GPU (gfx942, sm_90, ..), here or not: list, run --dump-launch"},
     {"threads", PB_ALL, "INT", "CPU threads"},
     {"instance", PB_ALL, "NAME", "an instance or a family, see ckconv list"},
     {"split-k", PB_ALL, "INT", "parts of the reduction; default: the planner's choice"},
@@ -550,6 +551,19 @@ PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
         !pb_int(p, "max-workspace", 0, -1, &o->max_workspace, err)) {
         return 0;
     }
+    const char *target = pb_value(p, "target");
+    ckconv_error why;
+    if (target != NULL) {
+        if (ckconv_device_named(target, &p->device, &why) != CKCONV_OK) {
+            return pb_fail(err, "--target: %s", why.text);
+        }
+        if (p->device.kind == CKCONV_DEVICE_CPU || o->engine == CKCONV_ENGINE_REF ||
+            o->engine == CKCONV_ENGINE_CPU) {
+            return pb_fail(err, "--target: must name a GPU, with engine gpu");
+        }
+        p->device.ordinal = -1; /* no device: tensors of its plans stay on the host */
+        return 1;
+    }
     int gpu = o->engine == CKCONV_ENGINE_GPU ||
               (o->engine == CKCONV_ENGINE_AUTO && (pb_value(p, "device") != NULL || example_has_gpu()));
     if (!gpu) {
@@ -559,7 +573,6 @@ PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
         ckconv_device_cpu(&p->device);
         return 1;
     }
-    ckconv_error why;
     if (ckconv_device_gpu(ordinal, &p->device, &why) != CKCONV_OK) {
         return pb_fail(err, "--%s: %s", pb_value(p, "device") != NULL ? "device" : "engine", why.text);
     }
@@ -1092,7 +1105,7 @@ PB_FUNCTION int pb_alloc(pb_data *data, const ckconv_plan *plan, uint32_t wanted
     memset(err, 0, sizeof *err);
     data->where = plan->device;
     data->op = plan->op;
-    if (plan->engine == CKCONV_ENGINE_REF || plan->engine == CKCONV_ENGINE_CPU) {
+    if (plan->engine == CKCONV_ENGINE_REF || plan->engine == CKCONV_ENGINE_CPU || plan->device.ordinal < 0) {
         data->where.kind = CKCONV_DEVICE_CPU;
     }
     int gpu = data->where.kind != CKCONV_DEVICE_CPU, num_d;

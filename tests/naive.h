@@ -603,8 +603,8 @@ static inline int naive_run(naive_case *c, const ckconv_plan *plan)
     test_buffer_make(&workspace, (size_t)plan->workspace_bytes, out->buffer.before - TEST_GUARD);
     memset(workspace.data, 0xFF, workspace.bytes);
     test_poison(out);
-    const ckconv_status status = ckconv_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL,
-                                            workspace.bytes, NULL, &err);
+    const ckconv_status status =
+        test_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL, workspace.bytes, NULL, &err);
     int good = CHECK_OK(status, err);
     if (good) {
         test_gather(out, c->got);

@@ -204,7 +204,7 @@ static inline int pair_run(pair_case *p, const ckconv_plan *plan)
     memset(workspace.data, 0xFF, workspace.bytes);
     test_poison(out);
     test_poison(mid);
-    const ckconv_status status = ckconv_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL,
+    const ckconv_status status = test_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL,
                                             workspace.bytes, NULL, &err);
     int good = CHECK_OK(status, err);
     if (good) {

@@ -315,7 +315,7 @@ static inline int norm_run(norm_case *c, const ckconv_plan *plan)
             test_poison(&c->t[i]);
         }
     }
-    const ckconv_status status = ckconv_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL,
+    const ckconv_status status = test_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL,
                                             workspace.bytes, NULL, &err);
     int good = CHECK_OK(status, err);
     if (good) {

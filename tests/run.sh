@@ -27,6 +27,12 @@ run_one() {
     name=${program#"$BUILD"/test/}
     log=$logs/$(printf '%s' "$name" | tr './' '--')
     start=$(date +%s)
+    # kernels on the simulator (wave 64, wave 32) and on a GPU
+    case $program in
+    */sim32/*) export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=gfx1100 CKCONV_SIM_ORDER=reverse ;;
+    */sim/* | */simasan/*) export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET="${CKCONV_SIM_TARGET:-gfx942}" ;;
+    */gpu/*) export CKCONV_TEST_ENGINE=gpu ;;
+    esac
     case $program in
     *.sh) $clock sh "$program" >"$log.log" 2>&1 </dev/null ;;
     *) $clock "$program" >"$log.log" 2>&1 </dev/null ;;

@@ -583,11 +583,34 @@ typedef struct test_buffer {
     size_t bytes, before;
 } test_buffer;
 
+/* All buffers that are alive, so that test_run finds what a pointer belongs to. */
+enum { TEST_BUFFERS = 256 };
+static test_buffer test_buffers[TEST_BUFFERS];
+
+/* CKCONV_TEST_ENGINE=gpu: the same tables on the GPU, or on the simulator where the program holds it. */
+static inline int test_on_gpu(void)
+{
+    const char *engine = getenv("CKCONV_TEST_ENGINE");
+    return engine != NULL && strcmp(engine, "gpu") == 0;
+}
+
+/* The simulator is slow: tables thin themselves out there, unless all of them were asked for. */
+static inline int test_thin(void)
+{
+    return test_on_gpu() && getenv("CKCONV_SIM_TARGET") != NULL && test_effort() < 2;
+}
+
+static inline ckconv_engine test_engine(void)
+{
+    return test_on_gpu() ? CKCONV_ENGINE_GPU : CKCONV_ENGINE_CPU;
+}
+
 /* offset: bytes past an aligned address, to test misaligned pointers. */
 static inline void test_buffer_make(test_buffer *b, size_t bytes, size_t offset)
 {
     b->bytes = bytes;
-    b->before = TEST_GUARD + offset;
+    /* a GPU takes pointers that are aligned to an element, but not to a vector of them */
+    b->before = TEST_GUARD + (test_on_gpu() && offset > 0 ? 8 : offset);
     const size_t total = b->before + bytes + TEST_GUARD;
     b->base = (unsigned char *)malloc(total > 0 ? total : 1);
     if (b->base == NULL) {
@@ -597,10 +620,23 @@ static inline void test_buffer_make(test_buffer *b, size_t bytes, size_t offset)
     b->data = b->base + b->before;
     memset(b->base, TEST_CANARY, b->before);
     memset(b->data + bytes, TEST_CANARY, TEST_GUARD);
+    for (int i = 0; i < TEST_BUFFERS; i++) {
+        if (test_buffers[i].base == NULL) {
+            test_buffers[i] = *b;
+            return;
+        }
+    }
+    printf("%s: more than %d buffers\n", test.name, TEST_BUFFERS);
+    exit(3);
 }
 
 static inline void test_buffer_free(test_buffer *b)
 {
+    for (int i = 0; i < TEST_BUFFERS; i++) {
+        if (b->base != NULL && test_buffers[i].base == b->base) {
+            test_buffers[i].base = NULL;
+        }
+    }
     free(b->base);
     memset(b, 0, sizeof *b);
 }
@@ -619,6 +655,58 @@ static inline int test_guards_intact(const test_buffer *b)
 {
     return test_all_bytes(b->base, b->before, TEST_CANARY) &&
            test_all_bytes(b->data + b->bytes, TEST_GUARD, TEST_CANARY);
+}
+
+/* ckconv_run. A GPU plan gets copies on the device of the whole buffers, guards included, at the same
+   alignment; they come back after the run. */
+static inline ckconv_status test_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                     size_t workspace_bytes, void *stream, ckconv_error *err)
+{
+    if (plan->engine != CKCONV_ENGINE_GPU) {
+        return ckconv_run(plan, args, workspace, workspace_bytes, stream, err);
+    }
+    enum { POINTERS = (int)(sizeof(ckconv_args) / sizeof(void *)) };
+    unsigned char *pointer[POINTERS + 1], *copy[TEST_BUFFERS];
+    ckconv_args moved;
+    ckconv_status status = ckconv_device_open(&plan->device, err);
+    memset(copy, 0, sizeof copy);
+    memcpy(pointer, args, sizeof *args);
+    pointer[POINTERS] = (unsigned char *)workspace;
+    for (int i = 0; i <= POINTERS && status == CKCONV_OK; i++) {
+        int j = 0;
+        while (j < TEST_BUFFERS && pointer[i] != NULL &&
+               (test_buffers[j].base == NULL || pointer[i] < test_buffers[j].base ||
+                pointer[i] > test_buffers[j].data + test_buffers[j].bytes)) {
+            j++;
+        }
+        if (pointer[i] == NULL) {
+            continue;
+        }
+        if (j == TEST_BUFFERS) {
+            printf("%s: a pointer that is no test buffer\n", test.name);
+            exit(3);
+        }
+        const test_buffer *b = &test_buffers[j];
+        const size_t total = b->before + b->bytes + TEST_GUARD;
+        if (copy[j] == NULL) {
+            copy[j] = (unsigned char *)ckconv_device_alloc(&plan->device, total, err);
+            status = copy[j] == NULL ? CKCONV_ERR_MEMORY
+                                     : ckconv_device_upload(&plan->device, copy[j], b->base, total, err);
+        }
+        pointer[i] = copy[j] + (pointer[i] - b->base);
+    }
+    if (status == CKCONV_OK) {
+        memcpy(&moved, pointer, sizeof moved);
+        status = ckconv_run(plan, &moved, pointer[POINTERS], workspace_bytes, stream, err);
+    }
+    for (int j = 0; j < TEST_BUFFERS; j++) {
+        if (copy[j] != NULL && status == CKCONV_OK) {
+            status = ckconv_device_download(&plan->device, test_buffers[j].base, copy[j],
+                                            test_buffers[j].before + test_buffers[j].bytes + TEST_GUARD, err);
+        }
+        ckconv_device_free(&plan->device, copy[j]);
+    }
+    return status;
 }
 
 /*------------------------------------------------------------------------------------------------------------
@@ -826,14 +914,19 @@ static inline void test_gap_strides(test_rng *r, int32_t ndim, const int64_t *le
   devices
 */
 
-/* The facts of this CPU with all its features, with AVX2 at most, and with none; equal ones once. Returns
-   how many. */
+/* The facts of this CPU with all its features, with AVX2 at most, and with none; equal ones once; of the GPU
+   where that is under test. Returns how many. */
 static inline int test_cpu_devices(ckconv_device devices[3])
 {
     static const int32_t masks[3] = {~0, CKCONV_CPU_AVX2, 0};
     ckconv_device found;
     int count = 0;
     memset(&found, 0, sizeof found);
+    if (test_on_gpu()) {
+        ckconv_error err;
+        CHECK_OK(ckconv_device_gpu(0, &devices[0], &err), err);
+        return 1;
+    }
     ckconv_device_cpu(&found);
     for (int i = 0; i < 3; i++) {
         devices[count] = found;
@@ -869,7 +962,7 @@ static inline int test_next_plan(const ckconv_plan *base, int with_ref, int32_t 
         memset(&options, 0, sizeof options);
         options.engine = engine;
         options.instance = ckconv_instance_name(i);
-        if ((engine != CKCONV_ENGINE_CPU && !(with_ref && engine == CKCONV_ENGINE_REF)) ||
+        if ((engine != test_engine() && !(with_ref && engine == CKCONV_ENGINE_REF)) ||
             !ckconv_instance_does(i, base->op) || ckconv_instance_supports(i, base, &err) != CKCONV_OK) {
             continue;
         }

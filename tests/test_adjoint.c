@@ -92,7 +92,7 @@ static void run_pass(naive_case *c, double *const fill[3], double *expected, int
     ckconv_options options;
     double value = 0.0;
     memset(&options, 0, sizeof options);
-    options.engine = CKCONV_ENGINE_CPU;
+    options.engine = test_engine();
     options.threads = c->t[0].count % 16 == 0 ? 2 : 1;
     if (!naive_plan(c, &base, &options, NULL)) {
         return;

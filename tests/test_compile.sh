@@ -285,13 +285,13 @@ test_merged() {
 
 test_gpu_compilers() {
     if have "$HIPCC"; then
-        quiet hipcc "$HIPCC" -x hip --offload-arch=gfx90a -O2 -Wall -Wextra -I"$INCLUDE" -c "$src/impl.c" \
+        quiet hipcc "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a -O1 -Wall -Wextra -I"$INCLUDE" -c "$src/impl.c" \
             -o "$dir/hip.o"
     else
         echo "skipped: hipcc not found"
     fi
     if have "$NVCC"; then
-        quiet nvcc "$NVCC" -x cu -arch=sm_90a -O2 -I"$INCLUDE" -c "$src/impl.c" -o "$dir/cuda.o"
+        quiet nvcc "$NVCC" -x cu -std=c++17 -arch=sm_90a -O2 -I"$INCLUDE" -c "$src/impl.c" -o "$dir/cuda.o"
     else
         echo "skipped: nvcc not found"
     fi

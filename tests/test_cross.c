@@ -305,7 +305,7 @@ static void run_problem(ckconv_op op, const ckconv_conv_desc *d, uint64_t seed, 
         ckconv_options options;
         memset(&options, 0, sizeof options);
         device.threads = seed % 32 == 0 ? 3 : 1; /* a team costs more than these problems */
-        options.engine = CKCONV_ENGINE_CPU;
+        options.engine = test_engine();
         if (!naive_plan(&c, &plan, &options, &device)) {
             continue;
         }
@@ -320,7 +320,7 @@ static void run_problem(ckconv_op op, const ckconv_conv_desc *d, uint64_t seed, 
         const ckconv_plan base = plan;
         for (int32_t j = 0; j < count && (i == 0 || all); j++) {
             const ckconv_engine engine = ckconv_instance_engine(j);
-            const int wanted = engine == CKCONV_ENGINE_CPU || (engine == CKCONV_ENGINE_REF && i == 0 && all);
+            const int wanted = engine == test_engine() || (engine == CKCONV_ENGINE_REF && i == 0 && all);
             if (wanted && ckconv_instance_does(j, op) && (j != base.instance || base.split_k > 1)) {
                 run_instance(&c, &base, j);
             }
@@ -592,7 +592,9 @@ static void check_executed(void)
         const int convolution = ckconv_instance_does(i, CKCONV_FWD) ||
                                 ckconv_instance_does(i, CKCONV_BWD_DATA) ||
                                 ckconv_instance_does(i, CKCONV_BWD_WEIGHT);
-        if (ckconv_instance_engine(i) == CKCONV_ENGINE_GPU || !convolution) {
+        if ((ckconv_instance_engine(i) != test_engine() &&
+             (test_on_gpu() || ckconv_instance_engine(i) != CKCONV_ENGINE_REF)) ||
+            !convolution) {
             continue;
         }
         printf("  %-36s %ld runs\n", ckconv_instance_name(i), executed[i]);

@@ -108,7 +108,7 @@ static void run_case(naive_case *c, int index, int with_instances, const char *w
     ckconv_plan plan;
     ckconv_options options;
     memset(&options, 0, sizeof options);
-    options.engine = CKCONV_ENGINE_CPU;
+    options.engine = test_engine();
     options.threads = index % 16 == 0 ? 2 : 1;
     if (!naive_plan(c, &base, &options, &devices[index % device_count])) {
         return;
@@ -274,7 +274,7 @@ static void part_alias(void)
         naive_make(&c, op, &d, 0);
         fill(&c, &r);
         memset(&options, 0, sizeof options);
-        options.engine = CKCONV_ENGINE_CPU;
+        options.engine = test_engine();
         if (!naive_plan(&c, &base, &options, &devices[i % device_count])) {
             naive_free(&c);
             continue;
@@ -293,7 +293,7 @@ static void part_alias(void)
             ckconv_args a = naive_args(&c);
             a.d[0] = test_data(out);
             test.plan = &plan;
-            if (CHECK_OK(ckconv_run(&plan, &a, workspace.data, workspace.bytes, NULL, &err), err)) {
+            if (CHECK_OK(test_run(&plan, &a, workspace.data, workspace.bytes, NULL, &err), err)) {
                 test_gather(out, c.got);
                 naive_compare(&c, "D0 is the output");
                 CHECK(test_gaps_intact(out) && test_guards_intact(&out->buffer) &&

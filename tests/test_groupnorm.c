@@ -80,7 +80,7 @@ static void run_shifted(norm_case *c, double fraction, double shift, const char 
         ckconv_options options;
         ckconv_error err;
         memset(&options, 0, sizeof options);
-        options.engine = i == device_count ? CKCONV_ENGINE_REF : CKCONV_ENGINE_CPU;
+        options.engine = i == device_count ? CKCONV_ENGINE_REF : test_engine();
         options.threads = c->t[NORM_X].count > 20000 ? 2 : 1;
         if (!norm_plan(c, &base, &options, i < device_count ? &devices[i] : NULL)) {
             continue;
@@ -369,7 +369,7 @@ static void part_differences(void)
         d.in.dtype = CKCONV_F64;
         d.in.layout = layouts[i % 3];
         memset(&options, 0, sizeof options);
-        options.engine = i / 12 == 0 ? CKCONV_ENGINE_CPU : CKCONV_ENGINE_REF;
+        options.engine = i / 12 == 0 ? test_engine() : CKCONV_ENGINE_REF;
         norm_make(&forward, CKCONV_GROUPNORM_FWD, &d, NORM_HAS_GAMMA | NORM_HAS_BETA, 0);
         norm_make(&backward, CKCONV_GROUPNORM_BWD, &d, NORM_ALL & ~NORM_HAS_STATS, 0);
         fill_reals(&forward, (uint64_t)i, 0.3, 1.0);
@@ -423,7 +423,7 @@ int main(void)
     for (int32_t i = 0; i < ckconv_instance_count(); i++) {
         if ((ckconv_instance_does(i, CKCONV_GROUPNORM_FWD) ||
              ckconv_instance_does(i, CKCONV_GROUPNORM_BWD)) &&
-            ckconv_instance_engine(i) != CKCONV_ENGINE_GPU) {
+            ckconv_instance_engine(i) == test_engine()) {
             CHECK_MSG(executed[i] > 0 || test_needs_other_cpu(i), "nothing executed instance %s",
                       ckconv_instance_name(i));
         }

@@ -91,7 +91,7 @@ static void must_fail(naive_case *c, const ckconv_plan *plan, const ckconv_args 
     test_poison(out);
     memset(workspace->data, 0xA6, workspace->bytes);
     const ckconv_status status =
-        ckconv_run(plan, args, workspace->bytes > 0 ? workspace->data : NULL, bytes, NULL, &err);
+        test_run(plan, args, workspace->bytes > 0 ? workspace->data : NULL, bytes, NULL, &err);
     CHECK_MSG(status == wanted && err.status == status, "%s: status %d instead of %d (%s)", what, (int)status,
               (int)wanted, err.text);
     CHECK_MSG(err.text[0] != 0, "%s: no text", what);
@@ -114,7 +114,7 @@ static void failures_of(naive_case *c, const ckconv_plan *plan)
         must_fail(c, plan, &good, &workspace, 0, CKCONV_ERR_WORKSPACE, "workspace of no bytes");
         ckconv_error err;
         test_poison(&c->t[w]);
-        CHECK(ckconv_run(plan, &good, NULL, workspace.bytes, NULL, &err) == CKCONV_ERR_WORKSPACE);
+        CHECK(test_run(plan, &good, NULL, workspace.bytes, NULL, &err) == CKCONV_ERR_WORKSPACE);
         CHECK(test_untouched(&c->t[w]));
     }
     ckconv_args a = good;
@@ -169,7 +169,7 @@ static void part_failures(void)
         fill(&c, 0, 1);
         memset(&options, 0, sizeof options);
         for (int j = 0; j < 3; j++) {
-            options.engine = j == 0 ? CKCONV_ENGINE_REF : CKCONV_ENGINE_CPU;
+            options.engine = j == 0 ? CKCONV_ENGINE_REF : test_engine();
             options.split_k = j == 2 && op == CKCONV_BWD_WEIGHT ? 3 : 0;
             if (naive_plan(&c, &plan, &options, NULL)) {
                 failures_of(&c, &plan);
@@ -195,7 +195,7 @@ static unsigned char *run_bytes(naive_case *c, const ckconv_plan *plan, int pois
     test_buffer_make(&workspace, (size_t)plan->workspace_bytes, 0);
     memset(workspace.data, poison, workspace.bytes);
     test_poison(out);
-    const ckconv_status status = ckconv_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL,
+    const ckconv_status status = test_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL,
                                             workspace.bytes, NULL, &err);
     unsigned char *bytes = NULL;
     if (CHECK_OK(status, err)) {
@@ -270,13 +270,13 @@ static void run_variants(naive_case *c, int reals, const ckconv_device *device)
     ckconv_options options;
     ckconv_error err;
     memset(&options, 0, sizeof options);
-    options.engine = CKCONV_ENGINE_CPU;
+    options.engine = test_engine();
     options.threads = 1 + reals;
     if (!naive_plan(c, &base, &options, device)) {
         return;
     }
     for (int32_t i = -1; i < ckconv_instance_count(); i++) {
-        if (i >= 0 && (ckconv_instance_engine(i) != CKCONV_ENGINE_CPU || !ckconv_instance_does(i, c->op) ||
+        if (i >= 0 && (ckconv_instance_engine(i) != test_engine() || !ckconv_instance_does(i, c->op) ||
                        ckconv_instance_supports(i, &base, &err) != CKCONV_OK)) {
             continue;
         }
@@ -429,7 +429,7 @@ static void part_empty(void)
         fill(&c, 0, 1);
         naive_compute_expected(&c); /* dwei = 0 */
         memset(&options, 0, sizeof options);
-        options.engine = i / 3 % 2 == 0 ? CKCONV_ENGINE_REF : CKCONV_ENGINE_CPU;
+        options.engine = i / 3 % 2 == 0 ? CKCONV_ENGINE_REF : test_engine();
         if (!naive_plan(&c, &plan, &options, NULL)) {
             naive_free(&c);
             continue;
@@ -447,7 +447,7 @@ static void part_empty(void)
         a.dout = NULL;
         test_buffer workspace;
         test_buffer_make(&workspace, (size_t)plan.workspace_bytes, 0);
-        CHECK_OK(ckconv_run(&plan, &a, workspace.data, workspace.bytes, NULL, &err), err);
+        CHECK_OK(test_run(&plan, &a, workspace.data, workspace.bytes, NULL, &err), err);
         test_buffer_free(&workspace);
         naive_free(&c);
     }
@@ -486,7 +486,7 @@ static void pair_must_fail(pair_case *p, const ckconv_plan *plan, const ckconv_a
     test_poison(&p->second.t[NAIVE_OUT]);
     test_poison(&p->first.t[NAIVE_OUT]);
     test.plan = plan;
-    const ckconv_status status = ckconv_run(plan, a, ws, bytes, NULL, &err);
+    const ckconv_status status = test_run(plan, a, ws, bytes, NULL, &err);
     CHECK_MSG(status == wanted && err.text[0] != 0, "%s: status %d instead of %d (%s)", what, (int)status,
               (int)wanted, err.text);
     CHECK_MSG(test_untouched(&p->second.t[NAIVE_OUT]) && test_untouched(&p->first.t[NAIVE_OUT]),
@@ -548,7 +548,7 @@ static void part_pair(void)
             test_buffer_make(&other, (size_t)again.workspace_bytes, 0);
             memset(other.data, i, other.bytes);
             test_poison(&p.second.t[NAIVE_OUT]);
-            CHECK_OK(ckconv_run(&again, &good, other.data, other.bytes, NULL, &err), err);
+            CHECK_OK(test_run(&again, &good, other.data, other.bytes, NULL, &err), err);
             if (i == 0) {
                 memcpy(first, good.out, size);
             }
@@ -574,7 +574,7 @@ static void norm_must_fail(norm_case *c, const ckconv_plan *plan, const ckconv_a
         }
     }
     test.plan = plan;
-    const ckconv_status status = ckconv_run(plan, a, ws, bytes, NULL, &err);
+    const ckconv_status status = test_run(plan, a, ws, bytes, NULL, &err);
     CHECK_MSG(status == wanted && err.text[0] != 0, "%s: status %d instead of %d (%s)", what, (int)status,
               (int)wanted, err.text);
     for (int i = 0; i < NORM_TENSORS; i++) {
@@ -625,7 +625,7 @@ static void norm_bits(norm_case *c, const ckconv_plan *plan)
             }
         }
         test.plan = &again;
-        CHECK_OK(ckconv_run(&again, &good, workspace.data, workspace.bytes, NULL, &err), err);
+        CHECK_OK(test_run(&again, &good, workspace.data, workspace.bytes, NULL, &err), err);
         norm_bytes(c, i == 0 ? first : later);
         CHECK_MSG(i == 0 || memcmp(first, later, size) == 0, "run %d with %d threads has other bits", i + 1,
                   (int)options.threads);

@@ -117,7 +117,7 @@ static void run_all(naive_case *c, const ckconv_device *device, int with_ref, co
     ckconv_options options;
     ckconv_error err;
     memset(&options, 0, sizeof options);
-    options.engine = CKCONV_ENGINE_CPU;
+    options.engine = test_engine();
     options.threads = naive_terms(c) > 2000.0 ? 2 : 1;
     if (!naive_plan(c, &base, &options, device)) {
         return;

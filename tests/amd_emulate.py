@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Runs launches that the driver dumped, with an AMD code object, on an emulator of AMD's instructions.
+
+    build/ckconv run OP PROBLEM FILES --target gfx942 --dump-launch DIR
+    python3 tests/amd_emulate.py build/amd/gfx942.hsaco DIR [--mem] [--reverse]
+    build/ckconv run OP PROBLEM FILES --target gfx942 --load-results DIR
+
+DIR/launch.txt has a line for each thing, in order:
+    arch NAME
+    buffer NAME ADDRESS BYTES r|w FILE     ADDRESS: hexadecimal, made up; FILE in DIR: contents, or - for none
+    launch KERNEL GRID BLOCK FILE          FILE in DIR: the kernel's argument, one struct by value
+Written buffers become DIR/NAME.out. Pointers are found in an argument by their values, so addresses must not
+look like two 32-bit integers of usual size: above 2^62 they do not.
+
+From the environment: AMDEMU (folder of amdemu.py and amdemu_core.c) and TINYGRAD (a tinygrad checkout).
+--mem counts LDS bank conflicts and coalescing. --reverse runs waves and blocks in the opposite order: a
+result that changes shows a missing barrier. Exit status 1: a line on stderr says what went wrong.
+SPDX-License-Identifier: MIT
+"""
+import ctypes
+import mmap
+import os
+import re
+import struct
+import sys
+
+# Below, the upper half of an address is an int32_t that could be a size: {1, 16} is 0x1000000001.
+NOT_A_NUMBER = 1 << 62
+
+
+class Failure(Exception):
+    pass
+
+
+class Buffer:
+    """A buffer of the dump, and its memory in the emulator."""
+
+    def __init__(self, emu, folder, name, address, size, access, file):
+        self.name, self.address, self.size = name, int(address, 16), int(size)
+        self.written = access == "w"
+        if access not in ("r", "w") or self.size < 0 or self.address % 256 != 0:
+            raise Failure("launch.txt: buffer %s: not r or w, size below 0 or address not aligned" % name)
+        self.initial = None if file == "-" else read(folder, file)
+        if self.initial is not None and len(self.initial) != self.size:
+            raise Failure("%s: %d bytes, not %d" % (file, len(self.initial), self.size))
+        # Without contents: 0xff, which is NaN in every floating-point type, so that a read of it shows.
+        self.memory = emu.Buf(self.size if self.initial is None else self.initial)
+
+    def check(self):
+        """What the emulator itself does not see: it protects pages behind a buffer, to 16 bytes."""
+        start, page = self.memory.addr, mmap.PAGESIZE
+        around = ctypes.string_at(start - start % page, start % page)
+        around += ctypes.string_at(start + self.size, -self.size % 16)
+        if around.count(0xff) != len(around):
+            raise Failure("bytes just outside of buffer %s were written" % self.name)
+        if not self.written and self.initial is not None and self.memory.bytes() != self.initial:
+            raise Failure("buffer %s is read only and was written" % self.name)
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name), "rb") as f:
+        return f.read()
+
+
+def relocate(arg, buffers):
+    """The argument with addresses of the emulator. An address may be just behind the end of its buffer."""
+    arg = bytearray(arg)
+    for at in range(0, len(arg) - 7, 8):
+        word, = struct.unpack_from("<Q", arg, at)
+        for b in buffers:
+            if b.address <= word <= b.address + b.size:
+                struct.pack_into("<Q", arg, at, b.memory.addr + word - b.address)
+                break
+    return bytes(arg)
+
+
+def memory_line(mem):
+    """LDS cycles over the ideal; parts of 64-byte lines that loads and stores ask for, and use."""
+    lds = [r for r in mem.rows if r["op"].startswith("lds")]
+    text = "    LDS cycles %.2f of ideal" % mem.total["lds"]["conf"]
+    if lds:
+        worst = max(lds, key=lambda r: r["conf"])
+        text += ", worst %.2f (%s at 0x%x)" % (worst["conf"], worst["name"], worst["pc"])
+    for op in ("load", "store"):
+        t = mem.total[op]
+        text += "; %ss efficiency %.2f, lines used %.2f" % (op, t["eff"], t["use"])
+    scratch = sum(t["bytes"] for op, t in mem.total.items() if op.startswith("scratch"))
+    return text + ("; scratch %d bytes" % scratch if scratch else "")
+
+
+def launch(code, buffers, folder, fields, options):
+    kernel, grid, block, file = fields
+    if kernel not in code.kernels:
+        raise Failure("no kernel %s in the code object" % kernel)
+    arg, size = read(folder, file), sum(a[".size"] for a in code.kernels[kernel].args
+                                        if not a[".value_kind"].startswith("hidden"))
+    if len(arg) != size:
+        raise Failure("%s: an argument of %d bytes, %s takes %d" % (file, len(arg), kernel, size))
+    if int(grid) > 0:
+        stats = code.run(kernel, int(grid), int(block), [relocate(arg, buffers)],
+                         mem="--mem" in options, reverse="--reverse" in options)
+        print("%-32s %6d workgroups of %4d  %8.2f s" % (kernel, int(grid), int(block), stats.seconds))
+        if stats.mem is not None:
+            print(memory_line(stats.mem))
+    for b in buffers:
+        b.check()
+
+
+def run(object_file, folder, options, buffers):
+    missing = [name for name in ("AMDEMU", "TINYGRAD") if not os.environ.get(name)]
+    if missing:
+        raise Failure("%s: not set in the environment" % " and ".join(missing))
+    sys.path.insert(0, os.environ["AMDEMU"])
+    import amdemu
+    code = amdemu.CodeObject(object_file)
+    for number, line in enumerate(read(folder, "launch.txt").decode().splitlines(), 1):
+        fields = line.split()
+        kind = (fields[0], len(fields)) if fields else None
+        if kind == ("arch", 2):
+            if fields[1] != code.target:
+                raise Failure("the dump is for %s, the code object for %s" % (fields[1], code.target))
+        elif kind == ("buffer", 6):
+            b = Buffer(amdemu, folder, *fields[1:])
+            if any(b.address <= o.address + o.size and o.address <= b.address + b.size for o in buffers):
+                raise Failure("launch.txt:%d: buffer %s touches another" % (number, b.name))
+            if b.address < NOT_A_NUMBER:
+                print("note: numbers can look like the address of %s: take one above 2^62" % b.name)
+            buffers.append(b)
+        elif kind == ("launch", 5):
+            launch(code, buffers, folder, fields[1:], options)
+            sys.stdout.flush()
+        elif kind is not None:
+            raise Failure("launch.txt:%d: not understood: %s" % (number, line))
+    for b in buffers:
+        if b.written:
+            with open(os.path.join(folder, b.name + ".out"), "wb") as f:
+                f.write(b.memory.bytes())
+
+
+def main(arguments):
+    options = [a for a in arguments if a.startswith("--")]
+    names = [a for a in arguments if not a.startswith("--")]
+    if len(names) != 2 or not set(options) <= {"--mem", "--reverse"}:
+        print("usage: python3 tests/amd_emulate.py CODE_OBJECT DIR [--mem] [--reverse]", file=sys.stderr)
+        return 2
+    buffers = []
+    try:
+        run(names[0], names[1], options, buffers)
+    except (Failure, RuntimeError, ImportError, OSError, ValueError, KeyError, struct.error) as e:
+        # RuntimeError: the emulator's own. It knows buffers by number.
+        ids = {b.memory.id: b.name for b in buffers}
+        text = re.sub(r"buffer id (\d+)", lambda m: "buffer " + ids.get(int(m[1]), m[1]), str(e))
+        if not isinstance(e, (Failure, RuntimeError, OSError)):
+            text = "%s: %s" % (type(e).__name__, text)
+        print("amd_emulate: %s" % " ".join(text.split()), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

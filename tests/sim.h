@@ -1,0 +1,814 @@
+/* sim.h - a GPU on the CPU: kernels.hip.h compiled by a host compiler and executed thread by thread
+   SPDX-License-Identifier: MIT
+
+   The third runtime of kernels.hip.h, besides HIP and CUDA: their vocabulary for device code, a runtime API
+   under names simXxx, and sim_launch. Blocks run one after another; the threads of a block are fibers, each
+   of which runs until it waits for others.
+
+   Found by it: results that depend on the order of threads (a missing barrier), reads of LDS that nobody
+   wrote (its bytes are 0xff: NaN, -1), a barrier that some threads skip, wave operations that the lanes of a
+   wave do not reach together, LDS beyond what the device has, and, built with AddressSanitizer, every access
+   past the end of a tensor or of LDS. A kernel that breaks such a rule ends the program with one line that
+   starts with `sim: `. Not found: races between barriers that no order of threads shows, races between blocks
+   that no order of blocks shows, and anything about time, caches or the memory model.
+
+   Environment, read at the first use of the device:
+       CKCONV_SIM_TARGET  gfx90a gfx942 (default) gfx950 gfx1030 gfx1100 gfx1201 sm_80 sm_90; with another
+                          name there is no device. There are two of the kind, so that "wrong device" can be
+                          tested.
+       CKCONV_SIM_ORDER   forward (default): blocks and threads by number; reverse: both from the last to the
+                          first; random: threads in an order of its own for each block and each interval
+                          between barriers, from a fixed seed
+
+   x86-64 switches fibers with a few instructions, other machines and -DSIM_UCONTEXT with ucontext. C++17,
+   POSIX; one translation unit includes this file, and one thread uses it. */
+#ifndef CKCONV_TEST_SIM_H
+#define CKCONV_TEST_SIM_H
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#include <type_traits>
+#if !defined(SIM_UCONTEXT) && !(defined(__x86_64__) && defined(__ELF__))
+#define SIM_UCONTEXT
+#endif
+#ifdef SIM_UCONTEXT
+#include <ucontext.h>
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define SIM_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SIM_ASAN 1
+#endif
+#endif
+#ifdef SIM_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+#define __global__
+#define __device__
+#define __host__
+#define __launch_bounds__(...)
+/* Once per kernel. kernels.hip.h may repeat this definition, not change it. */
+#define CKCI_K_LDS(T, name) T &name = *(T *)sim_lds(sizeof(T))
+
+struct sim_dim3 {
+    uint32_t x, y, z;
+};
+static sim_dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+/* Tests: as many of the next launches fail, without running anything. */
+static int sim_fail_launches;
+
+/* Larger allocations fail: that must not depend on how generous the machine is with memory that it lacks. */
+enum : uint64_t { SIM_LARGEST_ALLOCATION = (uint64_t)4 << 30 };
+
+enum { SIM_THREADS = 1024, SIM_WAVES = SIM_THREADS / 32 };
+#ifdef SIM_ASAN
+enum { SIM_STACK = 256 << 10 };
+#else
+enum { SIM_STACK = 64 << 10 };
+#endif
+
+/*------------------------------------------------------------------------------------------------------------
+  runtime
+*/
+enum simError_t {
+    simSuccess = 0,
+    simErrorInvalidValue = 1,
+    simErrorMemoryAllocation = 2,
+    simErrorInvalidConfiguration = 9,
+    simErrorNoDevice = 100,
+    simErrorInvalidDevice = 101,
+    simErrorLaunchFailure = 719
+};
+enum { simMemcpyHostToDevice = 1, simMemcpyDeviceToHost = 2 };
+enum { simDeviceAttributeMultiprocessorCount = 1, simDeviceAttributeWarpSize = 2 };
+typedef void *simStream_t;
+typedef struct sim_event {
+    struct timespec at;
+} * simEvent_t;
+
+typedef struct simDeviceProp_t {
+    char arch[16];
+    int kind; /* 1 AMD, 2 NVIDIA */
+    int warpSize;
+    int multiProcessorCount;
+    size_t sharedMemPerBlock;
+    int major, minor; /* of sm_80: 8 and 0; of gfx90a: 9 and 0 */
+} simDeviceProp_t;
+
+enum sim_order_kind { SIM_FORWARD, SIM_REVERSE, SIM_RANDOM };
+
+static simDeviceProp_t sim_device; /* arch is empty: there is none */
+static sim_order_kind sim_order_of_threads;
+static int sim_configured, sim_ordinal, sim_in_kernel;
+static uint64_t sim_random;
+
+[[noreturn]] __attribute__((format(printf, 1, 2))) static inline void sim_die(const char *format, ...)
+{
+    char text[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    fflush(stdout);
+    if (sim_in_kernel) {
+        fprintf(stderr, "sim: block %u, thread %u: %s\n", blockIdx.x, threadIdx.x, text);
+    } else {
+        fprintf(stderr, "sim: %s\n", text);
+    }
+    abort();
+}
+
+/* Names as in the environment; NULL or empty: the default. Tests call it to change the device. */
+static inline void sim_configure(const char *target, const char *order)
+{
+    static const simDeviceProp_t table[] = {
+        {"gfx90a", 1, 64, 104, 65536, 9, 0},  {"gfx942", 1, 64, 304, 65536, 9, 4},
+        {"gfx950", 1, 64, 256, 163840, 9, 5}, {"gfx1030", 1, 32, 80, 65536, 10, 3},
+        {"gfx1100", 1, 32, 96, 65536, 11, 0}, {"gfx1201", 1, 32, 64, 65536, 12, 0},
+        {"sm_80", 2, 32, 108, 166912, 8, 0},  {"sm_90", 2, 32, 132, 232448, 9, 0}};
+    target = target != NULL && target[0] != 0 ? target : "gfx942";
+    order = order != NULL && order[0] != 0 ? order : "forward";
+    memset(&sim_device, 0, sizeof sim_device);
+    for (const simDeviceProp_t &row : table) {
+        if (strcmp(row.arch, target) == 0) {
+            sim_device = row;
+        }
+    }
+    if (strcmp(order, "forward") == 0) {
+        sim_order_of_threads = SIM_FORWARD;
+    } else if (strcmp(order, "reverse") == 0) {
+        sim_order_of_threads = SIM_REVERSE;
+    } else if (strcmp(order, "random") == 0) {
+        sim_order_of_threads = SIM_RANDOM;
+    } else {
+        sim_die("CKCONV_SIM_ORDER=%s: must be forward, reverse or random", order);
+    }
+    sim_configured = 1;
+    sim_ordinal = 0;
+    sim_random = 0x9e3779b97f4a7c15u;
+}
+
+static inline int sim_device_count()
+{
+    if (!sim_configured) {
+        sim_configure(getenv("CKCONV_SIM_TARGET"), getenv("CKCONV_SIM_ORDER"));
+    }
+    return sim_device.arch[0] != 0 ? 2 : 0;
+}
+
+static inline const char *simGetErrorString(simError_t code)
+{
+    switch (code) {
+    case simSuccess:
+        return "no error";
+    case simErrorInvalidValue:
+        return "invalid argument";
+    case simErrorMemoryAllocation:
+        return "out of memory";
+    case simErrorInvalidConfiguration:
+        return "invalid configuration argument";
+    case simErrorNoDevice:
+        return "no device is detected";
+    case simErrorInvalidDevice:
+        return "invalid device ordinal";
+    case simErrorLaunchFailure:
+        return "unspecified launch failure";
+    default:
+        return "unrecognized error code";
+    }
+}
+
+static inline simError_t simGetDeviceCount(int *count)
+{
+    *count = sim_device_count();
+    return simSuccess;
+}
+
+static inline simError_t simGetDeviceProperties(simDeviceProp_t *prop, int ordinal)
+{
+    if (ordinal < 0 || ordinal >= sim_device_count()) {
+        return simErrorInvalidDevice;
+    }
+    *prop = sim_device;
+    return simSuccess;
+}
+
+static inline simError_t simDeviceGetAttribute(int *value, int attribute, int ordinal)
+{
+    if (ordinal < 0 || ordinal >= sim_device_count()) {
+        return simErrorInvalidDevice;
+    }
+    if (attribute == simDeviceAttributeMultiprocessorCount) {
+        *value = sim_device.multiProcessorCount;
+    } else if (attribute == simDeviceAttributeWarpSize) {
+        *value = sim_device.warpSize;
+    } else {
+        return simErrorInvalidValue;
+    }
+    return simSuccess;
+}
+
+static inline simError_t simGetDevice(int *ordinal)
+{
+    if (sim_device_count() == 0) {
+        return simErrorNoDevice;
+    }
+    *ordinal = sim_ordinal;
+    return simSuccess;
+}
+
+static inline simError_t simSetDevice(int ordinal)
+{
+    if (ordinal < 0 || ordinal >= sim_device_count()) {
+        return simErrorInvalidDevice;
+    }
+    sim_ordinal = ordinal;
+    return simSuccess;
+}
+
+/* Of exactly this size, so that the red zone of AddressSanitizer begins at the first wrong byte; poisoned. */
+static inline simError_t simMalloc(void **memory, size_t bytes)
+{
+    *memory = NULL;
+    if (sim_device_count() == 0) {
+        return simErrorNoDevice;
+    }
+    if (bytes == 0) {
+        return simSuccess;
+    }
+    void *made = NULL;
+    if (bytes > SIM_LARGEST_ALLOCATION || posix_memalign(&made, 256, bytes) != 0) {
+        return simErrorMemoryAllocation;
+    }
+    *memory = memset(made, 0x7f, bytes);
+    return simSuccess;
+}
+
+static inline simError_t simFree(void *memory)
+{
+    free(memory);
+    return simSuccess;
+}
+
+static inline simError_t simMemcpy(void *dst, const void *src, size_t bytes, int kind)
+{
+    if (kind != simMemcpyHostToDevice && kind != simMemcpyDeviceToHost) {
+        return simErrorInvalidValue;
+    }
+    if (bytes > 0) {
+        memcpy(dst, src, bytes);
+    }
+    return simSuccess;
+}
+
+static inline simError_t simMemset(void *dst, int byte, size_t bytes)
+{
+    if (bytes > 0) {
+        memset(dst, byte, bytes);
+    }
+    return simSuccess;
+}
+
+static inline simError_t simDeviceSynchronize()
+{
+    return simSuccess;
+}
+
+static inline simError_t simEventCreate(simEvent_t *event)
+{
+    *event = (simEvent_t)calloc(1, sizeof **event);
+    return *event != NULL ? simSuccess : simErrorMemoryAllocation;
+}
+
+static inline simError_t simEventDestroy(simEvent_t event)
+{
+    free(event);
+    return simSuccess;
+}
+
+static inline simError_t simEventRecord(simEvent_t event, simStream_t stream)
+{
+    (void)stream;
+    clock_gettime(CLOCK_MONOTONIC, &event->at);
+    return simSuccess;
+}
+
+static inline simError_t simEventSynchronize(simEvent_t event)
+{
+    (void)event;
+    return simSuccess;
+}
+
+static inline simError_t simEventElapsedTime(float *ms, simEvent_t from, simEvent_t to)
+{
+    const double seconds = (double)(to->at.tv_sec - from->at.tv_sec);
+    *ms = (float)(seconds * 1e3 + (double)(to->at.tv_nsec - from->at.tv_nsec) * 1e-6);
+    return simSuccess;
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  state of the block that runs
+*/
+enum sim_thread_state : uint8_t {
+    SIM_NEW,   /* not started */
+    SIM_READY, /* its fiber can go on */
+    SIM_AT_WAVE,
+    SIM_AT_BARRIER,
+    SIM_DONE
+};
+
+struct sim_fiber {
+    const void *stack; /* lowest address */
+    size_t stack_bytes;
+#ifdef SIM_UCONTEXT
+    ucontext_t context;
+#else
+    void *stack_pointer; /* while it does not run */
+#endif
+#ifdef SIM_ASAN
+    void *fake_stack;
+#endif
+};
+
+/* A wave operation. Deposits are double: the first lane to go on may reach the next operation while others
+   still read the values of this one, but cannot pass it before all have. */
+struct sim_wave {
+    int live, arrived; /* lanes */
+    uint64_t id;       /* of the operation that the arrived lanes wait at */
+    int line;
+    unsigned turn; /* of the deposits: 0 or 1 */
+    uint64_t lanes[2], votes[2];
+};
+
+static struct {
+    void (*call)(const void *kernel, const void *args);
+    const void *kernel, *args;
+    int threads, wave_size;
+    int thread;   /* that runs */
+    int runnable; /* threads new or ready, but for the one that runs */
+    int at_barrier, done;
+    int position; /* in order: where to look for the next thread */
+    sim_fiber *launcher, *running, *previous;
+    int fibers, spare; /* made; idle ones, on a stack of their own */
+    unsigned char *stacks;
+    void *lds;
+    size_t lds_bytes;
+    int lds_fresh;
+    sim_thread_state state[SIM_THREADS];
+    uint16_t order[SIM_THREADS];
+    uint64_t deposit[2][SIM_THREADS];
+    sim_wave wave[SIM_WAVES];
+    sim_fiber *fiber_of[SIM_THREADS]; /* ready or waiting threads */
+    sim_fiber *idle[SIM_THREADS];
+    sim_fiber fiber[SIM_THREADS];
+} sim_block;
+
+/*------------------------------------------------------------------------------------------------------------
+  fibers
+*/
+#ifndef SIM_UCONTEXT
+/* Pushes what a function must preserve, keeps the stack pointer in *from, and does the reverse with to. */
+extern "C" __attribute__((visibility("hidden"))) void sim_switch_stack(void **from, void *to);
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl sim_switch_stack\n"
+        ".hidden sim_switch_stack\n"
+        ".type sim_switch_stack, @function\n"
+        "sim_switch_stack:\n"
+        "    pushq %rbp\n"
+        "    pushq %rbx\n"
+        "    pushq %r12\n"
+        "    pushq %r13\n"
+        "    pushq %r14\n"
+        "    pushq %r15\n"
+        "    movq %rsp, (%rdi)\n"
+        "    movq %rsi, %rsp\n"
+        "    popq %r15\n"
+        "    popq %r14\n"
+        "    popq %r13\n"
+        "    popq %r12\n"
+        "    popq %rbx\n"
+        "    popq %rbp\n"
+        "    ret\n"
+        ".size sim_switch_stack, . - sim_switch_stack\n");
+#endif
+
+#ifdef SIM_ASAN
+/* The first thing on a stack that runs again. Only AddressSanitizer knows where the stack of the caller of
+   sim_launch lies, and tells it to the fiber that runs after it. */
+static inline void sim_asan_arrive(void *fake_stack)
+{
+    const void *stack;
+    size_t bytes;
+    __sanitizer_finish_switch_fiber(fake_stack, &stack, &bytes);
+    if (sim_block.previous == sim_block.launcher) {
+        sim_block.launcher->stack = stack;
+        sim_block.launcher->stack_bytes = bytes;
+    }
+}
+#endif
+
+/* Returns when another fiber switches back. */
+static inline void sim_switch(sim_fiber *to)
+{
+    sim_fiber *from = sim_block.running;
+    sim_block.running = to;
+    sim_block.previous = from;
+#ifdef SIM_ASAN
+    __sanitizer_start_switch_fiber(&from->fake_stack, to->stack, to->stack_bytes);
+#endif
+#ifdef SIM_UCONTEXT
+    swapcontext(&from->context, &to->context);
+#else
+    sim_switch_stack(&from->stack_pointer, to->stack_pointer);
+#endif
+#ifdef SIM_ASAN
+    sim_asan_arrive(from->fake_stack);
+#endif
+}
+
+static inline void sim_shuffle_order()
+{
+    uint64_t r = sim_random;
+    for (int i = sim_block.threads - 1; i > 0; i--) {
+        r ^= r << 13;
+        r ^= r >> 7;
+        r ^= r << 17;
+        const int j = (int)((r >> 32) * (uint64_t)(i + 1) >> 32);
+        const uint16_t swap = sim_block.order[i];
+        sim_block.order[i] = sim_block.order[j];
+        sim_block.order[j] = swap;
+    }
+    sim_random = r;
+}
+
+/* Called when no thread can go on, but not all are done. */
+[[noreturn]] static inline void sim_stuck()
+{
+    int at_wave = 0;
+    for (int i = 0; i < sim_block.threads; i++) {
+        if (sim_block.state[i] == SIM_AT_WAVE) {
+            at_wave++;
+            threadIdx.x = (uint32_t)i;
+        } else if (sim_block.state[i] == SIM_AT_BARRIER && at_wave == 0) {
+            threadIdx.x = (uint32_t)i;
+        }
+    }
+    if (at_wave > 0) {
+        sim_die("%d threads wait at a wave operation (line %d), %d of the block at a barrier", at_wave,
+                sim_block.wave[threadIdx.x / (uint32_t)sim_block.wave_size].line, sim_block.at_barrier);
+    }
+    sim_die("%d threads wait at a barrier, %d have returned", sim_block.at_barrier, sim_block.done);
+}
+
+/* The next thread to run, or -1 when all are done. Threads run in order, each until it waits, again and
+   again. */
+static inline int sim_next()
+{
+    if (sim_block.runnable == 0) {
+        if (sim_block.done != sim_block.threads) {
+            sim_stuck();
+        }
+        return -1;
+    }
+    for (;;) {
+        while (sim_block.position < sim_block.threads) {
+            const int thread = sim_block.order[sim_block.position++];
+            if (sim_block.state[thread] <= SIM_READY) {
+                sim_block.runnable--;
+                return thread;
+            }
+        }
+        sim_block.position = 0;
+    }
+}
+
+static inline void sim_enter(int thread)
+{
+    sim_block.thread = thread;
+    threadIdx.x = (uint32_t)thread;
+}
+
+static inline void sim_fiber_main();
+
+/* A fiber that enters sim_fiber_main at the first switch to it. A block never needs more of them than it has
+   threads. */
+static inline sim_fiber *sim_make_fiber()
+{
+    const size_t guard = (size_t)sysconf(_SC_PAGESIZE); /* below each stack: an overflow faults */
+    const size_t step = (size_t)SIM_STACK + guard;
+    if (sim_block.stacks == NULL) {
+        void *stacks = mmap(NULL, step * SIM_THREADS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (stacks == MAP_FAILED) {
+            sim_die("no memory for stacks");
+        }
+        sim_block.stacks = (unsigned char *)stacks;
+    }
+    const int number = sim_block.fibers++;
+    unsigned char *stack = sim_block.stacks + (size_t)number * step + guard;
+    if (mprotect(stack, SIM_STACK, PROT_READ | PROT_WRITE) != 0) {
+        sim_die("no memory for a stack");
+    }
+    sim_fiber *f = &sim_block.fiber[number];
+    f->stack = stack;
+    f->stack_bytes = SIM_STACK;
+#ifdef SIM_UCONTEXT
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = stack;
+    f->context.uc_stack.ss_size = f->stack_bytes;
+    f->context.uc_link = NULL;
+    makecontext(&f->context, sim_fiber_main, 0);
+#else
+    /* Six registers, the address that the switch returns to, and no address for sim_fiber_main to return to.
+       A function expects that one at 8 past a multiple of 16. */
+    void (*entry)() = sim_fiber_main;
+    unsigned char *top = stack + f->stack_bytes - 16;
+    memset(top - 48, 0, 64);
+    memcpy(top, &entry, sizeof entry);
+    f->stack_pointer = top - 48;
+#endif
+    return f;
+}
+
+/* Where the chosen thread goes on: its own fiber, or an idle one that shall start it. */
+static inline sim_fiber *sim_fiber_for(int thread)
+{
+    sim_enter(thread);
+    if (sim_block.state[thread] == SIM_READY) {
+        return sim_block.fiber_of[thread];
+    }
+    return sim_block.spare > 0 ? sim_block.idle[--sim_block.spare] : sim_make_fiber();
+}
+
+static inline void sim_release_wave(int wave)
+{
+    sim_wave &w = sim_block.wave[wave];
+    const int first = wave * sim_block.wave_size;
+    for (int lane = 0; lane < sim_block.wave_size; lane++) {
+        if (first + lane < sim_block.threads && sim_block.state[first + lane] == SIM_AT_WAVE) {
+            sim_block.state[first + lane] = SIM_READY;
+            sim_block.runnable++;
+        }
+    }
+    w.arrived = 0;
+    w.turn ^= 1;
+}
+
+static inline void sim_finish(int thread)
+{
+    const int wave = thread / sim_block.wave_size;
+    sim_wave &w = sim_block.wave[wave];
+    sim_block.state[thread] = SIM_DONE;
+    sim_block.done++;
+    w.live--;
+    if (w.arrived > 0 && w.arrived == w.live) {
+        sim_release_wave(wave);
+    }
+}
+
+/* A fiber runs threads one after another for as long as they do not wait, without a switch. It lives on,
+   idle, between blocks and launches. */
+static inline void sim_fiber_main()
+{
+#ifdef SIM_ASAN
+    sim_asan_arrive(NULL);
+#endif
+    for (;;) {
+        sim_block.call(sim_block.kernel, sim_block.args);
+        sim_finish(sim_block.thread);
+        const int next = sim_next();
+        if (next >= 0 && sim_block.state[next] == SIM_NEW) {
+            sim_enter(next);
+            continue;
+        }
+        sim_fiber *to = next < 0 ? sim_block.launcher : sim_fiber_for(next);
+        sim_block.idle[sim_block.spare++] = sim_block.running;
+        sim_switch(to);
+    }
+}
+
+/* Gives way to others; returns when the thread's state, that the caller has set, is ready again and its turn
+   has come. */
+static inline void sim_wait()
+{
+    const int thread = sim_block.thread, next = sim_next();
+    sim_block.fiber_of[thread] = sim_block.running;
+    if (next == thread) {
+        return;
+    }
+    sim_switch(sim_fiber_for(next));
+}
+
+__attribute__((noinline, unused)) static void __syncthreads()
+{
+    sim_block.state[sim_block.thread] = SIM_AT_BARRIER;
+    if (++sim_block.at_barrier == sim_block.threads) {
+        memset(sim_block.state, SIM_READY, (size_t)sim_block.threads);
+        sim_block.at_barrier = 0;
+        sim_block.runnable = sim_block.threads;
+        sim_block.position = 0;
+        if (sim_order_of_threads == SIM_RANDOM) {
+            sim_shuffle_order();
+        }
+    }
+    sim_wait();
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  LDS
+*/
+
+/* The same memory for all threads of a block, of exactly this size. It is kept between blocks, but its
+   content is not. */
+static inline void *sim_lds(size_t bytes)
+{
+    if (sim_block.lds_fresh && bytes == sim_block.lds_bytes) {
+        return sim_block.lds;
+    }
+    if (!sim_in_kernel) {
+        sim_die("LDS outside of a kernel");
+    }
+    if (sim_block.lds_fresh) {
+        sim_die("LDS of %zu bytes and of %zu in one block", sim_block.lds_bytes, bytes);
+    }
+    if (bytes > sim_device.sharedMemPerBlock) {
+        sim_die("%zu bytes of LDS, %s has %zu", bytes, sim_device.arch, sim_device.sharedMemPerBlock);
+    }
+    if (bytes != sim_block.lds_bytes) {
+        free(sim_block.lds);
+        if (posix_memalign(&sim_block.lds, 128, bytes) != 0) {
+            sim_die("no memory for LDS");
+        }
+        sim_block.lds_bytes = bytes;
+    }
+    memset(sim_block.lds, 0xff, bytes);
+    sim_block.lds_fresh = 1;
+    return sim_block.lds;
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  wave operations
+  All live lanes of a wave must reach the same one, called from the same line of the source. A lane that has
+  returned counts no more.
+*/
+static inline int sim_wave_size()
+{
+    return sim_device.warpSize;
+}
+
+/* Offers a value and a vote, waits for the other lanes; returns where the deposits of this turn lie. */
+__attribute__((noinline, unused)) static unsigned sim_meet(uint64_t value, int vote, uint64_t kind, int line)
+{
+    const int thread = sim_block.thread, wave = thread / sim_block.wave_size;
+    const uint64_t bit = (uint64_t)1 << thread % sim_block.wave_size;
+    const uint64_t id = kind << 32 | (uint32_t)line;
+    sim_wave &w = sim_block.wave[wave];
+    const unsigned turn = w.turn;
+    if (w.arrived == 0) {
+        w.lanes[turn] = w.votes[turn] = 0;
+        w.id = id;
+        w.line = line;
+    } else if (w.id != id) {
+        sim_die("lanes of a wave at different operations (lines %d and %d)", w.line, line);
+    }
+    w.lanes[turn] |= bit;
+    w.votes[turn] |= vote ? bit : 0;
+    sim_block.deposit[turn][thread] = value;
+    if (++w.arrived == w.live) {
+        sim_release_wave(wave);
+        return turn; /* the last to arrive goes on at once */
+    }
+    sim_block.state[thread] = SIM_AT_WAVE;
+    sim_wait();
+    return turn;
+}
+
+/* The value of a lane; the caller's own where there is no such lane, or where it has returned. */
+template <class T> static inline T sim_exchange(T value, int lane, uint64_t kind, int line)
+{
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "one register or two");
+    static_assert(std::is_trivially_copyable<T>::value, "bits");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    const unsigned turn = sim_meet(bits, 0, kind << 8 | sizeof(T), line);
+    const int wave = sim_block.thread / sim_block.wave_size;
+    if (lane >= 0 && lane < sim_block.wave_size && (sim_block.wave[wave].lanes[turn] >> lane & 1) != 0) {
+        memcpy(&value, &sim_block.deposit[turn][wave * sim_block.wave_size + lane], sizeof value);
+    }
+    return value;
+}
+
+template <class T> static inline T sim_shuffle(T value, int lane, int line = __builtin_LINE())
+{
+    return sim_exchange(value, lane, 1, line);
+}
+
+template <class T> static inline T sim_shuffle_xor(T value, int lane_mask, int line = __builtin_LINE())
+{
+    return sim_exchange(value, sim_block.thread % sim_block.wave_size ^ lane_mask, 2, line);
+}
+
+template <class T> static inline T sim_shuffle_down(T value, int delta, int line = __builtin_LINE())
+{
+    const int64_t lane = (int64_t)(sim_block.thread % sim_block.wave_size) + delta;
+    return sim_exchange(value, lane < sim_block.wave_size ? (int)lane : -1, 3, line);
+}
+
+/* Bit i: the predicate of lane i; 0 where the lane has returned. */
+static inline uint64_t sim_ballot(int predicate, int line = __builtin_LINE())
+{
+    const unsigned turn = sim_meet(0, predicate != 0, 4 << 8, line);
+    return sim_block.wave[sim_block.thread / sim_block.wave_size].votes[turn];
+}
+
+/* Returns the old value; integers wrap around. The type is that of the memory, whatever the value's. */
+template <class T> static inline T sim_atomic_add(T *p, typename std::common_type<T>::type v)
+{
+    const T old = *p;
+    if constexpr (std::is_integral<T>::value) {
+        typedef typename std::make_unsigned<T>::type bits;
+        *p = (T)(bits)((bits)old + (bits)v);
+    } else {
+        *p = old + v;
+    }
+    return old;
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  launch
+*/
+template <class A> static inline void sim_call(const void *kernel, const void *args)
+{
+    (*(void (*const *)(A))kernel)(*(const A *)args);
+}
+
+static inline void sim_run_block()
+{
+    const int threads = sim_block.threads, wave_size = sim_block.wave_size;
+    memset(sim_block.state, SIM_NEW, (size_t)threads);
+    for (int first = 0, wave = 0; first < threads; first += wave_size, wave++) {
+        memset(&sim_block.wave[wave], 0, sizeof sim_block.wave[wave]);
+        sim_block.wave[wave].live = threads - first < wave_size ? threads - first : wave_size;
+    }
+    if (sim_order_of_threads == SIM_RANDOM) {
+        sim_shuffle_order();
+    }
+    sim_block.runnable = threads;
+    sim_block.at_barrier = sim_block.done = sim_block.position = 0;
+    sim_block.lds_fresh = 0;
+    sim_switch(sim_fiber_for(sim_next()));
+}
+
+template <class A>
+static inline simError_t sim_launch(void (*kernel)(A), const A &args, int64_t grid_x, int32_t block_x,
+                                    simStream_t stream)
+{
+    (void)stream;
+    if (sim_device_count() == 0) {
+        return simErrorNoDevice;
+    }
+    if (sim_in_kernel) {
+        sim_die("a launch in a kernel");
+    }
+    if (sim_fail_launches > 0) {
+        sim_fail_launches--;
+        return simErrorLaunchFailure;
+    }
+    if (grid_x < 1 || grid_x > INT32_MAX || block_x < 1 || block_x > SIM_THREADS) {
+        return simErrorInvalidConfiguration;
+    }
+    sim_fiber launcher;
+    memset(&launcher, 0, sizeof launcher);
+    sim_block.launcher = sim_block.running = &launcher;
+    sim_block.call = sim_call<A>;
+    sim_block.kernel = &kernel;
+    sim_block.args = &args;
+    sim_block.threads = block_x;
+    sim_block.wave_size = sim_device.warpSize;
+    for (int i = 0; i < block_x; i++) {
+        sim_block.order[i] = (uint16_t)(sim_order_of_threads == SIM_REVERSE ? block_x - 1 - i : i);
+    }
+    gridDim = {(uint32_t)grid_x, 1, 1};
+    blockDim = {(uint32_t)block_x, 1, 1};
+    threadIdx = blockIdx = {0, 0, 0};
+    sim_in_kernel = 1;
+    for (int64_t block = 0; block < grid_x; block++) {
+        blockIdx.x = (uint32_t)(sim_order_of_threads == SIM_REVERSE ? grid_x - 1 - block : block);
+        sim_run_block();
+    }
+    sim_in_kernel = 0;
+    sim_block.lds_fresh = 0;
+    return simSuccess;
+}
+
+#endif /* CKCONV_TEST_SIM_H */
