@@ -157,6 +157,9 @@ $(B)/test/simasan/%: $(B)/test/sanitized/%.o $(B)/test/simasan/ckconv.o
 $(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h
 	@mkdir -p $(@D)
 	$(CXX) $(SIM_FLAGS) $< -o $@
+$(B)/test/sim/test_sim_faults: tests/test_sim_faults.cc tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
+	@mkdir -p $(@D)
+	$(CXX) $(SIM_FLAGS) -O1 $(OPENMP) -I. -Itests $< -o $@ $(OPENMP) -lm
 $(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 sim: $(B)/ckconv-sim
@@ -173,7 +176,8 @@ test-gpu: $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%))
 test-amd:
 	@BUILD=$(B) CKCONV_TEST_FULL=1 sh tests/test_amd.sh
 
-SIMULATED := $(B)/test/sim/test_sim $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%)
+SIM_SANITIZED := test_golden test_groupnorm test_transform
+SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%)
 
 # Holds a word if programs with sanitizers can be built and run here.
 $(B)/sanitizers: $(B)/openmp
@@ -185,10 +189,12 @@ $(B)/sanitizers: $(B)/openmp
 
 test: $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) $(SIMULATED) examples single sim \
     $(B)/sanitizers
-	@if [ -s $(B)/sanitizers ]; then $(MAKE) --no-print-directory $(SANITIZED:%=$(B)/test/sanitized/%); \
+	@if [ -s $(B)/sanitizers ]; then \
+	    $(MAKE) --no-print-directory $(SANITIZED:%=$(B)/test/sanitized/%) $(SIM_SANITIZED:%=$(B)/test/simasan/%); \
 	else echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'; fi
 	@BUILD=$(B) sh tests/run.sh $(SCRIPTS) $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) \
-	    $(SIMULATED) $$([ ! -s $(B)/sanitizers ] || echo $(SANITIZED:%=$(B)/test/sanitized/%))
+	    $(SIMULATED) $$([ ! -s $(B)/sanitizers ] || \
+	    echo $(SANITIZED:%=$(B)/test/sanitized/%) $(SIM_SANITIZED:%=$(B)/test/simasan/%))
 
 test-full: export CKCONV_TEST_FULL = 1
 test-full: test

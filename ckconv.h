@@ -6915,6 +6915,12 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.arch is %.16s...: must end with a 0 byte",
                          d->arch);
     }
+    for (const char *c = d->arch; *c; c++) {
+        if (*c <= ' ' || *c > '~') {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.arch holds byte %d: must be printable ASCII",
+                             (int)(unsigned char)*c);
+        }
+    }
     if (d->kind != CKCONV_DEVICE_CPU && d->wave_size != 32 && d->wave_size != 64) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.wave_size is %d: must be 32 or 64",
                          (int)d->wave_size);

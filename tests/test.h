@@ -79,7 +79,9 @@ static inline int test_variable(const char *name)
 static inline int test_effort(void)
 {
     const int effort = test_variable("CKCONV_TEST_QUICK") ? 0 : test_variable("CKCONV_TEST_FULL") ? 2 : 1;
-    return TEST_ASAN && effort > 0 ? effort - 1 : effort;
+    /* sanitizers and the simulator are slow */
+    const int slow = TEST_ASAN || (getenv("CKCONV_SIM_TARGET") != NULL && effort < 2);
+    return slow && effort > 0 ? effort - 1 : effort;
 }
 
 static inline int test_full(void)
@@ -657,22 +659,20 @@ static inline int test_guards_intact(const test_buffer *b)
            test_all_bytes(b->data + b->bytes, TEST_GUARD, TEST_CANARY);
 }
 
-/* ckconv_run. A GPU plan gets copies on the device of the whole buffers, guards included, at the same
-   alignment; they come back after the run. */
-static inline ckconv_status test_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
-                                     size_t workspace_bytes, void *stream, ckconv_error *err)
+/* Copies on a device of all buffers that pointers point into, whole, guards included, at the same alignment. */
+typedef struct test_copies {
+    const ckconv_device *device;
+    unsigned char *copy[TEST_BUFFERS];
+} test_copies;
+
+/* Replace each pointer by the one into the copy of its buffer. */
+static inline ckconv_status test_upload(test_copies *c, const ckconv_device *device, unsigned char **pointer,
+                                        int count, ckconv_error *err)
 {
-    if (plan->engine != CKCONV_ENGINE_GPU) {
-        return ckconv_run(plan, args, workspace, workspace_bytes, stream, err);
-    }
-    enum { POINTERS = (int)(sizeof(ckconv_args) / sizeof(void *)) };
-    unsigned char *pointer[POINTERS + 1], *copy[TEST_BUFFERS];
-    ckconv_args moved;
-    ckconv_status status = ckconv_device_open(&plan->device, err);
-    memset(copy, 0, sizeof copy);
-    memcpy(pointer, args, sizeof *args);
-    pointer[POINTERS] = (unsigned char *)workspace;
-    for (int i = 0; i <= POINTERS && status == CKCONV_OK; i++) {
+    ckconv_status status = ckconv_device_open(device, err);
+    memset(c, 0, sizeof *c);
+    c->device = device;
+    for (int i = 0; i < count && status == CKCONV_OK; i++) {
         int j = 0;
         while (j < TEST_BUFFERS && pointer[i] != NULL &&
                (test_buffers[j].base == NULL || pointer[i] < test_buffers[j].base ||
@@ -688,25 +688,48 @@ static inline ckconv_status test_run(const ckconv_plan *plan, const ckconv_args 
         }
         const test_buffer *b = &test_buffers[j];
         const size_t total = b->before + b->bytes + TEST_GUARD;
-        if (copy[j] == NULL) {
-            copy[j] = (unsigned char *)ckconv_device_alloc(&plan->device, total, err);
-            status = copy[j] == NULL ? CKCONV_ERR_MEMORY
-                                     : ckconv_device_upload(&plan->device, copy[j], b->base, total, err);
+        if (c->copy[j] == NULL) {
+            c->copy[j] = (unsigned char *)ckconv_device_alloc(device, total, err);
+            status = c->copy[j] == NULL ? CKCONV_ERR_MEMORY
+                                        : ckconv_device_upload(device, c->copy[j], b->base, total, err);
         }
-        pointer[i] = copy[j] + (pointer[i] - b->base);
+        pointer[i] = c->copy[j] + (pointer[i] - b->base);
     }
+    return status;
+}
+
+/* Everything back, when status is CKCONV_OK, and the copies freed. */
+static inline ckconv_status test_download(test_copies *c, ckconv_status status, ckconv_error *err)
+{
+    for (int j = 0; j < TEST_BUFFERS; j++) {
+        if (c->copy[j] != NULL && status == CKCONV_OK) {
+            status = ckconv_device_download(c->device, test_buffers[j].base, c->copy[j],
+                                            test_buffers[j].before + test_buffers[j].bytes + TEST_GUARD, err);
+        }
+        ckconv_device_free(c->device, c->copy[j]);
+    }
+    return status;
+}
+
+/* ckconv_run; a GPU plan runs on copies. */
+static inline ckconv_status test_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                     size_t workspace_bytes, void *stream, ckconv_error *err)
+{
+    if (plan->engine != CKCONV_ENGINE_GPU) {
+        return ckconv_run(plan, args, workspace, workspace_bytes, stream, err);
+    }
+    enum { POINTERS = (int)(sizeof(ckconv_args) / sizeof(void *)) };
+    unsigned char *pointer[POINTERS + 1];
+    ckconv_args moved;
+    test_copies copies;
+    memcpy(pointer, args, sizeof *args);
+    pointer[POINTERS] = (unsigned char *)workspace;
+    ckconv_status status = test_upload(&copies, &plan->device, pointer, POINTERS + 1, err);
     if (status == CKCONV_OK) {
         memcpy(&moved, pointer, sizeof moved);
         status = ckconv_run(plan, &moved, pointer[POINTERS], workspace_bytes, stream, err);
     }
-    for (int j = 0; j < TEST_BUFFERS; j++) {
-        if (copy[j] != NULL && status == CKCONV_OK) {
-            status = ckconv_device_download(&plan->device, test_buffers[j].base, copy[j],
-                                            test_buffers[j].before + test_buffers[j].bytes + TEST_GUARD, err);
-        }
-        ckconv_device_free(&plan->device, copy[j]);
-    }
-    return status;
+    return test_download(&copies, status, err);
 }
 
 /*------------------------------------------------------------------------------------------------------------

@@ -616,7 +616,7 @@ int main(int argc, char **argv)
     if (strcmp(only, "") == 0 || strcmp(only, "triples") == 0) {
         part_triples();
     }
-    if (strcmp(only, "") == 0 || strcmp(only, "products") == 0) {
+    if ((strcmp(only, "") == 0 && !test_thin()) || strcmp(only, "products") == 0) {
         part_products();
     }
     if (strcmp(only, "") == 0 || strcmp(only, "blocks") == 0) {

@@ -4,6 +4,28 @@
    Addresses come from test.h's own strides, values from its own number formats. */
 #include "test.h"
 
+/* On the host, or on the GPU when that is under test. */
+static ckconv_status move(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc, void *src,
+                          const ckconv_tensor *dst_desc, void *dst, ckconv_error *err)
+{
+    if (!test_on_gpu()) {
+        return ckconv_transform(ndim, length, src_desc, src, dst_desc, dst, NULL, err);
+    }
+    ckconv_device device;
+    test_copies copies;
+    unsigned char *pointer[2] = {(unsigned char *)src, (unsigned char *)dst};
+    ckconv_status status = ckconv_device_gpu(0, &device, err);
+    if (status == CKCONV_OK) {
+        status = test_upload(&copies, &device, pointer, 2, err);
+        if (status == CKCONV_OK) {
+            status = ckconv_device_transform(&device, ndim, length, src_desc, pointer[0], dst_desc,
+                                             pointer[1], NULL, err);
+        }
+        status = test_download(&copies, status, err);
+    }
+    return status;
+}
+
 static const ckconv_layout layouts[] = {CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW,
                                         CKCONV_GKYXC, CKCONV_GKCYX, CKCONV_STRIDED};
 enum { LAYOUTS = (int)(sizeof layouts / sizeof layouts[0]) };
@@ -71,8 +93,7 @@ static int convert(test_rng *r, int32_t ndim, const int64_t *length, ckconv_dtyp
     unsigned char *before = (unsigned char *)malloc(src.buffer.bytes);
     memcpy(before, test_data(&src), src.buffer.bytes);
     ckconv_error err;
-    int good = ckconv_transform(ndim, length, &src_desc, test_data(&src), &dst_desc, test_data(&dst), NULL,
-                                &err) == CKCONV_OK;
+    int good = move(ndim, length, &src_desc, test_data(&src), &dst_desc, test_data(&dst), &err) == CKCONV_OK;
     if (!good) {
         snprintf(why, size, "%s", err.text);
     }
