@@ -1,4 +1,4 @@
-/* ckconv.h - v0.1.0 - convolutions and group norms for CNN training: one header, C99 API, CPU today
+/* ckconv.h - v0.1.0 - convolutions and group norms for CNN training: one header, C99 API, AMD, NVIDIA, CPU
    SPDX-License-Identifier: MIT */
 #ifndef CKCONV_H
 #define CKCONV_H
@@ -10,7 +10,10 @@ DO THIS
         #define CKCONV_IMPLEMENTATION
         #include "ckconv.h"
 
-    Everywhere else include ckconv.h alone. Build with  cc -O3 -fopenmp yourfile.c -lm  (OpenMP is optional).
+    Everywhere else include ckconv.h alone. Build that file with
+        cc -O3 -fopenmp yourfile.c -lm                                      CPU only (OpenMP is optional)
+        hipcc -x hip -std=c++17 -O3 --offload-arch=gfx942 -c yourfile.c     AMD GPUs, and the CPU
+        nvcc -x cu -std=c++17 -O3 -arch=sm_90 -c yourfile.c                 NVIDIA GPUs, and the CPU
 
 WHAT IT DOES
     fwd, bwd_data, bwd_weight   convolution and its two gradients; 1D, 2D, 3D; dense, grouped, depthwise;
@@ -23,8 +26,9 @@ WHAT IT DOES
     four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
-    - This version computes on the CPU. GPU calls answer CKCONV_ERR_NO_DEVICE_CODE. The API already carries
-      what GPU kernels need (stream, device facts, workspace, instance names).
+    - GPU kernels use multiply-adds, not matrix units yet. They take sizes up to 2^30 in each dimension, 2^30
+      positions (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; the
+      rest is refused with a reason. Tensors may pass 2^31 elements.
     - Types: f64, f32 (tf32, bf16 or bf16x3 arithmetic on request), f16, bf16, fp8 (four formats), i8. See
       >>types.
     - i8 sums are 32-bit: past 131071 products of the largest magnitude they wrap modulo 2^32, everywhere
@@ -78,7 +82,8 @@ THREADS AND STREAMS
     No mutable global state: every function may be called from any thread at any time. A plan may be shared by
     threads; a workspace may not be in use twice at once. On the CPU a call returns when its work is done and
     the stream is ignored. OpenMP threads are used when the compiler was told so (-fopenmp); options.threads
-    limits them.
+    limits them. On a GPU a call returns when its kernels are queued on the stream; it allocates nothing, waits
+    for nothing and may be captured in a graph. The plan's GPU must be the current one.
 
 ERRORS
     Every function that can fail returns a status and fills the optional ckconv_error with one line that names
@@ -87,7 +92,8 @@ ERRORS
     which say so).
 
 TESTED ON
-    gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux.
+    gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
+    (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and executed by an emulator.
 
 TAGS (search for them)
     >>head      version, linkage                     >>ref       naive engine, the specification
@@ -404,7 +410,7 @@ typedef struct ckconv_plan {
 } ckconv_plan;
 
 /* The tensors of a run, all in one struct for all operations; the rest stays NULL. Pointers may have any
-   alignment on the CPU.
+   alignment on the CPU, that of an element on a GPU.
      fwd             in wei -> out
      bwd_data        dout wei -> din
      bwd_weight      in dout -> dwei
