@@ -82,8 +82,8 @@ THREADS AND STREAMS
     No mutable global state: every function may be called from any thread at any time. A plan may be shared by
     threads; a workspace may not be in use twice at once. On the CPU a call returns when its work is done and
     the stream is ignored. OpenMP threads are used when the compiler was told so (-fopenmp); options.threads
-    limits them. On a GPU a call returns when its kernels are queued on the stream; it allocates nothing, waits
-    for nothing and may be captured in a graph. The plan's GPU must be the current one.
+    limits them. On a GPU a call returns when its kernels are queued on the stream; it allocates nothing,
+    waits for nothing and may be captured in a graph. The plan's GPU must be the current one.
 
 ERRORS
     Every function that can fail returns a status and fills the optional ckconv_error with one line that names
@@ -93,7 +93,8 @@ ERRORS
 
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
-    (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and executed by an emulator.
+    (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and executed by an
+    emulator.
 
 TAGS (search for them)
     >>head      version, linkage                     >>ref       naive engine, the specification
