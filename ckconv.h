@@ -6153,6 +6153,17 @@ CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, 
                            ckconv_dtype_name(kind), ckconv_dtype_name(f->kind));
 }
 
+/* Direct kernels read memory for each product: with many channels per group they would be slower by tens. */
+CKCI_FN ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv *p = &f->p->conv;
+    return f->tile != 0 || ckci_min(p->k, p->c) <= 16
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "direct takes up to 16 channels per group on one side; here K is %lld and C %lld",
+                           CKCI_LL(p->k), CKCI_LL(p->c));
+}
+
 CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t launches)
 {
     plan->grid[0] = l->grid;
@@ -6165,6 +6176,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_gpu_direct_takes(f, err));
     CKCI_TRY(ckci_gpu_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
@@ -6251,6 +6263,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     int64_t bytes;
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_gpu_direct_takes(f, err));
     CKCI_TRY(ckci_gpu_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                              &f->cost, err));
     ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
