@@ -62,6 +62,7 @@ OPENMP = $$(cat $(B)/openmp)
 # Only implementations need a GPU compiler; the other programs are C and are compiled as C.
 
 EXAMPLES := $(filter-out ckconv_impl,$(basename $(notdir $(wildcard examples/*.c))))
+# hello is README's first program, on the host whatever the machine; it holds its own implementation.
 IMPLEMENTERS := $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTATION' examples/*.c)))
 program = $(B)/$(if $(filter ckconv_cli,$1),ckconv,$1)
 
@@ -87,7 +88,7 @@ $(filter-out $(IMPLEMENTERS:%=$(B)/examples/%.o),$(EXAMPLES:%=$(B)/examples/%.o)
 	$(COMPILE)
 $(IMPLEMENTERS:%=$(B)/examples/%.o): $(B)/examples/%.o: examples/%.c $(HEADERS) $(B)/openmp
 	@mkdir -p $(@D)
-	$(COMPILE_GPU)
+	$(COMPILE)
 $(B)/ckconv.o: examples/ckconv_impl.c $(HEADERS) $(B)/openmp
 	$(COMPILE_GPU)
 $(foreach e,$(EXAMPLES),$(eval $(call program,$e): \
@@ -173,8 +174,14 @@ test-gpu: $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%))
 	@if [ '$(GPU)' = none ]; then echo 'test-gpu: no GPU with hipcc or nvcc here (GPU=hip or GPU=cuda forces one)'; \
 	else BUILD=$(B) JOBS=1 sh tests/run.sh $(GPU_TESTS:%=$(B)/test/gpu/%); fi
 
-test-amd:
+# With TINYGRAD and AMDEMU (tests/amd_emulate.py says what they are) the code objects are executed too.
+test-amd: $(B)/ckconv
 	@BUILD=$(B) CKCONV_TEST_FULL=1 sh tests/test_amd.sh
+	@if [ -n "$$TINYGRAD" ] && [ -n "$$AMDEMU" ]; then \
+	    for t in gfx90a gfx942 gfx950 gfx1100 gfx1201; do \
+	        [ ! -e $(B)/amd/$$t.hsaco ] || python3 tests/amd_golden.py $(B)/amd/$$t.hsaco $$t $(B)/ckconv tests/golden || exit 1; \
+	    done; \
+	else echo 'skipped: execution on an emulator (TINYGRAD and AMDEMU are not set)'; fi
 
 SIM_SANITIZED := test_golden test_groupnorm test_transform
 SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%)
