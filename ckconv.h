@@ -5739,6 +5739,20 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
   The one table of kernels: name, argument struct, threads per block, what kernels.hip.h instantiates. gather
   computes fwd and bwd_data: they differ in the coordinate map only.
 */
+#define CKCI_GPU_MATRIX(X, E)                                                                                \
+    X(matrix_gather_##E##_128x128, ckci_gpu_conv, 256,                                                       \
+      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 128>)                                             \
+    X(matrix_gather_##E##_64x64, ckci_gpu_conv, 256,                                                         \
+      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 64, 64>)                                               \
+    X(matrix_gather_##E##_128x32, ckci_gpu_conv, 256,                                                        \
+      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 32>)                                              \
+    X(matrix_weight_##E##_128x128, ckci_gpu_conv, 256,                                                       \
+      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 128, 128>)                                             \
+    X(matrix_weight_##E##_64x64, ckci_gpu_conv, 256,                                                         \
+      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 64, 64>)                                               \
+    X(matrix_weight_##E##_32x128, ckci_gpu_conv, 256,                                                        \
+      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 32, 128>)
+
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
     X(gather_f32_64, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                                  \
@@ -5755,6 +5769,8 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(direct_weight_f32, ckci_gpu_conv, 256, ckci_k_direct_weight<float>)                                    \
     X(direct_weight_f64, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                                   \
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
+    CKCI_GPU_MATRIX(X, f16)                                                                                  \
+    CKCI_GPU_MATRIX(X, bf16)                                                                                 \
     X(reduce_f32, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                                  \
     X(reduce_f64, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                                 \
     X(reduce_i32, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                                \
@@ -5772,6 +5788,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(norm_din_f64, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                             \
     X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
     X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
+    X(pack, ckci_gpu_pack, 256, ckci_k_pack)                                                                 \
     X(move, ckci_gpu_move, 256, ckci_k_move)
 
 enum {
@@ -5835,9 +5852,24 @@ typedef struct ckci_gpu_conv {
     int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
     int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
+    int32_t o_vec;              /* matrix: eight neighbouring columns are one aligned store */
+    int32_t ranges;             /* matrix: padding as ranges of taps, not as masks */
+    int32_t merge;              /* matrix bwd_weight: groups that are one here */
     int32_t lanes;              /* direct: neighbouring threads that take channels, the others positions */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
+    ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight: channels of one group */
 } ckci_gpu_conv;
+
+/* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16 or
+   bf16, two of them per thread. Groups that are merged are blocks on the diagonal, the rest is zero. */
+typedef struct ckci_gpu_pack {
+    ckci_tensor w;
+    unsigned char *dst;
+    int64_t column, step; /* strides of w along columns and the reduction */
+    int32_t columns, red, merge, count, taps[3];
+    ckconv_dtype type;
+    ckci_divisor by_red, by_taps, by_columns, by_one_column, by_one_red, by_x, by_y;
+} ckci_gpu_pack;
 
 typedef struct ckci_gpu_pair {
     ckci_gpu_conv first, second;
@@ -5891,6 +5923,7 @@ typedef struct ckci_launch {
     size_t bytes; /* of the argument struct */
     union {
         ckci_gpu_conv conv;
+        ckci_gpu_pack pack;
         ckci_gpu_pair pair;
         ckci_gpu_norm norm;
         ckci_gpu_move move;
@@ -5972,6 +6005,17 @@ CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channel
         channels % 4 == 0 && t->stride[dim] == 1 && (uintptr_t)t->p % (uintptr_t)ckci_min(4 * size, 16) == 0;
     for (int i = 0; i < 6; i++) {
         fits = fits && (i == dim || t->len[i] <= 1 || t->stride[i] % 4 == 0);
+    }
+    return fits;
+}
+
+/* May eight neighbouring columns be one store? */
+CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
+{
+    int fits = columns % 8 == 0 && t->stride[2] == 1 && (uintptr_t)t->p % 16 == 0 &&
+               (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16);
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 8 == 0);
     }
     return fits;
 }
@@ -6272,6 +6316,22 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
+/* The sums of bwd_weight's parts, [part][g][k][taps][c], added in their order. */
+CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, unsigned char *ws,
+                                       const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    ckci_gpu_conv *k = &l.a.conv;
+    ckci_make_gpu_conv(p, k);
+    ckci_set_kernel(&l, ckci_kernel_for(ckci_conv_kind(p), CKCI_KERNEL_reduce_f32, CKCI_KERNEL_reduce_f64,
+                                        CKCI_KERNEL_reduce_i32));
+    k->split = split;
+    k->o.partial = ws;
+    k->by_tiles_m = ckci_make_divisor(k->rows);
+    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, 256);
+    return e->emit(e->context, &l, err);
+}
+
 CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
                                            const ckci_emitter *e, ckconv_error *err)
@@ -6282,17 +6342,413 @@ CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_p
     (void)args;
     CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
                              err));
-    ckci_gpu_conv *k = &l.a.conv;
-    k->o.partial = k->split > 1 ? ws : NULL;
+    int32_t split = l.a.conv.split;
+    l.a.conv.o.partial = split > 1 ? ws : NULL;
     CKCI_TRY(e->emit(e->context, &l, err));
-    if (k->split == 1) {
+    return split > 1 ? ckci_emit_reduce(&p->conv, split, ws, e, err) : CKCONV_OK;
+}
+
+/* ---- Matrix units. They take f16 and bf16 tensors whose channels are dense and aligned to 16 bytes; weights
+   in any other order, type or number of channels are packed into workspace first. */
+
+/* A matrix plan of one convolution. */
+typedef struct ckci_matrix {
+    ckci_conv conv; /* groups merged, weights packed */
+    int64_t merge;  /* groups that are one here */
+    int64_t pack;   /* bytes of workspace for packed weights, 0: they are read where they are */
+    int64_t sums;   /* bytes for the sums of parts */
+    int32_t tile_m, tile_n;
+    ckci_launch l;
+} ckci_matrix;
+
+/* The family of a GPU's matrix unit; 0: none. */
+CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
+{
+    static const struct {
+        const char *arch;
+        ckconv_family family;
+    } table[] = {{"gfx908", CKCONV_FAMILY_MFMA}, {"gfx90a", CKCONV_FAMILY_MFMA},
+                 {"gfx94", CKCONV_FAMILY_MFMA},  {"gfx95", CKCONV_FAMILY_MFMA},
+                 {"gfx11", CKCONV_FAMILY_WMMA},  {"gfx12", CKCONV_FAMILY_WMMA}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (d->kind == CKCONV_DEVICE_AMD && strncmp(d->arch, table[i].arch, strlen(table[i].arch)) == 0) {
+            return table[i].family;
+        }
+    }
+    int sm = d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
+    return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
+}
+
+/* Do the groups of a tensor lie side by side, so that several are one group with more channels? */
+CKCI_FN int ckci_groups_touch(const ckci_tensor *t)
+{
+    return t->len[0] <= 1 || t->stride[0] == t->len[2] * t->stride[2];
+}
+
+CKCI_FN void ckci_merge_tensor(ckci_tensor *t, int64_t m)
+{
+    t->len[0] /= m;
+    t->len[2] *= m;
+    t->stride[0] *= m;
+}
+
+/* m groups as one; weights stay as they are. */
+CKCI_FN void ckci_merge_groups(ckci_conv *p, int64_t m)
+{
+    p->g /= m;
+    p->k *= m;
+    p->c *= m;
+    ckci_merge_tensor(&p->t[CKCI_IN], m);
+    ckci_merge_tensor(&p->t[CKCI_OUT], m);
+    for (int i = 0; i < p->num_d; i++) {
+        ckci_merge_tensor(&p->d[i], m);
+    }
+}
+
+/* How many groups to merge: until both sides have 32 channels. */
+CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
+{
+    int64_t m = 1;
+    int touch = ckci_groups_touch(&p->t[CKCI_IN]) && ckci_groups_touch(&p->t[CKCI_OUT]);
+    for (int i = 0; i < p->num_d && p->op != CKCONV_BWD_WEIGHT; i++) {
+        touch = touch && ckci_groups_touch(&p->d[i]);
+    }
+    while (touch && p->g % (2 * m) == 0 && (m * p->c < 32 || m * p->k < 32)) {
+        m *= 2;
+    }
+    return m;
+}
+
+/* May 16-byte chunks along the channels be one load each? */
+CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
+                                        int64_t channels, ckconv_error *err)
+{
+    if (t->dtype != type || !t->plain) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "matrix tiles read %s as %s without an operation; here it is %s", what,
+                         ckconv_dtype_name(type), ckconv_dtype_name(t->dtype));
+    }
+    int fits = t->stride[2] == 1 || channels == 1;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 8 == 0);
+    }
+    if (!fits || channels % 8 != 0 || (uintptr_t)t->p % 16 != 0) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "matrix tiles load 16 bytes along the channels: %s needs channels last, a multiple of 8 "
+            "(here %lld) and alignment",
+            what, CKCI_LL(channels));
+    }
+    return CKCONV_OK;
+}
+
+/* Offsets from the first position of a block have 31 bits; images: batches that a block can touch. */
+CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images, int64_t pad,
+                                        ckconv_error *err)
+{
+    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
+    for (int i = 2; i < 6; i++) {
+        int64_t len = i == 2 ? t->len[i] : ckci_saturating_add(t->len[i], pad);
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(len, t->stride[i]));
+    }
+    return ckci_saturating_mul(reach, (int64_t)ckci_size(t->dtype)) <= INT32_MAX
+               ? CKCONV_OK
+               : ckci_fail(
+                     err, CKCONV_ERR_UNSUPPORTED,
+                     "matrix tiles take 2^31 bytes of %s for a block's images; here it reaches over more",
+                     what);
+}
+
+/* The filter's size: see ckci_k_hole in kernels.hip.h. */
+CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+{
+    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2],
+            sum = p->filter[0] + p->filter[1] + p->filter[2];
+    int several = (p->filter[0] > 1) + (p->filter[1] > 1) + (p->filter[2] > 1);
+    *ranges = sum > 31;
+    return taps <= 128 && (sum <= 31 || several == 1)
+               ? CKCONV_OK
+               : ckci_fail(
+                     err, CKCONV_ERR_UNSUPPORTED,
+                     "matrix tiles take filters of 128 taps (31 for the sum of several sizes); here %lld",
+                     CKCI_LL(taps));
+}
+
+/* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense. */
+CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
+{
+    int back = p->op == CKCONV_BWD_DATA;
+    int64_t columns = back ? p->c : p->k, red = back ? p->k : p->c;
+    memset(t, 0, sizeof *t);
+    t->p = ws;
+    t->dtype = t->compute = type;
+    t->plain = 1;
+    t->len[0] = p->g;
+    t->len[1] = p->k;
+    t->len[2] = p->c;
+    t->stride[back ? 1 : 2] = 1;
+    t->stride[5] = red;
+    for (int i = 5; i >= 3; i--) {
+        t->len[i] = p->filter[i - 3];
+        t->stride[i - 1 > 2 ? i - 1 : (back ? 2 : 1)] = t->stride[i] * t->len[i];
+    }
+    t->stride[0] = t->stride[back ? 2 : 1] * columns;
+}
+
+/* What all matrix plans share: groups merged, types and alignment checked. */
+CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                        int32_t tile, ckci_matrix *m, ckconv_error *err)
+{
+    ckconv_dtype type = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    int32_t ranges;
+    if (ckci_matrix_family(device) != family) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit", device->arch,
+                         ckconv_family_name(family));
+    }
+    if (type != CKCONV_F16 && type != CKCONV_BF16) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles compute in f16 and bf16, not in %s",
+                         ckconv_dtype_name(type));
+    }
+    if (p->op != CKCONV_BWD_WEIGHT && p->t[CKCI_WEI].compute != type) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take one compute type, not %s and %s",
+                         ckconv_dtype_name(type), ckconv_dtype_name(p->t[CKCI_WEI].compute));
+    }
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
+    memset(m, 0, sizeof *m);
+    m->conv = *p;
+    m->merge = ckci_matrix_merge(p);
+    m->tile_m = tile / 1000;
+    m->tile_n = tile % 1000;
+    ckci_merge_groups(&m->conv, m->merge);
+    return CKCONV_OK;
+}
+
+/* The kernel for a type and tile; base: the f16 one of 128 x 128. */
+CKCI_FN int32_t ckci_matrix_kernel(int32_t base, ckconv_dtype type, int32_t tile)
+{
+    int32_t next = type == CKCONV_BF16
+                       ? CKCI_KERNEL_matrix_gather_bf16_128x128 - CKCI_KERNEL_matrix_gather_f16_128x128
+                       : 0;
+    return base + next + (tile == 128128 ? 0 : tile == 64064 ? 1 : 2);
+}
+
+/* Products on the matrix unit, as multiply-adds of one compute unit's vector unit. */
+CKCI_FN double ckci_matrix_cost(const ckconv_device *device, int64_t blocks, int32_t tile_m, int32_t tile_n,
+                                double red)
+{
+    double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
+    double rounds = share > 4 ? share : (double)ckci_ceil_div(blocks, (int64_t)units);
+    double work = (double)tile_m * tile_n / 10, loads = (double)(tile_m + tile_n) * 4;
+    return rounds * ((work > loads ? work : loads) * (red + 96));
+}
+
+CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
+{
+    CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    ckci_conv *c = &m->conv;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int back = p->op == CKCONV_BWD_DATA;
+    ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
+    const char *what = back ? "dout" : "in";
+    ckconv_dtype type = read->compute;
+    int64_t red = back ? c->k : c->c, positions = 1, pad = 0;
+    CKCI_TRY(ckci_matrix_reads(read, what, type, red, err));
+    for (int i = 0; i < 3; i++) {
+        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
+        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+    CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
+    if (m->merge > 1 || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL)) {
+        ckci_packed_weights(c, type, ws, w);
+        m->pack = ckci_saturating_mul(ckci_count(w), 2);
+        if (m->pack > limit) {
+            return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                             "packed weights need %lld bytes of workspace, options.max_workspace allows %lld",
+                             CKCI_LL(m->pack), CKCI_LL(limit));
+        }
+    }
+    if (ckci_count(w) > INT32_MAX / 4) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take 2^29 weights; here %lld",
+                         CKCI_LL(ckci_count(w)));
+    }
+    ckci_make_gpu_conv(c, k);
+    CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(CKCI_KERNEL_matrix_gather_f16_128x128, type, tile));
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    m->l.grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
+                                    ckci_saturating_mul(k->phases, k->g));
+    CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
+    double sum = (double)red;
+    for (int i = 0; i < 3; i++) {
+        sum *= (double)k->dim[i].filter / (double)k->dim[i].period;
+    }
+    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 1e4 : 0);
+    if (k->rows == 0) {
+        m->l.grid = 0; /* an empty batch: nothing is written */
+    }
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+/* Packs the weights of problem p, as m's kernel reads them. */
+CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, ckci_launch *l)
+{
+    ckci_gpu_pack *k = &l->a.pack;
+    int back = p->op == CKCONV_BWD_DATA;
+    const ckci_tensor *w = &m->conv.t[CKCI_WEI];
+    memset(k, 0, sizeof *k);
+    ckci_set_kernel(l, CKCI_KERNEL_pack);
+    k->w = p->t[CKCI_WEI];
+    k->dst = w->p;
+    k->type = w->dtype;
+    k->columns = (int32_t)(back ? m->conv.c : m->conv.k);
+    k->red = (int32_t)(back ? m->conv.k : m->conv.c);
+    k->merge = (int32_t)m->merge;
+    k->column = k->w.stride[back ? 2 : 1];
+    k->step = k->w.stride[back ? 1 : 2];
+    k->taps[0] = (int32_t)p->filter[0];
+    k->taps[1] = (int32_t)p->filter[1];
+    k->taps[2] = (int32_t)p->filter[2];
+    k->count = (int32_t)(ckci_count(w) / 2);
+    k->by_red = ckci_make_divisor(k->red / 2);
+    k->by_taps = ckci_make_divisor(p->filter[0] * p->filter[1] * p->filter[2]);
+    k->by_columns = ckci_make_divisor(k->columns);
+    k->by_one_column = ckci_make_divisor(k->columns / m->merge);
+    k->by_one_red = ckci_make_divisor(k->red / m->merge);
+    k->by_x = ckci_make_divisor(p->filter[2]);
+    k->by_y = ckci_make_divisor(p->filter[1]);
+    l->grid = ckci_ceil_div(k->count, 256);
+}
+
+CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_matrix m;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_matrix_gather(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
+                                &f->cost, err));
+    ckci_plan_launch(f->plan, &m.l, m.pack ? 2 : 1);
+    f->plan->workspace_bytes = m.pack;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_matrix m;
+    ckci_launch pack;
+    double cost;
+    (void)args;
+    if (ckci_matrix_gather(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, CKCI_MAX_BYTES,
+                           ws, &m, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
+        m.pack = 0;
+    }
+    if (m.l.grid == 0) {
         return CKCONV_OK;
     }
-    ckci_set_kernel(&l, ckci_kernel_for(ckci_conv_kind(&p->conv), CKCI_KERNEL_reduce_f32,
-                                        CKCI_KERNEL_reduce_f64, CKCI_KERNEL_reduce_i32));
-    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, 256);
-    k->by_tiles_m = ckci_make_divisor(k->rows);
-    return e->emit(e->context, &l, err);
+    if (m.pack) {
+        ckci_make_pack(&p->conv, &m, &pack);
+        CKCI_TRY(e->emit(e->context, &pack, err));
+    }
+    return e->emit(e->context, &m.l, err);
+}
+
+/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
+CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
+{
+    CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    ckci_conv *c = &m->conv;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    ckconv_dtype type = c->t[CKCI_IN].compute;
+    if (c->t[CKCI_OUT].compute != type) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take one compute type, not %s and %s",
+                         ckconv_dtype_name(type), ckconv_dtype_name(c->t[CKCI_OUT].compute));
+    }
+    CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_IN], "in", type, c->c, err));
+    CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_OUT], "dout", type, c->k, err));
+    int64_t space = p->output[0] * p->output[1] * p->output[2], positions = p->n * space, pad = 0;
+    for (int i = 0; i < 3; i++) {
+        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+    ckci_make_gpu_conv(c, k);
+    CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(CKCI_KERNEL_matrix_weight_f16_128x128, type, tile));
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
+    k->by_phases = ckci_make_divisor(c->g);
+    int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), c->g);
+    int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
+                                      p->c * p->filter[0] * p->filter[1] * p->filter[2]);
+    int64_t split = split_k, bytes = ckci_saturating_mul(one, 4);
+    if (split == 0) {
+        int64_t want = ckci_ceil_div(2 * (int64_t)ckci_max(device->compute_units, 1), ckci_max(tiles, 1));
+        split = ckci_min(ckci_min(want, positions / 1024), 1024);
+        split = ckci_min(split, limit / ckci_max(bytes, 1));
+        split = one > INT32_MAX ? 1 : split;
+    }
+    split = ckci_max(ckci_min(split, positions), 1);
+    m->sums = split > 1 ? ckci_saturating_mul(split, bytes) : 0;
+    if (m->sums > limit || (split > 1 && one > INT32_MAX)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
+                         "%lld (and 2^31 - 1 weights can be split)",
+                         (int)split_k, CKCI_LL(m->sums), CKCI_LL(limit));
+    }
+    k->split = (int32_t)split;
+    k->part = (int32_t)(positions / split);
+    k->part_rest = (int32_t)(positions % split);
+    int64_t images = k->part / ckci_max(space, 1) + 2;
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", images, pad, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, err));
+    k->merge = (int32_t)m->merge;
+    k->by_one_k = ckci_make_divisor(p->k);
+    k->by_one_c = ckci_make_divisor(p->c);
+    m->l.grid = ckci_saturating_mul(tiles, split);
+    CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, (double)k->part) * 1.2;
+    *cost += split > 1 ? 2e4 + (double)m->sums / 64 / (double)ckci_max(device->compute_units, 1) : 0;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_matrix m;
+    CKCI_TRY(ckci_matrix_weight(&f->p->conv, &f->plan->device, f->family, f->tile, f->split_k, f->limit, &m,
+                                &f->cost, err));
+    ckci_plan_launch(f->plan, &m.l, m.sums ? 2 : 1);
+    f->plan->split_k = m.l.a.conv.split;
+    f->plan->workspace_bytes = m.sums;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_matrix m;
+    double cost;
+    (void)args;
+    if (ckci_matrix_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, plan->split_k,
+                           CKCI_MAX_BYTES, &m, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, CKCI_MAX_BYTES, &m.l, &m.sums,
+                                 &cost, err));
+    }
+    m.l.a.conv.o.partial = m.sums ? ws : NULL;
+    CKCI_TRY(e->emit(e->context, &m.l, err));
+    return m.sums ? ckci_emit_reduce(&p->conv, m.l.a.conv.split, ws, e, err) : CKCONV_OK;
 }
 
 /* ---- Group norm */
@@ -6778,6 +7234,26 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     X(gpu_direct_##LOW##_f64, DIRECT, OP, CKCONV_F64, 0, FIT, LIST)                                          \
     X(gpu_direct_##LOW##_i32, DIRECT, OP, CKCONV_I32, 0, FIT, LIST)
 
+#define CKCI_GPU_MATRIX_TILES(X, FAMILY, LOW)                                                                \
+    X(gpu_##LOW##_fwd_128x128, FAMILY, FWD, CKCONV_F32, 128128, ckci_fit_matrix_gather,                      \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_fwd_64x64, FAMILY, FWD, CKCONV_F32, 64064, ckci_fit_matrix_gather,                         \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_fwd_128x32, FAMILY, FWD, CKCONV_F32, 128032, ckci_fit_matrix_gather,                       \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_data_128x128, FAMILY, BWD_DATA, CKCONV_F32, 128128, ckci_fit_matrix_gather,            \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_data_64x64, FAMILY, BWD_DATA, CKCONV_F32, 64064, ckci_fit_matrix_gather,               \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_data_128x32, FAMILY, BWD_DATA, CKCONV_F32, 128032, ckci_fit_matrix_gather,             \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_weight_128x128, FAMILY, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_matrix_weight,        \
+      ckci_list_matrix_weight)                                                                               \
+    X(gpu_##LOW##_bwd_weight_64x64, FAMILY, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_matrix_weight,           \
+      ckci_list_matrix_weight)                                                                               \
+    X(gpu_##LOW##_bwd_weight_32x128, FAMILY, BWD_WEIGHT, CKCONV_F32, 32128, ckci_fit_matrix_weight,          \
+      ckci_list_matrix_weight)
+
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
     X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, 32, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
@@ -6785,6 +7261,9 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, 32, ckci_fit_gpu_gather,                     \
       ckci_list_gpu_gather)                                                                                  \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
+    CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
+    CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
+    CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
     X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
     X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
@@ -8948,6 +9427,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_FN
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS
+#undef CKCI_GPU_MATRIX
+#undef CKCI_GPU_MATRIX_TILES
 #undef CKCI_GPU_TILES
 #undef CKCI_INLINE
 #undef CKCI_INSTANCES

@@ -11,6 +11,9 @@ KERNELS (ckconv_k_NAME; the table in ckconv.h, >>gpu, has one line for each; T i
 the sums, and every storage type is converted when it is loaded)
     gather_T_S         fwd, bwd_data: implicit GEMM, blocks of S x S outputs through LDS
     weight_T_S         bwd_weight: the same over positions, split into parts where that fills the GPU
+    matrix_gather_T_R  fwd, bwd_data on a matrix unit, blocks of R outputs; T: f16, bf16
+    matrix_weight_T_R  bwd_weight likewise
+    pack               weights in the order in which matrix_gather reads them
     reduce_T           sum of those parts in fixed order, and the epilogue
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
@@ -28,6 +31,7 @@ TAGS
     >>k-gemm     the tile loop                              >>k-move    layout and type conversion
     >>k-gather   fwd, bwd_data                              >>k-inst    the table expanded, launch
     >>k-weight   bwd_weight                                 >>k-undef
+    >>k-matrix   all three on matrix units
 */
 
 #ifndef CKCONV_IMPLEMENTATION
@@ -46,7 +50,7 @@ TAGS
 #if defined(CKCI_SIMULATOR)
 #include CKCI_SIMULATOR
 #define CKCI_GPU(name) sim##name
-#define CKCI_K_LDS(T, name) T &name = *(T *)sim_lds(sizeof(T)) /* one per kernel */
+#define CKCI_K_LDS(T, name) T &name = *(T *)sim_lds_of<T>() /* one per kernel */
 #define CKCI_GPU_UNITS simDeviceAttributeMultiprocessorCount
 #define CKCI_GPU_WAVE simDeviceAttributeWarpSize
 typedef simDeviceProp_t ckci_gpu_properties;
@@ -60,7 +64,10 @@ typedef hipDeviceProp_t ckci_gpu_properties;
 #else
 #include <cuda_runtime.h>
 #define CKCI_GPU(name) cuda##name
-#define CKCI_K_LDS(T, name) __shared__ T name
+/* dynamic: static shared memory ends at 48 KiB */
+#define CKCI_K_LDS(T, name)                                                                                  \
+    extern __shared__ __align__(128) unsigned char ckci_k_shared[];                                          \
+    T &name = *(T *)ckci_k_shared
 #define CKCI_GPU_UNITS cudaDevAttrMultiProcessorCount
 #define CKCI_GPU_WAVE cudaDevAttrWarpSize
 typedef cudaDeviceProp ckci_gpu_properties;
@@ -913,13 +920,13 @@ struct ckci_k_block {
     ckci_k_axis axis[3];
 };
 
-CKCI_K_FN ckci_k_block ckci_k_find_block(const ckci_gpu_conv &a, int tile)
+CKCI_K_FN ckci_k_block ckci_k_find_block(const ckci_gpu_conv &a, int tile_m, int tile_n)
 {
     ckci_k_block b;
     int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, a.by_tiles_n);
-    b.column = (work - rest * a.tiles_n) * tile;
+    b.column = (work - rest * a.tiles_n) * tile_n;
     int32_t up = ckci_k_divide(rest, a.by_tiles_m);
-    b.row = (rest - up * a.tiles_m) * tile;
+    b.row = (rest - up * a.tiles_m) * tile_m;
     b.group = ckci_k_divide(up, a.by_phases);
     int32_t phase = up - b.group * a.phases;
     int32_t pyx = phase / a.dim[2].phases;
@@ -1085,7 +1092,7 @@ CKCI_K_FN void ckci_k_finish_block(const ckci_gpu_conv &conv, ckci_k_tile<T, S, 
                                    ckci_k_sums<T, S, KT, THREADS> &sums)
 {
     const ckci_gpu_conv &p = ckci_k_late(conv);
-    ckci_k_block b = ckci_k_find_block(p, S);
+    ckci_k_block b = ckci_k_find_block(p, S, S);
     sums.finish(m, p.o.t.stride[5] < p.o.t.stride[2], [&](int row, int column, T sum) {
         ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
         if (q.n < p.n && b.column + column < p.columns) {
@@ -1101,7 +1108,7 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_gather {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        ckci_k_block b = ckci_k_find_block(p, S);
+        ckci_k_block b = ckci_k_find_block(p, S, S);
         int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
         if (b.row >= rows) {
             return; /* a phase with fewer positions than the first one; the whole block */
@@ -1243,6 +1250,30 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_weight {
     }
 };
 
+/* dw of merged groups: what couples two of them is dropped. */
+CKCI_K_FN void ckci_k_write_merged(const ckci_gpu_conv &p, float sum, int32_t part, int32_t group, int32_t k,
+                                   int32_t column)
+{
+    int32_t tap = ckci_k_divide(column, p.by_red), c = column - tap * p.red;
+    int32_t one = ckci_k_divide(k, p.by_one_k);
+    if (one != ckci_k_divide(c, p.by_one_c)) {
+        return;
+    }
+    int32_t per_k = (int32_t)p.by_one_k.d, per_c = (int32_t)p.by_one_c.d,
+            rest = ckci_k_divide(tap, p.dim[2].taps[0]);
+    k -= one * per_k;
+    c -= one * per_c;
+    group = group * p.merge + one;
+    if (p.o.partial) {
+        int32_t taps = p.dim[0].filter * p.dim[1].filter * p.dim[2].filter;
+        int64_t at = (((int64_t)part * p.g * p.merge + group) * per_k + k) * taps * per_c + tap * per_c + c;
+        ((float *)p.o.partial)[at] = sum;
+        return;
+    }
+    int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
+    ckci_k_write<float>(p.o, sum, group, k, c, z, rest - z * p.dim[1].filter, tap - rest * p.dim[2].filter);
+}
+
 /* One thread per weight adds the parts in their order and runs the epilogue once. */
 template <class T> struct ckci_k_reduce {
     struct lds {
@@ -1266,6 +1297,994 @@ template <class T> struct ckci_k_reduce {
         int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
         ckci_k_write<T>(p.o, sum, group, k, column - tap * p.red, z, rest - z * p.dim[1].filter,
                         tap - rest * p.dim[2].filter);
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix
+  Matrix units, one struct for each kind of unit; E is what it multiplies. A wave multiplies M rows of one
+  tile by N rows of another, STEP bytes of each at a time, into M x N sums:
+      load      the wave's operand: M (or N) rows of a tile in LDS, STEP bytes from byte `at` of each. The two
+                operands are alike, so any order of the reduction inside STEP is right that both share
+      multiply  sums += rows * columns
+      row, column  where sum i of this lane lies
+  Tiles lie in LDS as rows of KB bytes whose 16-byte chunks are permuted (ckci_k_spot), so that neither the
+  stores of a block nor the loads of a wave meet in the banks.
+  Sources of the lane layouts: AMD's ISA documents of CDNA 3, RDNA 3 and RDNA 4, NVIDIA's PTX ISA.
+*/
+#if defined(CKCI_SIMULATOR)
+#define CKCI_K_MFMA 1
+#define CKCI_K_WMMA 1
+#define CKCI_K_WMMA12 1
+#define CKCI_K_MMA 1
+#elif defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) ||            \
+    defined(__gfx942__) || defined(__gfx950__)
+#define CKCI_K_MFMA 1
+#elif defined(__GFX11__)
+#define CKCI_K_WMMA 1
+#elif defined(__GFX12__)
+#define CKCI_K_WMMA12 1
+#elif defined(__CUDACC__) && !defined(__HIP__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)
+#define CKCI_K_MMA 1 /* on the host too: a launch needs the size of shared memory */
+#endif
+
+/* What is multiplied; sums are f32. */
+struct ckci_k_f16 {
+    enum { SIZE = 2, TYPE = CKCONV_F16 };
+};
+struct ckci_k_bf16 {
+    enum { SIZE = 2, TYPE = CKCONV_BF16 };
+};
+
+/* The same bits as another type. */
+template <class To, class From> CKCI_K_FN To ckci_k_cast(const From &from)
+{
+    static_assert(sizeof(To) == sizeof(From), "as many bits");
+    To to;
+    memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+/* Where chunk `chunk` of row `row` lies in a tile, in bytes. */
+template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
+{
+    if (KB == 128) {
+        return row * 128 + (chunk ^ (row & 7)) * 16;
+    }
+    row ^= row >> 3 & 1;
+    return row * 64 + (chunk ^ (row >> 1 & 3)) * 16;
+}
+
+#if defined(CKCI_K_MFMA)
+/* CDNA: 32 x 32 sums, the halves of a wave hold neighbouring chunks of the reduction. */
+template <class E> struct ckci_k_mfma {
+    enum { WAVE = 64, M = 32, N = 32, STEP = 32, SUMS = 16, KB = 64 };
+    typedef ckci_k_uint4 operand;
+#if defined(CKCI_SIMULATOR)
+    struct sums {
+        float v[SUMS];
+    };
+#else
+    struct sums {
+        float v __attribute__((ext_vector_type(SUMS)));
+    };
+    typedef _Float16 half4 __attribute__((ext_vector_type(4)));
+    typedef _Float16 half8 __attribute__((ext_vector_type(8)));
+    typedef short short2 __attribute__((ext_vector_type(2)));
+    typedef short short4 __attribute__((ext_vector_type(4)));
+    typedef __bf16 bfloat8 __attribute__((ext_vector_type(8)));
+#endif
+
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        int lane = (int)threadIdx.x % WAVE;
+        return *(const operand *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16 + lane / M));
+    }
+
+    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_mfma_32x32x8<E>(&a, &b, d.v, 0);
+        sim_mfma_32x32x8<E>(&a, &b, d.v, 8);
+#elif defined(__gfx950__)
+        if constexpr (E::TYPE == CKCONV_F16) {
+            d.v = __builtin_amdgcn_mfma_f32_32x32x16_f16(ckci_k_cast<half8>(a), ckci_k_cast<half8>(b), d.v, 0,
+                                                         0, 0);
+        } else {
+            d.v = __builtin_amdgcn_mfma_f32_32x32x16_bf16(ckci_k_cast<bfloat8>(a), ckci_k_cast<bfloat8>(b),
+                                                          d.v, 0, 0, 0);
+        }
+#else
+        ckci_k_uint2 a0 = {a.x, a.y}, a1 = {a.z, a.w}, b0 = {b.x, b.y}, b1 = {b.z, b.w};
+        half(d, a0, b0);
+        half(d, a1, b1);
+#endif
+    }
+
+#if !defined(CKCI_SIMULATOR) && !defined(__gfx950__)
+    static CKCI_K_MEMBER void half(sums &d, const ckci_k_uint2 &a, const ckci_k_uint2 &b)
+    {
+        if constexpr (E::TYPE == CKCONV_F16) {
+            d.v = __builtin_amdgcn_mfma_f32_32x32x8f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
+                                                       0, 0);
+        } else {
+#if defined(__gfx908__)
+            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_cast<short2>(a.x), ckci_k_cast<short2>(b.x),
+                                                        d.v, 0, 0, 0);
+            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_cast<short2>(a.y), ckci_k_cast<short2>(b.y),
+                                                        d.v, 0, 0, 0);
+#else
+            d.v = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(ckci_k_cast<short4>(a), ckci_k_cast<short4>(b),
+                                                           d.v, 0, 0, 0);
+#endif
+        }
+    }
+#endif
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        return i / 4 * 8 + (int)threadIdx.x % WAVE / 32 * 4 + i % 4;
+    }
+
+    static CKCI_K_MEMBER int column(int)
+    {
+        return (int)threadIdx.x % 32;
+    }
+};
+#endif
+
+#if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+/* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
+   on each holds eight. */
+template <class E, int GFX> struct ckci_k_wmma {
+    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 64 };
+#if defined(CKCI_SIMULATOR)
+    struct sums {
+        float v[SUMS];
+    };
+#else
+    struct sums {
+        float v __attribute__((ext_vector_type(SUMS)));
+    };
+    typedef _Float16 half8 __attribute__((ext_vector_type(8)));
+    typedef _Float16 half16 __attribute__((ext_vector_type(16)));
+    typedef short short8 __attribute__((ext_vector_type(8)));
+    typedef short short16 __attribute__((ext_vector_type(16)));
+#endif
+    struct operand {
+        ckci_k_uint4 v[GFX == 11 ? 2 : 1];
+    };
+
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        int lane = (int)threadIdx.x % WAVE;
+        operand r;
+        if constexpr (GFX == 11) {
+            r.v[0] = *(const ckci_k_uint4 *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16));
+            r.v[1] = *(const ckci_k_uint4 *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16 + 1));
+        } else {
+            r.v[0] =
+                *(const ckci_k_uint4 *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16 + lane / M));
+        }
+        return r;
+    }
+
+    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_wmma_16x16x16<E>(GFX, &a, &b, d.v);
+#elif defined(CKCI_K_WMMA)
+        if constexpr (E::TYPE == CKCONV_F16) {
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(ckci_k_cast<half16>(a), ckci_k_cast<half16>(b),
+                                                             d.v);
+        } else {
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(ckci_k_cast<short16>(a),
+                                                              ckci_k_cast<short16>(b), d.v);
+        }
+#else
+        if constexpr (E::TYPE == CKCONV_F16) {
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_cast<half8>(a),
+                                                                   ckci_k_cast<half8>(b), d.v);
+        } else {
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(ckci_k_cast<short8>(a),
+                                                                    ckci_k_cast<short8>(b), d.v);
+        }
+#endif
+    }
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        int half = (int)threadIdx.x % WAVE / 16;
+        return GFX == 11 ? 2 * i + half : 8 * half + i;
+    }
+
+    static CKCI_K_MEMBER int column(int)
+    {
+        return (int)threadIdx.x % 16;
+    }
+};
+#endif
+
+#if defined(CKCI_K_MMA)
+/* NVIDIA, from sm_80 on: two products of 16 x 8 sums. */
+template <class E> struct ckci_k_mma {
+    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128 };
+    typedef ckci_k_uint4 operand;
+    struct sums {
+        float v[SUMS];
+    };
+
+    /* x: rows 0 to 7, y: rows 8 to 15 of the first chunk; z and w of the second */
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        int lane = (int)threadIdx.x % WAVE;
+        const unsigned char *p = tile + row0 * KB + ckci_k_spot<KB>(lane % 16, at / 16 + lane / 16);
+        operand r;
+#if defined(CKCI_SIMULATOR)
+        sim_ldmatrix_x4(&r, p);
+#else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                     : "r"((uint32_t)__cvta_generic_to_shared(p)));
+#endif
+        return r;
+    }
+
+    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+        half(d.v, a, b.x, b.z);
+        half(d.v + 4, a, b.y, b.w);
+    }
+
+    static CKCI_K_MEMBER void half(float *d, const operand &a, uint32_t b0, uint32_t b1)
+    {
+#if defined(CKCI_SIMULATOR)
+        uint32_t b[2] = {b0, b1};
+        sim_mma_m16n8k16<E>(&a, b, d);
+#else
+        if constexpr (E::TYPE == CKCONV_F16) {
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+        } else {
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+        }
+#endif
+    }
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        return i % 4 / 2 * 8 + (int)threadIdx.x % WAVE / 4;
+    }
+
+    static CKCI_K_MEMBER int column(int i)
+    {
+        return i / 4 * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
+    }
+};
+#endif
+
+/* Taps that a block can have. */
+enum { CKCI_K_TAPS = 128 };
+
+/* 2^31 bytes of memory from `base` on; a load at a negative offset gives zeros. */
+struct ckci_k_window {
+#if defined(__HIP_DEVICE_COMPILE__)
+    int v __attribute__((ext_vector_type(4)));
+#else
+    const unsigned char *base;
+#endif
+};
+
+#if defined(__HIP_DEVICE_COMPILE__)
+typedef int ckci_k_int4 __attribute__((ext_vector_type(4)));
+__device__ ckci_k_int4 ckci_k_buffer_load(ckci_k_int4 window, int offset, int scalar_offset,
+                                          int cache) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
+#endif
+
+CKCI_K_FN ckci_k_window ckci_k_make_window(const unsigned char *base)
+{
+    ckci_k_window w;
+#if defined(__HIP_DEVICE_COMPILE__)
+    uint64_t at = (uint64_t)base;
+    w.v.x = __builtin_amdgcn_readfirstlane((int)at);
+    w.v.y = __builtin_amdgcn_readfirstlane((int)(at >> 32) & 0xffff);
+    w.v.z = INT32_MIN;
+#if defined(__GFX9__)
+    w.v.w = 0x00020000;
+#elif defined(__GFX10__)
+    w.v.w = 0x31014000;
+#else
+    w.v.w = 0x31004000;
+#endif
+#else
+    w.base = base;
+#endif
+    return w;
+}
+
+CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return ckci_k_cast<ckci_k_uint4>(ckci_k_buffer_load(w.v, offset, 0, 0));
+#else
+    ckci_k_uint4 zero = {0, 0, 0, 0};
+    return offset < 0 ? zero : *(const ckci_k_uint4 *)(w.base + offset);
+#endif
+}
+
+CKCI_K_FN int32_t ckci_k_add(int32_t a, int32_t b, int32_t c)
+{
+    return (int32_t)((uint32_t)a + (uint32_t)b + (uint32_t)c);
+}
+
+/* (low half of a, low half of b) or (high, high) */
+template <int HIGH> CKCI_K_FN uint32_t ckci_k_halves(uint32_t a, uint32_t b)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return __builtin_amdgcn_perm(b, a, HIGH ? 0x07060302u : 0x05040100u);
+#elif defined(__CUDA_ARCH__)
+    return __byte_perm(a, b, HIGH ? 0x7632u : 0x5410u);
+#else
+    return HIGH ? a >> 16 | (b & 0xffff0000u) : (a & 0xffffu) | b << 16;
+#endif
+}
+
+/* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile of
+   BM + BN rows. */
+template <class U, int BM, int BN> struct ckci_k_grid {
+    enum {
+        THREADS = 256,
+        WAVES = THREADS / U::WAVE,
+        WM = BM == 32   ? WAVES / 4
+             : BN == 32 ? 4
+                        : 2,
+        WN = WAVES / WM,
+        ROWS = BM / WM, /* of a wave */
+        COLUMNS = BN / WN,
+        TM = ROWS / U::M,
+        TN = COLUMNS / U::N,
+        TILE = (BM + BN) * U::KB,
+        STRIP = COLUMNS < 32 ? COLUMNS : 32, /* columns that pass through LDS together */
+        PITCH = STRIP + 4,
+        STRIPS = WAVES * U::M * PITCH * 4,
+        BYTES = 2 * TILE > STRIPS ? 2 * TILE : STRIPS
+    };
+    static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
+};
+
+/* The tile loop: while the waves multiply one tile, the block's loads of the next are in flight; they are
+   stored into the other buffer afterwards. One barrier for each step. */
+template <class U, int BM, int BN> struct ckci_k_fragments {
+    typedef ckci_k_grid<U, BM, BN> G;
+    typename U::sums sum[G::TM][G::TN];
+
+    template <class Loader> CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < G::TM * G::TN; i++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[i / G::TN][i % G::TN].v[e] = 0;
+            }
+        }
+        if (steps <= 0) {
+            return;
+        }
+        loader.fetch(0);
+        loader.put(tiles);
+        for (int32_t s = 0; s < steps; s++) {
+            __syncthreads();
+            if (s + 1 < steps) {
+                loader.fetch(s + 1);
+            }
+            multiply(tiles + s % 2 * G::TILE);
+            if (s + 1 < steps) {
+                loader.put(tiles + (s + 1) % 2 * G::TILE);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void multiply(const unsigned char *tile)
+    {
+        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
+            column = BM + wave % G::WN * G::COLUMNS;
+        CKCI_K_UNROLL(8)
+        for (int at = 0; at < U::KB; at += U::STEP) {
+            typename U::operand a[G::TM], b[G::TN];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < G::TM; i++) {
+                a[i] = U::load(tile, row + i * U::M, at);
+            }
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < G::TN; j++) {
+                b[j] = U::load(tile, column + j * U::N, at);
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < G::TM; i++) {
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < G::TN; j++) {
+                    U::multiply(sum[i][j], a[i], b[j]);
+                }
+            }
+        }
+    }
+
+    /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
+       neighbouring outputs. out8(row, column, v): eight columns from `column` on; out1: one sum. */
+    template <class Out8, class Out1>
+    CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out8 out8, Out1 out1)
+    {
+        int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
+        float *strip = (float *)tiles + wave * U::M * G::PITCH;
+        int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < G::TM; i++) {
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < G::TN; j += G::STRIP / U::N) {
+                __syncthreads();
+                CKCI_K_UNROLL(8)
+                for (int s = 0; s < G::STRIP / U::N; s++) {
+                    CKCI_K_UNROLL(16)
+                    for (int e = 0; e < U::SUMS; e++) {
+                        strip[U::row(e) * G::PITCH + s * U::N + U::column(e)] = sum[i][j + s].v[e];
+                    }
+                }
+                __syncthreads();
+                int row = row0 + i * U::M, column = column0 + j * U::N;
+                if (rows_fast) {
+                    CKCI_K_UNROLL(1)
+                    for (int e = lane; e < U::M * G::STRIP; e += U::WAVE) {
+                        out1(row + e % U::M, column + e / U::M, strip[e % U::M * G::PITCH + e / U::M]);
+                    }
+                } else {
+                    CKCI_K_UNROLL(1)
+                    for (int e = lane; e < U::M * G::STRIP / 8; e += U::WAVE) {
+                        int r = e / (G::STRIP / 8), c = e % (G::STRIP / 8) * 8;
+                        out8(row + r, column + c, strip + r * G::PITCH + c);
+                    }
+                }
+            }
+        }
+    }
+};
+
+/* Eight neighbouring finished values, aligned together. */
+CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
+{
+    if (dtype == CKCONV_F32) {
+        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
+        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
+        return;
+    }
+    uint32_t h[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        h[i] = dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]);
+    }
+    ckci_k_uint4 packed = {h[0] | h[1] << 16, h[2] | h[3] << 16, h[4] | h[5] << 16, h[6] | h[7] << 16};
+    *(ckci_k_uint4 *)p = packed;
+}
+
+/* Eight columns c, ... of one position. v lies in LDS and is overwritten. */
+CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, float *v, int32_t g, int32_t n, int32_t c,
+                             int32_t columns, int32_t z, int32_t y, int32_t x)
+{
+    const ckci_gpu_conv &p = ckci_k_late(conv);
+    if (!p.o_vec) {
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8 && c + i < columns; i++) {
+            ckci_k_write<float>(p.o, v[i], g, n, c + i, z, y, x);
+        }
+        return;
+    }
+    if (p.o.t.op.kind != CKCONV_PASS || p.o.scale || p.o.shift || p.o.compute) {
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8; i++) {
+            v[i] = ckci_k_finish<float>(p.o, v[i], g, n, c + i, z, y, x);
+        }
+    }
+    const ckci_tensor &t = p.o.t;
+    int64_t at = g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
+    ckci_k_store8(t.dtype, t.p + at * ckci_k_size(t.dtype), v);
+}
+
+/* Which taps of a row or position lie on padding. Masks: a bit for each tap of each dimension (z above y
+   above x), bit 31 always set; a tap needs three clear bits. Ranges, where one dimension alone has several
+   taps: taps low to low + count - 1 are good. Either way the sign of `bad` tells. */
+struct ckci_k_hole {
+    uint32_t word;
+
+    CKCI_K_MEMBER void close(int32_t ranges)
+    {
+        word = ranges ? 0u : 0xffffffffu;
+    }
+
+    CKCI_K_MEMBER void open(int32_t ranges)
+    {
+        word = ranges ? (uint32_t)CKCI_K_TAPS << 16 : 0x80000000u;
+    }
+
+    /* A dimension: coordinate at tap 0, taps and the step between them, its end; the first of its bits. */
+    CKCI_K_MEMBER void add(int32_t ranges, int32_t first, int32_t taps, int32_t step, int32_t end, int shift)
+    {
+        if (!ranges) {
+            for (int32_t t = 0; t < taps; t++) {
+                word |= (uint32_t)(first + t * step) < (uint32_t)end ? 0u : 1u << (shift + t);
+            }
+            return;
+        }
+        int32_t low = 0, high = 0;
+        for (int32_t t = taps - 1; t >= 0; t--) {
+            if ((uint32_t)(first + t * step) < (uint32_t)end) {
+                low = t;
+                high = high == 0 ? t + 1 : high;
+            }
+        }
+        if (taps > 1) {
+            word = word == 0 ? 0 : (uint32_t)(high - low) << 16 | (uint32_t)low;
+        } else if (high == 0) {
+            word = 0;
+        }
+    }
+
+    CKCI_K_MEMBER int32_t bad(int32_t ranges, int32_t tap, uint32_t need) const
+    {
+        if (!ranges) {
+            return (int32_t)(0u - (word & need));
+        }
+        int32_t past = tap - (int32_t)(word & 0xffffu);
+        return (past | ((int32_t)(word >> 16) - 1 - past)) & INT32_MIN;
+    }
+};
+
+/* The taps of a phase, in LDS: byte offsets in both operands, and what the tap needs of a row. One more entry
+   follows them, a tap that is never good. bwd_weight: the positions of a step, with their holes in `need`. */
+struct alignas(16) ckci_k_tap_entry {
+    int32_t a, b;
+    uint32_t need;
+    int32_t unused;
+};
+
+/* ---- fwd and bwd_data. Rows, columns and the reduction are those of >>k-gather; the reduction is taken in
+   chunks of 16 bytes, which lie in one tap: the channels of a tap are a multiple of a chunk. A thread fetches
+   chunks of one place in the reduction, of several rows and columns. Rows keep the offset of their first tap
+   and what lies on padding, taps their offsets (in LDS), so that a chunk costs an addition and a test. */
+template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
+    enum {
+        CHUNKS = U::KB / 16,
+        EACH = 256 / CHUNKS, /* rows that the block fetches at a time */
+        A = (BM + EACH - 1) / EACH,
+        B = (BN + EACH - 1) / EACH
+    };
+    const ckci_gpu_conv &p;
+    const ckci_k_tap_entry *taps;
+    ckci_k_window wa, wb;
+    int32_t tap, at, count, red, first; /* at: bytes past the first channel of the tap */
+    int32_t a_at[A], b_at[B];
+    ckci_k_hole hole[A];
+    ckci_k_uint4 a_raw[A], b_raw[B];
+
+    CKCI_K_MEMBER ckci_k_gather_chunks(const ckci_gpu_conv &conv, const ckci_k_block &b,
+                                       ckci_k_tap_entry *table)
+        : p(conv), taps(table)
+    {
+        const ckci_k_axis *axis = b.axis;
+        const int64_t *s = p.a.stride;
+        count = axis[0].taps * axis[1].taps * axis[2].taps;
+        red = p.red * E::SIZE;
+        fill(axis, table);
+        ckci_k_place start = ckci_k_row(p, axis, b.row);
+        wa = ckci_k_make_window(p.a.p + E::SIZE * (b.group * s[0] + start.n * s[1]));
+        wb = ckci_k_make_window(p.b.p + E::SIZE * (b.group * p.b.stride[0] + b.column * p.b_column));
+        first = (int32_t)threadIdx.x / CHUNKS;
+        at = (int32_t)threadIdx.x % CHUNKS * 16;
+        tap = 0;
+        wrap();
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < A; i++) {
+            ckci_k_place q = ckci_k_row(p, axis, b.row + first + i * EACH);
+            int32_t z = q.z * p.dim[0].read_step + axis[0].read0,
+                    y = q.y * p.dim[1].read_step + axis[1].read0,
+                    x = q.x * p.dim[2].read_step + axis[2].read0;
+            a_at[i] = E::SIZE * (int32_t)((q.n - start.n) * s[1] + z * s[3] + y * s[4] + x * s[5]);
+            hole[i].close(p.ranges);
+            if (q.n < p.n) {
+                hole[i].open(p.ranges);
+                hole[i].add(p.ranges, x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len, 0);
+                hole[i].add(p.ranges, y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len, axis[2].taps);
+                hole[i].add(p.ranges, z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len,
+                            axis[2].taps + axis[1].taps);
+            }
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < B; i++) {
+            int32_t column = first + i * EACH;
+            b_at[i] = b.column + column < p.columns ? E::SIZE * column * (int32_t)p.b_column : INT32_MIN;
+        }
+    }
+
+    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], ckci_k_tap_entry *table) const
+    {
+        const int64_t *s = p.a.stride;
+        for (int32_t i = (int32_t)threadIdx.x; i <= count; i += 256) {
+            ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
+            ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
+            if (i < count) {
+                e.a = E::SIZE * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
+                                          t.x * p.dim[2].read_tap * s[5]);
+                e.b = E::SIZE * (int32_t)ckci_k_weight_at(p, axis, t);
+                e.need = 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
+                         1u << (axis[2].taps + axis[1].taps + t.z) % 32;
+            }
+            table[i] = e;
+        }
+        __syncthreads();
+    }
+
+    CKCI_K_MEMBER void wrap()
+    {
+        while (at >= red) {
+            at -= red;
+            tap++;
+        }
+        tap = tap < count ? tap : count;
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t)
+    {
+        ckci_k_tap_entry e = taps[tap];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < A; i++) {
+            a_raw[i] =
+                ckci_k_window_load(wa, ckci_k_add(a_at[i], e.a, at) | hole[i].bad(p.ranges, tap, e.need));
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < B; i++) {
+            b_raw[i] = ckci_k_window_load(wb, ckci_k_add(b_at[i], e.b, b_at[i] < 0 ? 0 : at));
+        }
+        at += U::KB;
+        wrap();
+    }
+
+    CKCI_K_MEMBER void put(unsigned char *tile) const
+    {
+        int chunk = (int)threadIdx.x % CHUNKS;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < A; i++) {
+            if (BM >= EACH || first < BM) {
+                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(first + i * EACH, chunk)) = a_raw[i];
+            }
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < B; i++) {
+            if (BN >= EACH || first < BN) {
+                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(BM + first + i * EACH, chunk)) = b_raw[i];
+            }
+        }
+    }
+};
+
+template <int BYTES> struct ckci_k_matrix_lds {
+    alignas(128) unsigned char tiles[BYTES];
+    ckci_k_tap_entry table[CKCI_K_TAPS + 1];
+};
+
+template <class E, class U, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
+{
+    ckci_k_fragments<U, BM, BN> f;
+    {
+        const ckci_gpu_conv &p = conv;
+        ckci_k_block b = ckci_k_find_block(p, BM, BN);
+        int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
+        if (b.row >= rows) {
+            return; /* a phase with fewer positions than the first one; the whole block */
+        }
+        ckci_k_gather_chunks<E, U, BM, BN> loader(p, b, m.table);
+        int32_t bytes = ckci_k_reduction(p, b.axis) * E::SIZE;
+        f.run(m.tiles, loader, (bytes + U::KB - 1) / U::KB);
+    }
+    const ckci_gpu_conv &p = ckci_k_late(conv);
+    ckci_k_block b = ckci_k_find_block(p, BM, BN);
+    auto write = [&](int row, int column, float *v, bool one) {
+        ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+        if (q.n < p.n && b.column + column < p.columns) {
+            int32_t z = b.axis[0].write0 + q.z * p.dim[0].write_step,
+                    y = b.axis[1].write0 + q.y * p.dim[1].write_step,
+                    x = b.axis[2].write0 + q.x * p.dim[2].write_step;
+            if (one) {
+                ckci_k_write<float>(p.o, *v, b.group, q.n, b.column + column, z, y, x);
+            } else {
+                ckci_k_write8(p, v, b.group, q.n, b.column + column, p.columns, z, y, x);
+            }
+        }
+    };
+    f.finish(
+        m.tiles, p.o.t.stride[5] < p.o.t.stride[2],
+        [&](int row, int column, float *v) { write(row, column, v, false); },
+        [&](int row, int column, float v) { write(row, column, &v, true); });
+}
+
+/* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
+   over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
+   at four positions, transposes them in registers and stores eight times four places of the reduction. Each
+   position is decoded once, by one thread, and passes through LDS: offsets in dout and in, what lies on
+   padding. */
+template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
+    enum {
+        KT = U::KB / E::SIZE, /* positions of a step */
+        FOURS = KT / 4,
+        EACH = 256 / FOURS * 8, /* rows and columns that the block fetches at a time */
+        PASSES = (BM + BN + EACH - 1) / EACH
+    };
+    const ckci_gpu_conv &p;
+    ckci_k_tap_entry *table; /* two steps' positions */
+    ckci_k_window wa, wb;
+    int32_t from, to, start; /* start: the batch that offsets count from */
+    int32_t offset[PASSES], tap[PASSES];
+    uint32_t need[PASSES];
+    ckci_k_uint4 raw[PASSES][4];
+
+    CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
+                                       int32_t column0, int32_t first, int32_t last,
+                                       ckci_k_tap_entry *entries)
+        : p(conv), table(entries), from(first), to(last)
+    {
+        start = position(from).n;
+        wa = ckci_k_make_window(p.a.p + E::SIZE * (group * p.a.stride[0] + start * p.a.stride[1]));
+        wb = ckci_k_make_window(p.b.p + E::SIZE * (group * p.b.stride[0] + start * p.b.stride[1]));
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < PASSES; i++) {
+            int32_t r = channel(i);
+            offset[i] = INT32_MIN;
+            need[i] = 0x80000000u;
+            tap[i] = 0;
+            if (r < BM) {
+                offset[i] = row0 + r < p.rows ? E::SIZE * (row0 + r) : INT32_MIN;
+            } else if (r < BM + BN && column0 + r - BM < p.columns) {
+                int32_t column = column0 + r - BM, t = ckci_k_divide(column, p.by_red),
+                        rest = ckci_k_divide(t, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]),
+                        y = rest - z * p.dim[1].filter, x = t - rest * p.dim[2].filter;
+                const int64_t *s = p.b.stride;
+                offset[i] = E::SIZE * (int32_t)(column - t * p.red + z * p.dim[0].dilation * s[3] +
+                                                y * p.dim[1].dilation * s[4] + x * p.dim[2].dilation * s[5]);
+                tap[i] = t;
+                need[i] = 1u << x % 32 | 1u << (p.dim[2].filter + y) % 32 |
+                          1u << (p.dim[2].filter + p.dim[1].filter + z) % 32;
+            }
+        }
+        prepare(0);
+        prepare(1);
+        __syncthreads();
+    }
+
+    CKCI_K_MEMBER ckci_k_place position(int32_t k) const
+    {
+        return ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+    }
+
+    /* First of the eight rows (columns: from BM on) of this thread's pass i; its positions are 4 * place to
+       4 * place + 3. */
+    CKCI_K_MEMBER int32_t channel(int i) const
+    {
+        return (int32_t)threadIdx.x / FOURS * 8 + i * EACH;
+    }
+
+    CKCI_K_MEMBER int32_t place() const
+    {
+        return (int32_t)threadIdx.x % FOURS;
+    }
+
+    /* The entries of a step, by its share of the threads. */
+    CKCI_K_MEMBER void prepare(int32_t step)
+    {
+        int32_t j = (int32_t)threadIdx.x - step % (256 / KT) * KT;
+        if (j < 0 || j >= KT) {
+            return;
+        }
+        int32_t k = from + step * KT + j;
+        ckci_k_tap_entry e = {INT32_MIN, INT32_MIN, 0, 0};
+        ckci_k_hole hole;
+        hole.close(p.ranges);
+        if (k < to) {
+            ckci_k_place q = position(k);
+            int32_t z = q.z * p.dim[0].stride - p.dim[0].pad, y = q.y * p.dim[1].stride - p.dim[1].pad,
+                    x = q.x * p.dim[2].stride - p.dim[2].pad;
+            const int64_t *a = p.a.stride, *b = p.b.stride;
+            e.a = E::SIZE * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
+            e.b = E::SIZE * (int32_t)((q.n - start) * b[1] + z * b[3] + y * b[4] + x * b[5]);
+            hole.open(p.ranges);
+            hole.add(p.ranges, x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len, 0);
+            hole.add(p.ranges, y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len, p.dim[2].filter);
+            hole.add(p.ranges, z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len,
+                     p.dim[2].filter + p.dim[1].filter);
+        }
+        e.need = hole.word;
+        table[step % 2 * KT + j] = e;
+    }
+
+    /* The step's entries were written two steps before; those of step + 1 may be written over afterwards. */
+    CKCI_K_MEMBER void fetch(int32_t step)
+    {
+        const ckci_k_tap_entry *entries = table + step % 2 * KT + 4 * place();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < PASSES; i++) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                if (channel(i) < BM) {
+                    raw[i][j] = ckci_k_window_load(wa, offset[i] < 0 ? INT32_MIN : offset[i] + entries[j].a);
+                } else if (channel(i) < BM + BN) {
+                    ckci_k_hole hole = {entries[j].need};
+                    int32_t bad = hole.bad(p.ranges, tap[i], need[i]) | (need[i] >> 31 ? INT32_MIN : 0);
+                    raw[i][j] = ckci_k_window_load(wb, ckci_k_add(offset[i], entries[j].b, 0) | bad);
+                }
+            }
+        }
+        if (step > 0) {
+            prepare(step + 1);
+        }
+    }
+
+    CKCI_K_MEMBER void put(unsigned char *tile) const
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < PASSES; i++) {
+            if (channel(i) < BM + BN) {
+                const ckci_k_uint4 *r = raw[i];
+                pair<0>(tile, channel(i), r[0].x, r[1].x, r[2].x, r[3].x);
+                pair<2>(tile, channel(i), r[0].y, r[1].y, r[2].y, r[3].y);
+                pair<4>(tile, channel(i), r[0].z, r[1].z, r[2].z, r[3].z);
+                pair<6>(tile, channel(i), r[0].w, r[1].w, r[2].w, r[3].w);
+            }
+        }
+    }
+
+    template <int H>
+    CKCI_K_MEMBER void pair(unsigned char *tile, int32_t row, uint32_t r0, uint32_t r1, uint32_t r2,
+                            uint32_t r3) const
+    {
+        int half = place() % 2 * 8, chunk = place() / 2;
+        ckci_k_uint2 low = {ckci_k_halves<0>(r0, r1), ckci_k_halves<0>(r2, r3)};
+        ckci_k_uint2 high = {ckci_k_halves<1>(r0, r1), ckci_k_halves<1>(r2, r3)};
+        *(ckci_k_uint2 *)(tile + ckci_k_spot<U::KB>(row + H, chunk) + half) = low;
+        *(ckci_k_uint2 *)(tile + ckci_k_spot<U::KB>(row + H + 1, chunk) + half) = high;
+    }
+};
+
+template <class E, class U, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
+{
+    int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
+    int32_t column0 = (work - rest * p.tiles_n) * BN, up = ckci_k_divide(rest, p.by_tiles_m);
+    int32_t row0 = (rest - up * p.tiles_m) * BM, part = ckci_k_divide(up, p.by_phases);
+    int32_t group = up - part * p.g;
+    int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
+    int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
+    ckci_k_fragments<U, BM, BN> f;
+    {
+        enum { KT = U::KB / E::SIZE };
+        ckci_k_weight_chunks<E, U, BM, BN> loader(p, group, row0, column0, from, to, m.table);
+        f.run(m.tiles, loader, (to - from + KT - 1) / KT);
+    }
+    auto write = [&](int row, int column, const float *v, int count) {
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < count; i++) {
+            if (row0 + row < p.rows && column0 + column + i < p.columns) {
+                if (p.merge > 1) {
+                    ckci_k_write_merged(p, v[i], part, group, row0 + row, column0 + column + i);
+                } else {
+                    ckci_k_write_weight<float>(p, v[i], part, group, row0 + row, column0 + column + i);
+                }
+            }
+        }
+    };
+    f.finish(
+        m.tiles, false, [&](int row, int column, const float *v) { write(row, column, v, 8); },
+        [&](int row, int column, float v) { write(row, column, &v, 1); });
+}
+
+/* ---- Weights for the gather kernels. */
+struct ckci_k_pack {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pack &p, lds &)
+    {
+        int32_t e = (int32_t)blockIdx.x * 256 + (int32_t)threadIdx.x;
+        if (e >= p.count) {
+            return;
+        }
+        int32_t tap_row = ckci_k_divide(e, p.by_red), red = (e - tap_row * (p.red / 2)) * 2;
+        int32_t row = ckci_k_divide(tap_row, p.by_taps), tap = tap_row - row * (int32_t)p.by_taps.d;
+        int32_t group = ckci_k_divide(row, p.by_columns), column = row - group * p.columns;
+        int32_t one = ckci_k_divide(column, p.by_one_column), rest = ckci_k_divide(tap, p.by_x);
+        int32_t z = ckci_k_divide(rest, p.by_y);
+        column -= one * (int32_t)p.by_one_column.d;
+        int64_t base = (group * p.merge + one) * p.w.stride[0] + column * p.column + z * p.w.stride[3] +
+                       (rest - z * p.taps[1]) * p.w.stride[4] + (tap - rest * p.taps[2]) * p.w.stride[5];
+        uint32_t h[2];
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            int32_t other = ckci_k_divide(red + i, p.by_one_red);
+            int32_t place = red + i - other * (int32_t)p.by_one_red.d;
+            float x = other == one ? ckci_k_value<float>(p.w, base + place * p.step) : 0.f;
+            h[i] = p.type == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x);
+        }
+        ((uint32_t *)p.dst)[e] = h[0] | h[1] << 16;
+    }
+};
+
+/* ---- The kernels. Body::run<U> with the unit U of this target; a target without any has empty kernels,
+   which no plan takes. */
+template <class E, int BM, int BN> struct ckci_k_matrix_gather {
+    template <class U, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_gather_run<E, U, BM, BN>(p, m);
+    }
+};
+
+template <class E, int BM, int BN> struct ckci_k_matrix_weight {
+    template <class U, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_weight_run<E, U, BM, BN>(p, m);
+    }
+};
+
+template <template <class, int, int> class Body, class E, int BM, int BN> struct ckci_k_matrix {
+#if defined(CKCI_SIMULATOR)
+    struct lds {};
+
+    template <class U> static void with(const ckci_gpu_conv &p)
+    {
+        typedef ckci_k_matrix_lds<ckci_k_grid<U, BM, BN>::BYTES> bytes;
+        CKCI_K_LDS(bytes, m);
+        Body<E, BM, BN>::template with<U>(p, m);
+    }
+#elif defined(CKCI_K_MFMA)
+    typedef ckci_k_mfma<E> unit;
+#elif defined(CKCI_K_WMMA)
+    typedef ckci_k_wmma<E, 11> unit;
+#elif defined(CKCI_K_WMMA12)
+    typedef ckci_k_wmma<E, 12> unit;
+#elif defined(CKCI_K_MMA)
+    typedef ckci_k_mma<E> unit;
+#else
+    struct lds {
+        int32_t unused;
+    };
+#endif
+#if !defined(CKCI_SIMULATOR) &&                                                                              \
+    (defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA))
+    typedef ckci_k_matrix_lds<ckci_k_grid<unit, BM, BN>::BYTES> lds;
+#endif
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+#if defined(CKCI_SIMULATOR)
+        (void)m;
+        int kind = sim_matrix_unit();
+        if (kind == SIM_MFMA) {
+            with<ckci_k_mfma<E>>(p);
+        } else if (kind == SIM_WMMA) {
+            with<ckci_k_wmma<E, 11>>(p);
+        } else if (kind == SIM_WMMA12) {
+            with<ckci_k_wmma<E, 12>>(p);
+        } else if (kind == SIM_MMA) {
+            with<ckci_k_mma<E>>(p);
+        }
+#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
+        Body<E, BM, BN>::template with<unit>(p, m);
+#else
+        (void)p;
+        (void)m;
+#endif
     }
 };
 
@@ -1321,7 +2340,7 @@ template <class T> struct ckci_k_direct {
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &)
     {
         int32_t t = (int32_t)threadIdx.x, lane = t & (p.lanes - 1);
-        ckci_k_block b = ckci_k_find_block(p, 1);
+        ckci_k_block b = ckci_k_find_block(p, 1, 1);
         int32_t channel = b.column * p.lanes + lane, row = b.row * (256 / p.lanes) + t / p.lanes;
         int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
         ckci_k_place q = ckci_k_row(p, b.axis, row);
@@ -1462,7 +2481,7 @@ template <class T> struct ckci_k_pair {
     static CKCI_K_MEMBER void run(const ckci_gpu_pair &a, lds &m)
     {
         const ckci_gpu_conv &p = a.second;
-        ckci_k_block b = ckci_k_find_block(p, 64);
+        ckci_k_block b = ckci_k_find_block(p, 64, 64);
         ckci_k_pair_a<T, 64, 16, 256> left(a, b);
         ckci_k_gather_b<T, 64, 16, 256> right(p, b, p.red);
         ckci_k_sums<T, 64, 16, 256> sums;
@@ -1482,7 +2501,7 @@ template <class T> struct ckci_k_recompute {
     {
         const ckci_gpu_conv &p = a.second;
         int32_t t = (int32_t)threadIdx.x;
-        ckci_k_block b = ckci_k_find_block(p, 1);
+        ckci_k_block b = ckci_k_find_block(p, 1, 1);
         int32_t channel = b.column * p.lanes + (t & (p.lanes - 1)),
                 row = b.row * (256 / p.lanes) + t / p.lanes;
         int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
@@ -2223,8 +3242,22 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
     static const void *const kernels[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
 #undef CKCI_ROW
     void *args[1] = {(void *)(uintptr_t)&l->a};
+    size_t lds = 0;
+#if !defined(__HIP__) && !defined(__HIPCC__)
+#define CKCI_ROW(NAME, ARGS, THREADS, ...) sizeof(__VA_ARGS__::lds),
+    static const size_t bytes[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    lds = bytes[l->kernel];
+    if (lds > 49152) {
+        ckci_gpu_error status =
+            cudaFuncSetAttribute(kernels[l->kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)lds);
+        if (status != cudaSuccess) {
+            return status;
+        }
+    }
+#endif
     return CKCI_GPU(LaunchKernel)(kernels[l->kernel], dim3((unsigned)l->grid), dim3((unsigned)l->threads),
-                                  args, 0, stream);
+                                  args, lds, stream);
 #endif
 }
 
@@ -2236,9 +3269,13 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
 #undef CKCI_K_FN
 #undef CKCI_K_LDS
 #undef CKCI_K_MEMBER
+#undef CKCI_K_MFMA
+#undef CKCI_K_MMA
 #undef CKCI_K_PARAM
 #undef CKCI_K_PRAGMA
 #undef CKCI_K_UNROLL
+#undef CKCI_K_WMMA
+#undef CKCI_K_WMMA12
 
 #ifdef __cplusplus
 extern "C" {

@@ -57,7 +57,7 @@
 #define __host__
 #define __launch_bounds__(...)
 /* Once per kernel. kernels.hip.h may repeat this definition, not change it. */
-#define CKCI_K_LDS(T, name) T &name = *(T *)sim_lds(sizeof(T))
+#define CKCI_K_LDS(T, name) T &name = *(T *)sim_lds_of<T>()
 
 struct sim_dim3 {
     uint32_t x, y, z;
@@ -656,6 +656,13 @@ static inline void *sim_lds(size_t bytes)
     return sim_block.lds;
 }
 
+/* A kernel whose LDS depends on the device has an empty type here, and asks again. */
+template <class T> static inline void *sim_lds_of()
+{
+    static T none;
+    return std::is_empty<T>::value ? (void *)&none : sim_lds(sizeof(T));
+}
+
 /*------------------------------------------------------------------------------------------------------------
   wave operations
   All live lanes of a wave must reach the same one, called from the same line of the source. A lane that has
@@ -742,6 +749,143 @@ template <class T> static inline T sim_atomic_add(T *p, typename std::common_typ
         *p = old + v;
     }
     return old;
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  matrix units
+  Lane layouts as the vendors' documents give them (AMD: ISA of CDNA 3, RDNA 3 and RDNA 4; NVIDIA: PTX ISA),
+  written down here without a look at the kernels. Products of a multiplication are summed in double and
+  rounded once; hardware has its own order. E::TYPE is 3 (f16) or 4 (bf16), as CKCONV_... number them.
+*/
+enum sim_unit { SIM_NO_UNIT, SIM_MFMA, SIM_WMMA, SIM_WMMA12, SIM_MMA };
+
+static inline sim_unit sim_matrix_unit()
+{
+    const simDeviceProp_t &d = sim_device;
+    return d.kind == 2                        ? SIM_MMA
+           : d.warpSize == 64                 ? SIM_MFMA
+           : strncmp(d.arch, "gfx11", 5) == 0 ? SIM_WMMA
+           : strncmp(d.arch, "gfx12", 5) == 0 ? SIM_WMMA12
+                                              : SIM_NO_UNIT;
+}
+
+static unsigned char sim_operand[2][SIM_THREADS][2][32];
+
+/* Offers both operands of this lane and waits for the others'; returns where those of lane 0 lie. */
+static inline unsigned char (*sim_offer(const void *a, size_t a_bytes, const void *b, size_t b_bytes,
+                                        uint64_t kind, int line))[2][32]
+{
+    const int wave = sim_block.thread / sim_block.wave_size;
+    unsigned turn = sim_block.wave[wave].turn;
+    memcpy(sim_operand[turn][sim_block.thread][0], a, a_bytes);
+    memcpy(sim_operand[turn][sim_block.thread][1], b, b_bytes);
+    turn = sim_meet(0, 0, kind << 8, line);
+    const uint64_t all = sim_block.wave_size == 64 ? ~(uint64_t)0 : 0xffffffffu;
+    if (sim_block.wave[wave].lanes[turn] != all) {
+        sim_die("a matrix instruction without all lanes (line %d)", line);
+    }
+    return &sim_operand[turn][wave * sim_block.wave_size];
+}
+
+/* Element i of an operand of f16 or bf16. */
+static inline double sim_element(int type, const unsigned char *operand, int i)
+{
+    uint16_t bits;
+    memcpy(&bits, operand + 2 * i, 2);
+    if (type == 4) {
+        const uint32_t wide = (uint32_t)bits << 16;
+        float x;
+        memcpy(&x, &wide, 4);
+        return (double)x;
+    }
+    const int field = bits >> 10 & 31, fraction = bits & 1023;
+    const double size = field == 31  ? (fraction ? __builtin_nan("") : __builtin_inf())
+                        : field == 0 ? __builtin_ldexp(fraction, -24)
+                                     : __builtin_ldexp(1024 + fraction, field - 25);
+    return bits >> 15 ? -size : size;
+}
+
+/* V_MFMA_F32_32X32X8_F16 and _BF16_1K on the eight bytes at `at` of both operands. A: lane i + 32 * (k / 4)
+   holds A[i][k] at k % 4; B: likewise with columns; D: register r of a lane is row 8 * (r / 4) +
+   4 * (lane / 32) + r % 4 of column lane % 32. */
+template <class E>
+static inline void sim_mfma_32x32x8(const void *a, const void *b, float *d, int at,
+                                    int line = __builtin_LINE())
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 16, 16 + (uint64_t)at, line);
+    const int lane = sim_block.thread % 64;
+    for (int r = 0; r < 16; r++) {
+        const int i = r / 4 * 8 + lane / 32 * 4 + r % 4, j = lane % 32;
+        double sum = (double)d[r];
+        for (int k = 0; k < 8; k++) {
+            sum += sim_element(E::TYPE, lanes[i + k / 4 * 32][0] + at, k % 4) *
+                   sim_element(E::TYPE, lanes[j + k / 4 * 32][1] + at, k % 4);
+        }
+        d[r] = (float)sum;
+    }
+}
+
+/* V_WMMA_F32_16X16X16_F16 and _BF16, wave 32. gfx11: lanes l and l + 16 hold all 16 places of row l; register r
+   of D is row 2 * r + lane / 16. gfx12: lane l holds places 8 * (l / 16) to that + 7 of row l % 16; register r
+   is row 8 * (lane / 16) + r. */
+template <class E>
+static inline void sim_wmma_16x16x16(int gfx, const void *a, const void *b, float *d,
+                                     int line = __builtin_LINE())
+{
+    const size_t bytes = gfx == 11 ? 32 : 16;
+    unsigned char(*lanes)[2][32] = sim_offer(a, bytes, b, bytes, 32 + (uint64_t)gfx, line);
+    const int lane = sim_block.thread % 32;
+    for (int l = 0; l < 16 && gfx == 11; l++) {
+        if (memcmp(lanes[l], lanes[l + 16], 64) != 0) {
+            sim_die("WMMA operands of lanes %d and %d differ (line %d)", l, l + 16, line);
+        }
+    }
+    for (int r = 0; r < 8; r++) {
+        const int i = gfx == 11 ? 2 * r + lane / 16 : lane / 16 * 8 + r, j = lane % 16;
+        double sum = (double)d[r];
+        for (int k = 0; k < 16; k++) {
+            const int from = gfx == 11 ? 0 : k / 8 * 16, place = gfx == 11 ? k : k % 8;
+            sum += sim_element(E::TYPE, lanes[i + from][0], place) *
+                   sim_element(E::TYPE, lanes[j + from][1], place);
+        }
+        d[r] = (float)sum;
+    }
+}
+
+/* ldmatrix.x4: lanes 8 * m to 8 * m + 7 point at the rows (16 bytes) of matrix m; register m of a lane is word
+   lane % 4 of row lane / 4. */
+static inline void sim_ldmatrix_x4(void *registers, const void *row, int line = __builtin_LINE())
+{
+    uint64_t bits = (uint64_t)(uintptr_t)row;
+    if (bits % 16 != 0) {
+        sim_die("ldmatrix: a row is not aligned to 16 bytes (line %d)", line);
+    }
+    const unsigned turn = sim_meet(bits, 0, 48 << 8, line);
+    const int lane = sim_block.thread % 32, first = sim_block.thread - lane;
+    for (int m = 0; m < 4; m++) {
+        const uint64_t from = sim_block.deposit[turn][first + m * 8 + lane / 4];
+        memcpy((unsigned char *)registers + 4 * m, (const unsigned char *)(uintptr_t)from + lane % 4 * 4, 4);
+    }
+}
+
+/* mma.sync.m16n8k16: with g = lane / 4 and t = lane % 4, A's registers are (row g, places 2t and 2t + 1), (g + 8,
+   2t), (g, 2t + 8), (g + 8, 2t + 8), B's (column g, 2t), (g, 2t + 8), D's (row g, columns 2t and 2t + 1) and the
+   same of row g + 8. */
+template <class E>
+static inline void sim_mma_m16n8k16(const void *a, const void *b, float *d, int line = __builtin_LINE())
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 8, 49, line);
+    const int lane = sim_block.thread % 32;
+    for (int r = 0; r < 4; r++) {
+        const int i = r / 2 * 8 + lane / 4, j = lane % 4 * 2 + r % 2;
+        double sum = (double)d[r];
+        for (int k = 0; k < 16; k++) {
+            const int t = k % 8 / 2, a_place = (k / 8 * 2 + i / 8) * 2 + k % 2, b_place = k / 8 * 2 + k % 2;
+            sum += sim_element(E::TYPE, lanes[i % 8 * 4 + t][0], a_place) *
+                   sim_element(E::TYPE, lanes[j * 4 + t][1], b_place);
+        }
+        d[r] = (float)sum;
+    }
 }
 
 /*------------------------------------------------------------------------------------------------------------

@@ -972,6 +972,22 @@ static inline int test_needs_other_cpu(int32_t instance)
            (strstr(name, "avx512") != NULL && !(found.features & CKCONV_CPU_AVX512));
 }
 
+/* 1 for an instance of a matrix unit that this GPU does not have. */
+static inline int test_needs_other_gpu(int32_t instance)
+{
+    const char *name = ckconv_instance_name(instance);
+    ckconv_device found;
+    ckconv_error err;
+    memset(&found, 0, sizeof found);
+    if (!test_on_gpu() || ckconv_device_gpu(0, &found, &err) != CKCONV_OK) {
+        return 0;
+    }
+    const int rdna = strncmp(found.arch, "gfx1", 4) == 0;
+    return (strstr(name, "_mfma_") != NULL && (found.kind != CKCONV_DEVICE_AMD || rdna)) ||
+           (strstr(name, "_wmma_") != NULL && (!rdna || strncmp(found.arch, "gfx10", 5) == 0)) ||
+           (strstr(name, "_mma_") != NULL && found.kind != CKCONV_DEVICE_NVIDIA);
+}
+
 /* The next instance from *index on that supports the problem of base, as a plan; 0 when there is none left.
    Start with *index 0. with_ref: the reference too. An instance that supports a problem must plan it. */
 static inline int test_next_plan(const ckconv_plan *base, int with_ref, int32_t *index, ckconv_plan *plan)
