@@ -5740,14 +5740,26 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
   computes fwd and bwd_data: they differ in the coordinate map only.
 */
 #define CKCI_GPU_MATRIX(X, E)                                                                                \
+    X(matrix_gather_##E##_256x128, ckci_gpu_conv, 256,                                                       \
+      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 128>)                                             \
+    X(matrix_gather_##E##_192x128, ckci_gpu_conv, 256,                                                       \
+      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 192, 128>)                                             \
     X(matrix_gather_##E##_128x128, ckci_gpu_conv, 256,                                                       \
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 128>)                                             \
+    X(matrix_gather_##E##_512x64, ckci_gpu_conv, 256,                                                        \
+      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 512, 64>)                                              \
+    X(matrix_gather_##E##_256x64, ckci_gpu_conv, 256,                                                        \
+      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 64>)                                              \
     X(matrix_gather_##E##_64x64, ckci_gpu_conv, 256,                                                         \
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 64, 64>)                                               \
     X(matrix_gather_##E##_128x32, ckci_gpu_conv, 256,                                                        \
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 32>)                                              \
+    X(matrix_weight_##E##_128x256, ckci_gpu_conv, 256,                                                       \
+      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 128, 256>)                                             \
     X(matrix_weight_##E##_128x128, ckci_gpu_conv, 256,                                                       \
       ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 128, 128>)                                             \
+    X(matrix_weight_##E##_64x256, ckci_gpu_conv, 256,                                                        \
+      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 64, 256>)                                              \
     X(matrix_weight_##E##_64x64, ckci_gpu_conv, 256,                                                         \
       ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 64, 64>)                                               \
     X(matrix_weight_##E##_32x128, ckci_gpu_conv, 256,                                                        \
@@ -5854,6 +5866,7 @@ typedef struct ckci_gpu_conv {
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
     int32_t o_vec;              /* matrix: eight neighbouring columns are one aligned store */
     int32_t ranges;             /* matrix: padding as ranges of taps, not as masks */
+    int32_t taps_inside;        /* matrix fwd, bwd_data: taps are the inner loop, channels the outer one */
     int32_t merge;              /* matrix bwd_weight: groups that are one here */
     int32_t lanes;              /* direct: neighbouring threads that take channels, the others positions */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
@@ -6495,6 +6508,19 @@ CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned
     t->stride[0] = t->stride[back ? 2 : 1] * columns;
 }
 
+/* LDS of a tile's kernel: NVIDIA keeps three tiles of 128-byte rows there, AMD two of 64 bytes. Epilogue and
+   tables: see kernels.hip.h. */
+CKCI_FN ckconv_status ckci_matrix_lds(const ckconv_device *device, const ckci_matrix *m, ckconv_error *err)
+{
+    int64_t rows = m->tile_m + m->tile_n, sums = (int64_t)m->tile_m * (m->tile_n + 4) * 4;
+    int64_t tiles =
+        device->kind == CKCONV_DEVICE_NVIDIA ? ckci_max(3 * 128 * rows, sums) + 4112 : 2 * 64 * rows + 2064;
+    return tiles <= device->lds_bytes
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
+                           CKCI_LL(tiles), device->arch, (int)device->lds_bytes);
+}
+
 /* What all matrix plans share: groups merged, types and alignment checked. */
 CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                         int32_t tile, ckci_matrix *m, ckconv_error *err)
@@ -6520,17 +6546,24 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->merge = ckci_matrix_merge(p);
     m->tile_m = tile / 1000;
     m->tile_n = tile % 1000;
+    CKCI_TRY(ckci_matrix_lds(device, m, err));
     ckci_merge_groups(&m->conv, m->merge);
     return CKCONV_OK;
 }
 
-/* The kernel for a type and tile; base: the f16 one of 128 x 128. */
-CKCI_FN int32_t ckci_matrix_kernel(int32_t base, ckconv_dtype type, int32_t tile)
+/* The kernel for a type and tile: their place in CKCI_GPU_MATRIX. */
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int32_t tile)
 {
-    int32_t next = type == CKCONV_BF16
-                       ? CKCI_KERNEL_matrix_gather_bf16_128x128 - CKCI_KERNEL_matrix_gather_f16_128x128
-                       : 0;
-    return base + next + (tile == 128128 ? 0 : tile == 64064 ? 1 : 2);
+    static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 256064, 64064, 128032},
+                                        {128256, 128128, 64256, 64064, 32128, 0, 0}};
+    int back = op == CKCONV_BWD_WEIGHT, next = 0;
+    while (tiles[back][next] != tile) {
+        next++;
+    }
+    return (type == CKCONV_BF16
+                ? (back ? CKCI_KERNEL_matrix_weight_bf16_128x256 : CKCI_KERNEL_matrix_gather_bf16_256x128)
+                : (back ? CKCI_KERNEL_matrix_weight_f16_128x256 : CKCI_KERNEL_matrix_gather_f16_256x128)) +
+           next;
 }
 
 /* Products on the matrix unit, as multiply-adds of one compute unit's vector unit. */
@@ -6576,10 +6609,11 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(CKCI_KERNEL_matrix_gather_f16_128x128, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, tile));
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    k->taps_inside = red % (family == CKCONV_FAMILY_MMA ? 64 : 32) == 0;
     m->l.grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
                                     ckci_saturating_mul(k->phases, k->g));
     CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
@@ -6682,7 +6716,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(CKCI_KERNEL_matrix_weight_f16_128x128, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, tile));
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->by_phases = ckci_make_divisor(c->g);
@@ -7234,25 +7268,34 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     X(gpu_direct_##LOW##_f64, DIRECT, OP, CKCONV_F64, 0, FIT, LIST)                                          \
     X(gpu_direct_##LOW##_i32, DIRECT, OP, CKCONV_I32, 0, FIT, LIST)
 
+#define CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, OP, PASS, TILE, CODE, BODY)                                      \
+    X(gpu_##LOW##_##PASS##_##TILE, FAMILY, OP, CKCONV_F32, CODE, ckci_fit_matrix_##BODY,                     \
+      ckci_list_matrix_##BODY)
+
+/* every matrix unit */
 #define CKCI_GPU_MATRIX_TILES(X, FAMILY, LOW)                                                                \
-    X(gpu_##LOW##_fwd_128x128, FAMILY, FWD, CKCONV_F32, 128128, ckci_fit_matrix_gather,                      \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_fwd_64x64, FAMILY, FWD, CKCONV_F32, 64064, ckci_fit_matrix_gather,                         \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_fwd_128x32, FAMILY, FWD, CKCONV_F32, 128032, ckci_fit_matrix_gather,                       \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_data_128x128, FAMILY, BWD_DATA, CKCONV_F32, 128128, ckci_fit_matrix_gather,            \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_data_64x64, FAMILY, BWD_DATA, CKCONV_F32, 64064, ckci_fit_matrix_gather,               \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_data_128x32, FAMILY, BWD_DATA, CKCONV_F32, 128032, ckci_fit_matrix_gather,             \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_weight_128x128, FAMILY, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_matrix_weight,        \
-      ckci_list_matrix_weight)                                                                               \
-    X(gpu_##LOW##_bwd_weight_64x64, FAMILY, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_matrix_weight,           \
-      ckci_list_matrix_weight)                                                                               \
-    X(gpu_##LOW##_bwd_weight_32x128, FAMILY, BWD_WEIGHT, CKCONV_F32, 32128, ckci_fit_matrix_weight,          \
-      ckci_list_matrix_weight)
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x128, 256128, gather)                                   \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x128, 128128, gather)                                   \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 64x64, 64064, gather)                                      \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x32, 128032, gather)                                    \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x128, 256128, gather)                         \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x128, 128128, gather)                         \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 64x64, 64064, gather)                            \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x32, 128032, gather)                          \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x128, 128128, weight)                     \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x64, 64064, weight)                        \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 32x128, 32128, weight)
+
+/* where LDS holds larger tiles */
+#define CKCI_GPU_MATRIX_LARGE(X, FAMILY, LOW)                                                                \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 192x128, 192128, gather)                                   \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 512x64, 512064, gather)                                    \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x64, 256064, gather)                                    \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 192x128, 192128, gather)                         \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 512x64, 512064, gather)                          \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x64, 256064, gather)                          \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x256, 128256, weight)                     \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x256, 64256, weight)
 
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
@@ -7264,6 +7307,7 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
     CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
+    CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
     X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
     X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
@@ -9428,6 +9472,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX
+#undef CKCI_GPU_MATRIX_LARGE
+#undef CKCI_GPU_MATRIX_ROW
 #undef CKCI_GPU_MATRIX_TILES
 #undef CKCI_GPU_TILES
 #undef CKCI_INLINE

@@ -66,7 +66,7 @@ typedef hipDeviceProp_t ckci_gpu_properties;
 #define CKCI_GPU(name) cuda##name
 /* dynamic: static shared memory ends at 48 KiB */
 #define CKCI_K_LDS(T, name)                                                                                  \
-    extern __shared__ __align__(128) unsigned char ckci_k_shared[];                                          \
+    extern __shared__ __align__(1024) unsigned char ckci_k_shared[];                                         \
     T &name = *(T *)ckci_k_shared
 #define CKCI_GPU_UNITS cudaDevAttrMultiProcessorCount
 #define CKCI_GPU_WAVE cudaDevAttrWarpSize
@@ -1318,6 +1318,7 @@ template <class T> struct ckci_k_reduce {
 #define CKCI_K_WMMA 1
 #define CKCI_K_WMMA12 1
 #define CKCI_K_MMA 1
+#define CKCI_K_WGMMA 1
 #elif defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) ||            \
     defined(__gfx942__) || defined(__gfx950__)
 #define CKCI_K_MFMA 1
@@ -1327,6 +1328,9 @@ template <class T> struct ckci_k_reduce {
 #define CKCI_K_WMMA12 1
 #elif defined(__CUDACC__) && !defined(__HIP__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)
 #define CKCI_K_MMA 1 /* on the host too: a launch needs the size of shared memory */
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define CKCI_K_WGMMA 1
+#endif
 #endif
 
 /* What is multiplied; sums are f32. */
@@ -1359,7 +1363,7 @@ template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
 #if defined(CKCI_K_MFMA)
 /* CDNA: 32 x 32 sums, the halves of a wave hold neighbouring chunks of the reduction. */
 template <class E> struct ckci_k_mfma {
-    enum { WAVE = 64, M = 32, N = 32, STEP = 32, SUMS = 16, KB = 64 };
+    enum { WAVE = 64, M = 32, N = 32, STEP = 32, SUMS = 16, KB = 64, ASYNC = 0 };
     typedef ckci_k_uint4 operand;
 #if defined(CKCI_SIMULATOR)
     struct sums {
@@ -1438,7 +1442,7 @@ template <class E> struct ckci_k_mfma {
 /* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
    on each holds eight. */
 template <class E, int GFX> struct ckci_k_wmma {
-    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 64 };
+    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 64, ASYNC = 0 };
 #if defined(CKCI_SIMULATOR)
     struct sums {
         float v[SUMS];
@@ -1509,7 +1513,7 @@ template <class E, int GFX> struct ckci_k_wmma {
 #if defined(CKCI_K_MMA)
 /* NVIDIA, from sm_80 on: two products of 16 x 8 sums. */
 template <class E> struct ckci_k_mma {
-    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128 };
+    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128, ASYNC = 1 };
     typedef ckci_k_uint4 operand;
     struct sums {
         float v[SUMS];
@@ -1525,6 +1529,23 @@ template <class E> struct ckci_k_mma {
         sim_ldmatrix_x4(&r, p);
 #else
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                     : "r"((uint32_t)__cvta_generic_to_shared(p)));
+#endif
+        return r;
+    }
+
+    /* The same from slabs (see ckci_k_weight_slabs), whose rows are places of the reduction. */
+    static CKCI_K_MEMBER operand load_across(const unsigned char *tile, int row0, int at)
+    {
+        int lane = (int)threadIdx.x % WAVE, place = at / 2 + lane / 16 * 8 + lane % 8;
+        const unsigned char *p =
+            tile + row0 / 64 * (64 * KB) + ckci_k_spot<KB>(place, row0 % 64 / 8 + lane / 8 % 2);
+        operand r;
+#if defined(CKCI_SIMULATOR)
+        sim_ldmatrix_x4_trans(&r, p);
+#else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
                      : "r"((uint32_t)__cvta_generic_to_shared(p)));
 #endif
@@ -1618,6 +1639,36 @@ CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset
 #endif
 }
 
+#if defined(CKCI_K_MMA)
+/* The same straight into LDS, behind the thread's back: complete after ckci_k_copies_wait<COUNT>, for all but
+   the last COUNT batches, which ckci_k_copies_end closed. */
+CKCI_K_FN void ckci_k_copy(unsigned char *to, const ckci_k_window &w, int32_t offset)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(w.base + (offset < 0 ? 0 : offset)), "r"(offset < 0 ? 0 : 16)
+        : "memory");
+#else
+    *(ckci_k_uint4 *)to = ckci_k_window_load(w, offset);
+#endif
+}
+
+CKCI_K_FN void ckci_k_copies_end()
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+template <int COUNT> CKCI_K_FN void ckci_k_copies_wait()
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
+#endif
+}
+#endif
+
 CKCI_K_FN int32_t ckci_k_add(int32_t a, int32_t b, int32_t c)
 {
     return (int32_t)((uint32_t)a + (uint32_t)b + (uint32_t)c);
@@ -1635,9 +1686,10 @@ template <int HIGH> CKCI_K_FN uint32_t ckci_k_halves(uint32_t a, uint32_t b)
 #endif
 }
 
-/* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile of
-   BM + BN rows. */
-template <class U, int BM, int BN> struct ckci_k_grid {
+/* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile, rows of
+   the first, then of the second; ACROSS: in slabs of 64 rows, whose rows in LDS are places of the
+   reduction. */
+template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
     enum {
         THREADS = 256,
         WAVES = THREADS / U::WAVE,
@@ -1649,19 +1701,23 @@ template <class U, int BM, int BN> struct ckci_k_grid {
         COLUMNS = BN / WN,
         TM = ROWS / U::M,
         TN = COLUMNS / U::N,
-        TILE = (BM + BN) * U::KB,
+        FIRST = ACROSS ? (BM + 63) / 64 * 64 : BM, /* where the second operand begins */
+        TILE = (FIRST + (ACROSS ? (BN + 63) / 64 * 64 : BN)) * U::KB,
+        STAGES = U::ASYNC ? 3 : 2,
         STRIP = COLUMNS < 32 ? COLUMNS : 32, /* columns that pass through LDS together */
         PITCH = STRIP + 4,
         STRIPS = WAVES * U::M * PITCH * 4,
-        BYTES = 2 * TILE > STRIPS ? 2 * TILE : STRIPS
+        BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
     static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
 };
 
-/* The tile loop: while the waves multiply one tile, the block's loads of the next are in flight; they are
-   stored into the other buffer afterwards. One barrier for each step. */
-template <class U, int BM, int BN> struct ckci_k_fragments {
-    typedef ckci_k_grid<U, BM, BN> G;
+/* The tile loop. While the waves multiply one tile, the block's loads of the next are in flight, into
+   registers, which are stored into the other buffer afterwards, or into LDS (ASYNC), two steps ahead. One
+   barrier for each step. */
+template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
+    typedef ckci_k_grid<U, BM, BN, ACROSS> G;
+    enum { KB = U::KB, BYTES = G::BYTES };
     typename U::sums sum[G::TM][G::TN];
 
     template <class Loader> CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps)
@@ -1676,34 +1732,78 @@ template <class U, int BM, int BN> struct ckci_k_fragments {
         if (steps <= 0) {
             return;
         }
-        loader.fetch(0);
-        loader.put(tiles);
+        if constexpr (U::ASYNC) {
+            ahead(tiles, loader, steps);
+            return;
+        } else {
+            loader.fetch(0);
+            loader.put(tiles);
+            for (int32_t s = 0; s < steps; s++) {
+                __syncthreads();
+                if (s + 1 < steps) {
+                    loader.fetch(s + 1);
+                }
+                multiply(tiles + s % 2 * G::TILE);
+                if (s + 1 < steps) {
+                    loader.put(tiles + (s + 1) % 2 * G::TILE);
+                }
+            }
+        }
+    }
+
+    template <class Loader> CKCI_K_MEMBER void ahead(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
+#if defined(CKCI_K_MMA)
+        loader.copy(0, tiles);
+        ckci_k_copies_end();
+        if (steps > 1) {
+            loader.copy(1, tiles + G::TILE);
+        }
+        ckci_k_copies_end();
+        int32_t full = 0, empty = 2 * G::TILE;
+        CKCI_K_UNROLL(1)
         for (int32_t s = 0; s < steps; s++) {
+            ckci_k_copies_wait<1>();
             __syncthreads();
-            if (s + 1 < steps) {
-                loader.fetch(s + 1);
+            if (s + 2 < steps) {
+                loader.copy(s + 2, tiles + empty);
             }
-            multiply(tiles + s % 2 * G::TILE);
-            if (s + 1 < steps) {
-                loader.put(tiles + (s + 1) % 2 * G::TILE);
-            }
+            ckci_k_copies_end();
+            multiply(tiles + full);
+            full = full == 2 * G::TILE ? 0 : full + G::TILE;
+            empty = empty == 2 * G::TILE ? 0 : empty + G::TILE;
+        }
+        ckci_k_copies_wait<0>();
+#else
+        (void)tiles;
+        (void)loader;
+        (void)steps;
+#endif
+    }
+
+    static CKCI_K_MEMBER typename U::operand load(const unsigned char *tile, int row0, int at)
+    {
+        if constexpr (ACROSS) {
+            return U::load_across(tile, row0, at);
+        } else {
+            return U::load(tile, row0, at);
         }
     }
 
     CKCI_K_MEMBER void multiply(const unsigned char *tile)
     {
         int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
-            column = BM + wave % G::WN * G::COLUMNS;
+            column = G::FIRST + wave % G::WN * G::COLUMNS;
         CKCI_K_UNROLL(8)
         for (int at = 0; at < U::KB; at += U::STEP) {
             typename U::operand a[G::TM], b[G::TN];
             CKCI_K_UNROLL(8)
             for (int i = 0; i < G::TM; i++) {
-                a[i] = U::load(tile, row + i * U::M, at);
+                a[i] = load(tile, row + i * U::M, at);
             }
             CKCI_K_UNROLL(8)
             for (int j = 0; j < G::TN; j++) {
-                b[j] = U::load(tile, column + j * U::N, at);
+                b[j] = load(tile, column + j * U::N, at);
             }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < G::TM; i++) {
@@ -1753,6 +1853,193 @@ template <class U, int BM, int BN> struct ckci_k_fragments {
         }
     }
 };
+
+#if defined(CKCI_K_WGMMA)
+/* NVIDIA sm_90a: four waves multiply together, and both operands come straight from LDS. In fwd and bwd_data
+   the instruction's rows are a block's columns (output channels), its columns the rows (positions), so that
+   the many positions are its 128 to 256 columns; in bwd_weight (ACROSS) they are as they are. */
+#if !defined(CKCI_SIMULATOR)
+#define CKCI_K_SUMS_64                                                                                       \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "        \
+    "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "        \
+    "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, "        \
+    "%59, %60, %61, %62, %63"
+#define CKCI_K_SUMS_96                                                                                       \
+    CKCI_K_SUMS_64                                                                                           \
+    ", "                                                                                                     \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, "        \
+    "%83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define CKCI_K_SUMS_128                                                                                      \
+    CKCI_K_SUMS_96                                                                                           \
+    ", "                                                                                                     \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "           \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define CKCI_K_SUM8(d, i)                                                                                    \
+    "+f"((d)[i]), "+f"((d)[i + 1]), "+f"((d)[i + 2]), "+f"((d)[i + 3]), "+f"((d)[i + 4]), "+f"((d)[i + 5]),  \
+        "+f"((d)[i + 6]), "+f"((d)[i + 7])
+#define CKCI_K_SUM32(d, i)                                                                                   \
+    CKCI_K_SUM8(d, i), CKCI_K_SUM8(d, i + 8), CKCI_K_SUM8(d, i + 16), CKCI_K_SUM8(d, i + 24)
+/* columns, types, names of the sums, operands after them (two descriptors, transposed), the sums */
+#define CKCI_K_WGMMA_ASM(N, TYPES, SUMS, A, B, ACROSS, ...)                                                  \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" N               \
+                 "k16.f32." TYPES " {" SUMS "}, " A ", " B ", p, 1, 1, " ACROSS ", " ACROSS ";\n}"           \
+                 : __VA_ARGS__                                                                               \
+                 : "l"(a), "l"(b), "n"(T))
+
+/* Where an operand begins in LDS, and how it goes on: 128-byte swizzle, 1024 bytes to the next eight rows,
+   slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
+CKCI_K_FN uint64_t ckci_k_describe(const unsigned char *p)
+{
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(p);
+    return (uint64_t)(at >> 4 & 0x3fff) | 512ull << 16 | 64ull << 32 | 1ull << 62;
+}
+
+template <class E, int N, int T> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
+{
+    if constexpr (N == 256 && E::TYPE == CKCONV_F16) {
+        CKCI_K_WGMMA_ASM("256", "f16.f16", CKCI_K_SUMS_128, "%128", "%129", "%130", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
+    } else if constexpr (N == 256 && E::TYPE == CKCONV_BF16) {
+        CKCI_K_WGMMA_ASM("256", "bf16.bf16", CKCI_K_SUMS_128, "%128", "%129", "%130", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
+    } else if constexpr (N == 192 && E::TYPE == CKCONV_F16) {
+        CKCI_K_WGMMA_ASM("192", "f16.f16", CKCI_K_SUMS_96, "%96", "%97", "%98", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
+    } else if constexpr (N == 192 && E::TYPE == CKCONV_BF16) {
+        CKCI_K_WGMMA_ASM("192", "bf16.bf16", CKCI_K_SUMS_96, "%96", "%97", "%98", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
+    } else if constexpr (N == 128 && E::TYPE == CKCONV_F16) {
+        CKCI_K_WGMMA_ASM("128", "f16.f16", CKCI_K_SUMS_64, "%64", "%65", "%66", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32));
+    } else if constexpr (N == 128 && E::TYPE == CKCONV_BF16) {
+        CKCI_K_WGMMA_ASM("128", "bf16.bf16", CKCI_K_SUMS_64, "%64", "%65", "%66", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32));
+    }
+}
+#endif
+
+/* The tile loop of ckci_k_fragments for such groups of waves. The group multiplies one step while the loads
+   of the next are issued, and waits for the step before: then all have left that tile, once they met at the
+   barrier. */
+template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
+    enum {
+        KB = 128,
+        STAGES = 3,
+        SECOND = BM * KB, /* the second operand in a tile */
+        TILE = (BM + BN) * KB,
+        DOWN = (ACROSS ? BM : BN) / 64, /* groups along the instruction's rows, 1 or 2 */
+        WIDE = ACROSS ? BN : BM,
+        N = WIDE * DOWN / 2, /* its columns */
+        PITCH = BN + 4,
+        STRIPS = BM * PITCH * 4,
+        BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
+    };
+    static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
+    float sum[N / 2];
+
+    CKCI_K_MEMBER void hold()
+    {
+#if defined(__CUDA_ARCH__)
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < N / 2; i++) {
+            asm volatile("" : "+f"(sum[i])::"memory");
+        }
+#endif
+    }
+
+    template <int COUNT> CKCI_K_MEMBER void wait()
+    {
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT) : "memory");
+#endif
+        hold();
+    }
+
+    template <class Loader> CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < N / 2; i++) {
+            sum[i] = 0;
+        }
+        if (steps <= 0) {
+            return;
+        }
+        loader.copy(0, tiles);
+        ckci_k_copies_end();
+        int32_t full = 0, empty = TILE;
+        CKCI_K_UNROLL(1)
+        for (int32_t s = 0; s < steps; s++) {
+            ckci_k_copies_wait<0>();
+#if defined(__CUDA_ARCH__)
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+            __syncthreads();
+            multiply(tiles + full);
+            if (s + 1 < steps) {
+                loader.copy(s + 1, tiles + empty);
+            }
+            ckci_k_copies_end();
+            wait<1>();
+            full = empty;
+            empty = empty == 2 * TILE ? 0 : empty + TILE;
+        }
+        wait<0>();
+    }
+
+    CKCI_K_MEMBER void multiply(const unsigned char *tile)
+    {
+        int group = (int)threadIdx.x / 128, down = DOWN == 2 ? group : 0, along = DOWN == 2 ? 0 : group;
+        const unsigned char *a = ACROSS ? tile + down * 64 * KB : tile + SECOND + down * 64 * KB;
+        const unsigned char *b = ACROSS ? tile + SECOND + along * N * KB : tile + along * N * KB;
+        hold();
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int at = ACROSS ? i * 16 * KB : i * 32;
+#if defined(CKCI_SIMULATOR)
+            sim_wgmma_m64nNk16<E>(sum, a + at, b + at, N, ACROSS);
+#else
+            ckci_k_multiply_groups<E, N, ACROSS>(sum, ckci_k_describe(a + at), ckci_k_describe(b + at));
+#endif
+        }
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+        hold();
+    }
+
+    /* Sums through LDS, all at once; see ckci_k_fragments::finish. */
+    template <class Out8, class Out1>
+    CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out8 out8, Out1 out1)
+    {
+        int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        int row0 = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
+        int column0 = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2;
+        float *strip = (float *)tiles;
+        __syncthreads();
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < N / 2; i++) {
+            int row = row0 + i % 4 / 2 * 8, column = column0 + i / 4 * 8 + i % 2;
+            strip[ACROSS ? row * PITCH + column : column * PITCH + row] = sum[i];
+        }
+        __syncthreads();
+        if (rows_fast) {
+            CKCI_K_UNROLL(1)
+            for (int e = thread; e < BM * BN; e += 256) {
+                out1(e % BM, e / BM, strip[e % BM * PITCH + e / BM]);
+            }
+        } else {
+            CKCI_K_UNROLL(1)
+            for (int e = thread; e < BM * BN / 8; e += 256) {
+                int r = e / (BN / 8), c = e % (BN / 8) * 8;
+                out8(r, c, strip + r * PITCH + c);
+            }
+        }
+    }
+};
+#endif
 
 /* Eight neighbouring finished values, aligned together. */
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
@@ -1936,21 +2223,61 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
         tap = tap < count ? tap : count;
     }
 
+    /* To the next step: the next tap of the same channels where no step has several taps, since neighbouring
+       taps read the same lines; else the next channels. */
+    CKCI_K_MEMBER void advance()
+    {
+        if (p.taps_inside) {
+            if (++tap == count) {
+                tap = 0;
+                at += U::KB;
+            }
+        } else {
+            at += U::KB;
+            wrap();
+        }
+    }
+
+    CKCI_K_MEMBER int32_t a_offset(int i, const ckci_k_tap_entry &e) const
+    {
+        return ckci_k_add(a_at[i], e.a, at) | hole[i].bad(p.ranges, tap, e.need);
+    }
+
+    CKCI_K_MEMBER int32_t b_offset(int i, const ckci_k_tap_entry &e) const
+    {
+        return ckci_k_add(b_at[i], e.b, b_at[i] < 0 ? 0 : at);
+    }
+
     CKCI_K_MEMBER void fetch(int32_t)
     {
         ckci_k_tap_entry e = taps[tap];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < A; i++) {
-            a_raw[i] =
-                ckci_k_window_load(wa, ckci_k_add(a_at[i], e.a, at) | hole[i].bad(p.ranges, tap, e.need));
+            a_raw[i] = ckci_k_window_load(wa, a_offset(i, e));
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
-            b_raw[i] = ckci_k_window_load(wb, ckci_k_add(b_at[i], e.b, b_at[i] < 0 ? 0 : at));
+            b_raw[i] = ckci_k_window_load(wb, b_offset(i, e));
         }
-        at += U::KB;
-        wrap();
+        advance();
     }
+
+#if defined(CKCI_K_MMA)
+    CKCI_K_MEMBER void copy(int32_t, unsigned char *tile)
+    {
+        ckci_k_tap_entry e = taps[tap];
+        unsigned char *to = tile + ckci_k_spot<U::KB>(first, (int)threadIdx.x % CHUNKS);
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < A; i++) {
+            ckci_k_copy(to + i * EACH * U::KB, wa, a_offset(i, e));
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < B; i++) {
+            ckci_k_copy(to + (BM + i * EACH) * U::KB, wb, b_offset(i, e));
+        }
+        advance();
+    }
+#endif
 
     CKCI_K_MEMBER void put(unsigned char *tile) const
     {
@@ -1970,15 +2297,22 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
     }
 };
 
-template <int BYTES> struct ckci_k_matrix_lds {
-    alignas(128) unsigned char tiles[BYTES];
-    ckci_k_tap_entry table[CKCI_K_TAPS + 1];
+/* The table holds the taps and, after them, offsets of the block's rows in the output; in bwd_weight four
+   steps of places in the reduction. */
+template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_lds {
+    enum {
+        ENTRIES = PLACES * 4 > CKCI_K_TAPS + 1 ? PLACES * 4
+                  : ROWS / 2 > CKCI_K_TAPS + 1 ? ROWS / 2
+                                               : CKCI_K_TAPS + 1
+    };
+    alignas(1024) unsigned char tiles[BYTES];
+    ckci_k_tap_entry table[ENTRIES];
 };
 
-template <class E, class U, int BM, int BN, class L>
+template <class E, class F, class Loader, int BM, int BN, class L>
 CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
 {
-    ckci_k_fragments<U, BM, BN> f;
+    F f;
     {
         const ckci_gpu_conv &p = conv;
         ckci_k_block b = ckci_k_find_block(p, BM, BN);
@@ -1986,12 +2320,35 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
         if (b.row >= rows) {
             return; /* a phase with fewer positions than the first one; the whole block */
         }
-        ckci_k_gather_chunks<E, U, BM, BN> loader(p, b, m.table);
+        Loader loader(p, b, m.table);
         int32_t bytes = ckci_k_reduction(p, b.axis) * E::SIZE;
-        f.run(m.tiles, loader, (bytes + U::KB - 1) / U::KB);
+        f.run(m.tiles, loader, (bytes + F::KB - 1) / F::KB);
     }
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_find_block(p, BM, BN);
+    if (p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute) {
+        int64_t *at = (int64_t *)m.table;
+        const ckci_tensor &t = p.o.t;
+        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+            ckci_k_place q = ckci_k_row(p, b.axis, b.row + r);
+            at[r] = q.n >= p.n ? -1
+                               : b.group * t.stride[0] + q.n * t.stride[1] +
+                                     (b.axis[0].write0 + q.z * p.dim[0].write_step) * t.stride[3] +
+                                     (b.axis[1].write0 + q.y * p.dim[1].write_step) * t.stride[4] +
+                                     (b.axis[2].write0 + q.x * p.dim[2].write_step) * t.stride[5];
+        }
+        const int32_t size = ckci_k_size(t.dtype), dtype = t.dtype, columns = p.columns;
+        unsigned char *base = t.p;
+        f.finish(
+            m.tiles, false,
+            [&](int row, int column, float *v) {
+                if (at[row] >= 0 && b.column + column < columns) {
+                    ckci_k_store8(dtype, base + (at[row] + b.column + column) * size, v);
+                }
+            },
+            [](int, int, float) {});
+        return;
+    }
     auto write = [&](int row, int column, float *v, bool one) {
         ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
         if (q.n < p.n && b.column + column < p.columns) {
@@ -2011,74 +2368,48 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
         [&](int row, int column, float v) { write(row, column, &v, true); });
 }
 
-/* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
-   over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
-   at four positions, transposes them in registers and stores eight times four places of the reduction. Each
-   position is decoded once, by one thread, and passes through LDS: offsets in dout and in, what lies on
-   padding. */
-template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
-    enum {
-        KT = U::KB / E::SIZE, /* positions of a step */
-        FOURS = KT / 4,
-        EACH = 256 / FOURS * 8, /* rows and columns that the block fetches at a time */
-        PASSES = (BM + BN + EACH - 1) / EACH
-    };
+/* The positions of bwd_weight. Each is decoded once, by one thread, and passes through LDS: offsets in dout
+   and in, what lies on padding. KT positions a step, four steps in the table. */
+template <class E, int KT> struct ckci_k_positions {
     const ckci_gpu_conv &p;
-    ckci_k_tap_entry *table; /* two steps' positions */
-    ckci_k_window wa, wb;
+    ckci_k_tap_entry *table;
     int32_t from, to, start; /* start: the batch that offsets count from */
-    int32_t offset[PASSES], tap[PASSES];
-    uint32_t need[PASSES];
-    ckci_k_uint4 raw[PASSES][4];
 
-    CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
-                                       int32_t column0, int32_t first, int32_t last,
-                                       ckci_k_tap_entry *entries)
+    CKCI_K_MEMBER ckci_k_positions(const ckci_gpu_conv &conv, int32_t first, int32_t last,
+                                   ckci_k_tap_entry *entries)
         : p(conv), table(entries), from(first), to(last)
     {
-        start = position(from).n;
-        wa = ckci_k_make_window(p.a.p + E::SIZE * (group * p.a.stride[0] + start * p.a.stride[1]));
-        wb = ckci_k_make_window(p.b.p + E::SIZE * (group * p.b.stride[0] + start * p.b.stride[1]));
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < PASSES; i++) {
-            int32_t r = channel(i);
-            offset[i] = INT32_MIN;
-            need[i] = 0x80000000u;
-            tap[i] = 0;
-            if (r < BM) {
-                offset[i] = row0 + r < p.rows ? E::SIZE * (row0 + r) : INT32_MIN;
-            } else if (r < BM + BN && column0 + r - BM < p.columns) {
-                int32_t column = column0 + r - BM, t = ckci_k_divide(column, p.by_red),
-                        rest = ckci_k_divide(t, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]),
-                        y = rest - z * p.dim[1].filter, x = t - rest * p.dim[2].filter;
-                const int64_t *s = p.b.stride;
-                offset[i] = E::SIZE * (int32_t)(column - t * p.red + z * p.dim[0].dilation * s[3] +
-                                                y * p.dim[1].dilation * s[4] + x * p.dim[2].dilation * s[5]);
-                tap[i] = t;
-                need[i] = 1u << x % 32 | 1u << (p.dim[2].filter + y) % 32 |
-                          1u << (p.dim[2].filter + p.dim[1].filter + z) % 32;
-            }
-        }
+        start = place(from).n;
+    }
+
+    CKCI_K_MEMBER ckci_k_place place(int32_t k) const
+    {
+        return ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+    }
+
+    CKCI_K_MEMBER ckci_k_window window(const ckci_tensor &t, int32_t group) const
+    {
+        return ckci_k_make_window(t.p + E::SIZE * (group * t.stride[0] + start * t.stride[1]));
+    }
+
+    CKCI_K_MEMBER void begin()
+    {
         prepare(0);
         prepare(1);
         __syncthreads();
     }
 
-    CKCI_K_MEMBER ckci_k_place position(int32_t k) const
+    /* After the entries of a step were read, which were written at least one barrier before. */
+    CKCI_K_MEMBER void next(int32_t step)
     {
-        return ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+        if (step > 0) {
+            prepare(step + 1);
+        }
     }
 
-    /* First of the eight rows (columns: from BM on) of this thread's pass i; its positions are 4 * place to
-       4 * place + 3. */
-    CKCI_K_MEMBER int32_t channel(int i) const
+    CKCI_K_MEMBER const ckci_k_tap_entry &entry(int32_t step, int32_t j) const
     {
-        return (int32_t)threadIdx.x / FOURS * 8 + i * EACH;
-    }
-
-    CKCI_K_MEMBER int32_t place() const
-    {
-        return (int32_t)threadIdx.x % FOURS;
+        return table[step % 4 * KT + j];
     }
 
     /* The entries of a step, by its share of the threads. */
@@ -2093,7 +2424,7 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
         ckci_k_hole hole;
         hole.close(p.ranges);
         if (k < to) {
-            ckci_k_place q = position(k);
+            ckci_k_place q = place(k);
             int32_t z = q.z * p.dim[0].stride - p.dim[0].pad, y = q.y * p.dim[1].stride - p.dim[1].pad,
                     x = q.x * p.dim[2].stride - p.dim[2].pad;
             const int64_t *a = p.a.stride, *b = p.b.stride;
@@ -2106,29 +2437,117 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
                      p.dim[2].filter + p.dim[1].filter);
         }
         e.need = hole.word;
-        table[step % 2 * KT + j] = e;
+        table[step % 4 * KT + j] = e;
+    }
+};
+
+/* Eight neighbouring rows or columns of bwd_weight, against a position's entry. */
+struct ckci_k_weight_column {
+    int32_t offset, tap;
+    uint32_t need;
+
+    CKCI_K_MEMBER void row(int32_t size, bool good, int32_t r)
+    {
+        offset = good ? size * r : INT32_MIN;
+        tap = 0;
+        need = 0;
     }
 
-    /* The step's entries were written two steps before; those of step + 1 may be written over afterwards. */
+    CKCI_K_MEMBER void column(const ckci_gpu_conv &p, int32_t size, bool good, int32_t c)
+    {
+        int32_t rest, z, y, x;
+        tap = ckci_k_divide(c, p.by_red);
+        rest = ckci_k_divide(tap, p.dim[2].taps[0]);
+        z = ckci_k_divide(rest, p.dim[1].taps[0]);
+        y = rest - z * p.dim[1].filter;
+        x = tap - rest * p.dim[2].filter;
+        const int64_t *s = p.b.stride;
+        offset = size * (int32_t)(c - tap * p.red + z * p.dim[0].dilation * s[3] +
+                                  y * p.dim[1].dilation * s[4] + x * p.dim[2].dilation * s[5]);
+        need = p.ranges ? 0
+                        : 1u << x % 32 | 1u << (p.dim[2].filter + y) % 32 |
+                              1u << (p.dim[2].filter + p.dim[1].filter + z) % 32;
+        if (!good) {
+            offset = 0;
+            need = 0x80000000u;
+        }
+    }
+
+    CKCI_K_MEMBER int32_t a(const ckci_k_tap_entry &e) const
+    {
+        return offset < 0 ? INT32_MIN : ckci_k_add(offset, e.a, 0);
+    }
+
+    CKCI_K_MEMBER int32_t b(int32_t ranges, const ckci_k_tap_entry &e) const
+    {
+        ckci_k_hole hole = {e.need};
+        int32_t bad = hole.bad(ranges, tap, need) | ((int32_t)need & INT32_MIN);
+        return ckci_k_add(offset, e.b, 0) | bad;
+    }
+};
+
+/* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
+   over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
+   at four positions, transposes them in registers and stores eight times four places of the reduction. */
+template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
+    enum {
+        KT = U::KB / E::SIZE, /* positions of a step */
+        FOURS = KT / 4,
+        EACH = 256 / FOURS * 8, /* rows and columns that the block fetches at a time */
+        PASSES = (BM + BN + EACH - 1) / EACH
+    };
+    const ckci_gpu_conv &p;
+    ckci_k_positions<E, KT> positions;
+    ckci_k_window wa, wb;
+    ckci_k_weight_column pass[PASSES];
+    ckci_k_uint4 raw[PASSES][4];
+
+    CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
+                                       int32_t column0, int32_t first, int32_t last,
+                                       ckci_k_tap_entry *entries)
+        : p(conv), positions(conv, first, last, entries)
+    {
+        wa = positions.window(p.a, group);
+        wb = positions.window(p.b, group);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < PASSES; i++) {
+            int32_t r = channel(i);
+            if (r < BM) {
+                pass[i].row(E::SIZE, row0 + r < p.rows, row0 + r);
+            } else {
+                pass[i].column(p, E::SIZE, r < BM + BN && column0 + r - BM < p.columns, column0 + r - BM);
+            }
+        }
+        positions.begin();
+    }
+
+    /* First of the eight rows (columns: from BM on) of this thread's pass i; its positions are 4 * place to
+       4 * place + 3. */
+    CKCI_K_MEMBER int32_t channel(int i) const
+    {
+        return (int32_t)threadIdx.x / FOURS * 8 + i * EACH;
+    }
+
+    CKCI_K_MEMBER int32_t place() const
+    {
+        return (int32_t)threadIdx.x % FOURS;
+    }
+
     CKCI_K_MEMBER void fetch(int32_t step)
     {
-        const ckci_k_tap_entry *entries = table + step % 2 * KT + 4 * place();
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PASSES; i++) {
             CKCI_K_UNROLL(4)
             for (int j = 0; j < 4; j++) {
+                const ckci_k_tap_entry &e = positions.entry(step, 4 * place() + j);
                 if (channel(i) < BM) {
-                    raw[i][j] = ckci_k_window_load(wa, offset[i] < 0 ? INT32_MIN : offset[i] + entries[j].a);
+                    raw[i][j] = ckci_k_window_load(wa, pass[i].a(e));
                 } else if (channel(i) < BM + BN) {
-                    ckci_k_hole hole = {entries[j].need};
-                    int32_t bad = hole.bad(p.ranges, tap[i], need[i]) | (need[i] >> 31 ? INT32_MIN : 0);
-                    raw[i][j] = ckci_k_window_load(wb, ckci_k_add(offset[i], entries[j].b, 0) | bad);
+                    raw[i][j] = ckci_k_window_load(wb, pass[i].b(p.ranges, e));
                 }
             }
         }
-        if (step > 0) {
-            prepare(step + 1);
-        }
+        positions.next(step);
     }
 
     CKCI_K_MEMBER void put(unsigned char *tile) const
@@ -2157,7 +2576,55 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
     }
 };
 
-template <class E, class U, int BM, int BN, class L>
+#if defined(CKCI_K_MMA)
+/* The same where the unit takes operands that lie across: tiles are slabs of 64 channels, a row in LDS is a
+   position, and chunks go straight from memory into LDS. A thread copies one chunk of two positions in each
+   slab. */
+template <class E, int BM, int BN> struct ckci_k_weight_slabs {
+    enum { KT = 64, ROWS = (BM + 63) / 64, SLABS = ROWS + (BN + 63) / 64 };
+    const ckci_gpu_conv &p;
+    ckci_k_positions<E, KT> positions;
+    ckci_k_window wa, wb;
+    ckci_k_weight_column slab[SLABS];
+
+    CKCI_K_MEMBER ckci_k_weight_slabs(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t column0,
+                                      int32_t first, int32_t last, ckci_k_tap_entry *entries)
+        : p(conv), positions(conv, first, last, entries)
+    {
+        wa = positions.window(p.a, group);
+        wb = positions.window(p.b, group);
+        CKCI_K_UNROLL(6)
+        for (int i = 0; i < SLABS; i++) {
+            int32_t r = (int32_t)threadIdx.x % 8 * 8 + i * 64;
+            if (i < ROWS) {
+                slab[i].row(E::SIZE, r < BM && row0 + r < p.rows, row0 + r);
+            } else {
+                r -= ROWS * 64;
+                slab[i].column(p, E::SIZE, r < BN && column0 + r < p.columns, column0 + r);
+            }
+        }
+        positions.begin();
+    }
+
+    CKCI_K_MEMBER void copy(int32_t step, unsigned char *tile)
+    {
+        const int32_t first = (int32_t)threadIdx.x / 8;
+        unsigned char *to = tile + ckci_k_spot<128>(first, (int)threadIdx.x % 8);
+        CKCI_K_UNROLL(2)
+        for (int j = 0; j < 2; j++) {
+            const ckci_k_tap_entry e = positions.entry(step, first + 32 * j);
+            CKCI_K_UNROLL(6)
+            for (int i = 0; i < SLABS; i++) {
+                ckci_k_copy(to + (i * 64 + 32 * j) * 128, i < ROWS ? wa : wb,
+                            i < ROWS ? slab[i].a(e) : slab[i].b(p.ranges, e));
+            }
+        }
+        positions.next(step);
+    }
+};
+#endif
+
+template <class E, class F, class Loader, int BM, int BN, class L>
 CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
 {
     int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
@@ -2166,26 +2633,34 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
     int32_t group = up - part * p.g;
     int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
     int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
-    ckci_k_fragments<U, BM, BN> f;
+    F f;
     {
-        enum { KT = U::KB / E::SIZE };
-        ckci_k_weight_chunks<E, U, BM, BN> loader(p, group, row0, column0, from, to, m.table);
+        enum { KT = F::KB / E::SIZE };
+        Loader loader(p, group, row0, column0, from, to, m.table);
         f.run(m.tiles, loader, (to - from + KT - 1) / KT);
     }
-    auto write = [&](int row, int column, const float *v, int count) {
+    auto write = [&](int row, int column, float *v, int count) {
+        row += row0;
+        column += column0;
+        if (row >= p.rows || column >= p.columns) {
+            return;
+        }
+        if (p.o.partial && p.merge <= 1 && count == 8) {
+            int64_t at = (((int64_t)part * p.g + group) * p.rows + row) * p.columns + column;
+            ckci_k_store8(CKCONV_F32, (unsigned char *)p.o.partial + 4 * at, v);
+            return;
+        }
         CKCI_K_UNROLL(1)
-        for (int i = 0; i < count; i++) {
-            if (row0 + row < p.rows && column0 + column + i < p.columns) {
-                if (p.merge > 1) {
-                    ckci_k_write_merged(p, v[i], part, group, row0 + row, column0 + column + i);
-                } else {
-                    ckci_k_write_weight<float>(p, v[i], part, group, row0 + row, column0 + column + i);
-                }
+        for (int i = 0; i < count && column + i < p.columns; i++) {
+            if (p.merge > 1) {
+                ckci_k_write_merged(p, v[i], part, group, row, column + i);
+            } else {
+                ckci_k_write_weight<float>(p, v[i], part, group, row, column + i);
             }
         }
     };
     f.finish(
-        m.tiles, false, [&](int row, int column, const float *v) { write(row, column, v, 8); },
+        m.tiles, false, [&](int row, int column, float *v) { write(row, column, v, 8); },
         [&](int row, int column, float v) { write(row, column, &v, 1); });
 }
 
@@ -2221,71 +2696,127 @@ struct ckci_k_pack {
     }
 };
 
-/* ---- The kernels. Body::run<U> with the unit U of this target; a target without any has empty kernels,
-   which no plan takes. */
+/* ---- The kernels, with the unit U of the target; a target without any has empty kernels, which no plan
+   takes. F: the tile loop, of fragments or of groups of waves. */
 template <class E, int BM, int BN> struct ckci_k_matrix_gather {
-    template <class U, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0 };
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        ckci_k_matrix_gather_run<E, U, BM, BN>(p, m);
+        ckci_k_matrix_gather_run<E, F, ckci_k_gather_chunks<E, U, BM, BN>, BM, BN>(p, m);
     }
 };
 
+template <class E, class U, int BM, int BN, int ASYNC> struct ckci_k_weight_loader {
+    typedef ckci_k_weight_chunks<E, U, BM, BN> type;
+};
+#if defined(CKCI_K_MMA)
+template <class E, class U, int BM, int BN> struct ckci_k_weight_loader<E, U, BM, BN, 1> {
+    typedef ckci_k_weight_slabs<E, BM, BN> type;
+};
+#endif
+
 template <class E, int BM, int BN> struct ckci_k_matrix_weight {
-    template <class U, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = 1 };
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        ckci_k_matrix_weight_run<E, U, BM, BN>(p, m);
+        typedef typename ckci_k_weight_loader<E, U, BM, BN, U::ASYNC>::type loader;
+        ckci_k_matrix_weight_run<E, F, loader, BM, BN>(p, m);
     }
 };
 
 template <template <class, int, int> class Body, class E, int BM, int BN> struct ckci_k_matrix {
-#if defined(CKCI_SIMULATOR)
-    struct lds {};
+    typedef Body<E, BM, BN> body;
+    enum { LARGE = BM == 192 || BM == 512 || BN == 256 || (BM == 256 && BN == 64) }; /* not planned for AMD */
 
-    template <class U> static void with(const ckci_gpu_conv &p)
+#if defined(CKCI_SIMULATOR)
+    struct lds {
+    };
+
+    template <class U, class F> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_matrix_lds<ckci_k_grid<U, BM, BN>::BYTES> bytes;
+        typedef ckci_k_matrix_lds<F::BYTES, BM, body::ACROSS * U::KB / E::SIZE> bytes;
         CKCI_K_LDS(bytes, m);
-        Body<E, BM, BN>::template with<U>(p, m);
+        body::template with<U, F>(p, m);
     }
-#elif defined(CKCI_K_MFMA)
+
+    static void run(const ckci_gpu_conv &p, lds &)
+    {
+        int kind = sim_matrix_unit();
+        if constexpr (!LARGE) {
+            with_fragments(p, kind);
+        }
+        if constexpr (body::GROUPS) {
+            if (kind == SIM_WGMMA) {
+                with<ckci_k_mma<E>, ckci_k_groups<E, BM, BN, body::ACROSS>>(p);
+                return;
+            }
+        }
+        if (kind == SIM_MMA || kind == SIM_WGMMA) {
+            with<ckci_k_mma<E>, ckci_k_fragments<ckci_k_mma<E>, BM, BN, body::ACROSS>>(p);
+        }
+    }
+
+    static void with_fragments(const ckci_gpu_conv &p, int kind)
+    {
+        if (kind == SIM_MFMA) {
+            with<ckci_k_mfma<E>, ckci_k_fragments<ckci_k_mfma<E>, BM, BN, 0>>(p);
+        } else if (kind == SIM_WMMA) {
+            with<ckci_k_wmma<E, 11>, ckci_k_fragments<ckci_k_wmma<E, 11>, BM, BN, 0>>(p);
+        } else if (kind == SIM_WMMA12) {
+            with<ckci_k_wmma<E, 12>, ckci_k_fragments<ckci_k_wmma<E, 12>, BM, BN, 0>>(p);
+        }
+    }
+#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+#if defined(CKCI_K_MFMA)
     typedef ckci_k_mfma<E> unit;
 #elif defined(CKCI_K_WMMA)
     typedef ckci_k_wmma<E, 11> unit;
-#elif defined(CKCI_K_WMMA12)
+#else
     typedef ckci_k_wmma<E, 12> unit;
+#endif
+    typedef ckci_k_fragments<unit, LARGE ? 64 : BM, LARGE ? 64 : BN, 0> tile;
+    typedef ckci_k_matrix_lds<LARGE ? 16 : +tile::BYTES, LARGE ? 16 : BM, body::ACROSS * unit::KB / E::SIZE>
+        lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        if constexpr (!LARGE) {
+            body::template with<unit, tile>(p, m);
+        } else {
+            (void)p;
+            (void)m;
+        }
+    }
 #elif defined(CKCI_K_MMA)
-    typedef ckci_k_mma<E> unit;
+    /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
+    typedef ckci_k_fragments<ckci_k_mma<E>, BM, BN, body::ACROSS> fragments;
+    enum {
+        STRIPS = BM * (BN + 4) * 4,
+        BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
+    };
+    typedef ckci_k_matrix_lds<BYTES, BM, body::ACROSS * ckci_k_mma<E>::KB / E::SIZE> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+#if defined(CKCI_K_WGMMA)
+        if constexpr (body::GROUPS) {
+            body::template with<ckci_k_mma<E>, ckci_k_groups<E, BM, BN, body::ACROSS>>(p, m);
+            return;
+        }
+#endif
+        body::template with<ckci_k_mma<E>, fragments>(p, m);
+    }
 #else
     struct lds {
         int32_t unused;
     };
-#endif
-#if !defined(CKCI_SIMULATOR) &&                                                                              \
-    (defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA))
-    typedef ckci_k_matrix_lds<ckci_k_grid<unit, BM, BN>::BYTES> lds;
-#endif
 
-    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &, lds &)
     {
-#if defined(CKCI_SIMULATOR)
-        (void)m;
-        int kind = sim_matrix_unit();
-        if (kind == SIM_MFMA) {
-            with<ckci_k_mfma<E>>(p);
-        } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<E, 11>>(p);
-        } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<E, 12>>(p);
-        } else if (kind == SIM_MMA) {
-            with<ckci_k_mma<E>>(p);
-        }
-#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
-        Body<E, BM, BN>::template with<unit>(p, m);
-#else
-        (void)p;
-        (void)m;
-#endif
     }
+#endif
 };
 
 
@@ -3273,7 +3804,14 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
 #undef CKCI_K_MMA
 #undef CKCI_K_PARAM
 #undef CKCI_K_PRAGMA
+#undef CKCI_K_SUM32
+#undef CKCI_K_SUM8
+#undef CKCI_K_SUMS_128
+#undef CKCI_K_SUMS_64
+#undef CKCI_K_SUMS_96
 #undef CKCI_K_UNROLL
+#undef CKCI_K_WGMMA
+#undef CKCI_K_WGMMA_ASM
 #undef CKCI_K_WMMA
 #undef CKCI_K_WMMA12
 

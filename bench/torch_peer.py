@@ -2,7 +2,7 @@
 """ckconv beside PyTorch (cuDNN on NVIDIA, MIOpen on AMD): both in one process, alternating, on the rows of a case file.
 
 usage: torch_peer.py [--lib build/libckconv.so] [--cases bench/cases.tsv] [--match REGEX] [--dtype f16,f32]
-                     [--rounds 3] [--rep 40] [--seconds 500]
+                     [--rounds 3] [--rep 40] [--seconds 500] [--instances REGEX]
 
 Build the library first:
     nvcc -x cu -std=c++17 -O3 -arch=native -shared -Xcompiler -fPIC -I. examples/ckconv_impl.c -o build/libckconv.so
@@ -68,6 +68,11 @@ class Args(ct.Structure):
         "dgamma dbeta").split()]
 
 
+class Options(ct.Structure):
+    _fields_ = [("engine", I32), ("flags", I32), ("instance", ct.c_char_p), ("max_workspace", I64),
+                ("split_k", I32), ("threads", I32), ("reserved", I32 * 2)]
+
+
 class Plan(ct.Structure):  # what is read of it, and room for the rest
     _fields_ = [("magic", ct.c_uint32), ("version", ct.c_uint32), ("op", I32), ("engine", I32), ("instance", I32),
                 ("split_k", I32), ("workspace_bytes", I64), ("grid", I64 * 3), ("block", I32 * 3), ("launches", I32),
@@ -88,14 +93,15 @@ class Library:
         if status:
             raise RuntimeError(self.error.text.decode())
 
-    def plan(self, op, desc):
+    def plan(self, op, desc, instance=None):
         """A plan for the current GPU, and a function that runs it."""
         plan, call = Plan(), self.c.ckconv_plan_conv
+        options = ct.byref(Options(engine=3, instance=instance)) if instance else None
         if op == "conv_conv_fwd":
-            status = self.c.ckconv_plan_conv_conv(ct.byref(plan), ct.byref(desc), None, None, ct.byref(self.error))
+            status = self.c.ckconv_plan_conv_conv(ct.byref(plan), ct.byref(desc), None, options, ct.byref(self.error))
         else:
             call = self.c.ckconv_plan_groupnorm if op.startswith("group") else call
-            status = call(ct.byref(plan), OPS[op], ct.byref(desc), None, None, ct.byref(self.error))
+            status = call(ct.byref(plan), OPS[op], ct.byref(desc), None, options, ct.byref(self.error))
         self.check(status)
         if plan.op != OPS[op] or plan.engine != 3:
             raise RuntimeError("the plan is not for a GPU (was the library built by a GPU compiler?)")
@@ -168,7 +174,20 @@ class Case:
     def ours(self, op, desc, **tensors):
         plan, run = self.lib.plan(op, desc)
         args = Args(**{k: v.data_ptr() for k, v in tensors.items()})
+        self.again = op, desc, args
         return plan, lambda: run(args)
+
+    def others(self, match):
+        """Instances whose name matches and that fit the last problem: (name, run)."""
+        op, desc, args = self.again
+        for i in range(self.lib.c.ckconv_instance_count()):
+            name = self.lib.c.ckconv_instance_name(i)
+            if re.search(match, name.decode()):
+                try:
+                    plan, run = self.lib.plan(op, desc, name)
+                except RuntimeError:
+                    continue
+                yield name.decode(), lambda: run(args)
 
     def conv(self):
         r, one = self.row, self.one
@@ -266,6 +285,7 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--rep", type=int, default=40)
     p.add_argument("--seconds", type=float, default=500)
+    p.add_argument("--instances", default="", help="REGEX: time these instances too, in comment lines")
     o = p.parse_args()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -280,7 +300,8 @@ def main():
             if time.time() - began > o.seconds:
                 print("# left out:", row.name, dtype)
                 continue
-            for op, peers, plan, run, results in Case(lib, row, dtype).ops():
+            case = Case(lib, row, dtype)
+            for op, peers, plan, run, results in case.ops():
                 run()
                 torch.cuda.synchronize()
                 error = largest_error(results)
@@ -292,6 +313,13 @@ def main():
                 print(f"{row.name}\t{op}\t{dtype}\t{peer:.1f}\t{own:.1f}\t{peer / own:.3f}\t"
                       f"{lib.c.ckconv_instance_name(plan.instance).decode()}\t{plan.flop / own / 1e6:.2f}\t"
                       f"{error:.1e}{verdict}", flush=True)
+                for name, other in case.others(o.instances) if o.instances else ():
+                    results[0][0].fill_(float("nan"))
+                    other()
+                    error = largest_error(results)
+                    verdict = "" if error <= LIMIT[dtype] else "\tMISMATCH"
+                    wrong += verdict != ""
+                    print(f"#  {name}\t{measure([other], 1, o.rep)[0]:.1f}\t{error:.1e}{verdict}", flush=True)
     groups = {}
     for ratio, row, op, dtype in entries:
         for key in (f"{dtype} {row.kind()}", f"{dtype} all", f"{dtype} {op}"):

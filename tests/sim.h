@@ -646,7 +646,7 @@ static inline void *sim_lds(size_t bytes)
     }
     if (bytes != sim_block.lds_bytes) {
         free(sim_block.lds);
-        if (posix_memalign(&sim_block.lds, 128, bytes) != 0) {
+        if (posix_memalign(&sim_block.lds, 1024, bytes) != 0) {
             sim_die("no memory for LDS");
         }
         sim_block.lds_bytes = bytes;
@@ -757,12 +757,12 @@ template <class T> static inline T sim_atomic_add(T *p, typename std::common_typ
   written down here without a look at the kernels. Products of a multiplication are summed in double and
   rounded once; hardware has its own order. E::TYPE is 3 (f16) or 4 (bf16), as CKCONV_... number them.
 */
-enum sim_unit { SIM_NO_UNIT, SIM_MFMA, SIM_WMMA, SIM_WMMA12, SIM_MMA };
+enum sim_unit { SIM_NO_UNIT, SIM_MFMA, SIM_WMMA, SIM_WMMA12, SIM_MMA, SIM_WGMMA };
 
 static inline sim_unit sim_matrix_unit()
 {
     const simDeviceProp_t &d = sim_device;
-    return d.kind == 2                        ? SIM_MMA
+    return d.kind == 2                        ? (strcmp(d.arch, "sm_90") == 0 ? SIM_WGMMA : SIM_MMA)
            : d.warpSize == 64                 ? SIM_MFMA
            : strncmp(d.arch, "gfx11", 5) == 0 ? SIM_WMMA
            : strncmp(d.arch, "gfx12", 5) == 0 ? SIM_WMMA12
@@ -825,9 +825,9 @@ static inline void sim_mfma_32x32x8(const void *a, const void *b, float *d, int 
     }
 }
 
-/* V_WMMA_F32_16X16X16_F16 and _BF16, wave 32. gfx11: lanes l and l + 16 hold all 16 places of row l; register r
-   of D is row 2 * r + lane / 16. gfx12: lane l holds places 8 * (l / 16) to that + 7 of row l % 16; register r
-   is row 8 * (lane / 16) + r. */
+/* V_WMMA_F32_16X16X16_F16 and _BF16, wave 32. gfx11: lanes l and l + 16 hold all 16 places of row l;
+   register r of D is row 2 * r + lane / 16. gfx12: lane l holds places 8 * (l / 16) to that + 7 of row
+   l % 16; register r is row 8 * (lane / 16) + r. */
 template <class E>
 static inline void sim_wmma_16x16x16(int gfx, const void *a, const void *b, float *d,
                                      int line = __builtin_LINE())
@@ -852,25 +852,67 @@ static inline void sim_wmma_16x16x16(int gfx, const void *a, const void *b, floa
     }
 }
 
-/* ldmatrix.x4: lanes 8 * m to 8 * m + 7 point at the rows (16 bytes) of matrix m; register m of a lane is word
-   lane % 4 of row lane / 4. */
-static inline void sim_ldmatrix_x4(void *registers, const void *row, int line = __builtin_LINE())
+/* ldmatrix.x4: lanes 8 * m to 8 * m + 7 point at the rows (16 bytes) of matrix m; register m of a lane is
+   word lane % 4 of row lane / 4, transposed: halves 2 * (lane % 4) and the next of column lane / 4. */
+static inline void sim_ldmatrix(void *registers, const void *row, int transposed, int line)
 {
     uint64_t bits = (uint64_t)(uintptr_t)row;
     if (bits % 16 != 0) {
         sim_die("ldmatrix: a row is not aligned to 16 bytes (line %d)", line);
     }
-    const unsigned turn = sim_meet(bits, 0, 48 << 8, line);
+    const unsigned turn = sim_meet(bits, 0, (uint64_t)(48 + 2 * transposed) << 8, line);
     const int lane = sim_block.thread % 32, first = sim_block.thread - lane;
     for (int m = 0; m < 4; m++) {
-        const uint64_t from = sim_block.deposit[turn][first + m * 8 + lane / 4];
-        memcpy((unsigned char *)registers + 4 * m, (const unsigned char *)(uintptr_t)from + lane % 4 * 4, 4);
+        for (int i = 0; i < 2; i++) {
+            const int at = lane % 4 * 2 + i;
+            const uint64_t from = sim_block.deposit[turn][first + m * 8 + (transposed ? at : lane / 4)] +
+                                  (uint64_t)(2 * (transposed ? lane / 4 : at));
+            memcpy((unsigned char *)registers + 4 * m + 2 * i, (const void *)(uintptr_t)from, 2);
+        }
     }
 }
 
-/* mma.sync.m16n8k16: with g = lane / 4 and t = lane % 4, A's registers are (row g, places 2t and 2t + 1), (g + 8,
-   2t), (g, 2t + 8), (g + 8, 2t + 8), B's (column g, 2t), (g, 2t + 8), D's (row g, columns 2t and 2t + 1) and the
-   same of row g + 8. */
+static inline void sim_ldmatrix_x4(void *registers, const void *row, int line = __builtin_LINE())
+{
+    sim_ldmatrix(registers, row, 0, line);
+}
+
+static inline void sim_ldmatrix_x4_trans(void *registers, const void *row, int line = __builtin_LINE())
+{
+    sim_ldmatrix(registers, row, 1, line);
+}
+
+/* An element of a 128-byte swizzled operand of wgmma, `minor` along its contiguous side: address bits 4 to 6
+   are XORed with bits 7 to 9. Eight-row groups 1024 bytes apart, slabs of 64 along the contiguous side
+   8192. */
+static inline const unsigned char *sim_swizzled(const unsigned char *base, int major, int minor)
+{
+    uintptr_t at = (uintptr_t)base + (uintptr_t)(minor / 64 * 8192 + major * 128 + minor % 64 * 2);
+    return (const unsigned char *)(at ^ (at >> 7 & 7) << 4);
+}
+
+/* wgmma.m64nNk16: wave w of four holds rows 16 * w to that + 15, as mma.sync's D, 8 columns after the other.
+   a and b as descriptors give them (start of 16 places of the reduction); across: rows in LDS are these
+   places. */
+template <class E>
+static inline void sim_wgmma_m64nNk16(float *d, const unsigned char *a, const unsigned char *b, int n,
+                                      int across)
+{
+    const int lane = sim_block.thread % 32, wave = sim_block.thread % 128 / 32;
+    for (int r = 0; r < n / 2; r++) {
+        const int i = wave * 16 + r % 4 / 2 * 8 + lane / 4, j = r / 4 * 8 + lane % 4 * 2 + r % 2;
+        double sum = (double)d[r];
+        for (int k = 0; k < 16; k++) {
+            sum += sim_element(E::TYPE, across ? sim_swizzled(a, k, i) : sim_swizzled(a, i, k), 0) *
+                   sim_element(E::TYPE, across ? sim_swizzled(b, k, j) : sim_swizzled(b, j, k), 0);
+        }
+        d[r] = (float)sum;
+    }
+}
+
+/* mma.sync.m16n8k16: with g = lane / 4 and t = lane % 4, A's registers are (row g, places 2t and 2t + 1),
+   (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), B's (column g, 2t), (g, 2t + 8), D's (row g, columns 2t and
+   2t + 1) and the same of row g + 8. */
 template <class E>
 static inline void sim_mma_m16n8k16(const void *a, const void *b, float *d, int line = __builtin_LINE())
 {
