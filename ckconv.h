@@ -6513,8 +6513,8 @@ CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned
 CKCI_FN ckconv_status ckci_matrix_lds(const ckconv_device *device, const ckci_matrix *m, ckconv_error *err)
 {
     int64_t rows = m->tile_m + m->tile_n, sums = (int64_t)m->tile_m * (m->tile_n + 4) * 4;
-    int64_t tiles =
-        device->kind == CKCONV_DEVICE_NVIDIA ? ckci_max(3 * 128 * rows, sums) + 4112 : 2 * 64 * rows + 2064;
+    int64_t tiles = device->kind == CKCONV_DEVICE_NVIDIA ? ckci_max(3 * 128 * rows, sums) + 4112
+                                                         : 2 * 64 * rows + 2064 + 8 * m->tile_m;
     return tiles <= device->lds_bytes
                ? CKCONV_OK
                : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",

@@ -1640,17 +1640,17 @@ CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset
 }
 
 #if defined(CKCI_K_MMA)
-/* The same straight into LDS, behind the thread's back: complete after ckci_k_copies_wait<COUNT>, for all but
-   the last COUNT batches, which ckci_k_copies_end closed. */
-CKCI_K_FN void ckci_k_copy(unsigned char *to, const ckci_k_window &w, int32_t offset)
+/* 16 bytes (size 0: zeros) straight into LDS, behind the thread's back: complete after
+   ckci_k_copies_wait<COUNT> for all but the last COUNT batches, which ckci_k_copies_end closed. */
+CKCI_K_FN void ckci_k_copy(unsigned char *to, const ckci_k_window &w, int32_t offset, int32_t size)
 {
 #if defined(__CUDA_ARCH__)
     asm volatile(
-        "cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
-        "l"(w.base + (offset < 0 ? 0 : offset)), "r"(offset < 0 ? 0 : 16)
+        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(w.base + (uint32_t)offset), "r"(size)
         : "memory");
 #else
-    *(ckci_k_uint4 *)to = ckci_k_window_load(w, offset);
+    *(ckci_k_uint4 *)to = ckci_k_window_load(w, size == 0 ? INT32_MIN : offset);
 #endif
 }
 
@@ -1886,12 +1886,11 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
                  : __VA_ARGS__                                                                               \
                  : "l"(a), "l"(b), "n"(T))
 
-/* Where an operand begins in LDS, and how it goes on: 128-byte swizzle, 1024 bytes to the next eight rows,
-   slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
-CKCI_K_FN uint64_t ckci_k_describe(const unsigned char *p)
+/* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: 128-byte swizzle, 1024
+   bytes to the next eight rows, slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
+CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
 {
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(p);
-    return (uint64_t)(at >> 4 & 0x3fff) | 512ull << 16 | 64ull << 32 | 1ull << 62;
+    return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
 }
 
 template <class E, int N, int T> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
@@ -1918,9 +1917,8 @@ template <class E, int N, int T> CKCI_K_FN void ckci_k_multiply_groups(float *d,
 }
 #endif
 
-/* The tile loop of ckci_k_fragments for such groups of waves. The group multiplies one step while the loads
-   of the next are issued, and waits for the step before: then all have left that tile, once they met at the
-   barrier. */
+/* The tile loop of ckci_k_fragments for such groups of waves. Loads are two
+   steps ahead; their tile is free once all have multiplied the step before and met at the barrier. */
 template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
     enum {
         KB = 128,
@@ -1966,42 +1964,50 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
         loader.copy(0, tiles);
         ckci_k_copies_end();
-        int32_t full = 0, empty = TILE;
+        if (steps > 1) {
+            loader.copy(1, tiles + TILE);
+        }
+        ckci_k_copies_end();
+        int32_t full = 0, empty = 2 * TILE;
         CKCI_K_UNROLL(1)
         for (int32_t s = 0; s < steps; s++) {
-            ckci_k_copies_wait<0>();
+            ckci_k_copies_wait<1>();
+            wait<0>();
 #if defined(__CUDA_ARCH__)
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
             __syncthreads();
-            multiply(tiles + full);
-            if (s + 1 < steps) {
-                loader.copy(s + 1, tiles + empty);
+            multiply(tiles, full);
+            if (s + 2 < steps) {
+                loader.copy(s + 2, tiles + empty);
             }
             ckci_k_copies_end();
-            wait<1>();
-            full = empty;
-            empty = empty == 2 * TILE ? 0 : empty + TILE;
+            full = full == (STAGES - 1) * TILE ? 0 : full + TILE;
+            empty = empty == (STAGES - 1) * TILE ? 0 : empty + TILE;
         }
         wait<0>();
     }
 
-    CKCI_K_MEMBER void multiply(const unsigned char *tile)
+    CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
     {
         int group = (int)threadIdx.x / 128, down = DOWN == 2 ? group : 0, along = DOWN == 2 ? 0 : group;
-        const unsigned char *a = ACROSS ? tile + down * 64 * KB : tile + SECOND + down * 64 * KB;
-        const unsigned char *b = ACROSS ? tile + SECOND + along * N * KB : tile + along * N * KB;
+        int32_t a = full + (ACROSS ? 0 : SECOND) + down * 64 * KB,
+                b = full + (ACROSS ? SECOND : 0) + along * N * KB;
         hold();
 #if defined(__CUDA_ARCH__)
+        uint32_t start = (uint32_t)__cvta_generic_to_shared(tiles);
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        uint32_t from_a = __shfl_sync(0xffffffffu, (start + (uint32_t)a) >> 4, 0),
+                 from_b = __shfl_sync(0xffffffffu, (start + (uint32_t)b) >> 4, 0);
 #endif
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             int at = ACROSS ? i * 16 * KB : i * 32;
 #if defined(CKCI_SIMULATOR)
-            sim_wgmma_m64nNk16<E>(sum, a + at, b + at, N, ACROSS);
+            sim_wgmma_m64nNk16<E>(sum, tiles + a + at, tiles + b + at, N, ACROSS);
 #else
-            ckci_k_multiply_groups<E, N, ACROSS>(sum, ckci_k_describe(a + at), ckci_k_describe(b + at));
+            ckci_k_multiply_groups<E, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)at / 16),
+                                                 ckci_k_describe(from_b + (uint32_t)at / 16));
 #endif
         }
 #if defined(__CUDA_ARCH__)
@@ -2041,6 +2047,24 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
 };
 #endif
 
+/* Two f32, as their bits, to f16 or bf16. */
+CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t two;
+    if (dtype == CKCONV_F16) {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
+    } else {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
+    }
+    return two;
+#else
+    float a = ckci_k_float(low), b = ckci_k_float(high);
+    return dtype == CKCONV_F16 ? ckci_k_float_half(a) | ckci_k_float_half(b) << 16
+                               : ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16;
+#endif
+}
+
 /* Eight neighbouring finished values, aligned together. */
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
 {
@@ -2049,12 +2073,11 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
         ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
         return;
     }
-    uint32_t h[8];
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        h[i] = dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]);
-    }
-    ckci_k_uint4 packed = {h[0] | h[1] << 16, h[2] | h[3] << 16, h[4] | h[5] << 16, h[6] | h[7] << 16};
+    ckci_k_uint4 a = ((const ckci_k_uint4 *)v)[0], b = ((const ckci_k_uint4 *)v)[1], packed;
+    packed.x = ckci_k_two(dtype, a.x, a.y);
+    packed.y = ckci_k_two(dtype, a.z, a.w);
+    packed.z = ckci_k_two(dtype, b.x, b.y);
+    packed.w = ckci_k_two(dtype, b.z, b.w);
     *(ckci_k_uint4 *)p = packed;
 }
 
@@ -2120,6 +2143,11 @@ struct ckci_k_hole {
         }
     }
 
+    CKCI_K_MEMBER bool good(int32_t ranges, int32_t tap, uint32_t need) const
+    {
+        return ranges ? bad(1, tap, need) >= 0 : (word & need) == 0;
+    }
+
     CKCI_K_MEMBER int32_t bad(int32_t ranges, int32_t tap, uint32_t need) const
     {
         if (!ranges) {
@@ -2136,6 +2164,12 @@ struct alignas(16) ckci_k_tap_entry {
     int32_t a, b;
     uint32_t need;
     int32_t unused;
+};
+
+/* A row of a block: its offset at the first tap, and which taps lie on padding. */
+struct ckci_k_row_entry {
+    int32_t at;
+    ckci_k_hole hole;
 };
 
 /* ---- fwd and bwd_data. Rows, columns and the reduction are those of >>k-gather; the reduction is taken in
@@ -2158,42 +2192,54 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
     ckci_k_uint4 a_raw[A], b_raw[B];
 
     CKCI_K_MEMBER ckci_k_gather_chunks(const ckci_gpu_conv &conv, const ckci_k_block &b,
-                                       ckci_k_tap_entry *table)
+                                       ckci_k_tap_entry *table, ckci_k_row_entry *rows)
         : p(conv), taps(table)
     {
         const ckci_k_axis *axis = b.axis;
-        const int64_t *s = p.a.stride;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
         red = p.red * E::SIZE;
         fill(axis, table);
         ckci_k_place start = ckci_k_row(p, axis, b.row);
-        wa = ckci_k_make_window(p.a.p + E::SIZE * (b.group * s[0] + start.n * s[1]));
+        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+            rows[r] = row(axis, ckci_k_row(p, axis, b.row + r), start.n);
+        }
+        __syncthreads();
+        wa = ckci_k_make_window(p.a.p + E::SIZE * (b.group * p.a.stride[0] + start.n * p.a.stride[1]));
         wb = ckci_k_make_window(p.b.p + E::SIZE * (b.group * p.b.stride[0] + b.column * p.b_column));
         first = (int32_t)threadIdx.x / CHUNKS;
         at = (int32_t)threadIdx.x % CHUNKS * 16;
         tap = 0;
         wrap();
-        CKCI_K_UNROLL(8)
+        CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            ckci_k_place q = ckci_k_row(p, axis, b.row + first + i * EACH);
-            int32_t z = q.z * p.dim[0].read_step + axis[0].read0,
-                    y = q.y * p.dim[1].read_step + axis[1].read0,
-                    x = q.x * p.dim[2].read_step + axis[2].read0;
-            a_at[i] = E::SIZE * (int32_t)((q.n - start.n) * s[1] + z * s[3] + y * s[4] + x * s[5]);
-            hole[i].close(p.ranges);
-            if (q.n < p.n) {
-                hole[i].open(p.ranges);
-                hole[i].add(p.ranges, x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len, 0);
-                hole[i].add(p.ranges, y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len, axis[2].taps);
-                hole[i].add(p.ranges, z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len,
-                            axis[2].taps + axis[1].taps);
-            }
+            const ckci_k_row_entry e = rows[(BM >= EACH ? first : first % BM) + i * EACH];
+            a_at[i] = e.at;
+            hole[i] = e.hole;
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
             int32_t column = first + i * EACH;
             b_at[i] = b.column + column < p.columns ? E::SIZE * column * (int32_t)p.b_column : INT32_MIN;
         }
+    }
+
+    /* Row q: its offset at the first tap, from batch n0 on, and what lies on padding. */
+    CKCI_K_MEMBER ckci_k_row_entry row(const ckci_k_axis axis[3], const ckci_k_place &q, int32_t n0) const
+    {
+        const int64_t *s = p.a.stride;
+        int32_t z = q.z * p.dim[0].read_step + axis[0].read0, y = q.y * p.dim[1].read_step + axis[1].read0,
+                x = q.x * p.dim[2].read_step + axis[2].read0;
+        ckci_k_row_entry e;
+        e.at = E::SIZE * (int32_t)((q.n - n0) * s[1] + z * s[3] + y * s[4] + x * s[5]);
+        e.hole.close(p.ranges);
+        if (q.n < p.n) {
+            e.hole.open(p.ranges);
+            e.hole.add(p.ranges, x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len, 0);
+            e.hole.add(p.ranges, y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len, axis[2].taps);
+            e.hole.add(p.ranges, z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len,
+                       axis[2].taps + axis[1].taps);
+        }
+        return e;
     }
 
     CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], ckci_k_tap_entry *table) const
@@ -2206,12 +2252,12 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
                 e.a = E::SIZE * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
                                           t.x * p.dim[2].read_tap * s[5]);
                 e.b = E::SIZE * (int32_t)ckci_k_weight_at(p, axis, t);
-                e.need = 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
-                         1u << (axis[2].taps + axis[1].taps + t.z) % 32;
+                e.need = p.ranges ? 0
+                                  : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
+                                        1u << (axis[2].taps + axis[1].taps + t.z) % 32;
             }
             table[i] = e;
         }
-        __syncthreads();
     }
 
     CKCI_K_MEMBER void wrap()
@@ -2265,17 +2311,27 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
 #if defined(CKCI_K_MMA)
     CKCI_K_MEMBER void copy(int32_t, unsigned char *tile)
     {
-        ckci_k_tap_entry e = taps[tap];
+        if (p.ranges) {
+            copy_step<1>(tile);
+        } else {
+            copy_step<0>(tile);
+        }
+        advance();
+    }
+
+    template <int RANGES> CKCI_K_MEMBER void copy_step(unsigned char *tile) const
+    {
+        const ckci_k_tap_entry e = taps[tap];
+        const int32_t a = e.a + at, b = ckci_k_add(e.b, at, 0), most = (int32_t)e.need < 0 ? 0 : 16;
         unsigned char *to = tile + ckci_k_spot<U::KB>(first, (int)threadIdx.x % CHUNKS);
         CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            ckci_k_copy(to + i * EACH * U::KB, wa, a_offset(i, e));
+            ckci_k_copy(to + i * EACH * U::KB, wa, a_at[i] + a, hole[i].good(RANGES, tap, e.need) ? 16 : 0);
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
-            ckci_k_copy(to + (BM + i * EACH) * U::KB, wb, b_offset(i, e));
+            ckci_k_copy(to + (BM + i * EACH) * U::KB, wb, ckci_k_add(b_at[i], b, 0), b_at[i] < 0 ? 0 : most);
         }
-        advance();
     }
 #endif
 
@@ -2297,16 +2353,15 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
     }
 };
 
-/* The table holds the taps and, after them, offsets of the block's rows in the output; in bwd_weight four
-   steps of places in the reduction. */
+/* The table holds the taps and, in bwd_weight, four steps of places in the reduction; rows afterwards their
+   offsets in the output. */
 template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_lds {
-    enum {
-        ENTRIES = PLACES * 4 > CKCI_K_TAPS + 1 ? PLACES * 4
-                  : ROWS / 2 > CKCI_K_TAPS + 1 ? ROWS / 2
-                                               : CKCI_K_TAPS + 1
-    };
     alignas(1024) unsigned char tiles[BYTES];
-    ckci_k_tap_entry table[ENTRIES];
+    ckci_k_tap_entry table[PLACES * 4 > CKCI_K_TAPS + 1 ? PLACES * 4 : CKCI_K_TAPS + 1];
+    union {
+        ckci_k_row_entry rows[ROWS];
+        int64_t outputs[ROWS];
+    };
 };
 
 template <class E, class F, class Loader, int BM, int BN, class L>
@@ -2320,14 +2375,14 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
         if (b.row >= rows) {
             return; /* a phase with fewer positions than the first one; the whole block */
         }
-        Loader loader(p, b, m.table);
+        Loader loader(p, b, m.table, m.rows);
         int32_t bytes = ckci_k_reduction(p, b.axis) * E::SIZE;
         f.run(m.tiles, loader, (bytes + F::KB - 1) / F::KB);
     }
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_find_block(p, BM, BN);
     if (p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute) {
-        int64_t *at = (int64_t *)m.table;
+        int64_t *at = m.outputs;
         const ckci_tensor &t = p.o.t;
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             ckci_k_place q = ckci_k_row(p, b.axis, b.row + r);
@@ -2608,18 +2663,34 @@ template <class E, int BM, int BN> struct ckci_k_weight_slabs {
 
     CKCI_K_MEMBER void copy(int32_t step, unsigned char *tile)
     {
+        if (p.ranges) {
+            copy_step<1>(step, tile);
+        } else {
+            copy_step<0>(step, tile);
+        }
+        positions.next(step);
+    }
+
+    template <int RANGES> CKCI_K_MEMBER void copy_step(int32_t step, unsigned char *tile) const
+    {
         const int32_t first = (int32_t)threadIdx.x / 8;
         unsigned char *to = tile + ckci_k_spot<128>(first, (int)threadIdx.x % 8);
         CKCI_K_UNROLL(2)
         for (int j = 0; j < 2; j++) {
             const ckci_k_tap_entry e = positions.entry(step, first + 32 * j);
+            const ckci_k_hole hole = {e.need};
             CKCI_K_UNROLL(6)
             for (int i = 0; i < SLABS; i++) {
-                ckci_k_copy(to + (i * 64 + 32 * j) * 128, i < ROWS ? wa : wb,
-                            i < ROWS ? slab[i].a(e) : slab[i].b(p.ranges, e));
+                const ckci_k_weight_column &s = slab[i];
+                unsigned char *at = to + (i * 64 + 32 * j) * 128;
+                if (i < ROWS) {
+                    ckci_k_copy(at, wa, ckci_k_add(s.offset, e.a, 0), (s.offset | e.a) < 0 ? 0 : 16);
+                } else {
+                    bool good = hole.good(RANGES, s.tap, s.need) && (!RANGES || (int32_t)s.need >= 0);
+                    ckci_k_copy(at, wb, ckci_k_add(s.offset, e.b, 0), good ? 16 : 0);
+                }
             }
         }
-        positions.next(step);
     }
 };
 #endif
@@ -2736,7 +2807,7 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
 
     template <class U, class F> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_matrix_lds<F::BYTES, BM, body::ACROSS * U::KB / E::SIZE> bytes;
+        typedef ckci_k_matrix_lds<F::BYTES, body::ACROSS ? 1 : BM, body::ACROSS * U::KB / E::SIZE> bytes;
         CKCI_K_LDS(bytes, m);
         body::template with<U, F>(p, m);
     }
@@ -2777,7 +2848,8 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
     typedef ckci_k_wmma<E, 12> unit;
 #endif
     typedef ckci_k_fragments<unit, LARGE ? 64 : BM, LARGE ? 64 : BN, 0> tile;
-    typedef ckci_k_matrix_lds<LARGE ? 16 : +tile::BYTES, LARGE ? 16 : BM, body::ACROSS * unit::KB / E::SIZE>
+    typedef ckci_k_matrix_lds<LARGE ? 16 : +tile::BYTES, LARGE || body::ACROSS ? 1 : BM,
+                              body::ACROSS * unit::KB / E::SIZE>
         lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
@@ -2796,7 +2868,7 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
         STRIPS = BM * (BN + 4) * 4,
         BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
     };
-    typedef ckci_k_matrix_lds<BYTES, BM, body::ACROSS * ckci_k_mma<E>::KB / E::SIZE> lds;
+    typedef ckci_k_matrix_lds<BYTES, body::ACROSS ? 1 : BM, body::ACROSS * ckci_k_mma<E>::KB / E::SIZE> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {

@@ -98,10 +98,10 @@ class Library:
         plan, call = Plan(), self.c.ckconv_plan_conv
         options = ct.byref(Options(engine=3, instance=instance)) if instance else None
         if op == "conv_conv_fwd":
-            status = self.c.ckconv_plan_conv_conv(ct.byref(plan), ct.byref(desc), None, options, ct.byref(self.error))
+            status = self.c.ckconv_plan_conv_conv(ct.byref(plan), ct.byref(desc), options, None, ct.byref(self.error))
         else:
             call = self.c.ckconv_plan_groupnorm if op.startswith("group") else call
-            status = call(ct.byref(plan), OPS[op], ct.byref(desc), None, options, ct.byref(self.error))
+            status = call(ct.byref(plan), OPS[op], ct.byref(desc), options, None, ct.byref(self.error))
         self.check(status)
         if plan.op != OPS[op] or plan.engine != 3:
             raise RuntimeError("the plan is not for a GPU (was the library built by a GPU compiler?)")
