@@ -6510,15 +6510,11 @@ CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned
 
 /* LDS of a tile's kernel: NVIDIA keeps three tiles of 128-byte rows there, AMD two of 64 bytes. Epilogue and
    tables: see kernels.hip.h. */
-CKCI_FN ckconv_status ckci_matrix_lds(const ckconv_device *device, const ckci_matrix *m, ckconv_error *err)
+CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
 {
-    int64_t rows = m->tile_m + m->tile_n, sums = (int64_t)m->tile_m * (m->tile_n + 4) * 4;
-    int64_t tiles = device->kind == CKCONV_DEVICE_NVIDIA ? ckci_max(3 * 128 * rows, sums) + 4112
-                                                         : 2 * 64 * rows + 2064 + 8 * m->tile_m;
-    return tiles <= device->lds_bytes
-               ? CKCONV_OK
-               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
-                           CKCI_LL(tiles), device->arch, (int)device->lds_bytes);
+    int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
+    return device->kind == CKCONV_DEVICE_NVIDIA ? ckci_max(3 * 128 * rows, sums) + 4096 + 8 * tile_m
+                                                : 2 * 64 * rows + 2064 + 8 * tile_m;
 }
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
@@ -6546,7 +6542,11 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->merge = ckci_matrix_merge(p);
     m->tile_m = tile / 1000;
     m->tile_n = tile % 1000;
-    CKCI_TRY(ckci_matrix_lds(device, m, err));
+    int64_t lds = ckci_matrix_lds(device, m->tile_m, m->tile_n);
+    if (lds > device->lds_bytes) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
+                         CKCI_LL(lds), device->arch, (int)device->lds_bytes);
+    }
     ckci_merge_groups(&m->conv, m->merge);
     return CKCONV_OK;
 }
@@ -6566,14 +6566,25 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int32_t tile
            next;
 }
 
-/* Products on the matrix unit, as multiply-adds of one compute unit's vector unit. */
+/* Blocks that a compute unit holds at a time: by LDS, and two of 128 x 128 by registers. */
+CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
+{
+    int64_t lds = device->lds_bytes / ckci_matrix_lds(device, tile_m, tile_n),
+            sums = 32768 / (tile_m * tile_n);
+    return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
+}
+
+/* Time on the matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side by
+   side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction. The figures
+   were fitted to an H100; small tiles run at less than half the rate. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, int64_t blocks, int32_t tile_m, int32_t tile_n,
                                 double red)
 {
-    double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
-    double rounds = share > 4 ? share : (double)ckci_ceil_div(blocks, (int64_t)units);
-    double work = (double)tile_m * tile_n / 10, loads = (double)(tile_m + tile_n) * 4;
-    return rounds * ((work > loads ? work : loads) * (red + 96));
+    double side = (double)ckci_matrix_blocks(device, tile_m, tile_n), area = side * tile_m * tile_n;
+    double share = (double)blocks / (side * (double)ckci_max(device->compute_units, 1));
+    double rounds = share > 6 ? share : ceil(share);
+    double slow = tile_m * tile_n < 16384 ? 2.2 : 1;
+    return 218 * rounds * (1500 + area * .14 * slow + red / 64 * area * .026 * slow);
 }
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
@@ -6621,7 +6632,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     for (int i = 0; i < 3; i++) {
         sum *= (double)k->dim[i].filter / (double)k->dim[i].period;
     }
-    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 1e4 : 0);
+    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 6e5 : 0);
     if (k->rows == 0) {
         m->l.grid = 0; /* an empty batch: nothing is written */
     }
@@ -6695,6 +6706,33 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
     return e->emit(e->context, &m.l, err);
 }
 
+/* What it costs to write the sums of `split` parts and to add them. */
+CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
+{
+    double units = (double)ckci_max(device->compute_units, 1);
+    return split > 1 ? 218 * (3000 + 2 * (double)split * (double)bytes / (20 * units)) : 0;
+}
+
+/* Parts of the positions: such that the blocks fill one to four rounds, the cheapest. */
+CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                  int64_t positions, int64_t bytes, int64_t limit)
+{
+    int64_t side = ckci_matrix_blocks(device, m->tile_m, m->tile_n) * ckci_max(device->compute_units, 1);
+    int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
+    double least = 1e300;
+    for (int64_t rounds = 0; rounds <= 4 && bytes / 4 <= INT32_MAX; rounds++) {
+        int64_t split = ckci_max(ckci_min(rounds * side / tiles, most), 1);
+        double cost = ckci_matrix_cost(device, tiles * split, m->tile_m, m->tile_n,
+                                       (double)ckci_ceil_div(positions, split)) +
+                      ckci_sums_cost(device, split, bytes);
+        if (cost < least) {
+            least = cost;
+            best = split;
+        }
+    }
+    return best;
+}
+
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
 CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
@@ -6725,10 +6763,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
                                       p->c * p->filter[0] * p->filter[1] * p->filter[2]);
     int64_t split = split_k, bytes = ckci_saturating_mul(one, 4);
     if (split == 0) {
-        int64_t want = ckci_ceil_div(2 * (int64_t)ckci_max(device->compute_units, 1), ckci_max(tiles, 1));
-        split = ckci_min(ckci_min(want, positions / 1024), 1024);
-        split = ckci_min(split, limit / ckci_max(bytes, 1));
-        split = one > INT32_MAX ? 1 : split;
+        split = ckci_matrix_split(device, m, tiles, positions, bytes, limit);
     }
     split = ckci_max(ckci_min(split, positions), 1);
     m->sums = split > 1 ? ckci_saturating_mul(split, bytes) : 0;
@@ -6751,8 +6786,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     k->by_tiles_m = ckci_make_divisor(k->tiles_m);
-    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, (double)k->part) * 1.2;
-    *cost += split > 1 ? 2e4 + (double)m->sums / 64 / (double)ckci_max(device->compute_units, 1) : 0;
+    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, (double)k->part) +
+            ckci_sums_cost(device, split, bytes);
     return CKCONV_OK;
 }
 
