@@ -5754,6 +5754,16 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 64, 64>)                                               \
     X(matrix_gather_##E##_128x32, ckci_gpu_conv, 256,                                                        \
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 32>)                                              \
+    X(matrix_back_##E##_256x128, ckci_gpu_conv, 256,                                                         \
+      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 256, 128>)                                               \
+    X(matrix_back_##E##_192x128, ckci_gpu_conv, 256,                                                         \
+      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 192, 128>)                                               \
+    X(matrix_back_##E##_128x128, ckci_gpu_conv, 256,                                                         \
+      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 128, 128>)                                               \
+    X(matrix_back_##E##_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 512, 64>)  \
+    X(matrix_back_##E##_256x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 256, 64>)  \
+    X(matrix_back_##E##_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 64, 64>)    \
+    X(matrix_back_##E##_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 128, 32>)  \
     X(matrix_weight_##E##_128x256, ckci_gpu_conv, 256,                                                       \
       ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 128, 256>)                                             \
     X(matrix_weight_##E##_128x128, ckci_gpu_conv, 256,                                                       \
@@ -6508,13 +6518,14 @@ CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned
     t->stride[0] = t->stride[back ? 2 : 1] * columns;
 }
 
-/* LDS of a tile's kernel: NVIDIA keeps three tiles of 128-byte rows there, AMD two of 64 bytes. Epilogue and
-   tables: see kernels.hip.h. */
-CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
+/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three tiles of 128-byte rows there, AMD two of 64
+   bytes; tables of positions or of taps and rows. */
+CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
+    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
-    return device->kind == CKCONV_DEVICE_NVIDIA ? ckci_max(3 * 128 * rows, sums) + 4096 + 8 * tile_m
-                                                : 2 * 64 * rows + 2064 + 8 * tile_m;
+    int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
+    return tables + (nvidia ? ckci_max(3 * 128 * rows, sums) : 2 * 64 * rows);
 }
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
@@ -6542,7 +6553,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->merge = ckci_matrix_merge(p);
     m->tile_m = tile / 1000;
     m->tile_n = tile % 1000;
-    int64_t lds = ckci_matrix_lds(device, m->tile_m, m->tile_n);
+    int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
                          CKCI_LL(lds), device->arch, (int)device->lds_bytes);
@@ -6551,36 +6562,37 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
-/* The kernel for a type and tile: their place in CKCI_GPU_MATRIX. */
-CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int32_t tile)
+/* The kernel for a type and tile: their place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, ckconv_dtype type, int32_t tile)
 {
     static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 256064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 0, 0}};
-    int back = op == CKCONV_BWD_WEIGHT, next = 0;
-    while (tiles[back][next] != tile) {
+    int weight = op == CKCONV_BWD_WEIGHT, next = 0;
+    int32_t of_bf16 = CKCI_KERNEL_matrix_gather_bf16_256x128 - CKCI_KERNEL_matrix_gather_f16_256x128;
+    while (tiles[weight][next] != tile) {
         next++;
     }
-    return (type == CKCONV_BF16
-                ? (back ? CKCI_KERNEL_matrix_weight_bf16_128x256 : CKCI_KERNEL_matrix_gather_bf16_256x128)
-                : (back ? CKCI_KERNEL_matrix_weight_f16_128x256 : CKCI_KERNEL_matrix_gather_f16_256x128)) +
-           next;
+    return (type == CKCONV_BF16 ? of_bf16 : 0) + next +
+           (weight   ? CKCI_KERNEL_matrix_weight_f16_128x256
+            : across ? CKCI_KERNEL_matrix_back_f16_256x128
+                     : CKCI_KERNEL_matrix_gather_f16_256x128);
 }
 
 /* Blocks that a compute unit holds at a time: by LDS, and two of 128 x 128 by registers. */
-CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
+CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
-    int64_t lds = device->lds_bytes / ckci_matrix_lds(device, tile_m, tile_n),
+    int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
             sums = 32768 / (tile_m * tile_n);
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
 }
 
-/* Time on the matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side by
-   side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction. The figures
-   were fitted to an H100; small tiles run at less than half the rate. */
-CKCI_FN double ckci_matrix_cost(const ckconv_device *device, int64_t blocks, int32_t tile_m, int32_t tile_n,
-                                double red)
+/* Time on the matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
+   by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction. The
+   figures were fitted to an H100; small tiles run at less than half the rate. */
+CKCI_FN double ckci_matrix_cost(const ckconv_device *device, ckconv_op op, int64_t blocks, int32_t tile_m,
+                                int32_t tile_n, double red)
 {
-    double side = (double)ckci_matrix_blocks(device, tile_m, tile_n), area = side * tile_m * tile_n;
+    double side = (double)ckci_matrix_blocks(device, op, tile_m, tile_n), area = side * tile_m * tile_n;
     double share = (double)blocks / (side * (double)ckci_max(device->compute_units, 1));
     double rounds = share > 6 ? share : ceil(share);
     double slow = tile_m * tile_n < 16384 ? 2.2 : 1;
@@ -6605,7 +6617,10 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
         pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
     }
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
-    if (m->merge > 1 || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL)) {
+    int across = back && family == CKCONV_FAMILY_MMA && m->merge == 1 && red % 64 == 0 &&
+                 ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
+    if (!across &&
+        (m->merge > 1 || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_packed_weights(c, type, ws, w);
         m->pack = ckci_saturating_mul(ckci_count(w), 2);
         if (m->pack > limit) {
@@ -6620,7 +6635,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, across, type, tile));
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
@@ -6632,7 +6647,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     for (int i = 0; i < 3; i++) {
         sum *= (double)k->dim[i].filter / (double)k->dim[i].period;
     }
-    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 6e5 : 0);
+    *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 6e5 : 0);
     if (k->rows == 0) {
         m->l.grid = 0; /* an empty batch: nothing is written */
     }
@@ -6717,12 +6732,13 @@ CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
-    int64_t side = ckci_matrix_blocks(device, m->tile_m, m->tile_n) * ckci_max(device->compute_units, 1);
+    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
+                   ckci_max(device->compute_units, 1);
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
     for (int64_t rounds = 0; rounds <= 4 && bytes / 4 <= INT32_MAX; rounds++) {
         int64_t split = ckci_max(ckci_min(rounds * side / tiles, most), 1);
-        double cost = ckci_matrix_cost(device, tiles * split, m->tile_m, m->tile_n,
+        double cost = ckci_matrix_cost(device, CKCONV_BWD_WEIGHT, tiles * split, m->tile_m, m->tile_n,
                                        (double)ckci_ceil_div(positions, split)) +
                       ckci_sums_cost(device, split, bytes);
         if (cost < least) {
@@ -6754,7 +6770,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, type, tile));
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->by_phases = ckci_make_divisor(c->g);
@@ -6786,7 +6802,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     k->by_tiles_m = ckci_make_divisor(k->tiles_m);
-    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, (double)k->part) +
+    *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, (double)k->part) +
             ckci_sums_cost(device, split, bytes);
     return CKCONV_OK;
 }
