@@ -6586,17 +6586,32 @@ CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, in
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
 }
 
+/* How much slower than 256 x 128 a tile takes its share of the reduction; fitted to an H100. */
+CKCI_FN double ckci_matrix_slow(ckconv_op op, int32_t tile_m, int32_t tile_n)
+{
+    static const struct {
+        int32_t tile;
+        double gather, weight;
+    } table[] = {{256128, 1, 0},    {192128, 1.1, 0},  {128128, 1.03, 1.38}, {512064, 1.2, 0},
+                 {256064, 1.55, 0}, {128256, 0, 1.35}, {64256, 0, 1.83}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (table[i].tile == tile_m * 1000 + tile_n) {
+            return op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
+        }
+    }
+    return 2.6;
+}
+
 /* Time on the matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
-   by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction. The
-   figures were fitted to an H100; small tiles run at less than half the rate. */
+   by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, ckconv_op op, int64_t blocks, int32_t tile_m,
                                 int32_t tile_n, double red)
 {
     double side = (double)ckci_matrix_blocks(device, op, tile_m, tile_n), area = side * tile_m * tile_n;
     double share = (double)blocks / (side * (double)ckci_max(device->compute_units, 1));
     double rounds = share > 6 ? share : ceil(share);
-    double slow = tile_m * tile_n < 16384 ? 2.2 : 1;
-    return 218 * rounds * (1500 + area * .14 * slow + red / 64 * area * .026 * slow);
+    return 218 * rounds *
+           (1700 + area * .125 + red / 64 * area * .022 * ckci_matrix_slow(op, tile_m, tile_n));
 }
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
@@ -6728,7 +6743,7 @@ CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_
     return split > 1 ? 218 * (3000 + 2 * (double)split * (double)bytes / (20 * units)) : 0;
 }
 
-/* Parts of the positions: such that the blocks fill one to four rounds, the cheapest. */
+/* Parts of the positions: such that the blocks fill one to eight rounds, the cheapest. */
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
@@ -6736,7 +6751,7 @@ CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix
                    ckci_max(device->compute_units, 1);
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
-    for (int64_t rounds = 0; rounds <= 4 && bytes / 4 <= INT32_MAX; rounds++) {
+    for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
         int64_t split = ckci_max(ckci_min(rounds * side / tiles, most), 1);
         double cost = ckci_matrix_cost(device, CKCONV_BWD_WEIGHT, tiles * split, m->tile_m, m->tile_n,
                                        (double)ckci_ceil_div(positions, split)) +
