@@ -7340,11 +7340,9 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
 
 /* every matrix unit */
 #define CKCI_GPU_MATRIX_TILES(X, FAMILY, LOW)                                                                \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x128, 256128, gather)                                   \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x128, 128128, gather)                                   \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 64x64, 64064, gather)                                      \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x32, 128032, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x128, 256128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x128, 128128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 64x64, 64064, gather)                            \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x32, 128032, gather)                          \
@@ -7354,6 +7352,8 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
 
 /* where LDS holds larger tiles */
 #define CKCI_GPU_MATRIX_LARGE(X, FAMILY, LOW)                                                                \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x128, 256128, gather)                                   \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x128, 256128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 192x128, 192128, gather)                                   \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 512x64, 512064, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x64, 256064, gather)                                    \

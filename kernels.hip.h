@@ -1360,9 +1360,13 @@ struct ckci_k_bf16 {
 template <class To, class From> CKCI_K_FN To ckci_k_cast(const From &from)
 {
     static_assert(sizeof(To) == sizeof(From), "as many bits");
+#if defined(__HIP_DEVICE_COMPILE__)
+    return __builtin_bit_cast(To, from); /* clang 15 leaves the copy in scratch */
+#else
     To to;
     memcpy(&to, &from, sizeof to);
     return to;
+#endif
 }
 
 /* Where chunk `chunk` of row `row` lies in a tile, in bytes. */
@@ -1385,14 +1389,17 @@ template <class E> struct ckci_k_mfma {
         float v[SUMS];
     };
 #else
+    typedef float floats __attribute__((ext_vector_type(SUMS)));
     struct sums {
-        float v __attribute__((ext_vector_type(SUMS)));
+        floats v;
     };
     typedef _Float16 half4 __attribute__((ext_vector_type(4)));
     typedef _Float16 half8 __attribute__((ext_vector_type(8)));
     typedef short short2 __attribute__((ext_vector_type(2)));
     typedef short short4 __attribute__((ext_vector_type(4)));
+#if defined(__gfx950__)
     typedef __bf16 bfloat8 __attribute__((ext_vector_type(8)));
+#endif
 #endif
 
     static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
@@ -1463,8 +1470,9 @@ template <class E, int GFX> struct ckci_k_wmma {
         float v[SUMS];
     };
 #else
+    typedef float floats __attribute__((ext_vector_type(SUMS)));
     struct sums {
-        float v __attribute__((ext_vector_type(SUMS)));
+        floats v;
     };
     typedef _Float16 half8 __attribute__((ext_vector_type(8)));
     typedef _Float16 half16 __attribute__((ext_vector_type(16)));
@@ -1608,20 +1616,20 @@ template <class E> struct ckci_k_mma {
 /* Taps that a block can have. */
 enum { CKCI_K_TAPS = 128 };
 
-/* 2^31 bytes of memory from `base` on; a load at a negative offset gives zeros. */
-struct ckci_k_window {
-#if defined(__HIP_DEVICE_COMPILE__)
-    int v __attribute__((ext_vector_type(4)));
-#else
-    const unsigned char *base;
-#endif
-};
-
 #if defined(__HIP_DEVICE_COMPILE__)
 typedef int ckci_k_int4 __attribute__((ext_vector_type(4)));
 __device__ ckci_k_int4 ckci_k_buffer_load(ckci_k_int4 window, int offset, int scalar_offset,
                                           int cache) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
 #endif
+
+/* 2^31 bytes of memory from `base` on; a load at a negative offset gives zeros. */
+struct ckci_k_window {
+#if defined(__HIP_DEVICE_COMPILE__)
+    ckci_k_int4 v;
+#else
+    const unsigned char *base;
+#endif
+};
 
 CKCI_K_FN ckci_k_window ckci_k_make_window(const unsigned char *base)
 {
@@ -2895,7 +2903,7 @@ template <class E, int BM, int BN> struct ckci_k_matrix_weight {
 template <template <class, int, int> class Body, class E, int BM, int BN> struct ckci_k_matrix {
     typedef Body<E, BM, BN> body;
     /* not planned for AMD */
-    enum { LARGE = BM == 192 || BM == 512 || BN == 256 || (BM == 256 && BN == 64) || body::ACROSS == 2 };
+    enum { LARGE = BM > 128 || BN == 256 || body::ACROSS == 2 };
 
 #if defined(CKCI_SIMULATOR)
     struct lds {
