@@ -5739,6 +5739,10 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
   The one table of kernels: name, argument struct, threads per block, what kernels.hip.h instantiates. gather
   computes fwd and bwd_data: they differ in the coordinate map only.
 */
+/* Pixels that a block of matrix_near holds, by channels of its blocks. */
+#define CKCI_NEAR_NVIDIA(Q) ((Q) == 16 ? 640 : 512)
+#define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
+
 #define CKCI_GPU_MATRIX(X, E)                                                                                \
     X(matrix_gather_##E##_256x128, ckci_gpu_conv, 256,                                                       \
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 128>)                                             \
@@ -5773,7 +5777,9 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(matrix_weight_##E##_64x64, ckci_gpu_conv, 256,                                                         \
       ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 64, 64>)                                               \
     X(matrix_weight_##E##_32x128, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 32, 128>)
+      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 32, 128>)                                              \
+    X(matrix_near_##E##_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_##E, 16>)                          \
+    X(matrix_near_##E##_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_##E, 32>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
@@ -5881,6 +5887,8 @@ typedef struct ckci_gpu_conv {
     int32_t lanes;              /* direct: neighbouring threads that take channels, the others positions */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight: channels of one group */
+    int32_t halo_w, halo_h;          /* near: pixels of a padded row, rows of a padded image */
+    ckci_divisor by_halo_w, by_halo_h;
 } ckci_gpu_conv;
 
 /* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16 or
@@ -6701,6 +6709,21 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, ckci_launc
     l->grid = ckci_ceil_div(k->count, 256);
 }
 
+/* The launches of a plan whose weights may have to be packed. */
+CKCI_FN ckconv_status ckci_emit_packed(const ckci_problem *p, const ckci_matrix *m, const ckci_emitter *e,
+                                       ckconv_error *err)
+{
+    ckci_launch pack;
+    if (m->l.grid == 0) {
+        return CKCONV_OK;
+    }
+    if (m->pack) {
+        ckci_make_pack(&p->conv, m, &pack);
+        CKCI_TRY(e->emit(e->context, &pack, err));
+    }
+    return e->emit(e->context, &m->l, err);
+}
+
 CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
@@ -6717,7 +6740,6 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
                                               const ckci_emitter *e, ckconv_error *err)
 {
     ckci_matrix m;
-    ckci_launch pack;
     double cost;
     (void)args;
     if (ckci_matrix_gather(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, CKCI_MAX_BYTES,
@@ -6726,14 +6748,117 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
         m.pack = 0;
     }
-    if (m.l.grid == 0) {
-        return CKCONV_OK;
+    return ckci_emit_packed(p, &m, e, err);
+}
+
+/* fwd and bwd_data of small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in
+   kernels.hip.h. */
+CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
+                                       ckconv_error *err)
+{
+    int back = p->op == CKCONV_BWD_DATA, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    int64_t block = p->c > 16 ? 32 : 16, merge = block / ckci_max(p->c, 1);
+    if (p->c != p->k || p->c < 2 || merge == 0 || merge * p->c != block || p->g % merge != 0) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "near takes groups of 2, 4, 8, 16 or 32 channels on both sides that fill blocks of 16 or "
+            "32; here K is %lld, C %lld, G %lld",
+            CKCI_LL(p->k), CKCI_LL(p->c), CKCI_LL(p->g));
     }
-    if (m.pack) {
-        ckci_make_pack(&p->conv, &m, &pack);
-        CKCI_TRY(e->emit(e->context, &pack, err));
+    CKCI_TRY(ckci_matrix_start(p, device, family, 64064, m, err));
+    m->conv = *p;
+    m->merge = merge;
+    ckci_conv *c = &m->conv;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
+    const char *what = back ? "dout" : "in";
+    int64_t taps = p->filter[1] * p->filter[2];
+    if (p->filter[0] * p->input[0] > 1 || taps > 9 || (back && (p->stride[1] > 1 || p->stride[2] > 1)) ||
+        !ckci_groups_touch(read) || !ckci_groups_touch(&c->t[back ? CKCI_IN : CKCI_OUT])) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "near takes up to 9 taps in 1D or 2D, no stride in bwd_data, and channels of all groups "
+            "side by side");
     }
-    return e->emit(e->context, &m.l, err);
+    ckci_merge_groups(c, merge);
+    CKCI_TRY(ckci_matrix_reads(read, what, read->compute, block, err));
+    ckci_tensor native = *w;
+    ckci_packed_weights(c, read->compute, ws, w);
+    m->pack = ckci_saturating_mul(ckci_count(w), 2);
+    if (merge == 1 && native.plain && native.dtype == w->dtype && (uintptr_t)native.p % 16 == 0 &&
+        memcmp(native.stride, w->stride, sizeof native.stride) == 0) {
+        *w = native; /* they lie like that */
+        m->pack = 0;
+    }
+    if (m->pack > limit) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "packed weights need %lld bytes of workspace, options.max_workspace allows %lld",
+                         CKCI_LL(m->pack), CKCI_LL(limit));
+    }
+    ckci_make_gpu_conv(c, k);
+    ckci_set_kernel(&m->l, (block == 32) + (read->compute == CKCONV_BF16 ? CKCI_KERNEL_matrix_near_bf16_16
+                                                                         : CKCI_KERNEL_matrix_near_f16_16));
+    const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
+    int64_t tile = nvidia ? 256 : 128, high = ckci_max(y->length, 1), wide = ckci_max(x->length, 1);
+    int64_t span = (p->filter[1] - 1) * p->dilation[1] + 1, images = (tile - 2) / (high * wide) + 2;
+    int64_t most = nvidia ? CKCI_NEAR_NVIDIA(block) : CKCI_NEAR_AMD(block);
+    k->halo_w = (int32_t)((wide - 1) * x->read_step + (p->filter[2] - 1) * p->dilation[2] + 1);
+    k->halo_h = (int32_t)((high - 1) * y->read_step + span);
+    int64_t rows = ((tile - 2) / wide + 1) * y->read_step + span +
+                   (ckci_min(images, p->n) - 1) * ckci_max(span - y->read_step, 0);
+    if (ckci_saturating_mul(rows, k->halo_w) > most) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "near holds %lld pixels in LDS; a block reads up to %lld rows of %d", CKCI_LL(most),
+                         CKCI_LL(rows), (int)k->halo_w);
+    }
+    CKCI_TRY(ckci_matrix_reach(read, what, images, span, err));
+    if ((p->n + 1) * (int64_t)k->halo_h > INT32_MAX || device->lds_bytes < 65536) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "near takes 2^31 rows of padded images and 64 KiB of LDS");
+    }
+    k->by_halo_w = ckci_make_divisor(k->halo_w);
+    k->by_halo_h = ckci_make_divisor(k->halo_h);
+    k->by_channels = ckci_make_divisor(taps);
+    k->by_columns = ckci_make_divisor(k->columns);
+    k->tiles_n = (int32_t)ckci_ceil_div(c->g * c->k, 64);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    m->l.grid = ckci_saturating_mul(ckci_ceil_div(k->rows, tile), k->tiles_n);
+    CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
+    double share = (double)m->l.grid / (2 * (double)ckci_max(device->compute_units, 1));
+    *cost = 218 * (share > 6 ? share : ceil(share)) * (2000 + 16 * (double)tile) + (m->pack ? 6e5 : 0);
+    if (k->rows == 0) {
+        m->l.grid = 0;
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_matrix_near(ckci_fit *f, ckconv_error *err)
+{
+    ckci_matrix m;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_matrix_near(&f->p->conv, &f->plan->device, f->family, f->limit, NULL, &m, &f->cost, err));
+    ckci_plan_launch(f->plan, &m.l, m.pack ? 2 : 1);
+    f->plan->workspace_bytes = m.pack;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_matrix_near(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_matrix m;
+    double cost;
+    (void)args;
+    (void)tile;
+    if (ckci_matrix_near(&p->conv, &plan->device, ckci_matrix_family(&plan->device), CKCI_MAX_BYTES, ws, &m,
+                         &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
+        m.pack = 0;
+    }
+    return ckci_emit_packed(p, &m, e, err);
 }
 
 /* What it costs to write the sums of `split` parts and to add them. */
@@ -7350,6 +7475,11 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x64, 64064, weight)                        \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 32x128, 32128, weight)
 
+/* small groups */
+#define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
+    X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_near, ckci_list_matrix_near)         \
+    X(gpu_##LOW##_bwd_data_near, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_near, ckci_list_matrix_near)
+
 /* where LDS holds larger tiles */
 #define CKCI_GPU_MATRIX_LARGE(X, FAMILY, LOW)                                                                \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x128, 256128, gather)                                   \
@@ -7370,8 +7500,11 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, 32, ckci_fit_gpu_gather,                     \
       ckci_list_gpu_gather)                                                                                  \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
+    CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
+    CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
+    CKCI_GPU_MATRIX_NEAR(X, MMA, mma)                                                                        \
     CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
     CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
@@ -9539,7 +9672,10 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX
 #undef CKCI_GPU_MATRIX_LARGE
+#undef CKCI_GPU_MATRIX_NEAR
 #undef CKCI_GPU_MATRIX_ROW
+#undef CKCI_NEAR_AMD
+#undef CKCI_NEAR_NVIDIA
 #undef CKCI_GPU_MATRIX_TILES
 #undef CKCI_GPU_TILES
 #undef CKCI_INLINE

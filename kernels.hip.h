@@ -1460,6 +1460,65 @@ template <class E> struct ckci_k_mfma {
 };
 #endif
 
+#if defined(CKCI_K_MFMA)
+/* CDNA: 16 x 16 sums, for small groups. */
+template <class E> struct ckci_k_mfma16 {
+    enum { WAVE = 64, M = 16, N = 16, STEP = 32, SUMS = 4, ASYNC = 0 };
+    typedef ckci_k_uint2 operand;
+#if defined(CKCI_SIMULATOR)
+    struct sums {
+        float v[SUMS];
+    };
+#else
+    typedef float floats __attribute__((ext_vector_type(SUMS)));
+    struct sums {
+        floats v;
+    };
+    typedef _Float16 half4 __attribute__((ext_vector_type(4)));
+    typedef short short2 __attribute__((ext_vector_type(2)));
+    typedef short short4 __attribute__((ext_vector_type(4)));
+#endif
+
+    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
+    {
+        int quarter = (int)threadIdx.x % WAVE / 16;
+        return *(const operand *)(row + ((at / 16 + quarter / 2) ^ flip) * 16 + quarter % 2 * 8);
+    }
+
+    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_mfma_16x16x16<E>(&a, &b, d.v);
+#else
+        if constexpr (E::TYPE == CKCONV_F16) {
+            d.v = __builtin_amdgcn_mfma_f32_16x16x16f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
+                                                        0, 0);
+        } else {
+#if defined(__gfx908__)
+            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_cast<short2>(a.x), ckci_k_cast<short2>(b.x),
+                                                        d.v, 0, 0, 0);
+            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_cast<short2>(a.y), ckci_k_cast<short2>(b.y),
+                                                        d.v, 0, 0, 0);
+#else
+            d.v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(ckci_k_cast<short4>(a), ckci_k_cast<short4>(b),
+                                                            d.v, 0, 0, 0);
+#endif
+        }
+#endif
+    }
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        return (int)threadIdx.x % WAVE / 16 * 4 + i;
+    }
+
+    static CKCI_K_MEMBER int column(int)
+    {
+        return (int)threadIdx.x % 16;
+    }
+};
+#endif
+
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
    on each holds eight. */
@@ -1494,6 +1553,22 @@ template <class E, int GFX> struct ckci_k_wmma {
             r.v[0] =
                 *(const ckci_k_uint4 *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16 + lane / M));
         }
+        return r;
+    }
+
+    /* 16 rows of their own addresses, this lane's (of row lane % 16) in `row`, whose chunks are permuted by
+       `flip`. */
+    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
+    {
+        const int half = (int)threadIdx.x % WAVE / 16;
+        operand r;
+        if constexpr (GFX == 11) {
+            r.v[0] = *(const ckci_k_uint4 *)(row + (at / 16 ^ flip) * 16);
+            r.v[1] = *(const ckci_k_uint4 *)(row + ((at / 16 + 1) ^ flip) * 16);
+        } else {
+            r.v[0] = *(const ckci_k_uint4 *)(row + ((at / 16 + half) ^ flip) * 16);
+        }
+        (void)half;
         return r;
     }
 
@@ -1547,6 +1622,22 @@ template <class E> struct ckci_k_mma {
     {
         int lane = (int)threadIdx.x % WAVE;
         const unsigned char *p = tile + row0 * KB + ckci_k_spot<KB>(lane % 16, at / 16 + lane / 16);
+        operand r;
+#if defined(CKCI_SIMULATOR)
+        sim_ldmatrix_x4(&r, p);
+#else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                     : "r"((uint32_t)__cvta_generic_to_shared(p)));
+#endif
+        return r;
+    }
+
+    /* 16 rows of their own addresses, this lane's (of row lane % 16) in `row`, whose chunks are permuted by
+       `flip`. */
+    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
+    {
+        const unsigned char *p = row + ((at / 16 + (int)threadIdx.x % WAVE / 16) ^ flip) * 16;
         operand r;
 #if defined(CKCI_SIMULATOR)
         sim_ldmatrix_x4(&r, p);
@@ -2860,6 +2951,207 @@ struct ckci_k_pack {
     }
 };
 
+/* ---- fwd and bwd_data of small groups, in one or two dimensions and one phase. A block owns P neighbouring
+   positions of 64 channels, in blocks of Q, each of one group or several whole groups, whose weights lie on
+   the diagonal. What its positions read is a run of rows of the padded images, which lie in LDS as one row of
+   128 bytes for each pixel; padding is zeros there. Every tap reads its operand from these pixels, so that
+   memory is read once. Weights, [block][column][tap][Q], lie beside them. */
+template <int P, int PX, int Q> struct ckci_k_near_lds {
+    alignas(128) unsigned char pixels[PX * 128 + 64 * 9 * Q * 2]; /* weights behind them */
+    int32_t offset[PX];
+    int32_t first[P]; /* a position's first pixel */
+};
+
+/* 16-byte chunks of a weight row are permuted by this; rows lie 9 * Q * 2 bytes apart. */
+template <int Q> CKCI_K_FN int ckci_k_near_flip(int column)
+{
+    return Q == 16 ? column >> 2 & 1 : column >> 1 & 3;
+}
+
+/* What a window's first row or column and its size are along one dimension. */
+struct ckci_k_near_axis {
+    int32_t first, tap, span; /* coordinate of position 0's first pixel, step of a tap, pixels of a window */
+
+    CKCI_K_MEMBER ckci_k_near_axis(const ckci_gpu_dim &d, const ckci_k_axis &a)
+    {
+        int32_t reach = (a.taps - 1) * d.read_tap;
+        first = a.read0 + (reach < 0 ? reach : 0);
+        span = (reach < 0 ? -reach : reach) + 1;
+        tap = d.read_tap;
+    }
+
+    /* Tap t inside a window. */
+    CKCI_K_MEMBER int32_t at(int32_t t) const
+    {
+        return tap < 0 ? span - 1 + t * tap : t * tap;
+    }
+};
+
+template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
+    enum { WAVES = 256 / U::WAVE, TILES = P / 16 / WAVES, PITCH = 68 };
+    typedef ckci_k_near_lds<P, PX, Q> lds;
+    static_assert(WAVES * 16 * PITCH * 4 <= PX * 128 + 64 * 9 * Q * 2, "sums pass through the same place");
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &conv, lds &m)
+    {
+        typename U::sums sum[TILES][4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < TILES; i++) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < U::SUMS; e++) {
+                    sum[i][j].v[e] = 0;
+                }
+            }
+        }
+        {
+            const ckci_gpu_conv &p = conv;
+            ckci_k_axis axis[3] = {ckci_k_phase(p.dim[0], 0), ckci_k_phase(p.dim[1], 0),
+                                   ckci_k_phase(p.dim[2], 0)};
+            ckci_k_near_axis y(p.dim[1], axis[1]), x(p.dim[2], axis[2]);
+            load(p, axis, y, x, m);
+            __syncthreads();
+            multiply(p, axis[1].taps, axis[2].taps, y, x, m, sum);
+        }
+        finish(ckci_k_late(conv), m, sum);
+    }
+
+    static CKCI_K_MEMBER int32_t channel0(const ckci_gpu_conv &p)
+    {
+        int32_t work = (int32_t)blockIdx.x;
+        return (work - ckci_k_divide(work, p.by_tiles_n) * p.tiles_n) * 64;
+    }
+
+    static CKCI_K_MEMBER int32_t row0(const ckci_gpu_conv &p)
+    {
+        return ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n) * P;
+    }
+
+    static CKCI_K_MEMBER void load(const ckci_gpu_conv &p, const ckci_k_axis axis[3],
+                                   const ckci_k_near_axis &y, const ckci_k_near_axis &x, lds &m)
+    {
+        const int32_t thread = (int32_t)threadIdx.x, first_row = row0(p), channel = channel0(p);
+        const ckci_k_place start = ckci_k_row(p, axis, first_row);
+        const int32_t top = start.n * p.halo_h + start.y * p.dim[1].read_step;
+        int32_t last = first_row + P < p.rows ? first_row + P - 1 : p.rows - 1;
+        const ckci_k_place end = ckci_k_row(p, axis, last);
+        const int32_t pixels = (end.n * p.halo_h + end.y * p.dim[1].read_step + y.span - top) * p.halo_w;
+        const int64_t *s = p.a.stride;
+        for (int32_t i = thread; i < P; i += 256) {
+            ckci_k_place q = ckci_k_row(p, axis, first_row + i < p.rows ? first_row + i : last);
+            m.first[i] =
+                (q.n * p.halo_h + q.y * p.dim[1].read_step - top) * p.halo_w + q.x * p.dim[2].read_step;
+        }
+        for (int32_t i = thread; i < pixels; i += 256) {
+            int32_t row = ckci_k_divide(i, p.by_halo_w), column = i - row * p.halo_w;
+            int32_t n = ckci_k_divide(row + top, p.by_halo_h);
+            int32_t iy = row + top - n * p.halo_h + y.first, ix = column + x.first;
+            bool good = n < p.n && (uint32_t)iy < (uint32_t)p.dim[1].read_len &&
+                        (uint32_t)ix < (uint32_t)p.dim[2].read_len;
+            m.offset[i] =
+                good ? E::SIZE * (int32_t)((n - start.n) * s[1] + iy * s[4] + ix * s[5]) : INT32_MIN;
+        }
+        __syncthreads();
+        /* channels of all groups lie side by side */
+        const ckci_k_window from = ckci_k_make_window(p.a.p + E::SIZE * (start.n * s[1] + channel));
+        const int32_t chunk = thread % 8, all = p.g * p.columns - channel;
+        for (int32_t i = thread / 8; i < pixels; i += 32) {
+            int32_t offset = chunk * 8 < all ? m.offset[i] : INT32_MIN;
+            ckci_k_uint4 v = ckci_k_window_load(from, offset < 0 ? INT32_MIN : offset + chunk * 16);
+            *(ckci_k_uint4 *)(m.pixels + i * 128 + (chunk ^ (i & 7)) * 16) = v;
+        }
+        const int32_t taps = axis[1].taps * axis[2].taps, rows = (all < 64 ? all : 64) * taps;
+        const unsigned char *w = p.b.p + (int64_t)channel * taps * (Q * 2);
+        for (int32_t i = thread; i < rows * (Q / 8); i += 256) {
+            int32_t row = i / (Q / 8), column = ckci_k_divide(row, p.by_channels), c = i % (Q / 8);
+            int32_t tap = row - column * taps;
+            *(ckci_k_uint4 *)(m.pixels + PX * 128 + (column * 9 + tap) * (Q * 2) +
+                              (c ^ ckci_k_near_flip<Q>(column)) * 16) = ((const ckci_k_uint4 *)w)[i];
+        }
+    }
+
+    static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, int32_t taps_y, int32_t taps_x,
+                                       const ckci_k_near_axis &y, const ckci_k_near_axis &x, const lds &m,
+                                       typename U::sums (&sum)[TILES][4])
+    {
+        const int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % 16;
+        int32_t first[TILES];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < TILES; i++) {
+            first[i] = m.first[(wave * TILES + i) * 16 + lane];
+        }
+        const unsigned char *w = m.pixels + PX * 128 + lane * 9 * (Q * 2);
+        const int flip = ckci_k_near_flip<Q>(lane);
+        for (int32_t ty = 0; ty < taps_y; ty++) {
+            CKCI_K_UNROLL(1)
+            for (int32_t tx = 0; tx < taps_x; tx++) {
+                const int32_t tap = y.at(ty) * p.halo_w + x.at(tx);
+                CKCI_K_UNROLL(4)
+                for (int c = 0; c < 4; c++) { /* 16 channels of the reduction */
+                    typename U::operand a[TILES];
+                    CKCI_K_UNROLL(4)
+                    for (int i = 0; i < TILES; i++) {
+                        a[i] = U::load_rows(m.pixels + (first[i] + tap) * 128, (first[i] + tap) & 7, c * 32);
+                    }
+                    CKCI_K_UNROLL(2)
+                    for (int j = 0; j < Q / 16; j++) {
+                        const int column = c / (Q / 16) * (Q / 16) + j;
+                        typename U::operand b =
+                            U::load_rows(w + column * 16 * 9 * (Q * 2), flip, c % (Q / 16) * 32);
+                        CKCI_K_UNROLL(4)
+                        for (int i = 0; i < TILES; i++) {
+                            U::multiply(sum[i][column], a[i], b);
+                        }
+                    }
+                }
+                w += Q * 2;
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, lds &m, typename U::sums (&sum)[TILES][4])
+    {
+        const int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
+        const bool plain =
+            p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+        const int32_t channel = channel0(p), first_row = row0(p) + wave * TILES * 16;
+        const ckci_tensor &t = p.o.t;
+        float *strip = (float *)m.pixels + wave * 16 * PITCH;
+        ckci_k_axis axis[3] = {ckci_k_phase(p.dim[0], 0), ckci_k_phase(p.dim[1], 0),
+                               ckci_k_phase(p.dim[2], 0)};
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < TILES; i++) {
+            __syncthreads();
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < U::SUMS; e++) {
+                    strip[U::row(e) * PITCH + j * 16 + U::column(e)] = sum[i][j].v[e];
+                }
+            }
+            __syncthreads();
+            CKCI_K_UNROLL(1)
+            for (int e = lane; e < 128; e += U::WAVE) {
+                float *v = strip + e / 8 * PITCH + e % 8 * 8;
+                const int32_t row = first_row + i * 16 + e / 8, c = channel + e % 8 * 8;
+                if (row >= p.rows || c >= p.g * p.columns) {
+                    continue;
+                }
+                const ckci_k_place q = ckci_k_row(p, axis, row);
+                const int32_t y = axis[1].write0 + q.y, x = axis[2].write0 + q.x;
+                if (plain) {
+                    int64_t at = c + q.n * t.stride[1] + y * t.stride[4] + x * t.stride[5];
+                    ckci_k_store8(t.dtype, t.p + at * ckci_k_size(t.dtype), v);
+                } else {
+                    int32_t group = ckci_k_divide(c, p.by_columns);
+                    ckci_k_write8(p, v, group, q.n, c - group * p.columns, p.columns, 0, y, x);
+                }
+            }
+        }
+    }
+};
+
 /* ---- The kernels, with the unit U of the target; a target without any has empty kernels, which no plan
    takes. F: the tile loop, of fragments or of groups of waves. */
 template <class E, int BM, int BN> struct ckci_k_matrix_gather {
@@ -2983,6 +3275,59 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
         }
 #endif
         body::template with<ckci_k_mma<E>, fragments>(p, m);
+    }
+#else
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &, lds &)
+    {
+    }
+#endif
+};
+
+template <class E, int Q> struct ckci_k_matrix_near {
+#if defined(CKCI_SIMULATOR)
+    struct lds {
+    };
+
+    template <class U, int P, int PX> static void with(const ckci_gpu_conv &p)
+    {
+        typedef ckci_k_near<E, U, P, PX, Q> body;
+        typedef typename body::lds body_lds;
+        CKCI_K_LDS(body_lds, m);
+        body::run(p, m);
+    }
+
+    static void run(const ckci_gpu_conv &p, lds &)
+    {
+        int kind = sim_matrix_unit();
+        if (kind == SIM_MFMA) {
+            with<ckci_k_mfma16<E>, 128, CKCI_NEAR_AMD(Q)>(p);
+        } else if (kind == SIM_WMMA) {
+            with<ckci_k_wmma<E, 11>, 128, CKCI_NEAR_AMD(Q)>(p);
+        } else if (kind == SIM_WMMA12) {
+            with<ckci_k_wmma<E, 12>, 128, CKCI_NEAR_AMD(Q)>(p);
+        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
+            with<ckci_k_mma<E>, 256, CKCI_NEAR_NVIDIA(Q)>(p);
+        }
+    }
+#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
+#if defined(CKCI_K_MFMA)
+    typedef ckci_k_near<E, ckci_k_mfma16<E>, 128, CKCI_NEAR_AMD(Q), Q> body;
+#elif defined(CKCI_K_WMMA)
+    typedef ckci_k_near<E, ckci_k_wmma<E, 11>, 128, CKCI_NEAR_AMD(Q), Q> body;
+#elif defined(CKCI_K_WMMA12)
+    typedef ckci_k_near<E, ckci_k_wmma<E, 12>, 128, CKCI_NEAR_AMD(Q), Q> body;
+#else
+    typedef ckci_k_near<E, ckci_k_mma<E>, 256, CKCI_NEAR_NVIDIA(Q), Q> body;
+#endif
+    typedef typename body::lds lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        body::run(p, m);
     }
 #else
     struct lds {

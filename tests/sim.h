@@ -825,6 +825,24 @@ static inline void sim_mfma_32x32x8(const void *a, const void *b, float *d, int 
     }
 }
 
+/* V_MFMA_F32_16X16X16_F16 and _BF16_1K. A: lane i + 16 * (k / 4) holds A[i][k] at k % 4; B: likewise with
+   columns; D: register r of a lane is row 4 * (lane / 16) + r of column lane % 16. */
+template <class E>
+static inline void sim_mfma_16x16x16(const void *a, const void *b, float *d, int line = __builtin_LINE())
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 8, b, 8, 30, line);
+    const int lane = sim_block.thread % 64;
+    for (int r = 0; r < 4; r++) {
+        const int i = lane / 16 * 4 + r, j = lane % 16;
+        double sum = (double)d[r];
+        for (int k = 0; k < 16; k++) {
+            sum += sim_element(E::TYPE, lanes[i + k / 4 * 16][0], k % 4) *
+                   sim_element(E::TYPE, lanes[j + k / 4 * 16][1], k % 4);
+        }
+        d[r] = (float)sum;
+    }
+}
+
 /* V_WMMA_F32_16X16X16_F16 and _BF16, wave 32. gfx11: lanes l and l + 16 hold all 16 places of row l;
    register r of D is row 2 * r + lane / 16. gfx12: lane l holds places 8 * (l / 16) to that + 7 of row
    l % 16; register r is row 8 * (lane / 16) + r. */
