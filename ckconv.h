@@ -2809,124 +2809,214 @@ CKCI_SHORT_MEMORY(vi, ckci_vi, uint32_t, 4, CKCI_X4)
 #undef CKCI_X4
 
 enum {
-    CKCI_LDA = 272, /* elements between packed rows: 17 or 34 cache lines, so that rows spread over L1 sets */
+    CKCI_LDA = 272, /* elements between im2col rows: 17 or 34 cache lines, so that rows spread over L1 sets */
     CKCI_KC = 256,  /* reduction per packed block */
     CKCI_LINE = 14, /* outputs of a line kernel; 7 and 4 for the rest of a line */
     CKCI_TAPS = 9,  /* taps of a weight-gradient kernel */
     CKCI_LANES = 16 /* most lanes of a vector */
 };
 
-/* c[rows][1 or 2 vectors] (+)= sum over k < kc of a[row][k] * b[k]; a strides in elements; b is packed. */
-typedef void (*ckci_tile_kernel)(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,
-                                 int64_t ldc, int add);
-/* acc[outputs][1 vector] (+)= sum over `count` taps of x[table[2i] + output] * w[table[2i+1]], offsets in
-   elements */
-typedef void (*ckci_line_kernel)(int64_t count, const int32_t *table, const void *x, const void *w, void *acc,
-                                 int add);
+/* Two runs of consecutive output positions x 1 or 2 vectors of columns:
+   c[run][position][column] (+)= sum over s < segments, k < len of
+   a[run][offset[s] + position * a_step + k] * b[s * len + k][column]. Steps in elements; b is packed. */
+typedef struct ckci_tile {
+    int64_t segments, len;
+    const int32_t *offset;
+    const void *a[2];
+    int64_t a_step;
+    const void *b;
+    void *c[2];
+    int64_t ldc;
+    int add;
+} ckci_tile;
+typedef void (*ckci_tile_kernel)(const ckci_tile *t);
+/* A tile of a weight gradient, `outer_rows` output channels x 3 vectors of (tap, input channel):
+   c[i * ldc + c_at[v]] (+)= sum over positions of dy[position][i] * x[x_at[v] + position]. Positions are
+   planes x rows x width, x_plane, x_row and x_step apart in x and consecutive in dy, which is packed. */
+typedef struct ckci_outer {
+    int64_t planes, rows, width;
+    const void *x;
+    int64_t x_plane, x_row, x_step, x_at[3];
+    const void *dy;
+    void *c;
+    int64_t ldc, c_at[3];
+    int add;
+} ckci_outer;
+typedef void (*ckci_outer_kernel)(const ckci_outer *t);
+/* out[output][1 vector] (+)= sum over `count` taps of x[table[2i] + output * x_step] * w[table[2i+1]], offsets
+   in elements */
+typedef void (*ckci_line_kernel)(int64_t count, const int32_t *table, const void *x, int64_t x_step,
+                                 const void *w, void *out, int64_t out_step, int add);
 /* acc[tap][1 vector] += sum over rows and positions of x[offset[tap] + position] * dy[position] */
-typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row,
-                                 const int32_t *offset, const void *dy, int64_t dy_row, void *acc);
+typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step,
+                                 const int32_t *offset, const void *dy, int64_t dy_row, int64_t dy_step,
+                                 void *acc);
 /* dst[c][position][lane] = src[position * src_step + map[lane] + c]: channels of a few groups spread over
    lanes. `span` channels belong to a position; a vector may be read from each. */
 typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t src_step, int64_t span,
                                    const int32_t *map, int64_t channels, void *dst, int64_t dst_channel);
-/* n vectors from src to dst, steps in elements */
-typedef void (*ckci_copy_kernel)(int64_t n, const void *src, int64_t src_step, void *dst, int64_t dst_step);
+/* n rows of `count` elements from src to dst, steps in elements */
+typedef void (*ckci_copy_kernel)(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,
+                                 int64_t dst_step);
 
-/* The microkernels of one instruction set and number kind. rows[w], columns[w]: tiles of w + 1 vectors whose
-   A tile is packed by rows (CKCI_LDA apart) or by columns (consecutive). */
+/* The microkernels of one instruction set and number kind. tile[h][w]: runs of run[h] positions, tiles of
+   w + 1 vectors. */
 typedef struct ckci_kernels {
-    int32_t tile_rows, lanes;
-    ckci_tile_kernel rows[2], columns[2];
-    ckci_line_kernel line14, line7, line4;
+    int32_t lanes, run[3], outer_rows;
+    ckci_tile_kernel tile[3][2];
+    ckci_outer_kernel outer;
+    ckci_line_kernel line14, line7, line4, line1;
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
 } ckci_kernels;
 
+#define CKCI_R1(M) M(0)
+#define CKCI_R2(M) M(0) M(1)
+#define CKCI_R3(M) CKCI_R2(M) M(2)
 #define CKCI_R4(M) M(0) M(1) M(2) M(3)
 #define CKCI_R6(M) CKCI_R4(M) M(4) M(5)
 #define CKCI_R7(M) CKCI_R6(M) M(6)
-#define CKCI_R9(M) CKCI_R7(M) M(7) M(8)
+#define CKCI_R8(M) CKCI_R7(M) M(7)
+#define CKCI_R9(M) CKCI_R8(M) M(8)
 #define CKCI_R14(M) CKCI_R9(M) M(9) M(10) M(11) M(12) M(13)
 
+/* Hides a pointer's value, so that addresses stay pointer + multiple of a step instead of one pointer each */
+#if defined(__GNUC__) || defined(__clang__)
+#define CKCI_OPAQUE(p) __asm__("" : "+r"(p))
+#else
+#define CKCI_OPAQUE(p) (void)(p)
+#endif
+
 /* The macros below use those of the vector kind in force: CKCI_T element, CKCI_V vector, CKCI_N lanes,
-   CKCI_LOAD, CKCI_STORE, CKCI_SPLAT, CKCI_FMA(a, b, c), CKCI_ADD, CKCI_ZERO, CKCI_TARGET, CKCI_R the tile's
-   rows. */
-#define CKCI_TILE2_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO;
-#define CKCI_TILE2_STEP(i)                                                                                   \
+   CKCI_LOAD, CKCI_STORE, CKCI_SPLAT, CKCI_FMA(a, b, c), CKCI_ADD, CKCI_ZERO, CKCI_TARGET, CKCI_M rows of an
+   outer tile. */
+#define CKCI_TILE2_BEGIN(i)                                                                                  \
+    CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO, d##i##a = CKCI_ZERO, d##i##b = CKCI_ZERO;
+#define CKCI_TILE2_FIRST(i)                                                                                  \
     {                                                                                                        \
-        CKCI_V x = CKCI_SPLAT(p + (i)*stride);                                                               \
+        CKCI_V x = CKCI_SPLAT(p + (i)*step);                                                                 \
         c##i##a = CKCI_FMA(x, b0, c##i##a);                                                                  \
         c##i##b = CKCI_FMA(x, b1, c##i##b);                                                                  \
     }
+#define CKCI_TILE2_SECOND(i)                                                                                 \
+    {                                                                                                        \
+        CKCI_V x = CKCI_SPLAT(r + (i)*step);                                                                 \
+        d##i##a = CKCI_FMA(x, b0, d##i##a);                                                                  \
+        d##i##b = CKCI_FMA(x, b1, d##i##b);                                                                  \
+    }
 #define CKCI_TILE2_ADD(i)                                                                                    \
-    c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(out + (i)*ldc));                                                   \
-    c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(out + (i)*ldc + CKCI_N));
+    c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(u + (i)*ldc));                                                     \
+    c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(u + (i)*ldc + CKCI_N));                                            \
+    d##i##a = CKCI_ADD(d##i##a, CKCI_LOAD(w + (i)*ldc));                                                     \
+    d##i##b = CKCI_ADD(d##i##b, CKCI_LOAD(w + (i)*ldc + CKCI_N));
 #define CKCI_TILE2_END(i)                                                                                    \
-    CKCI_STORE(out + (i)*ldc, c##i##a);                                                                      \
-    CKCI_STORE(out + (i)*ldc + CKCI_N, c##i##b);
-#define CKCI_TILE1_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
-#define CKCI_TILE1_STEP(i) c##i = CKCI_FMA(CKCI_SPLAT(p + (i)*stride), b0, c##i);
-#define CKCI_TILE1_ADD(i) c##i = CKCI_ADD(c##i, CKCI_LOAD(out + (i)*ldc));
-#define CKCI_TILE1_END(i) CKCI_STORE(out + (i)*ldc, c##i);
-#define CKCI_TILE(NAME, STRIDE, STEP)                                                                        \
-    CKCI_TARGET CKCI_FN void NAME##2(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,      \
-                                     int64_t ldc, int add)                                                   \
+    CKCI_STORE(u + (i)*ldc, c##i##a);                                                                        \
+    CKCI_STORE(u + (i)*ldc + CKCI_N, c##i##b);                                                               \
+    CKCI_STORE(w + (i)*ldc, d##i##a);                                                                        \
+    CKCI_STORE(w + (i)*ldc + CKCI_N, d##i##b);
+#define CKCI_TILE2_LOAD CKCI_V b0 = CKCI_LOAD(q), b1 = CKCI_LOAD(q + CKCI_N);
+#define CKCI_TILE1_BEGIN(i) CKCI_V c##i = CKCI_ZERO, d##i = CKCI_ZERO;
+#define CKCI_TILE1_FIRST(i) c##i = CKCI_FMA(CKCI_SPLAT(p + (i)*step), b0, c##i);
+#define CKCI_TILE1_SECOND(i) d##i = CKCI_FMA(CKCI_SPLAT(r + (i)*step), b0, d##i);
+#define CKCI_TILE1_ADD(i)                                                                                    \
+    c##i = CKCI_ADD(c##i, CKCI_LOAD(u + (i)*ldc));                                                           \
+    d##i = CKCI_ADD(d##i, CKCI_LOAD(w + (i)*ldc));
+#define CKCI_TILE1_END(i)                                                                                    \
+    CKCI_STORE(u + (i)*ldc, c##i);                                                                           \
+    CKCI_STORE(w + (i)*ldc, d##i);
+#define CKCI_TILE1_LOAD CKCI_V b0 = CKCI_LOAD(q);
+#define CKCI_TILE(NAME, REPEAT, W)                                                                           \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_tile *t)                                                        \
     {                                                                                                        \
-        const CKCI_T *p = (const CKCI_T *)a, *q = (const CKCI_T *)b;                                         \
-        CKCI_T *out = (CKCI_T *)c;                                                                           \
-        enum { stride = STRIDE };                                                                            \
-        CKCI_R(CKCI_TILE2_BEGIN)                                                                             \
-        (void)a_step;                                                                                        \
-        for (int64_t k = 0; k < kc; k++) {                                                                   \
-            CKCI_V b0 = CKCI_LOAD(q), b1 = CKCI_LOAD(q + CKCI_N);                                            \
-            CKCI_R(CKCI_TILE2_STEP)                                                                          \
-            p += STEP;                                                                                       \
-            q += 2 * CKCI_N;                                                                                 \
+        const CKCI_T *q = (const CKCI_T *)t->b;                                                              \
+        const int64_t step = t->a_step, len = t->len;                                                        \
+        REPEAT(CKCI_TILE##W##_BEGIN)                                                                         \
+        for (int64_t s = 0; s < t->segments; s++) {                                                          \
+            const CKCI_T *p = (const CKCI_T *)t->a[0] + t->offset[s];                                        \
+            const CKCI_T *r = (const CKCI_T *)t->a[1] + t->offset[s];                                        \
+            for (int64_t k = len; k > 0; k--) {                                                              \
+                CKCI_TILE##W##_LOAD CKCI_OPAQUE(p);                                                          \
+                CKCI_OPAQUE(r);                                                                              \
+                REPEAT(CKCI_TILE##W##_FIRST)                                                                 \
+                REPEAT(CKCI_TILE##W##_SECOND)                                                                \
+                p++;                                                                                         \
+                r++;                                                                                         \
+                q += W * CKCI_N;                                                                             \
+            }                                                                                                \
         }                                                                                                    \
-        if (add) {                                                                                           \
-            CKCI_R(CKCI_TILE2_ADD)                                                                           \
+        CKCI_T *u = (CKCI_T *)t->c[0], *w = (CKCI_T *)t->c[1];                                               \
+        const int64_t ldc = t->ldc;                                                                          \
+        if (t->add) {                                                                                        \
+            REPEAT(CKCI_TILE##W##_ADD)                                                                       \
         }                                                                                                    \
-        CKCI_R(CKCI_TILE2_END)                                                                               \
-    }                                                                                                        \
-    CKCI_TARGET CKCI_FN void NAME##1(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,      \
-                                     int64_t ldc, int add)                                                   \
+        REPEAT(CKCI_TILE##W##_END)                                                                           \
+    }
+#define CKCI_TILES(NAME, REPEAT) CKCI_TILE(NAME##1, REPEAT, 1) CKCI_TILE(NAME##2, REPEAT, 2)
+
+#define CKCI_OUTER_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO, c##i##c = CKCI_ZERO;
+#define CKCI_OUTER_STEP(i)                                                                                   \
     {                                                                                                        \
-        const CKCI_T *p = (const CKCI_T *)a, *q = (const CKCI_T *)b;                                         \
-        CKCI_T *out = (CKCI_T *)c;                                                                           \
-        enum { stride = STRIDE };                                                                            \
-        CKCI_R(CKCI_TILE1_BEGIN)                                                                             \
-        (void)a_step;                                                                                        \
-        for (int64_t k = 0; k < kc; k++) {                                                                   \
-            CKCI_V b0 = CKCI_LOAD(q);                                                                        \
-            CKCI_R(CKCI_TILE1_STEP)                                                                          \
-            p += STEP;                                                                                       \
-            q += CKCI_N;                                                                                     \
+        CKCI_V y = CKCI_SPLAT(q + (i));                                                                      \
+        c##i##a = CKCI_FMA(y, x0, c##i##a);                                                                  \
+        c##i##b = CKCI_FMA(y, x1, c##i##b);                                                                  \
+        c##i##c = CKCI_FMA(y, x2, c##i##c);                                                                  \
+    }
+#define CKCI_OUTER_ADD(i)                                                                                    \
+    c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(out + (i)*ldc + t->c_at[0]));                                      \
+    c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(out + (i)*ldc + t->c_at[1]));                                      \
+    c##i##c = CKCI_ADD(c##i##c, CKCI_LOAD(out + (i)*ldc + t->c_at[2]));
+/* in this order: vectors past the last one repeat it */
+#define CKCI_OUTER_END(i)                                                                                    \
+    CKCI_STORE(out + (i)*ldc + t->c_at[2], c##i##c);                                                         \
+    CKCI_STORE(out + (i)*ldc + t->c_at[1], c##i##b);                                                         \
+    CKCI_STORE(out + (i)*ldc + t->c_at[0], c##i##a);
+#define CKCI_OUTER(NAME)                                                                                     \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_outer *t)                                                       \
+    {                                                                                                        \
+        const CKCI_T *q = (const CKCI_T *)t->dy;                                                             \
+        const int64_t at0 = t->x_at[0], at1 = t->x_at[1], at2 = t->x_at[2], step = t->x_step;                \
+        CKCI_M(CKCI_OUTER_BEGIN)                                                                             \
+        for (int64_t n = 0; n < t->planes; n++) {                                                            \
+            for (int64_t r = 0; r < t->rows; r++) {                                                          \
+                const CKCI_T *p = (const CKCI_T *)t->x + n * t->x_plane + r * t->x_row;                      \
+                for (int64_t j = t->width; j > 0; j--) {                                                     \
+                    CKCI_OPAQUE(p);                                                                          \
+                    CKCI_V x0 = CKCI_LOAD(p + at0), x1 = CKCI_LOAD(p + at1), x2 = CKCI_LOAD(p + at2);        \
+                    CKCI_M(CKCI_OUTER_STEP)                                                                  \
+                    p += step;                                                                               \
+                    q += CKCI_ROWS;                                                                          \
+                }                                                                                            \
+            }                                                                                                \
         }                                                                                                    \
-        if (add) {                                                                                           \
-            CKCI_R(CKCI_TILE1_ADD)                                                                           \
+        CKCI_T *out = (CKCI_T *)t->c;                                                                        \
+        const int64_t ldc = t->ldc;                                                                          \
+        if (t->add) {                                                                                        \
+            CKCI_M(CKCI_OUTER_ADD)                                                                           \
         }                                                                                                    \
-        CKCI_R(CKCI_TILE1_END)                                                                               \
+        CKCI_M(CKCI_OUTER_END)                                                                               \
     }
 
 #define CKCI_LINE_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
-#define CKCI_LINE_ADD(i) c##i = CKCI_LOAD(out + (i)*CKCI_N);
-#define CKCI_LINE_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(p + (i)*CKCI_N), w0, c##i);
-#define CKCI_LINE_END(i) CKCI_STORE(out + (i)*CKCI_N, c##i);
+#define CKCI_LINE_ADD(i) c##i = CKCI_LOAD(y + (i)*out_step);
+#define CKCI_LINE_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(((i) < 7 ? p : r) + (i) % 7 * x_step), w0, c##i);
+#define CKCI_LINE_END(i) CKCI_STORE(y + (i)*out_step, c##i);
 #define CKCI_LINE_KERNEL(NAME, REPEAT)                                                                       \
-    CKCI_TARGET CKCI_FN void NAME(int64_t count, const int32_t *table, const void *x, const void *w,         \
-                                  void *acc, int add)                                                        \
+    CKCI_TARGET CKCI_FN void NAME(int64_t count, const int32_t *table, const void *x, int64_t x_step,        \
+                                  const void *w, void *out, int64_t out_step, int add)                       \
     {                                                                                                        \
         const CKCI_T *in = (const CKCI_T *)x, *wei = (const CKCI_T *)w;                                      \
-        CKCI_T *out = (CKCI_T *)acc;                                                                         \
+        CKCI_T *y = (CKCI_T *)out;                                                                           \
         REPEAT(CKCI_LINE_BEGIN)                                                                              \
         if (add) {                                                                                           \
             REPEAT(CKCI_LINE_ADD)                                                                            \
         }                                                                                                    \
         for (int64_t t = 0; t < count; t++) {                                                                \
             const CKCI_T *p = in + table[2 * t];                                                             \
+            const CKCI_T *r = p + 7 * x_step;                                                                \
             CKCI_V w0 = CKCI_LOAD(wei + table[2 * t + 1]);                                                   \
+            CKCI_OPAQUE(p);                                                                                  \
+            CKCI_OPAQUE(r);                                                                                  \
             REPEAT(CKCI_LINE_STEP)                                                                           \
         }                                                                                                    \
         REPEAT(CKCI_LINE_END)                                                                                \
@@ -2935,24 +3025,26 @@ typedef struct ckci_kernels {
 #define CKCI_TAPS_BEGIN(i)                                                                                   \
     CKCI_V c##i = CKCI_LOAD(out + (i)*CKCI_N);                                                               \
     const CKCI_T *p##i = (const CKCI_T *)x + offset[i];
-#define CKCI_TAPS_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(p##i + j * CKCI_N), y, c##i);
+#define CKCI_TAPS_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(p##i + at), y, c##i);
 #define CKCI_TAPS_NEXT(i) p##i += x_row;
+#define CKCI_TAPS_END(i) CKCI_STORE(out + (i)*CKCI_N, c##i);
 #define CKCI_TAPS_KERNEL(NAME)                                                                               \
-    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const void *x, int64_t x_row,                 \
-                                  const int32_t *offset, const void *dy, int64_t dy_row, void *acc)          \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step, \
+                                  const int32_t *offset, const void *dy, int64_t dy_row, int64_t dy_step,    \
+                                  void *acc)                                                                 \
     {                                                                                                        \
         CKCI_T *out = (CKCI_T *)acc;                                                                         \
-        const CKCI_T *g = (const CKCI_T *)dy;                                                                \
         CKCI_R9(CKCI_TAPS_BEGIN)                                                                             \
-        for (int64_t r = 0; r < rows; r++) {                                                                 \
-            for (int64_t j = 0; j < width; j++) {                                                            \
-                CKCI_V y = CKCI_LOAD(g + j * CKCI_N);                                                        \
+        for (int64_t row = 0; row < rows; row++) {                                                           \
+            const CKCI_T *g = (const CKCI_T *)dy + row * dy_row;                                             \
+            for (int64_t j = 0, at = 0; j < width; j++, at += x_step) {                                      \
+                CKCI_V y = CKCI_LOAD(g);                                                                     \
                 CKCI_R9(CKCI_TAPS_STEP)                                                                      \
+                g += dy_step;                                                                                \
             }                                                                                                \
             CKCI_R9(CKCI_TAPS_NEXT)                                                                          \
-            g += dy_row;                                                                                     \
         }                                                                                                    \
-        CKCI_R9(CKCI_LINE_END)                                                                               \
+        CKCI_R9(CKCI_TAPS_END)                                                                               \
     }
 
 #define CKCI_SPREAD_SCALAR(NAME)                                                                             \
@@ -2990,31 +3082,45 @@ typedef struct ckci_kernels {
         }                                                                                                    \
     }
 #define CKCI_COPY_KERNEL(NAME)                                                                               \
-    CKCI_TARGET CKCI_FN void NAME(int64_t n, const void *src, int64_t src_step, void *dst, int64_t dst_step) \
+    CKCI_TARGET CKCI_FN void NAME(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,    \
+                                  int64_t dst_step)                                                          \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
-            CKCI_STORE((CKCI_T *)dst + i * dst_step, CKCI_LOAD((const CKCI_T *)src + i * src_step));         \
+            const CKCI_T *from = (const CKCI_T *)src + i * src_step;                                         \
+            CKCI_T *to = (CKCI_T *)dst + i * dst_step;                                                       \
+            int64_t j = 0;                                                                                   \
+            for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
+                CKCI_STORE(to + j, CKCI_LOAD(from + j));                                                     \
+            }                                                                                                \
+            for (; j < count; j++) {                                                                         \
+                to[j] = from[j];                                                                             \
+            }                                                                                                \
         }                                                                                                    \
     }
 
 #define CKCI_KERNELS(S, SPREAD)                                                                              \
-    CKCI_TILE(ckci_tile_rows_##S##_, CKCI_LDA, 1)                                                            \
-    CKCI_TILE(ckci_tile_columns_##S##_, 1, a_step)                                                           \
+    CKCI_OUTER(ckci_outer_##S)                                                                               \
     CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14)                                                              \
     CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7)                                                                \
     CKCI_LINE_KERNEL(ckci_line4_##S, CKCI_R4)                                                                \
+    CKCI_LINE_KERNEL(ckci_line1_##S, CKCI_R1)                                                                \
     CKCI_TAPS_KERNEL(ckci_taps9_##S)                                                                         \
     SPREAD(ckci_spread_##S) CKCI_COPY_KERNEL(ckci_copy_##S)
-#define CKCI_KERNEL_SET(ROWS, LANES, S)                                                                      \
+/* A, B, C: its run lengths; ROWS those of an outer tile */
+#define CKCI_KERNEL_SET(S, LANES, A, B, C, ROWS)                                                             \
     {                                                                                                        \
-        ROWS, LANES, {ckci_tile_rows_##S##_1, ckci_tile_rows_##S##_2},                                       \
-            {ckci_tile_columns_##S##_1, ckci_tile_columns_##S##_2}, ckci_line14_##S, ckci_line7_##S,         \
-            ckci_line4_##S, ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S                                   \
+        LANES, {A, B, C}, ROWS,                                                                              \
+            {{ckci_tile##A##_##S##_1, ckci_tile##A##_##S##_2},                                               \
+             {ckci_tile##B##_##S##_1, ckci_tile##B##_##S##_2},                                               \
+             {ckci_tile##C##_##S##_1, ckci_tile##C##_##S##_2}},                                              \
+            ckci_outer_##S, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S, ckci_line1_##S, ckci_taps9_##S, \
+            ckci_spread_##S, ckci_copy_##S                                                                   \
     }
 
-/* portable: 16 bytes, tile of 4 rows */
+/* portable: 16 bytes, runs of 2 */
 #define CKCI_TARGET
-#define CKCI_R CKCI_R4
+#define CKCI_M CKCI_R4
+#define CKCI_ROWS 4
 #define CKCI_T float
 #define CKCI_V ckci_vf
 #define CKCI_N 4
@@ -3025,6 +3131,7 @@ typedef struct ckci_kernels {
 #define CKCI_ADD ckci_add_vf
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
 CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_LOAD
@@ -3043,6 +3150,7 @@ CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
 #define CKCI_ADD ckci_add_vi
 #define CKCI_ZERO ckci_splat_vi("\0\0\0\0\0\0\0")
 CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_LOAD
@@ -3064,6 +3172,7 @@ CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR)
 #define CKCI_ADD ckci_add_vd
 #define CKCI_ZERO ckci_splat_vd("\0\0\0\0\0\0\0")
 CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_N
@@ -3075,7 +3184,8 @@ CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
 #undef CKCI_ZERO
 #endif
 #undef CKCI_TARGET
-#undef CKCI_R
+#undef CKCI_M
+#undef CKCI_ROWS
 
 #if CKCI_X86
 /* One vector kind of an x86 instruction set: BITS 256 or 512, SUFFIX ps or pd. */
@@ -3084,9 +3194,10 @@ CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
 #define CKCI_SPLAT(p) CKCI_MM(set1)(*(p))
 #define CKCI_FMA(a, b, c) CKCI_MM(fmadd)(a, b, c)
 #define CKCI_ADD(a, b) CKCI_MM(add)(a, b)
-/* AVX2: 16 registers, tile of 6 rows */
+/* AVX2: 16 registers, runs of 3 */
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
-#define CKCI_R CKCI_R6
+#define CKCI_M CKCI_R4
+#define CKCI_ROWS 4
 #define CKCI_MM(op) _mm256_##op##_ps
 #define CKCI_ZERO _mm256_setzero_ps()
 #define CKCI_T float
@@ -3097,6 +3208,7 @@ CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
         _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(map)), _mm256_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm256_permutevar8x32_ps(v, index)
 CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
+CKCI_TILES(ckci_tile3_f_avx2_, CKCI_R3)
 #undef CKCI_INDEX
 #undef CKCI_PERMUTE
 #undef CKCI_MM
@@ -3111,6 +3223,7 @@ CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
 #define CKCI_V __m256d
 #define CKCI_N 4
 CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
 #undef CKCI_MM
 #undef CKCI_ZERO
 #undef CKCI_T
@@ -3118,10 +3231,12 @@ CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
 #undef CKCI_N
 #endif
 #undef CKCI_TARGET
-#undef CKCI_R
-/* AVX-512: 32 registers, tile of 14 rows */
+#undef CKCI_M
+#undef CKCI_ROWS
+/* AVX-512: 32 registers, runs of 7, and 6 and 4 for widths that 7 does not divide well */
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
-#define CKCI_R CKCI_R14
+#define CKCI_M CKCI_R8
+#define CKCI_ROWS 8
 #define CKCI_MM(op) _mm512_##op##_ps
 #define CKCI_ZERO _mm512_setzero_ps()
 #define CKCI_T float
@@ -3131,6 +3246,9 @@ CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
     __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
 CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
+CKCI_TILES(ckci_tile7_f_avx512_, CKCI_R7)
+CKCI_TILES(ckci_tile6_f_avx512_, CKCI_R6)
+CKCI_TILES(ckci_tile4_f_avx512_, CKCI_R4)
 #undef CKCI_INDEX
 #undef CKCI_PERMUTE
 #undef CKCI_MM
@@ -3145,6 +3263,7 @@ CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
 #define CKCI_V __m512d
 #define CKCI_N 8
 CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_MM
 #undef CKCI_ZERO
 #undef CKCI_T
@@ -3152,7 +3271,8 @@ CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
 #undef CKCI_N
 #endif
 #undef CKCI_TARGET
-#undef CKCI_R
+#undef CKCI_M
+#undef CKCI_ROWS
 #undef CKCI_LOAD
 #undef CKCI_STORE
 #undef CKCI_SPLAT
@@ -3166,7 +3286,8 @@ CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
 #define CKCI_ADD(a, b) CKCI_ADD32(a, b)
 #define CKCI_T uint32_t
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
-#define CKCI_R CKCI_R6
+#define CKCI_M CKCI_R4
+#define CKCI_ROWS 4
 #define CKCI_ADD32 _mm256_add_epi32
 #define CKCI_MUL32 _mm256_mullo_epi32
 #define CKCI_SPLAT1 _mm256_set1_epi32
@@ -3178,10 +3299,12 @@ CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
 #define CKCI_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define CKCI_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile3_i_avx2_, CKCI_R3)
 #undef CKCI_LOAD
 #undef CKCI_STORE
 #undef CKCI_TARGET
-#undef CKCI_R
+#undef CKCI_M
+#undef CKCI_ROWS
 #undef CKCI_ADD32
 #undef CKCI_MUL32
 #undef CKCI_SPLAT1
@@ -3189,7 +3312,8 @@ CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
 #undef CKCI_V
 #undef CKCI_N
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
-#define CKCI_R CKCI_R14
+#define CKCI_M CKCI_R8
+#define CKCI_ROWS 8
 #define CKCI_ADD32 _mm512_add_epi32
 #define CKCI_MUL32 _mm512_mullo_epi32
 #define CKCI_SPLAT1 _mm512_set1_epi32
@@ -3199,6 +3323,7 @@ CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
 #define CKCI_LOAD(p) _mm512_loadu_si512((const void *)(p))
 #define CKCI_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
 CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile7_i_avx512_, CKCI_R7)
 #undef CKCI_LOAD
 #undef CKCI_STORE
 #undef CKCI_SPLAT
@@ -3206,7 +3331,8 @@ CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
 #undef CKCI_ADD
 #undef CKCI_T
 #undef CKCI_TARGET
-#undef CKCI_R
+#undef CKCI_M
+#undef CKCI_ROWS
 #undef CKCI_ADD32
 #undef CKCI_MUL32
 #undef CKCI_SPLAT1
@@ -3220,19 +3346,19 @@ CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
 CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dtype)
 {
     static const ckci_kernels f[3] = {
-        CKCI_KERNEL_SET(4, 4, f_portable),
+        CKCI_KERNEL_SET(f_portable, 4, 2, 2, 2, 4),
 #if CKCI_X86
-        CKCI_KERNEL_SET(6, 8, f_avx2),
-        CKCI_KERNEL_SET(14, 16, f_avx512)
+        CKCI_KERNEL_SET(f_avx2, 8, 3, 3, 3, 4),
+        CKCI_KERNEL_SET(f_avx512, 16, 7, 6, 4, 8)
 #endif
     };
     int level = features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
 #ifndef CKCONV_NO_F64
     static const ckci_kernels d[3] = {
-        CKCI_KERNEL_SET(4, 2, d_portable),
+        CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4),
 #if CKCI_X86
-        CKCI_KERNEL_SET(6, 4, d_avx2),
-        CKCI_KERNEL_SET(14, 8, d_avx512)
+        CKCI_KERNEL_SET(d_avx2, 4, 3, 3, 3, 4),
+        CKCI_KERNEL_SET(d_avx512, 8, 7, 7, 7, 8)
 #endif
     };
     if (dtype == CKCONV_F64) {
@@ -3241,10 +3367,10 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
 #endif
 #ifndef CKCONV_NO_I8
     static const ckci_kernels i[3] = {
-        CKCI_KERNEL_SET(4, 4, i_portable),
+        CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4),
 #if CKCI_X86
-        CKCI_KERNEL_SET(6, 8, i_avx2),
-        CKCI_KERNEL_SET(14, 16, i_avx512)
+        CKCI_KERNEL_SET(i_avx2, 8, 3, 3, 3, 4),
+        CKCI_KERNEL_SET(i_avx512, 16, 7, 7, 7, 8)
 #endif
     };
     if (dtype == CKCONV_I32) {
@@ -3554,17 +3680,16 @@ CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int6
     }
 }
 
-/* Hand a tile of finished sums to the epilogue: `rows` positions from m0 on, `cols` channels from j0 on;
-   src[row][ld]. Runs follow the axis that is denser in the written tensor. */
+/* Hand a tile of finished sums to the epilogue: `rows` positions from q = (n, z, y, x) on, which moves past
+   them, `cols` channels from j0 on; src[row][ld]. Runs follow the axis that is denser in the written tensor. */
 CKCI_FN void ckci_write_tile(const ckci_kind *kind, const ckci_target *o, const ckci_axis axis[3],
-                             int64_t group, int64_t m0, int64_t rows, int64_t j0, int64_t cols,
+                             int64_t group, int64_t q[4], int64_t rows, int64_t j0, int64_t cols,
                              const unsigned char *src, int64_t ld)
 {
     enum { CKCI_CHUNK = 128 };
     double buffer[CKCI_CHUNK];
-    int64_t q[4], at[6];
+    int64_t at[6];
     int along_x = o->t.stride[5] < o->t.stride[2] && cols > 1;
-    ckci_place(axis, m0, q);
     at[0] = group;
     for (int64_t r = 0; r < rows;) {
         int64_t n = along_x ? ckci_min(ckci_min(rows - r, axis[2].count - q[3]), CKCI_CHUNK) : 1;
@@ -3587,523 +3712,6 @@ CKCI_FN void ckci_write_tile(const ckci_kind *kind, const ckci_target *o, const 
         ckci_next_place(axis, q);
     }
 }
-
-/* Block sizes of a GEMM pass and the memory that they need. */
-typedef struct ckci_tiles {
-    int64_t mc, kc, nc, ldc; /* rows, reduction and columns of a block; row length of its sums */
-    int64_t blocks_m, blocks_n, items;
-    int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
-    int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
-    int64_t split, partial; /* bwd_weight: parts of the reduction, bytes of one part's sums */
-    int64_t bytes;          /* workspace */
-    int32_t threads;
-} ckci_tiles;
-
-/* Whole cache lines; 2^62 stays 2^62. */
-CKCI_FN int64_t ckci_line_up(int64_t bytes)
-{
-    return ckci_min(ckci_round_up(bytes, 64), CKCI_MAX_BYTES);
-}
-
-/* As many threads as have scratch within the limit; one at least fits when this is asked. Block sizes that
-   results depend on are chosen before, for one thread, so that they do not depend on how many there are. */
-CKCI_FN int32_t ckci_threads_within(int64_t limit, int64_t shared, int64_t scratch, int32_t threads)
-{
-    int64_t most = limit >= CKCI_MAX_BYTES ? threads : (limit - shared) / ckci_max(scratch, 1);
-    return (int32_t)ckci_max(ckci_min(most, threads), 1);
-}
-
-/* What `threads` scratch areas and shared bytes take together. */
-CKCI_FN int64_t ckci_total(int64_t shared, int64_t scratch, int32_t threads)
-{
-    return ckci_saturating_add(shared, ckci_saturating_mul(scratch, threads));
-}
-
-/* Columns padded to whole panels: two vectors wide, the last one a single vector where that is enough. */
-CKCI_FN int64_t ckci_panels(const ckci_kernels *k, int64_t cols)
-{
-    int64_t rest = cols % (2 * k->lanes);
-    return cols - rest + (rest == 0 ? 0 : rest <= k->lanes ? k->lanes : 2 * k->lanes);
-}
-
-/* Rows of the largest phase. */
-CKCI_FN int64_t ckci_most_rows(const ckci_view *v)
-{
-    ckci_axis axis[3];
-    ckci_phase(v, 0, axis);
-    return v->p->n * axis[0].count * axis[1].count * axis[2].count;
-}
-
-/* fwd and bwd_data. limit 0: everything on the stack. */
-CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_t limit)
-{
-    ckci_tiles t;
-    memset(&t, 0, sizeof t);
-    int64_t rows = ckci_most_rows(v), mr = v->k->tile_rows, nr = 2 * v->k->lanes, size = v->kind->size;
-    int64_t padded = ckci_panels(v->k, v->cols);
-    int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
-    t.kc = CKCI_KC;
-    t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 512);
-    t.mc = ckci_min(ckci_round_up(112, mr), ckci_max(ckci_round_up(rows, mr), mr));
-    t.blocks_n = ckci_ceil_div(v->cols, t.nc);
-    t.packed =
-        ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(v->p->g * v->taps * v->red, padded), size));
-    t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
-    t.threads = threads;
-    if (ckci_total(t.packed, t.scratch, 1) <= limit) {
-        /* enough items to share out evenly, yet tall enough to use each packed weight often */
-        while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
-            t.mc -= mr;
-        }
-        t.threads = ckci_threads_within(limit, t.packed, t.scratch, threads);
-        t.bytes = ckci_total(t.packed, t.scratch, t.threads);
-    } else {
-        t.kc = CKCI_KC / 2;
-        t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 64);
-        t.mc = ckci_round_up(CKCI_LINE, mr);
-        t.blocks_n = ckci_ceil_div(v->cols, t.nc);
-        t.packed = t.bytes = 0;
-        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.kc * nr * size;
-    }
-    t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
-    t.items = rows == 0 ? 0 : ckci_saturating_mul(ckci_saturating_mul(others, t.blocks_n), t.blocks_m);
-    return t;
-}
-
-typedef struct ckci_gather_job {
-    ckci_view v;
-    ckci_tiles t;
-    ckci_target target;
-    unsigned char *packed;
-} ckci_gather_job;
-
-/* Where a phase's packed weights begin, in elements per (group, padded column): those of all earlier phases
-   come first, and a phase has taps_z * taps_y * taps_x of them. */
-CKCI_FN int64_t ckci_taps_before(const ckci_view *v, int64_t phase)
-{
-    int64_t index[3], before[3], here[3], all[3];
-    index[2] = phase % v->phases[2];
-    index[1] = phase / v->phases[2] % v->phases[1];
-    index[0] = phase / v->phases[2] / v->phases[1];
-    for (int i = 0; i < 3; i++) {
-        before[i] = here[i] = all[i] = 0;
-        for (int64_t tap = 0; tap < v->p->filter[i]; tap++) {
-            /* the phase that this tap belongs to; one past the input has no positions */
-            int64_t own = ckci_mod(tap * v->p->dilation[i] - v->p->pad[i], v->p->stride[i]);
-            all[i] += own < v->phases[i];
-            before[i] += own < index[i];
-            here[i] += own == index[i];
-        }
-    }
-    return before[0] * all[1] * all[2] + here[0] * (before[1] * all[2] + here[1] * before[2]);
-}
-
-/* Start of the panel at column j0. */
-CKCI_FN unsigned char *ckci_panel(const ckci_gather_job *job, int64_t group, int64_t phase, int64_t taps,
-                                  int64_t j0)
-{
-    const ckci_view *v = &job->v;
-    int64_t padded = ckci_panels(v->k, v->cols);
-    int64_t before = v->phases[0] * v->phases[1] * v->phases[2] == 1 ? 0 : ckci_taps_before(v, phase);
-    return job->packed + ((group * v->taps + before) * padded + taps * j0) * v->red * v->kind->size;
-}
-
-CKCI_INLINE int64_t ckci_panel_width(const ckci_kernels *k, int64_t rest)
-{
-    return rest <= k->lanes ? k->lanes : 2 * k->lanes;
-}
-
-/* One item packs one panel of one group and phase. */
-CKCI_FN void ckci_pack_item(const void *context, int64_t item, unsigned char *scratch)
-{
-    const ckci_gather_job *job = (const ckci_gather_job *)context;
-    const ckci_view *v = &job->v;
-    ckci_axis axis[3];
-    int64_t nr = 2 * v->k->lanes, panels = ckci_ceil_div(v->cols, nr), j0 = item % panels * nr;
-    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2];
-    int64_t phase = item / panels % phases, group = item / panels / phases;
-    (void)scratch;
-    ckci_phase(v, phase, axis);
-    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps;
-    if (taps > 0) {
-        ckci_pack_weights(v, axis, group, j0, ckci_panel_width(v->k, v->cols - j0), 0, taps * v->red,
-                          ckci_panel(job, group, phase, taps, j0));
-    }
-}
-
-/* One item owns mc x nc outputs of one group and phase; the reduction runs in blocks of kc in order. */
-CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *scratch)
-{
-    const ckci_gather_job *job = (const ckci_gather_job *)context;
-    const ckci_view *v = &job->v;
-    const ckci_tiles *t = &job->t;
-    const ckci_kernels *k = v->k;
-    int64_t size = v->kind->size, mr = k->tile_rows;
-    int64_t m0 = item % t->blocks_m * t->mc, n0 = item / t->blocks_m % t->blocks_n * t->nc;
-    int64_t group = item / t->blocks_m / t->blocks_n % v->p->g,
-            phase = item / t->blocks_m / t->blocks_n / v->p->g;
-    ckci_axis axis[3];
-    ckci_phase(v, phase, axis);
-    int64_t rows = ckci_min(t->mc, v->p->n * axis[0].count * axis[1].count * axis[2].count - m0);
-    if (rows <= 0) {
-        return;
-    }
-    int64_t cols = ckci_min(t->nc, v->cols - n0), padded_rows = ckci_round_up(rows, mr);
-    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps, all = taps * v->red;
-    /* packed rows are whole cache lines, so that nothing is lost between the parts of the scratch */
-    unsigned char *a = scratch, *c = a + t->mc * CKCI_LDA * size;
-    unsigned char *own = t->packed ? NULL : c + t->mc * t->ldc * size;
-    if (all == 0) {
-        ckci_clear(v->kind, c, rows * t->ldc);
-    }
-    for (int64_t k0 = 0; k0 < all; k0 += t->kc) {
-        int64_t k1 = ckci_min(all, k0 + t->kc);
-        ckci_pack_rows(v, axis, group, m0, rows, k0, k1, a, CKCI_LDA);
-        for (int64_t r = rows; r < padded_rows; r++) {
-            ckci_clear(v->kind, a + r * CKCI_LDA * size, k1 - k0);
-        }
-        for (int64_t j = 0; j < cols; j += 2 * k->lanes) {
-            int64_t width = ckci_panel_width(k, v->cols - n0 - j);
-            const unsigned char *b = own;
-            if (own) {
-                ckci_pack_weights(v, axis, group, n0 + j, width, k0, k1, own);
-            } else {
-                b = ckci_panel(job, group, phase, taps, n0 + j) + k0 * width * size;
-            }
-            ckci_tile_kernel kernel = k->rows[width > k->lanes];
-            for (int64_t r = 0; r < rows; r += mr) {
-                kernel(k1 - k0, a + r * CKCI_LDA * size, 1, b, c + (r * t->ldc + j) * size, t->ldc, k0 > 0);
-            }
-        }
-    }
-    ckci_tensor d[4];
-    ckci_target o = ckci_phase_target(&job->target, axis, d);
-    ckci_write_tile(v->kind, &o, axis, group, m0, rows, n0, cols, c, t->ldc);
-}
-
-/* Cost in vector multiply-adds: the padded product, plus packing it. */
-CKCI_FN double ckci_gather_cost(const ckci_view *v, const ckci_tiles *t)
-{
-    double rows = (double)ckci_most_rows(v) * (double)(v->phases[0] * v->phases[1] * v->phases[2]);
-    double reduction =
-        (double)v->taps * (double)v->red / (double)(v->phases[0] * v->phases[1] * v->phases[2]);
-    double columns = (double)ckci_panels(v->k, v->cols) / v->k->lanes;
-    double run = 2 + 24 / (double)v->red; /* a copied run costs its length and a call */
-    double pack = t->packed ? (double)t->blocks_n * run / v->k->lanes
-                            : 8.0 * (double)t->blocks_n / v->k->lanes + columns;
-    return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4) + 2000;
-}
-
-CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws)
-{
-    const ckci_view *v = &job->v;
-    int32_t threads = job->t.threads;
-    unsigned char *scratch = job->t.bytes ? ws + job->t.packed : NULL;
-    job->packed = ws;
-    if (job->t.packed) {
-        int64_t panels = ckci_ceil_div(v->cols, 2 * v->k->lanes);
-        ckci_parallel(threads, v->p->g * v->phases[0] * v->phases[1] * v->phases[2] * panels, ckci_pack_item,
-                      job, ws, 0);
-    }
-    ckci_parallel(threads, job->t.items, ckci_gather_item, job, scratch, job->t.scratch);
-}
-
-CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
-    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit);
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
-    f->plan->workspace_bytes = t.bytes;
-    f->plan->block[0] = t.threads;
-    f->plan->grid[0] = t.items;
-    f->plan->launches = t.packed ? 2 : 1;
-    f->cost = ckci_gather_cost(&v, &t);
-    return CKCONV_OK;
-}
-
-/* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
-enum { CKCI_ALIGN = 64 };
-
-CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
-{
-    int64_t limit = plan->tune[CKCI_TUNE_LIMIT];
-    return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
-}
-
-CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                             unsigned char *ws, int32_t features)
-{
-    ckci_gather_job job;
-    (void)args;
-    job.v = ckci_make_view(&p->conv, features);
-    job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
-    job.target = ckci_make_target(&p->conv);
-    ckci_run_gather_job(&job, ws);
-}
-
-/* ---- bwd_weight: rows are (tap, channel) pairs, columns are output channels, the reduction runs over n and
-   output positions. A (im2col rows, one per position) and B (dout) are both read along their columns. */
-
-CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, int32_t split_k,
-                                     int32_t threads, int64_t limit)
-{
-    ckci_tiles t;
-    memset(&t, 0, sizeof t);
-    int64_t rows = v->taps * v->red, mr = v->k->tile_rows, nr = 2 * v->k->lanes, size = v->kind->size;
-    int64_t positions = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
-    t.kc = CKCI_KC;
-    t.mc = ckci_min(ckci_round_up(rows, mr), ckci_round_up(252, mr));
-    t.nc = ckci_min(ckci_panels(v->k, v->cols), 256);
-    t.split = 1;
-    t.blocks_m = ckci_ceil_div(rows, t.mc);
-    t.blocks_n = ckci_ceil_div(v->cols, t.nc);
-    int64_t blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
-    if (family == CKCONV_FAMILY_TWO_STAGE) {
-        /* by shape alone, so that results do not depend on the threads */
-        t.split =
-            split_k ? split_k
-                    : ckci_max(ckci_min(ckci_ceil_div(32, blocks), ckci_ceil_div(positions, 2 * CKCI_KC)), 2);
-        t.split = ckci_max(ckci_min(t.split, positions), 1);
-    }
-    t.partial = t.split > 1 ? ckci_line_up(t.mc * t.nc * size) : 0;
-    t.scratch = ckci_line_up(t.kc * t.mc * size) + ckci_line_up(t.kc * t.nc * size) +
-                ckci_line_up(t.mc * t.nc * size);
-    int64_t sums = ckci_saturating_mul(ckci_saturating_mul(blocks, t.split), t.partial);
-    t.threads = threads;
-    t.bytes = ckci_total(sums, t.scratch, 1);
-    if (t.bytes <= limit) {
-        t.threads = ckci_threads_within(limit, sums, t.scratch, threads);
-        t.bytes = ckci_total(sums, t.scratch, t.threads);
-    } else if (t.split == 1) {
-        t.kc = CKCI_KC / 8;
-        t.nc = ckci_min(ckci_panels(v->k, v->cols), nr * (size == 4 ? 2 : 1));
-        t.mc = ckci_min(ckci_round_up(rows, mr), ckci_round_up(84, mr));
-        t.blocks_m = ckci_ceil_div(rows, t.mc);
-        t.blocks_n = ckci_ceil_div(v->cols, t.nc);
-        t.scratch = ckci_line_up(t.kc * t.mc * size) + ckci_line_up(t.kc * t.nc * size) +
-                    ckci_line_up(t.mc * t.nc * size);
-        t.bytes = 0;
-        blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
-    }
-    t.ldc = t.nc;
-    t.items = ckci_saturating_mul(blocks, t.split);
-    return t;
-}
-
-typedef struct ckci_weight_job {
-    ckci_view v;
-    ckci_tiles t;
-    ckci_target target;
-    unsigned char *partial;
-} ckci_weight_job;
-
-/* dout of `rows` positions from m0 on, columns from n0 on: dst[panel][row][panel width] */
-CKCI_FN void ckci_pack_gradient(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t m0,
-                                int64_t rows, int64_t n0, int64_t cols, unsigned char *dst)
-{
-    const ckci_tensor *t = &v->p->t[CKCI_OUT];
-    int64_t size = v->kind->size, nr = 2 * v->k->lanes, q[4];
-    ckci_place(axis, m0, q);
-    for (int64_t r = 0; r < rows; r++, ckci_next_place(axis, q)) {
-        int64_t at = group * t->stride[0] + q[0] * t->stride[1] + n0 * t->stride[2] + q[1] * t->stride[3] +
-                     q[2] * t->stride[4] + q[3] * t->stride[5];
-        for (int64_t j = 0; j < cols; j += nr) {
-            int64_t width = ckci_panel_width(v->k, cols - j), valid = ckci_min(width, cols - j);
-            unsigned char *out = dst + (j * rows + r * width) * size;
-            v->kind->read(t, at + j * t->stride[2], t->stride[2], valid, out);
-            ckci_clear(v->kind, out + valid * size, width - valid);
-        }
-    }
-}
-
-/* Sums c[mc][ldc] of a block (rows r0.., columns n0..) to dwei, along the channel axis that is denser. */
-CKCI_FN void ckci_write_weights(const ckci_weight_job *job, int64_t group, int64_t r0, int64_t rows,
-                                int64_t n0, int64_t cols, const unsigned char *c)
-{
-    enum { CKCI_CHUNK = 128 };
-    double buffer[CKCI_CHUNK];
-    const ckci_view *v = &job->v;
-    int64_t size = v->kind->size, ldc = job->t.ldc;
-    int by_input = job->target.t.stride[2] < job->target.t.stride[1];
-    for (int64_t r = 0; r < rows;) {
-        int64_t at[6], tap = (r0 + r) / v->red, from = (r0 + r) % v->red;
-        int64_t run = by_input ? ckci_min(ckci_min(v->red - from, rows - r), CKCI_CHUNK) : 1;
-        at[0] = group;
-        at[1] = n0;
-        at[2] = from;
-        at[5] = tap % v->p->filter[2];
-        at[4] = tap / v->p->filter[2] % v->p->filter[1];
-        at[3] = tap / v->p->filter[2] / v->p->filter[1];
-        if (!by_input) {
-            v->kind->write(&job->target, at, 1, cols, c + r * ldc * size);
-        }
-        for (int64_t j = 0; by_input && j < cols; j++) {
-            at[1] = n0 + j;
-            ckci_collect(v->kind, buffer, c + (r * ldc + j) * size, ldc, run);
-            v->kind->write(&job->target, at, 2, run, buffer);
-        }
-        r += run;
-    }
-}
-
-CKCI_FN void ckci_weight_block(const ckci_weight_job *job, int64_t block, int64_t *group, int64_t *r0,
-                               int64_t *rows, int64_t *n0, int64_t *cols)
-{
-    const ckci_tiles *t = &job->t;
-    *r0 = block % t->blocks_m * t->mc;
-    *n0 = block / t->blocks_m % t->blocks_n * t->nc;
-    *group = block / t->blocks_m / t->blocks_n;
-    *rows = ckci_min(t->mc, job->v.taps * job->v.red - *r0);
-    *cols = ckci_min(t->nc, job->v.cols - *n0);
-}
-
-/* One item sums one part of the reduction for one block of dwei. */
-CKCI_FN void ckci_weight_item(const void *context, int64_t item, unsigned char *scratch)
-{
-    const ckci_weight_job *job = (const ckci_weight_job *)context;
-    const ckci_view *v = &job->v;
-    const ckci_tiles *t = &job->t;
-    int64_t size = v->kind->size, mr = v->k->tile_rows, group, r0, rows, n0, cols;
-    int64_t part = item % t->split, block = item / t->split;
-    ckci_weight_block(job, block, &group, &r0, &rows, &n0, &cols);
-    ckci_axis axis[3];
-    ckci_phase(v, 0, axis);
-    int64_t positions = v->p->n * axis[0].count * axis[1].count * axis[2].count;
-    int64_t share = ckci_ceil_div(positions, t->split);
-    int64_t from = ckci_min(positions, part * share), to = ckci_min(positions, from + share);
-    int64_t padded = ckci_round_up(rows, mr);
-    unsigned char *a = scratch, *b = a + ckci_line_up(t->kc * t->mc * size);
-    unsigned char *c =
-        t->split > 1 ? job->partial + item * t->partial : b + ckci_line_up(t->kc * t->nc * size);
-    if (from == to) {
-        ckci_clear(v->kind, c, t->mc * t->ldc);
-    }
-    for (int64_t m = from; m < to; m += t->kc) {
-        int64_t count = ckci_min(t->kc, to - m);
-        ckci_pack_rows(v, axis, group, m, count, r0, r0 + rows, a, t->mc);
-        for (int64_t i = 0; i < count && padded > rows; i++) {
-            ckci_clear(v->kind, a + (i * t->mc + rows) * size, padded - rows);
-        }
-        ckci_pack_gradient(v, axis, group, m, count, n0, cols, b);
-        for (int64_t j = 0; j < cols; j += 2 * v->k->lanes) {
-            int64_t width = ckci_panel_width(v->k, cols - j);
-            ckci_tile_kernel kernel = v->k->columns[width > v->k->lanes];
-            for (int64_t r = 0; r < rows; r += mr) {
-                kernel(count, a + r * size, t->mc, b + j * count * size, c + (r * t->ldc + j) * size, t->ldc,
-                       m > from);
-            }
-        }
-    }
-    if (t->split == 1) {
-        ckci_write_weights(job, group, r0, rows, n0, cols, c);
-    }
-}
-
-/* dst[i] += src[i]; int32 modulo 2^32 */
-CKCI_FN void ckci_add_numbers(const ckci_kind *kind, void *dst, const void *src, int64_t n)
-{
-    if (kind->dtype == CKCONV_F32) {
-        float *d = (float *)dst;
-        const float *s = (const float *)src;
-        for (int64_t i = 0; i < n; i++) {
-            d[i] += s[i];
-        }
-    } else if (kind->dtype == CKCONV_F64) {
-        double *d = (double *)dst;
-        const double *s = (const double *)src;
-        for (int64_t i = 0; i < n; i++) {
-            d[i] += s[i];
-        }
-    } else {
-        uint32_t *d = (uint32_t *)dst;
-        const uint32_t *s = (const uint32_t *)src;
-        for (int64_t i = 0; i < n; i++) {
-            d[i] += s[i];
-        }
-    }
-}
-
-/* The second stage: one item adds the parts of one block, in order, and finishes it. */
-CKCI_FN void ckci_weight_sum_item(const void *context, int64_t block, unsigned char *scratch)
-{
-    const ckci_weight_job *job = (const ckci_weight_job *)context;
-    const ckci_tiles *t = &job->t;
-    int64_t group, r0, rows, n0, cols;
-    (void)scratch;
-    ckci_weight_block(job, block, &group, &r0, &rows, &n0, &cols);
-    unsigned char *sum = job->partial + block * t->split * t->partial;
-    for (int64_t part = 1; part < t->split; part++) {
-        for (int64_t r = 0; r < rows; r++) {
-            int64_t row = r * t->ldc * job->v.kind->size;
-            ckci_add_numbers(job->v.kind, sum + row, sum + part * t->partial + row, cols);
-        }
-    }
-    ckci_write_weights(job, group, r0, rows, n0, cols, sum);
-}
-
-CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
-{
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
-    const ckci_conv *p = &f->p->conv;
-    int32_t threads = f->plan->device.threads;
-    ckci_tiles t = ckci_weight_tiles(&v, f->family, f->split_k, threads, f->limit);
-    if (f->family == CKCONV_FAMILY_SINGLE_STAGE && f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: single_stage sums in one part, two_stage splits", (int)f->split_k);
-    }
-    if (t.bytes > f->limit) {
-        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
-                         "two_stage needs %lld bytes of workspace, the limit is %lld", CKCI_LL(t.bytes),
-                         CKCI_LL(f->limit));
-    }
-    f->plan->workspace_bytes = t.bytes;
-    f->plan->block[0] = t.threads;
-    f->plan->grid[0] = t.items;
-    f->plan->split_k = (int32_t)t.split;
-    f->plan->launches = t.split > 1 ? 2 : 1;
-    double positions = (double)p->n * (double)p->output[0] * (double)p->output[1] * (double)p->output[2];
-    double rows = (double)ckci_round_up(v.taps * v.red, v.k->tile_rows), lanes = v.k->lanes;
-    double columns = (double)ckci_panels(v.k, v.cols) / lanes;
-    double pack =
-        ((double)t.blocks_n * rows * (2 + 24 / (double)v.red) + (double)t.blocks_m * columns * 3 * lanes) /
-        lanes;
-    double work = (double)p->g * positions * (rows * columns * 1.15 + pack) + 2000;
-    double sums = (double)p->g * rows * columns * (8 * lanes + 2 * (double)t.split);
-    double idle = (double)ckci_round_up(t.items, 8) / (double)ckci_max(t.items, 1); /* 8: by shape alone */
-    f->cost = work * idle + sums;
-    return CKCONV_OK;
-}
-
-CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                             unsigned char *ws, int32_t features)
-{
-    ckci_weight_job job;
-    int32_t threads = plan->device.threads;
-    ckconv_family family = ckconv_instance_family(plan->instance);
-    (void)args;
-    job.v = ckci_make_view(&p->conv, features);
-    job.t = ckci_weight_tiles(&job.v, family, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
-                              ckci_plan_limit(plan));
-    job.target = ckci_make_target(&p->conv);
-    int64_t shared = job.t.items * job.t.partial;
-    threads = job.t.threads;
-    job.partial = ws;
-    ckci_parallel(threads, job.t.items, ckci_weight_item, &job, job.t.bytes ? ws + shared : NULL,
-                  job.t.scratch);
-    if (job.t.split > 1) {
-        ckci_parallel(threads, job.t.items / job.t.split, ckci_weight_sum_item, &job, ws, 0);
-    }
-}
-
-/* ---- Direct convolution for depthwise and small groups. A vector's lanes are consecutive (group, column)
-   pairs, so that no lane is wasted however few channels a group has. An item gathers the part of the input
-   that its tile of outputs needs into lines, one for each (z, y) row and each reduction channel, in which the
-   value for lane l is the one of l's group; then every tap is one vector multiply-add per output. Lines are
-   split by position modulo the stride, so that neighbouring outputs are neighbouring vectors. Weights are
-   laid out [block][tap][channel][lane]. */
 
 /* How the positions of one dimension that `count` outputs touch are laid out: shared (a dense range, `planes`
    interleaved residues of the stride), or one separate plane for each tap where a range would mostly hold
@@ -4161,6 +3769,1195 @@ CKCI_FN int ckci_window_used(const ckci_window *w, int64_t plane)
     return w->separate;
 }
 
+/* Positions that the windows of yb x xb outputs hold, of the phase that needs most. chunk: filter rows (z, y)
+   gathered together; 0: all of them. */
+CKCI_FN int64_t ckci_window_entries(const ckci_view *v, int64_t yb, int64_t xb, int64_t chunk)
+{
+    int64_t most[3];
+    for (int d = 0; d < 3; d++) {
+        most[d] = 0;
+        for (int64_t i = 0; i < v->phases[d]; i++) {
+            ckci_axis a = ckci_map_axis(v->p, d, i);
+            if (d == 0 || a.taps == 0) {
+                most[d] = ckci_max(most[d], chunk ? ckci_min(a.taps, 1) : a.taps);
+                continue;
+            }
+            if (d == 1 && chunk) {
+                a.taps = ckci_min(a.taps, chunk);
+            }
+            ckci_window w = ckci_make_window(&a, 0, d == 1 ? yb : xb);
+            most[d] = ckci_max(most[d], w.planes * w.width);
+        }
+    }
+    return ckci_saturating_mul(ckci_saturating_mul(most[0], most[1]), most[2]);
+}
+
+/* Filter row `row` of a phase alone. */
+CKCI_FN void ckci_filter_row(ckci_axis axis[3], int64_t row)
+{
+    int64_t jz = row / axis[1].taps, jy = row % axis[1].taps;
+    axis[0].taps = axis[1].taps = 1;
+    axis[0].tap0 += jz * axis[0].tap_step;
+    axis[0].read0 += jz * axis[0].read_tap;
+    axis[1].tap0 += jy * axis[1].tap_step;
+    axis[1].read0 += jy * axis[1].read_tap;
+}
+
+/* The input that a block of outputs touches, channels [c0, c0 + cb) of one group, gathered once for all taps:
+   [filter plane z][y][x][channel], padding as zeros. Neighbouring outputs are `step` elements apart. Where a
+   filter row's taps are neighbours in memory and channels are few, positions keep their order and a filter row
+   is one segment of the reduction (joined); else each tap is one. */
+typedef struct ckci_patch {
+    ckci_window y, x;
+    int joined;
+    int64_t cb, row, plane, image; /* elements per position, row of x, plane z, batch entry */
+    int64_t step, segments, len;
+} ckci_patch;
+
+CKCI_FN int ckci_joins(const ckci_view *v, const ckci_axis *ax)
+{
+    return v->red < v->k->lanes && ax->read_tap == 1 && ax->read_step <= ax->taps && ax->taps > 1;
+}
+
+CKCI_FN ckci_patch ckci_make_patch(const ckci_axis axis[3], const int64_t q[3], int64_t yb, int64_t xb,
+                                   int64_t cb, int joined)
+{
+    ckci_patch p;
+    p.y = ckci_make_window(&axis[1], q[1], yb);
+    p.x = ckci_make_window(&axis[2], q[2], xb);
+    p.joined = joined;
+    if (p.joined) {
+        p.x.planes = p.x.step = 1;
+        p.x.separate = 0;
+        p.x.width = (xb - 1) * axis[2].read_step + axis[2].taps;
+    }
+    p.cb = cb;
+    p.row = p.x.planes * p.x.width * cb;
+    p.plane = p.y.planes * p.y.width * p.row;
+    p.image = axis[0].taps * p.plane;
+    p.step = p.joined ? axis[2].read_step * cb : cb;
+    p.segments = axis[0].taps * axis[1].taps * (p.joined ? 1 : axis[2].taps);
+    p.len = p.joined ? axis[2].taps * cb : cb;
+    return p;
+}
+
+/* Where each segment begins for output (0, 0). */
+CKCI_FN void ckci_patch_segments(const ckci_patch *p, const ckci_axis axis[3], int32_t *offset)
+{
+    int64_t across = p->joined ? 1 : axis[2].taps;
+    for (int64_t jz = 0; jz < axis[0].taps; jz++) {
+        for (int64_t jy = 0; jy < axis[1].taps; jy++) {
+            int64_t row = jz * p->plane + ckci_window_tap(&p->y, jy) * p->row;
+            for (int64_t jx = 0; jx < across; jx++) {
+                *offset++ = (int32_t)(row + ckci_window_tap(&p->x, jx) * p->cb);
+            }
+        }
+    }
+}
+
+/* One row of x of a patch; row: its first element in the tensor. */
+CKCI_FN void ckci_pack_patch_row(const ckci_view *v, const ckci_patch *p, const ckci_axis *ax, int64_t row,
+                                 unsigned char *dst)
+{
+    double buffer[128];
+    const ckci_tensor *t = v->read;
+    const ckci_window *w = &p->x;
+    int64_t size = v->kind->size, cb = p->cb, channel = cb > 1 ? t->stride[2] : 1;
+    int64_t step = w->step * t->stride[5];
+    int bare =
+        t->plain && t->dtype == v->kind->dtype && channel == 1 && (uintptr_t)t->p % (uintptr_t)size == 0;
+    for (int64_t plane = 0; plane < w->planes; plane++, dst += w->width * cb * size) {
+        int64_t from, to, x0 = ckci_window_position(w, plane, 0);
+        if (w->planes > 1 && !ckci_window_used(w, plane)) {
+            continue;
+        }
+        ckci_inside(x0, w->step, w->width, ax->read_len, &from, &to);
+        ckci_clear(v->kind, dst, from * cb);
+        ckci_clear(v->kind, dst + to * cb * size, (w->width - to) * cb);
+        int64_t at = row + x0 * t->stride[5];
+        if (to == from) {
+            continue;
+        }
+        if (bare && step == cb) {
+            memcpy(dst + from * cb * size, t->p + (at + from * step) * size,
+                   (size_t)((to - from) * cb * size));
+        } else if (bare) {
+            v->k->copy(to - from, cb, t->p + (at + from * step) * size, step, dst + from * cb * size, cb);
+        } else if (t->stride[5] < channel && to - from > 1) {
+            for (int64_t c = 0; c < cb; c++) {
+                for (int64_t i = from; i < to; i += 128) {
+                    int64_t n = ckci_min(to - i, 128);
+                    v->kind->read(t, at + c * channel + i * step, step, n, buffer);
+                    ckci_scatter(v->kind, dst + (i * cb + c) * size, cb, buffer, n);
+                }
+            }
+        } else {
+            for (int64_t i = from; i < to; i++) {
+                v->kind->read(t, at + i * step, channel, cb, dst + i * cb * size);
+            }
+        }
+    }
+}
+
+/* The patch of batch entry n for outputs of plane qz, channels from c0 on. */
+CKCI_FN void ckci_pack_patch(const ckci_view *v, const ckci_patch *p, const ckci_axis axis[3], int64_t group,
+                             int64_t n, int64_t qz, int64_t c0, unsigned char *dst)
+{
+    const ckci_tensor *t = v->read;
+    int64_t size = v->kind->size;
+    for (int64_t jz = 0; jz < axis[0].taps; jz++) {
+        int64_t z = qz * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
+        for (int64_t s = 0; s < p->y.planes * p->y.width; s++, dst += p->row * size) {
+            int64_t y = ckci_window_position(&p->y, s / p->y.width, s % p->y.width);
+            if (p->y.planes > 1 && !ckci_window_used(&p->y, s / p->y.width)) {
+                continue;
+            }
+            if (z < 0 || z >= axis[0].read_len || y < 0 || y >= axis[1].read_len) {
+                ckci_clear(v->kind, dst, p->row);
+                continue;
+            }
+            int64_t row = group * t->stride[0] + n * t->stride[1] + c0 * t->stride[2] + z * t->stride[3] +
+                          y * t->stride[4];
+            ckci_pack_patch_row(v, p, &axis[2], row, dst);
+        }
+    }
+}
+
+/* Block sizes of a GEMM pass and the memory that they need. */
+typedef struct ckci_tiles {
+    int64_t mc, kc, nc, ldc; /* rows, reduction and columns of a block; row length of its sums */
+    int64_t blocks_m, blocks_n, items;
+    int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
+    int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
+    int64_t split, partial; /* bwd_weight: parts of the reduction, bytes of one part's sums */
+    int64_t bytes;          /* workspace */
+    int32_t threads;
+    /* A block of outputs whose input is gathered as a patch (0 entries: as im2col rows): nb batch entries x
+       yb x xb outputs of a plane z, channels in blocks of cb; a run is `run` outputs of a row */
+    int64_t entries, cb, nb, yb, xb, run, blocks_b, blocks_y, blocks_x, table;
+    int chunk, height, groups_first;
+} ckci_tiles;
+
+/* Whole cache lines; 2^62 stays 2^62. */
+CKCI_FN int64_t ckci_line_up(int64_t bytes)
+{
+    return ckci_min(ckci_round_up(bytes, 64), CKCI_MAX_BYTES);
+}
+
+/* As many threads as have scratch within the limit; one at least fits when this is asked. Block sizes that
+   results depend on are chosen before, for one thread, so that they do not depend on how many there are. */
+CKCI_FN int32_t ckci_threads_within(int64_t limit, int64_t shared, int64_t scratch, int32_t threads)
+{
+    int64_t most = limit >= CKCI_MAX_BYTES ? threads : (limit - shared) / ckci_max(scratch, 1);
+    return (int32_t)ckci_max(ckci_min(most, threads), 1);
+}
+
+/* What `threads` scratch areas and shared bytes take together. */
+CKCI_FN int64_t ckci_total(int64_t shared, int64_t scratch, int32_t threads)
+{
+    return ckci_saturating_add(shared, ckci_saturating_mul(scratch, threads));
+}
+
+/* Columns padded to whole panels: two vectors wide, the last one a single vector where that is enough. */
+CKCI_FN int64_t ckci_panels(const ckci_kernels *k, int64_t cols)
+{
+    int64_t rest = cols % (2 * k->lanes);
+    return cols - rest + (rest == 0 ? 0 : rest <= k->lanes ? k->lanes : 2 * k->lanes);
+}
+
+CKCI_INLINE int64_t ckci_panel_width(const ckci_kernels *k, int64_t rest)
+{
+    return rest <= k->lanes ? k->lanes : 2 * k->lanes;
+}
+
+/* Rows of the largest phase. */
+CKCI_FN int64_t ckci_most_rows(const ckci_view *v)
+{
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    return v->p->n * axis[0].count * axis[1].count * axis[2].count;
+}
+
+/* The run length that wastes least of a row of `count` outputs, a longer one where it is close. */
+CKCI_FN int ckci_best_run(const ckci_kernels *k, int64_t count)
+{
+    int best = 0;
+    double least = 0;
+    for (int i = 0; i < 3; i++) {
+        double waste = (double)ckci_round_up(count, k->run[i]) * (1 + 0.02 * (k->run[0] - k->run[i]));
+        if (i == 0 || waste < least) {
+            best = i;
+            least = waste;
+        }
+    }
+    return best;
+}
+
+enum {
+    CKCI_RUNS = 64,                /* most runs of a block */
+    CKCI_BLOCK_ROWS = 256,         /* outputs of a block, about */
+    CKCI_PATCH_BYTES = 384 * 1024, /* a patch, within a core's L2 */
+    CKCI_PATCH_MOST = 16 << 20     /* larger than that: im2col rows */
+};
+
+/* A patch per block: sizes of the block. 0 where im2col rows are better. */
+CKCI_FN int ckci_patch_tiles(const ckci_view *v, int32_t threads, ckci_tiles *t)
+{
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    int64_t z = axis[0].count, y = ckci_max(axis[1].count, 1), x = ckci_max(axis[2].count, 1);
+    int64_t size = v->kind->size, n = ckci_max(v->p->n, 1);
+    int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g * t->blocks_n;
+    t->height = ckci_best_run(v->k, x);
+    t->run = v->k->run[t->height];
+    if (ckci_round_up(x, t->run) * 4 > x * 5) {
+        return 0;
+    }
+    t->cb = ckci_min(v->red, CKCI_KC);
+    t->nb = 1;
+    t->yb = y;
+    t->xb = x;
+    for (t->chunk = 0; t->chunk < 2; t->chunk++) {
+        for (;;) {
+            int64_t runs = ckci_ceil_div(t->xb, t->run);
+            t->entries = ckci_window_entries(v, t->yb, t->xb, t->chunk);
+            int64_t bytes = ckci_saturating_mul(t->entries, t->cb * size);
+            if ((bytes <= CKCI_PATCH_BYTES && t->yb * t->xb <= CKCI_BLOCK_ROWS &&
+                 runs * t->yb <= CKCI_RUNS) ||
+                (t->yb == 1 && t->xb <= 2 * t->run)) {
+                break;
+            }
+            if (t->yb > 1) {
+                t->yb = ckci_ceil_div(t->yb, 2);
+            } else {
+                t->xb = ckci_round_up(ckci_ceil_div(t->xb, 2), t->run);
+            }
+        }
+        if (ckci_saturating_mul(t->entries, t->cb * size) <= 3 * CKCI_PATCH_BYTES) {
+            break;
+        }
+    }
+    t->chunk = t->chunk > 0;
+    /* even shares, and enough items */
+    int64_t all = others * n * z * ckci_ceil_div(x, t->xb);
+    while (t->yb > 1 && t->yb * t->xb > 56 && all * ckci_ceil_div(y, t->yb) < 6 * threads) {
+        t->yb = ckci_ceil_div(t->yb, 2);
+    }
+    t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
+    int64_t runs = ckci_ceil_div(t->xb, t->run) * t->yb;
+    while (t->yb == y && t->xb == x && t->nb < n && (t->nb + 1) * y * x <= CKCI_BLOCK_ROWS &&
+           (t->nb + 1) * runs <= CKCI_RUNS && (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES &&
+           others * z * ckci_ceil_div(n, t->nb + 1) >= 6 * threads) {
+        t->nb++;
+    }
+    t->entries = ckci_window_entries(v, t->yb, t->xb, t->chunk) * t->nb;
+    t->blocks_b = ckci_ceil_div(n, t->nb);
+    t->blocks_y = ckci_ceil_div(y, t->yb);
+    t->blocks_x = ckci_ceil_div(x, t->xb);
+    t->mc = t->nb * t->yb * t->xb;
+    t->table = ckci_line_up(ckci_saturating_mul(v->taps, 4));
+    return ckci_saturating_mul(t->entries, t->cb * size) <= CKCI_PATCH_MOST && v->taps < 1 << 20;
+}
+
+/* fwd and bwd_data. limit 0: everything on the stack. patches: 1 or 0 to insist on them or on im2col rows, -1
+   for the better ones; both read the same packed weights. */
+CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_t limit, int patches)
+{
+    ckci_tiles t;
+    memset(&t, 0, sizeof t);
+    int64_t rows = ckci_most_rows(v), mr = 2 * v->k->run[0], nr = 2 * v->k->lanes, size = v->kind->size;
+    int64_t padded = ckci_panels(v->k, v->cols);
+    int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
+    t.kc = CKCI_KC;
+    t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 256);
+    t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+    t.packed =
+        ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(v->p->g * v->taps * v->red, padded), size));
+    t.groups_first = t.packed / ckci_max(v->p->g, 1) <= 128 * 1024;
+    t.threads = threads;
+    /* whether patches fit is asked for the blocks of one thread, the largest: the order of the sums depends on
+       it */
+    int patch = patches != 0;
+    for (int32_t i = 0; i < 2 && patch; i++) {
+        patch = ckci_patch_tiles(v, i ? threads : 1, &t);
+        /* a run may reach past its row by all but one position */
+        int64_t past = t.run * t.cb * ckci_max(v->p->stride[2], 1);
+        t.scratch = ckci_total(ckci_line_up(ckci_saturating_mul(t.entries * t.cb + past, size)),
+                               ckci_line_up(t.mc * t.ldc * size) + t.table, 1);
+        patch = patch && t.entries > 0 && ckci_total(t.packed, t.scratch, 1) <= limit;
+    }
+    if (!patch) {
+        t.entries = 0;
+        t.cb = ckci_min(v->red, CKCI_KC);
+        t.mc = ckci_min(ckci_round_up(112, mr), ckci_max(ckci_round_up(rows, mr), mr));
+        t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
+        while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
+            t.mc -= mr;
+        }
+        t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
+    } else {
+        ckci_axis axis[3];
+        ckci_phase(v, 0, axis);
+        t.blocks_m = v->p->n == 0 ? 0 : t.blocks_b * axis[0].count * t.blocks_y * t.blocks_x;
+    }
+    if (ckci_total(t.packed, t.scratch, 1) <= limit) {
+        t.threads = ckci_threads_within(limit, t.packed, t.scratch, threads);
+        t.bytes = ckci_total(t.packed, t.scratch, t.threads);
+    } else {
+        t.kc = CKCI_KC / 2;
+        t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 64);
+        t.mc = ckci_round_up(CKCI_LINE, mr);
+        t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+        t.packed = t.bytes = 0;
+        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.kc * nr * size;
+        t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
+    }
+    t.items = rows == 0 ? 0 : ckci_saturating_mul(ckci_saturating_mul(others, t.blocks_n), t.blocks_m);
+    return t;
+}
+
+typedef struct ckci_gather_job {
+    ckci_view v;
+    ckci_tiles t;
+    ckci_target target;
+    unsigned char *packed;
+} ckci_gather_job;
+
+/* Where a phase's packed weights begin, in elements per (group, padded column): those of all earlier phases
+   come first, and a phase has taps_z * taps_y * taps_x of them. */
+CKCI_FN int64_t ckci_taps_before(const ckci_view *v, int64_t phase)
+{
+    int64_t index[3], before[3], here[3], all[3];
+    index[2] = phase % v->phases[2];
+    index[1] = phase / v->phases[2] % v->phases[1];
+    index[0] = phase / v->phases[2] / v->phases[1];
+    for (int i = 0; i < 3; i++) {
+        before[i] = here[i] = all[i] = 0;
+        for (int64_t tap = 0; tap < v->p->filter[i]; tap++) {
+            /* the phase that this tap belongs to; one past the input has no positions */
+            int64_t own = ckci_mod(tap * v->p->dilation[i] - v->p->pad[i], v->p->stride[i]);
+            all[i] += own < v->phases[i];
+            before[i] += own < index[i];
+            here[i] += own == index[i];
+        }
+    }
+    return before[0] * all[1] * all[2] + here[0] * (before[1] * all[2] + here[1] * before[2]);
+}
+
+/* Start of the panel at column j0. A panel holds [channel block][tap][channel][column]. */
+CKCI_FN unsigned char *ckci_panel(const ckci_gather_job *job, int64_t group, int64_t phase, int64_t taps,
+                                  int64_t j0)
+{
+    const ckci_view *v = &job->v;
+    int64_t padded = ckci_panels(v->k, v->cols);
+    int64_t before = v->phases[0] * v->phases[1] * v->phases[2] == 1 ? 0 : ckci_taps_before(v, phase);
+    return job->packed + ((group * v->taps + before) * padded + taps * j0) * v->red * v->kind->size;
+}
+
+/* One item packs one panel of one group and phase. */
+CKCI_FN void ckci_pack_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_gather_job *job = (const ckci_gather_job *)context;
+    const ckci_view *v = &job->v;
+    ckci_axis axis[3];
+    int64_t nr = 2 * v->k->lanes, panels = ckci_ceil_div(v->cols, nr), j0 = item % panels * nr;
+    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2];
+    int64_t phase = item / panels % phases, group = item / panels / phases;
+    (void)scratch;
+    ckci_phase(v, phase, axis);
+    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps;
+    if (taps > 0) {
+        int64_t width = ckci_panel_width(v->k, v->cols - j0);
+        unsigned char *dst = ckci_panel(job, group, phase, taps, j0);
+        for (int64_t c0 = 0; c0 < v->red; c0 += job->t.cb) {
+            int64_t n = ckci_min(job->t.cb, v->red - c0);
+            for (int64_t tap = 0; tap < taps; tap++, dst += n * width * v->kind->size) {
+                ckci_pack_weights(v, axis, group, j0, width, tap * v->red + c0, tap * v->red + c0 + n, dst);
+            }
+        }
+    }
+}
+
+/* What an item owns: columns n0.. of mc rows from m0 on (im2col rows), or of `images` batch entries from n on
+   x yb x xb outputs from q = (z, y, x) on. */
+typedef struct ckci_block {
+    ckci_axis axis[3];
+    int64_t phase, group, n0, cols, taps;
+    int64_t m0, rows;
+    int64_t n, images, q[3], yb, xb;
+} ckci_block;
+
+/* 0: nothing to do. */
+CKCI_FN int ckci_find_block(const ckci_gather_job *job, int64_t item, ckci_block *b)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t m, g = v->p->g;
+    if (t->groups_first) {
+        b->group = item % g;
+        item /= g;
+    }
+    b->n0 = item % t->blocks_n * t->nc;
+    item /= t->blocks_n;
+    m = item % t->blocks_m;
+    item /= t->blocks_m;
+    if (!t->groups_first) {
+        b->group = item % g;
+        item /= g;
+    }
+    b->phase = item;
+    ckci_phase(v, b->phase, b->axis);
+    b->cols = ckci_min(t->nc, v->cols - b->n0);
+    b->taps = b->axis[0].taps * b->axis[1].taps * b->axis[2].taps;
+    if (!t->entries) {
+        b->m0 = m * t->mc;
+        b->rows = ckci_min(t->mc, v->p->n * b->axis[0].count * b->axis[1].count * b->axis[2].count - b->m0);
+        return b->rows > 0;
+    }
+    b->q[2] = m % t->blocks_x * t->xb;
+    m /= t->blocks_x;
+    b->q[1] = m % t->blocks_y * t->yb;
+    m /= t->blocks_y;
+    b->n = m % t->blocks_b * t->nb;
+    b->q[0] = m / t->blocks_b;
+    b->images = ckci_min(t->nb, v->p->n - b->n);
+    b->yb = ckci_min(t->yb, b->axis[1].count - b->q[1]);
+    b->xb = ckci_min(t->xb, b->axis[2].count - b->q[2]);
+    return b->q[0] < b->axis[0].count && b->yb > 0 && b->xb > 0;
+}
+
+/* A tile whose runs hold valid[0] and valid[1] positions, of `cols` columns: whole ones in place, others
+   through a copy. */
+CKCI_FN void ckci_run_tile(ckci_tile_kernel kernel, const ckci_tile *whole, int64_t run, int64_t width,
+                           const int64_t valid[2], int64_t cols, int64_t size)
+{
+    double buffer[2 * 7 * 2 * 8]; /* 14 rows of two vectors */
+    if (valid[0] == run && valid[1] == run && cols == width) {
+        kernel(whole);
+        return;
+    }
+    ckci_tile t = *whole;
+    t.ldc = width;
+    for (int i = 0; i < 2; i++) {
+        unsigned char *c = (unsigned char *)whole->c[i],
+                      *own = (unsigned char *)buffer + i * run * width * size;
+        t.c[i] = own;
+        for (int64_t r = 0; r < valid[i] && whole->add; r++) {
+            memcpy(own + r * width * size, c + r * whole->ldc * size, (size_t)(cols * size));
+        }
+    }
+    kernel(&t);
+    for (int i = 0; i < 2; i++) {
+        unsigned char *c = (unsigned char *)whole->c[i], *own = (unsigned char *)t.c[i];
+        for (int64_t r = 0; r < valid[i]; r++) {
+            memcpy(c + r * whole->ldc * size, own + r * width * size, (size_t)(cols * size));
+        }
+    }
+}
+
+/* Where a block's sums go: the written tensor itself if it takes them as they are, else scratch. Steps in
+   elements. */
+typedef struct ckci_sums {
+    unsigned char *p;
+    int64_t image, row, step;
+    int direct;
+} ckci_sums;
+
+CKCI_FN ckci_sums ckci_place_sums(const ckci_view *v, const ckci_tiles *t, const ckci_target *o,
+                                  const ckci_block *b, unsigned char *scratch)
+{
+    ckci_sums s;
+    const int64_t *stride = o->t.stride;
+    int64_t size = v->kind->size;
+    s.direct = o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift && !o->compute &&
+               o->t.dtype == v->kind->dtype && (stride[2] == 1 || v->cols == 1) && b->taps > 0 &&
+               (uintptr_t)o->t.p % (uintptr_t)size == 0;
+    s.p = scratch;
+    s.step = t->ldc;
+    s.row = b->xb * t->ldc;
+    s.image = b->yb * s.row;
+    if (s.direct) {
+        s.step = stride[5];
+        s.row = stride[4];
+        s.image = stride[1];
+        s.p = o->t.p + (b->group * stride[0] + b->n * stride[1] + b->n0 * stride[2] + b->q[0] * stride[3] +
+                        b->q[1] * stride[4] + b->q[2] * stride[5]) *
+                           size;
+    }
+    return s;
+}
+
+/* Sums of all columns of a block over the segments of one patch, whose weights begin k0 into the panels. */
+CKCI_FN void ckci_multiply_patch(const ckci_gather_job *job, const ckci_block *b, const ckci_patch *p,
+                                 const int32_t *offset, const ckci_sums *sums, int64_t k0,
+                                 const unsigned char *patch)
+{
+    const ckci_view *v = &job->v;
+    const ckci_kernels *k = v->k;
+    int64_t size = v->kind->size, run = job->t.run, across = ckci_ceil_div(b->xb, run);
+    int64_t runs = b->images * b->yb * across, some = ckci_max(job->t.kc / p->len, 1), from[CKCI_RUNS],
+            to[CKCI_RUNS], valid[CKCI_RUNS];
+    ckci_tile t;
+    for (int64_t i = 0; i < runs; i++) {
+        int64_t x = i % across * run, y = i / across % b->yb, n = i / across / b->yb;
+        from[i] = (n * p->image + y * p->row + x * p->step) * size;
+        to[i] = (n * sums->image + y * sums->row + x * sums->step) * size;
+        valid[i] = ckci_min(run, b->xb - x);
+    }
+    t.len = p->len;
+    t.a_step = p->step;
+    t.ldc = sums->step;
+    for (int64_t j = 0; j < b->cols; j += 2 * k->lanes) {
+        int64_t width = ckci_panel_width(k, v->cols - b->n0 - j), cols = ckci_min(width, b->cols - j);
+        const unsigned char *panel =
+            ckci_panel(job, b->group, b->phase, b->taps, b->n0 + j) + k0 * width * size;
+        ckci_tile_kernel kernel = k->tile[job->t.height][width > k->lanes];
+        for (int64_t s = 0; s < p->segments; s += some) {
+            t.segments = ckci_min(some, p->segments - s);
+            t.offset = offset + s;
+            t.b = panel + s * p->len * width * size;
+            t.add = k0 > 0 || s > 0;
+            for (int64_t i = 0; i < runs; i += 2) {
+                int64_t other = ckci_min(i + 1, runs - 1), two[2];
+                two[0] = valid[i];
+                two[1] = other > i ? valid[other] : 0;
+                t.a[0] = patch + from[i];
+                t.a[1] = patch + from[other];
+                t.c[0] = sums->p + to[i] + j * size;
+                t.c[1] = sums->p + to[other] + j * size;
+                ckci_run_tile(kernel, &t, run, width, two, cols, size);
+            }
+        }
+    }
+}
+
+/* An item with patches. The reduction runs over channel blocks, then filter rows. */
+CKCI_FN void ckci_patch_item(const ckci_gather_job *job, const ckci_block *b, unsigned char *scratch)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t size = v->kind->size, k0 = 0, rows = b->axis[0].taps * b->axis[1].taps, row = 0;
+    unsigned char *c = scratch, *patch = c + ckci_line_up(t->mc * t->ldc * size) + t->table;
+    int32_t *offset = (int32_t *)(void *)(patch - t->table);
+    ckci_tensor d[4];
+    ckci_target o = ckci_phase_target(&job->target, b->axis, d);
+    ckci_sums sums = ckci_place_sums(v, t, &o, b, c);
+    if (b->taps == 0) {
+        ckci_clear(v->kind, c, b->images * sums.image);
+        rows = 0;
+    }
+    for (int64_t c0 = 0; c0 < v->red && rows > 0; c0 += t->cb) {
+        for (row = 0; row < (t->chunk ? rows : 1); row++) {
+            ckci_axis part[3];
+            memcpy(part, b->axis, sizeof part);
+            if (t->chunk) {
+                ckci_filter_row(part, row);
+            }
+            ckci_patch p = ckci_make_patch(part, b->q, b->yb, b->xb, ckci_min(t->cb, v->red - c0),
+                                           ckci_joins(v, &part[2]));
+            ckci_patch_segments(&p, part, offset);
+            for (int64_t i = 0; i < b->images; i++) {
+                ckci_pack_patch(v, &p, part, b->group, b->n + i, b->q[0], c0, patch + i * p.image * size);
+            }
+            ckci_multiply_patch(job, b, &p, offset, &sums, k0, patch);
+            k0 += p.segments * p.len;
+        }
+    }
+    for (int64_t i = 0; i < b->images * b->yb && !sums.direct; i++) {
+        int64_t q[4];
+        q[0] = b->n + i / b->yb;
+        q[1] = b->q[0];
+        q[2] = b->q[1] + i % b->yb;
+        q[3] = b->q[2];
+        ckci_write_tile(v->kind, &o, b->axis, b->group, q, b->xb, b->n0, b->cols, c + i * sums.row * size,
+                        t->ldc);
+    }
+}
+
+/* Sums of im2col rows a over reduction [k0, k1) to c. own: room for a panel of weights where none are
+   packed. */
+CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b, int64_t k0, int64_t k1,
+                                const unsigned char *a, unsigned char *c, unsigned char *own)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    const ckci_kernels *k = v->k;
+    const int32_t zero = 0;
+    int64_t size = v->kind->size, run = k->run[0];
+    ckci_tile tile;
+    tile.segments = 1;
+    tile.len = k1 - k0;
+    tile.offset = &zero;
+    tile.a_step = CKCI_LDA;
+    tile.ldc = t->ldc;
+    tile.add = k0 > 0;
+    for (int64_t j = 0; j < b->cols; j += 2 * k->lanes) {
+        int64_t width = ckci_panel_width(k, v->cols - b->n0 - j);
+        tile.b = own;
+        if (own) {
+            ckci_pack_weights(v, b->axis, b->group, b->n0 + j, width, k0, k1, own);
+        } else {
+            tile.b = ckci_panel(job, b->group, b->phase, b->taps, b->n0 + j) + k0 * width * size;
+        }
+        for (int64_t r = 0; r < b->rows; r += 2 * run) {
+            for (int i = 0; i < 2; i++) {
+                tile.a[i] = a + (r + i * run) * CKCI_LDA * size;
+                tile.c[i] = c + ((r + i * run) * t->ldc + j) * size;
+            }
+            k->tile[0][width > k->lanes](&tile);
+        }
+    }
+}
+
+/* One item owns a block of outputs of one group and phase; the reduction runs in blocks, in order. */
+CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_gather_job *job = (const ckci_gather_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t size = v->kind->size, mr = 2 * v->k->run[0];
+    ckci_block b;
+    if (!ckci_find_block(job, item, &b)) {
+        return;
+    }
+    if (t->entries) {
+        ckci_patch_item(job, &b, scratch);
+        return;
+    }
+    /* packed rows are whole cache lines, so that nothing is lost between the parts of the scratch */
+    unsigned char *a = scratch, *c = a + t->mc * CKCI_LDA * size;
+    unsigned char *own = t->packed ? NULL : c + t->mc * t->ldc * size;
+    int64_t all = b.taps * v->red, cb = t->packed ? t->cb : v->red, done = 0;
+    if (all == 0) {
+        ckci_clear(v->kind, c, b.rows * t->ldc);
+    }
+    /* channel blocks and, where there are several, taps one by one: the order of the packed weights */
+    for (int64_t c0 = 0; c0 < v->red && all > 0; c0 += cb) {
+        int64_t n = ckci_min(cb, v->red - c0), part = n == v->red ? all : n;
+        for (int64_t first = c0; first < all; first += n == v->red ? all : v->red) {
+            for (int64_t k0 = 0; k0 < part; k0 += t->kc) {
+                int64_t len = ckci_min(part - k0, t->kc);
+                ckci_pack_rows(v, b.axis, b.group, b.m0, b.rows, first + k0, first + k0 + len, a, CKCI_LDA);
+                for (int64_t r = b.rows; r < ckci_round_up(b.rows, mr); r++) {
+                    ckci_clear(v->kind, a + r * CKCI_LDA * size, len);
+                }
+                ckci_multiply_rows(job, &b, done, done + len, a, c, own);
+                done += len;
+            }
+        }
+    }
+    int64_t q[4];
+    ckci_tensor d[4];
+    ckci_target o = ckci_phase_target(&job->target, b.axis, d);
+    ckci_place(b.axis, b.m0, q);
+    ckci_write_tile(v->kind, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
+}
+
+/* Cost in vector multiply-adds: the padded product, plus packing it. Of one thread's blocks, so that the
+   choice of an instance does not depend on the threads. */
+CKCI_FN double ckci_gather_cost(const ckci_view *v, int64_t limit)
+{
+    ckci_tiles one = ckci_gather_tiles(v, 1, limit, -1);
+    const ckci_tiles *t = &one;
+    double rows = (double)ckci_most_rows(v) * (double)(v->phases[0] * v->phases[1] * v->phases[2]);
+    double reduction =
+        (double)v->taps * (double)v->red / (double)(v->phases[0] * v->phases[1] * v->phases[2]);
+    double columns = (double)ckci_panels(v->k, v->cols) / v->k->lanes;
+    if (t->entries) {
+        double wide = (double)(ckci_ceil_div(t->xb, t->run) * t->run) / (double)t->xb;
+        double halo = (double)t->entries / (double)t->mc;
+        double gather = halo * (4 + 2 * (double)v->red / v->k->lanes) * (double)t->blocks_n;
+        return (double)v->p->g * rows * (reduction * columns * wide * 1.05 + gather + columns * 2) + 3000;
+    }
+    double run = 2 + 24 / (double)v->red; /* a copied run costs its length and a call */
+    double pack = t->packed ? (double)t->blocks_n * run / v->k->lanes
+                            : 8.0 * (double)t->blocks_n / v->k->lanes + columns;
+    return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4) + 2000;
+}
+
+CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws)
+{
+    const ckci_view *v = &job->v;
+    int32_t threads = job->t.threads;
+    unsigned char *scratch = job->t.bytes ? ws + job->t.packed : NULL;
+    job->packed = ws;
+    if (job->t.packed) {
+        int64_t panels = ckci_ceil_div(v->cols, 2 * v->k->lanes);
+        ckci_parallel(threads, v->p->g * v->phases[0] * v->phases[1] * v->phases[2] * panels, ckci_pack_item,
+                      job, ws, 0);
+    }
+    ckci_parallel(threads, job->t.items, ckci_gather_item, job, scratch, job->t.scratch);
+}
+
+CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit, -1);
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
+    f->plan->grid[0] = t.items;
+    f->plan->launches = t.packed ? 2 : 1;
+    f->cost = ckci_gather_cost(&v, f->limit);
+    return CKCONV_OK;
+}
+
+/* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
+enum { CKCI_ALIGN = 64 };
+
+CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
+{
+    int64_t limit = plan->tune[CKCI_TUNE_LIMIT];
+    return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
+}
+
+CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features)
+{
+    ckci_gather_job job;
+    (void)args;
+    job.v = ckci_make_view(&p->conv, features);
+    job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan), -1);
+    job.target = ckci_make_target(&p->conv);
+    ckci_run_gather_job(&job, ws);
+}
+
+/* ---- bwd_weight: an item sums part of the reduction over n and output positions for a block of dwei, output
+   channels x (tap, input channel). Vectors run over (tap, channel); output channels are the scalars. The
+   input is gathered as a patch, or as im2col rows where that wastes lanes; dout is packed in panels of
+   outer_rows channels. */
+
+/* A patch per unit of nb x yb x xb outputs; 0 where im2col rows are better. */
+CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
+{
+    ckci_axis axis[3];
+    int64_t lanes = v->k->lanes, size = v->kind->size, n = ckci_max(v->p->n, 1);
+    ckci_phase(v, 0, axis);
+    int64_t y = axis[1].count, x = axis[2].count;
+    if (ckci_round_up(v->red, lanes) * 4 > v->red * 5 || v->taps > 4096) {
+        return 0;
+    }
+    t->cb = ckci_min(v->red, ckci_max(1024 / v->taps / lanes * lanes, lanes));
+    /* even blocks */
+    t->cb = ckci_min(v->red, ckci_round_up(ckci_ceil_div(v->red, ckci_ceil_div(v->red, t->cb)), lanes));
+    t->nb = 1;
+    t->yb = y;
+    t->xb = x;
+    for (;;) {
+        t->entries = ckci_window_entries(v, t->yb, t->xb, 0);
+        if ((ckci_saturating_mul(t->entries, t->cb * size) <= CKCI_PATCH_BYTES &&
+             t->yb * t->xb <= CKCI_BLOCK_ROWS) ||
+            (t->yb == 1 && t->xb <= 16)) {
+            break;
+        }
+        if (t->yb > 1) {
+            t->yb = ckci_ceil_div(t->yb, 2);
+        } else {
+            t->xb = ckci_ceil_div(t->xb, 2);
+        }
+    }
+    while (t->yb == y && t->xb == x && t->nb < n && (t->nb + 1) * y * x <= CKCI_BLOCK_ROWS &&
+           (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES) {
+        t->nb++;
+    }
+    t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
+    t->xb = ckci_ceil_div(x, ckci_ceil_div(x, t->xb));
+    t->entries = ckci_window_entries(v, t->yb, t->xb, 0) * t->nb;
+    t->blocks_b = ckci_ceil_div(v->p->n, t->nb);
+    t->blocks_y = ckci_ceil_div(y, t->yb);
+    t->blocks_x = ckci_ceil_div(x, t->xb);
+    t->kc = t->nb * t->yb * t->xb;
+    t->ldc = v->taps * ckci_round_up(t->cb, lanes);
+    t->table = ckci_line_up(v->taps * 4);
+    return ckci_saturating_mul(t->entries, t->cb * size) <= 4 * CKCI_PATCH_BYTES && t->ldc <= 16384;
+}
+
+/* Sums of a block take ldc numbers for each output channel; this many channels. */
+CKCI_FN int64_t ckci_weight_rows(const ckci_view *v, const ckci_tiles *t, int64_t numbers)
+{
+    int64_t r = v->k->outer_rows, most = ckci_max(numbers / t->ldc / r * r, r);
+    int64_t blocks = ckci_ceil_div(v->cols, most);
+    return ckci_round_up(ckci_ceil_div(v->cols, blocks), r);
+}
+
+CKCI_FN void ckci_weight_scratch(const ckci_view *v, ckci_tiles *t)
+{
+    int64_t size = v->kind->size, lanes = v->k->lanes;
+    int64_t x = t->entries ? t->entries * t->cb : ckci_saturating_mul(t->kc, t->ldc);
+    t->scratch = ckci_line_up((x + lanes) * size) + ckci_line_up(t->kc * t->nc * size) +
+                 ckci_line_up(t->nc * t->ldc * size) + t->table;
+    t->blocks_m = t->entries ? ckci_ceil_div(v->red, t->cb) : ckci_ceil_div(v->taps * v->red, t->mc);
+    t->blocks_n = ckci_ceil_div(v->cols, t->nc);
+}
+
+CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, int32_t split_k,
+                                     int32_t threads, int64_t limit)
+{
+    ckci_tiles t;
+    memset(&t, 0, sizeof t);
+    int64_t all = v->taps * v->red, lanes = v->k->lanes, size = v->kind->size;
+    int64_t positions = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
+    if (!ckci_weight_patches(v, &t)) {
+        t.entries = t.table = 0;
+        t.kc = CKCI_KC;
+        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), 16 * lanes);
+    }
+    t.nc = ckci_weight_rows(v, &t, 96 * 1024);
+    ckci_weight_scratch(v, &t);
+    t.split = 1;
+    int64_t blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
+    int64_t units =
+        t.entries ? t.blocks_b * v->p->output[0] * t.blocks_y * t.blocks_x : ckci_ceil_div(positions, t.kc);
+    if (family == CKCONV_FAMILY_TWO_STAGE) {
+        /* by shape alone, so that results do not depend on the threads */
+        t.split = split_k ? split_k : ckci_max(ckci_min(ckci_ceil_div(32, blocks), units / 2), 2);
+        t.split = ckci_max(ckci_min(t.split, t.entries ? units : positions), 1);
+    }
+    t.partial = t.split > 1 ? ckci_line_up(t.nc * t.ldc * size) : 0;
+    int64_t sums = ckci_saturating_mul(ckci_saturating_mul(blocks, t.split), t.partial);
+    t.threads = threads;
+    t.bytes = ckci_total(sums, t.scratch, 1);
+    if (t.bytes <= limit) {
+        t.threads = ckci_threads_within(limit, sums, t.scratch, threads);
+        t.bytes = ckci_total(sums, t.scratch, t.threads);
+    } else if (t.split == 1) {
+        t.entries = t.table = 0;
+        t.kc = CKCI_KC / 8;
+        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(64, lanes));
+        t.nc = ckci_weight_rows(v, &t, 2048);
+        ckci_weight_scratch(v, &t);
+        t.bytes = 0;
+        blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
+    }
+    t.items = ckci_saturating_mul(blocks, t.split);
+    return t;
+}
+
+typedef struct ckci_weight_job {
+    ckci_view v;
+    ckci_tiles t;
+    ckci_target target;
+    unsigned char *partial;
+} ckci_weight_job;
+
+/* A block of dwei: `rows` output channels from k0 on x `cols` (tap, channel) pairs from c0 on (im2col) or
+   `cols` channels from c0 on for all taps. */
+typedef struct ckci_weight_block {
+    int64_t group, k0, rows, c0, cols;
+} ckci_weight_block;
+
+CKCI_FN ckci_weight_block ckci_find_weight_block(const ckci_weight_job *job, int64_t block)
+{
+    const ckci_tiles *t = &job->t;
+    const ckci_view *v = &job->v;
+    ckci_weight_block b;
+    int64_t step = t->entries ? t->cb : t->mc;
+    b.c0 = block % t->blocks_m * step;
+    b.k0 = block / t->blocks_m % t->blocks_n * t->nc;
+    b.group = block / t->blocks_m / t->blocks_n;
+    b.cols = ckci_min(step, (t->entries ? v->red : v->taps * v->red) - b.c0);
+    b.rows = ckci_min(t->nc, v->cols - b.k0);
+    return b;
+}
+
+/* `count` positions of dout along x from element `at` on: dst[panel][position][outer_rows], panels of `all`
+   positions. */
+CKCI_FN void ckci_pack_gradient(const ckci_view *v, int64_t at, int64_t count, int64_t rows, int64_t all,
+                                unsigned char *dst)
+{
+    double buffer[128];
+    const ckci_tensor *t = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, r = v->k->outer_rows, step = t->stride[5], channel = t->stride[2];
+    int bare = t->plain && t->dtype == v->kind->dtype && channel == 1;
+    for (int64_t k = 0; k < rows; k += r, dst += all * r * size) {
+        int64_t valid = ckci_min(r, rows - k);
+        if (bare && valid == r) {
+            const unsigned char *from = t->p + (at + k) * size;
+            for (int64_t i = 0; i < count; i++) {
+                ckci_copy_bytes(dst + i * r * size, from + i * step * size, r * size);
+            }
+            continue;
+        }
+        for (int64_t i = 0; i < count && valid < r; i++) {
+            ckci_clear(v->kind, dst + (i * r + valid) * size, r - valid);
+        }
+        for (int64_t j = 0; j < valid && step < channel; j++) {
+            for (int64_t i = 0; i < count; i += 128) {
+                int64_t n = ckci_min(count - i, 128);
+                v->kind->read(t, at + (k + j) * channel + i * step, step, n, buffer);
+                ckci_scatter(v->kind, dst + (i * r + j) * size, r, buffer, n);
+            }
+        }
+        for (int64_t i = 0; i < count && step >= channel; i++) {
+            v->kind->read(t, at + k * channel + i * step, channel, valid, dst + i * r * size);
+        }
+    }
+}
+
+/* All tiles of a block over `o`'s positions. x_at: where each tap's patch begins; NULL for im2col rows. */
+CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_block *b, ckci_outer *o,
+                                 const int32_t *tap_at, const unsigned char *dy, unsigned char *c)
+{
+    const ckci_view *v = &job->v;
+    int64_t size = v->kind->size, r = v->k->outer_rows, lanes = v->k->lanes, ldc = job->t.ldc;
+    int64_t all = o->planes * o->rows * o->width, across = tap_at ? v->p->filter[2] : 1;
+    int64_t vectors = ckci_ceil_div(b->cols, lanes), taps = tap_at ? v->taps : 1;
+    int64_t padded = tap_at ? ckci_round_up(job->t.cb, lanes) : 0;
+    o->ldc = ldc;
+    for (int64_t i = 0; i < taps * vectors; i += 3) {
+        for (int64_t j = 0; j < 3; j++) {
+            /* taps of a filter row one after the other: they read nearly the same positions */
+            int64_t e = ckci_min(i + j, taps * vectors - 1), vector = e / across % vectors;
+            int64_t tap = e / across / vectors * across + e % across;
+            o->x_at[j] = (tap_at ? tap_at[tap] : 0) + vector * lanes;
+            o->c_at[j] = tap * padded + vector * lanes;
+        }
+        for (int64_t k = 0; k < b->rows; k += r) {
+            o->dy = dy + k * all * size;
+            o->c = c + k * ldc * size;
+            v->k->outer(o);
+        }
+    }
+}
+
+/* Units [from, to) with patches. */
+CKCI_FN void ckci_weight_units(const ckci_weight_job *job, const ckci_weight_block *b, int64_t from,
+                               int64_t to, unsigned char *x, unsigned char *dy, int32_t *offset,
+                               unsigned char *c)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    const ckci_tensor *g = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, r = v->k->outer_rows;
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    for (int64_t unit = from; unit < to; unit++) {
+        int64_t q[3], rest = unit;
+        q[2] = rest % t->blocks_x * t->xb;
+        rest /= t->blocks_x;
+        q[1] = rest % t->blocks_y * t->yb;
+        rest /= t->blocks_y;
+        q[0] = rest % axis[0].count;
+        int64_t n = rest / axis[0].count * t->nb;
+        ckci_outer o;
+        o.planes = ckci_min(t->nb, v->p->n - n);
+        o.rows = ckci_min(t->yb, axis[1].count - q[1]);
+        o.width = ckci_min(t->xb, axis[2].count - q[2]);
+        ckci_patch p = ckci_make_patch(axis, q, o.rows, o.width, b->cols, 0);
+        ckci_patch_segments(&p, axis, offset);
+        int64_t all = o.planes * o.rows * o.width;
+        for (int64_t i = 0; i < o.planes; i++) {
+            ckci_pack_patch(v, &p, axis, b->group, n + i, q[0], b->c0, x + i * p.image * size);
+            for (int64_t y = 0; y < o.rows; y++) {
+                int64_t at = b->group * g->stride[0] + (n + i) * g->stride[1] + b->k0 * g->stride[2] +
+                             q[0] * g->stride[3] + (q[1] + y) * g->stride[4] + q[2] * g->stride[5];
+                ckci_pack_gradient(v, at, o.width, b->rows, all, dy + (i * o.rows + y) * o.width * r * size);
+            }
+        }
+        o.x = x;
+        o.x_plane = p.image;
+        o.x_row = p.row;
+        o.x_step = p.step;
+        o.add = unit > from;
+        ckci_multiply_outer(job, b, &o, offset, dy, c);
+    }
+}
+
+/* Positions [from, to) as im2col rows. */
+CKCI_FN void ckci_weight_positions(const ckci_weight_job *job, const ckci_weight_block *b, int64_t from,
+                                   int64_t to, unsigned char *x, unsigned char *dy, unsigned char *c)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    const ckci_tensor *g = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, r = v->k->outer_rows, q[4];
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    for (int64_t m = from; m < to; m += t->kc) {
+        int64_t count = ckci_min(t->kc, to - m);
+        ckci_pack_rows(v, axis, b->group, m, count, b->c0, b->c0 + b->cols, x, t->ldc);
+        for (int64_t i = 0; i < count && t->ldc > b->cols; i++) {
+            ckci_clear(v->kind, x + (i * t->ldc + b->cols) * size, t->ldc - b->cols);
+        }
+        for (int64_t i = 0, n; i < count; i += n) {
+            ckci_place(axis, m + i, q);
+            n = ckci_min(axis[2].count - q[3], count - i);
+            int64_t at = b->group * g->stride[0] + q[0] * g->stride[1] + b->k0 * g->stride[2] +
+                         q[1] * g->stride[3] + q[2] * g->stride[4] + q[3] * g->stride[5];
+            ckci_pack_gradient(v, at, n, b->rows, count, dy + i * r * size);
+        }
+        ckci_outer o;
+        o.planes = o.rows = 1;
+        o.width = count;
+        o.x = x;
+        o.x_plane = o.x_row = 0;
+        o.x_step = t->ldc;
+        o.add = m > from;
+        ckci_multiply_outer(job, b, &o, NULL, dy, c);
+    }
+}
+
+/* Sums c of a block to dwei, along input channels. */
+CKCI_FN void ckci_write_weights(const ckci_weight_job *job, const ckci_weight_block *b,
+                                const unsigned char *c)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t size = v->kind->size, at[6], padded = ckci_round_up(t->cb, v->k->lanes);
+    at[0] = b->group;
+    for (int64_t k = 0; k < b->rows; k++, c += t->ldc * size) {
+        at[1] = b->k0 + k;
+        int64_t first = t->entries ? 0 : b->c0 / v->red;
+        int64_t last = t->entries ? v->taps : ckci_ceil_div(b->c0 + b->cols, v->red);
+        for (int64_t tap = first; tap < last; tap++) {
+            int64_t from = t->entries ? b->c0 : ckci_max(b->c0 - tap * v->red, 0);
+            int64_t to = t->entries ? b->c0 + b->cols : ckci_min(v->red, b->c0 + b->cols - tap * v->red);
+            at[2] = from;
+            at[5] = tap % v->p->filter[2];
+            at[4] = tap / v->p->filter[2] % v->p->filter[1];
+            at[3] = tap / v->p->filter[2] / v->p->filter[1];
+            v->kind->write(&job->target, at, 2, to - from,
+                           c + (t->entries ? tap * padded : tap * v->red + from - b->c0) * size);
+        }
+    }
+}
+
+/* One item sums one part of the reduction for one block of dwei. */
+CKCI_FN void ckci_weight_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_weight_job *job = (const ckci_weight_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t size = v->kind->size, part = item % t->split;
+    ckci_weight_block b = ckci_find_weight_block(job, item / t->split);
+    int64_t all = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
+    if (t->entries) {
+        all = t->blocks_b * v->p->output[0] * t->blocks_y * t->blocks_x;
+    }
+    /* whole blocks, spread evenly */
+    int64_t share = ckci_ceil_div(all, t->split);
+    int64_t from = ckci_min(all, part * share), to = ckci_min(all, from + share);
+    unsigned char *dy = scratch, *c = dy + ckci_line_up(t->kc * t->nc * size);
+    unsigned char *offset = c + ckci_line_up(t->nc * t->ldc * size), *x = offset + t->table;
+    if (t->split > 1) {
+        c = job->partial + item * t->partial;
+    }
+    if (from == to) {
+        ckci_clear(v->kind, c, t->nc * t->ldc);
+    } else if (t->entries) {
+        ckci_weight_units(job, &b, from, to, x, dy, (int32_t *)(void *)offset, c);
+    } else {
+        ckci_weight_positions(job, &b, from, to, x, dy, c);
+    }
+    if (t->split == 1) {
+        ckci_write_weights(job, &b, c);
+    }
+}
+
+/* dst[i] += src[i]; int32 modulo 2^32 */
+CKCI_FN void ckci_add_numbers(const ckci_kind *kind, void *dst, const void *src, int64_t n)
+{
+    if (kind->dtype == CKCONV_F32) {
+        float *d = (float *)dst;
+        const float *s = (const float *)src;
+        for (int64_t i = 0; i < n; i++) {
+            d[i] += s[i];
+        }
+    } else if (kind->dtype == CKCONV_F64) {
+        double *d = (double *)dst;
+        const double *s = (const double *)src;
+        for (int64_t i = 0; i < n; i++) {
+            d[i] += s[i];
+        }
+    } else {
+        uint32_t *d = (uint32_t *)dst;
+        const uint32_t *s = (const uint32_t *)src;
+        for (int64_t i = 0; i < n; i++) {
+            d[i] += s[i];
+        }
+    }
+}
+
+/* The second stage: one item adds the parts of one block, in order, and finishes it. */
+CKCI_FN void ckci_weight_sum_item(const void *context, int64_t block, unsigned char *scratch)
+{
+    const ckci_weight_job *job = (const ckci_weight_job *)context;
+    const ckci_tiles *t = &job->t;
+    ckci_weight_block b = ckci_find_weight_block(job, block);
+    (void)scratch;
+    unsigned char *sum = job->partial + block * t->split * t->partial;
+    for (int64_t part = 1; part < t->split; part++) {
+        ckci_add_numbers(job->v.kind, sum, sum + part * t->partial, b.rows * t->ldc);
+    }
+    ckci_write_weights(job, &b, sum);
+}
+
+CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    const ckci_conv *p = &f->p->conv;
+    int32_t threads = f->plan->device.threads;
+    ckci_tiles t = ckci_weight_tiles(&v, f->family, f->split_k, threads, f->limit);
+    if (f->family == CKCONV_FAMILY_SINGLE_STAGE && f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: single_stage sums in one part, two_stage splits", (int)f->split_k);
+    }
+    if (t.bytes > f->limit) {
+        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
+                         "two_stage needs %lld bytes of workspace, the limit is %lld", CKCI_LL(t.bytes),
+                         CKCI_LL(f->limit));
+    }
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
+    f->plan->grid[0] = t.items;
+    f->plan->split_k = (int32_t)t.split;
+    f->plan->launches = t.split > 1 ? 2 : 1;
+    double positions = (double)p->n * (double)p->output[0] * (double)p->output[1] * (double)p->output[2];
+    double lanes = v.k->lanes, rows = (double)ckci_round_up(v.cols, v.k->outer_rows);
+    double vectors = (double)(t.entries ? v.taps * ckci_ceil_div(v.red, v.k->lanes)
+                                        : ckci_ceil_div(v.taps * v.red, v.k->lanes));
+    double halo = (double)t.entries / (double)t.kc; /* positions copied for each one; else runs of taps */
+    double runs = t.entries ? halo : (double)v.taps / (v.red < v.k->lanes ? (double)p->filter[2] : 1);
+    double pack = (double)t.blocks_n * runs * (4 + 2 * (double)v.red / lanes) +
+                  (double)t.blocks_m * rows / v.k->outer_rows * 2;
+    double work = (double)p->g * positions * (rows * vectors * 1.1 + pack) + 2000;
+    double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
+    double idle = (double)ckci_round_up(t.items, 8) / (double)ckci_max(t.items, 1); /* 8: by shape alone */
+    f->cost = work * idle + sums;
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features)
+{
+    ckci_weight_job job;
+    int32_t threads = plan->device.threads;
+    ckconv_family family = ckconv_instance_family(plan->instance);
+    (void)args;
+    job.v = ckci_make_view(&p->conv, features);
+    job.t = ckci_weight_tiles(&job.v, family, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
+                              ckci_plan_limit(plan));
+    job.target = ckci_make_target(&p->conv);
+    int64_t shared = job.t.items * job.t.partial;
+    threads = job.t.threads;
+    job.partial = ws;
+    ckci_parallel(threads, job.t.items, ckci_weight_item, &job, job.t.bytes ? ws + shared : NULL,
+                  job.t.scratch);
+    if (job.t.split > 1) {
+        ckci_parallel(threads, job.t.items / job.t.split, ckci_weight_sum_item, &job, ws, 0);
+    }
+}
+
+/* ---- Direct convolution for depthwise and small groups. A vector's lanes are consecutive (group, column)
+   pairs, so that no lane is wasted however few channels a group has. An item gathers the part of the input
+   that its tile of outputs needs into lines, one for each (z, y) row and each reduction channel, in which the
+   value for lane l is the one of l's group; then every tap is one vector multiply-add per output. Lines are
+   split by position modulo the stride, so that neighbouring outputs are neighbouring vectors. Weights are
+   laid out [block][tap][channel][lane]. */
+
 /* Which (group, channel) each lane of a block reads. */
 typedef struct ckci_lanes {
     int64_t count;              /* lanes in use */
@@ -4205,7 +5002,7 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
     int bare = t->plain && t->dtype == v->kind->dtype && (uintptr_t)first % (uintptr_t)size == 0;
     if (dense && span == l->count && red == 1) {
         if (bare && span == lanes) {
-            v->k->copy(n, first, step, dst, lanes);
+            v->k->copy(n, lanes, first, step, dst, lanes);
             return;
         }
         for (int64_t i = 0; i < n; i++) {
@@ -4306,25 +5103,8 @@ typedef struct ckci_direct_tiles {
 /* Bytes of the lines for a tile of yb x xb outputs in every phase: the largest. */
 CKCI_FN int64_t ckci_line_bytes(const ckci_view *v, int64_t yb, int64_t xb, int64_t chunk)
 {
-    int64_t most[3];
-    for (int d = 0; d < 3; d++) {
-        most[d] = 0;
-        for (int64_t i = 0; i < v->phases[d]; i++) {
-            ckci_axis a = ckci_map_axis(v->p, d, i);
-            if (d == 0 || a.taps == 0) {
-                most[d] = ckci_max(most[d], chunk ? ckci_min(a.taps, 1) : a.taps);
-                continue;
-            }
-            if (d == 1 && chunk) {
-                a.taps = ckci_min(a.taps, chunk);
-            }
-            ckci_window w = ckci_make_window(&a, 0, d == 1 ? yb : xb);
-            most[d] = ckci_max(most[d], w.planes * w.width);
-        }
-    }
     int64_t bytes = v->kind->size * v->k->lanes * v->red;
-    return ckci_line_up(
-        ckci_saturating_mul(ckci_saturating_mul(ckci_saturating_mul(bytes, most[0]), most[1]), most[2]));
+    return ckci_line_up(ckci_saturating_mul(bytes, ckci_window_entries(v, yb, xb, chunk)));
 }
 
 CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t threads, int64_t limit)
@@ -4465,7 +5245,7 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
     if (flat && bare && o->t.stride[axis] == 1) {
         unsigned char *p = o->t.p + ckci_offset(o->t.stride, at) * size;
         if (l->count == lanes && (uintptr_t)p % (uintptr_t)size == 0) {
-            v->k->copy(count, src, lanes, p, o->t.stride[5]);
+            v->k->copy(count, lanes, src, lanes, p, o->t.stride[5]);
             return;
         }
         for (int64_t x = 0; x < count; x++) {
@@ -4510,7 +5290,7 @@ CKCI_FN void ckci_run_line(const ckci_kernels *k, int64_t size, int64_t from, in
         int64_t rest = count - i, step = rest > 7 ? 14 : rest > 4 ? 7 : 4;
         ckci_line_kernel kernel = step == 14 ? k->line14 : step == 7 ? k->line7 : k->line4;
         int64_t at = i * k->lanes * size;
-        kernel(to - from, table + 2 * from, x + at, w, acc + at, add);
+        kernel(to - from, table + 2 * from, x + at, k->lanes, w, acc + at, k->lanes, add);
         i += step;
     }
 }
@@ -4618,12 +5398,7 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     unsigned char *weights = sums + t->sums + ckci_line_up(v->p->filter[2] * v->red * 8);
     for (int64_t row = 0; row < axis[0].taps * axis[1].taps; row++) {
         memcpy(part, axis, sizeof part);
-        int64_t jz = row / axis[1].taps, jy = row % axis[1].taps;
-        part[0].taps = part[1].taps = 1;
-        part[0].tap0 += jz * axis[0].tap_step;
-        part[0].read0 += jz * axis[0].read_tap;
-        part[1].tap0 += jy * axis[1].tap_step;
-        part[1].read0 += jy * axis[1].read_tap;
+        ckci_filter_row(part, row);
         ckci_pack_lanes(v, part, &l, weights);
         ckci_direct_chunk(job, part, &l, n, q, yb, xb, weights, row > 0, NULL, scratch);
     }
@@ -4823,7 +5598,8 @@ CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis
             ckci_gather_lanes(v, dy, l, 1, place, dy->stride[5], xb, gradient + i * xb * lanes * size, 0);
         }
         for (int64_t i = 0; i < entry; i += CKCI_TAPS) {
-            v->k->taps9(yb, xb, lines, row, offset + i, gradient, xb * lanes, acc + i * lanes * size);
+            v->k->taps9(yb, xb, lines, row, lanes, offset + i, gradient, xb * lanes, lanes,
+                        acc + i * lanes * size);
         }
     }
 }
@@ -4953,7 +5729,7 @@ CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, int32_t features, int32_t
     ckci_stage s;
     memset(&s, 0, sizeof s);
     s.gather.v = ckci_make_view(p, features);
-    s.gather.t = ckci_gather_tiles(&s.gather.v, threads, CKCI_MAX_BYTES);
+    s.gather.t = ckci_gather_tiles(&s.gather.v, threads, CKCI_MAX_BYTES, -1);
     s.gather.target = ckci_make_target(p);
     s.line.v = s.gather.v;
     s.line.target = s.gather.target;
@@ -4963,7 +5739,7 @@ CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, int32_t features, int32_t
         s.line.t = ckci_find_direct_tiles(&s.line.v, threads, CKCI_MAX_BYTES - 1);
         s.direct = s.line.t.bytes < CKCI_MAX_BYTES && s.line.t.packed > 0 &&
                    s.line.t.lines < ((int64_t)1 << 30) &&
-                   ckci_direct_cost(&s.line.v, &s.line.t) < ckci_gather_cost(&s.gather.v, &s.gather.t);
+                   ckci_direct_cost(&s.line.v, &s.line.t) < ckci_gather_cost(&s.gather.v, CKCI_MAX_BYTES);
     }
     if (s.direct) {
         s.packed = s.line.t.packed;
@@ -5005,7 +5781,7 @@ CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, const c
         r.line.t = ckci_find_direct_tiles(&r.line.v, 1, CKCI_MAX_BYTES - 1);
         r.scratch = r.line.t.scratch;
     } else {
-        r.gather.t = ckci_gather_tiles(&r.gather.v, 1, CKCI_MAX_BYTES);
+        r.gather.t = ckci_gather_tiles(&r.gather.v, 1, CKCI_MAX_BYTES, -1);
         r.scratch = r.gather.t.scratch;
     }
     return r;
@@ -5257,7 +6033,7 @@ CKCI_FN ckconv_status ckci_fit_pair(ckci_fit *f, ckconv_error *err)
     f->cost = 0;
     for (int i = 0; i < 2; i++) {
         f->cost += job.stage[i].direct ? ckci_direct_cost(&job.stage[i].line.v, &job.stage[i].line.t)
-                                       : ckci_gather_cost(&job.stage[i].gather.v, &job.stage[i].gather.t);
+                                       : ckci_gather_cost(&job.stage[i].gather.v, CKCI_MAX_BYTES);
     }
     if (!fused) {
         f->cost += (double)ckci_count(&p->first.t[CKCI_OUT]); /* mid to memory and back */
@@ -8960,28 +9736,44 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_LINE_STEP
 #undef CKCI_LL
 #undef CKCI_MAX_BYTES
+#undef CKCI_OPAQUE
+#undef CKCI_OUTER
+#undef CKCI_OUTER_ADD
+#undef CKCI_OUTER_BEGIN
+#undef CKCI_OUTER_END
+#undef CKCI_OUTER_STEP
 #undef CKCI_PRINTF
+#undef CKCI_R1
 #undef CKCI_R14
+#undef CKCI_R2
+#undef CKCI_R3
 #undef CKCI_R4
 #undef CKCI_R6
 #undef CKCI_R7
+#undef CKCI_R8
 #undef CKCI_R9
 #undef CKCI_COPY_KERNEL
 #undef CKCI_SPREAD_PERMUTE
 #undef CKCI_SPREAD_SCALAR
 #undef CKCI_TAPS_BEGIN
+#undef CKCI_TAPS_END
 #undef CKCI_TAPS_KERNEL
 #undef CKCI_TAPS_NEXT
 #undef CKCI_TAPS_STEP
 #undef CKCI_TILE
+#undef CKCI_TILES
 #undef CKCI_TILE1_ADD
 #undef CKCI_TILE1_BEGIN
 #undef CKCI_TILE1_END
-#undef CKCI_TILE1_STEP
+#undef CKCI_TILE1_FIRST
+#undef CKCI_TILE1_LOAD
+#undef CKCI_TILE1_SECOND
 #undef CKCI_TILE2_ADD
 #undef CKCI_TILE2_BEGIN
 #undef CKCI_TILE2_END
-#undef CKCI_TILE2_STEP
+#undef CKCI_TILE2_FIRST
+#undef CKCI_TILE2_LOAD
+#undef CKCI_TILE2_SECOND
 #undef CKCI_TRY
 #undef CKCI_X86
 
