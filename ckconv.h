@@ -2843,13 +2843,16 @@ typedef struct ckci_outer {
     int add;
 } ckci_outer;
 typedef void (*ckci_outer_kernel)(const ckci_outer *t);
-/* out[output][1 vector] (+)= sum over `count` taps of x[table[2i] + output * x_step] * w[table[2i+1]], offsets
-   in elements */
-typedef void (*ckci_line_kernel)(int64_t count, const int32_t *table, const void *x, int64_t x_step,
-                                 const void *w, void *out, int64_t out_step, int add);
-/* acc[tap][1 vector] += sum over rows and positions of x[offset[tap] + position] * dy[position] */
+/* out[output][1 vector] (+)= sum over taps of x[table[2i] + output * x_step] * w[table[2i+1]], offsets in
+   elements. First count[0] taps of all outputs, then count[1..3] taps that the first 1..3 outputs lack, then
+   count[4..6] that the last 1..3 lack: they would read padding. */
+enum { CKCI_EDGES = 7 };
+typedef void (*ckci_line_kernel)(const int32_t count[CKCI_EDGES], const int32_t *table, const void *x,
+                                 int64_t x_step, const void *w, void *out, int64_t out_step, int add);
+/* acc[table[2i+1]][1 vector] += sum over rows and positions of x[table[2i] + position] * dy[position], for
+   CKCI_TAPS taps i */
 typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step,
-                                 const int32_t *offset, const void *dy, int64_t dy_row, int64_t dy_step,
+                                 const int32_t *table, const void *dy, int64_t dy_row, int64_t dy_step,
                                  void *acc);
 /* dst[c][position][lane] = src[position * src_step + map[lane] + c]: channels of a few groups spread over
    lanes. `span` channels belong to a position; a vector may be read from each. */
@@ -2865,13 +2868,12 @@ typedef struct ckci_kernels {
     int32_t lanes, run[3], outer_rows;
     ckci_tile_kernel tile[3][2];
     ckci_outer_kernel outer;
-    ckci_line_kernel line14, line7, line4, line1;
+    ckci_line_kernel line14, line7, line4;
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
 } ckci_kernels;
 
-#define CKCI_R1(M) M(0)
 #define CKCI_R2(M) M(0) M(1)
 #define CKCI_R3(M) CKCI_R2(M) M(2)
 #define CKCI_R4(M) M(0) M(1) M(2) M(3)
@@ -2999,11 +3001,26 @@ typedef struct ckci_kernels {
 
 #define CKCI_LINE_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
 #define CKCI_LINE_ADD(i) c##i = CKCI_LOAD(y + (i)*out_step);
-#define CKCI_LINE_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(((i) < 7 ? p : r) + (i) % 7 * x_step), w0, c##i);
+#define CKCI_LINE_STEP(i)                                                                                    \
+    if ((i) >= first && (i) < last) {                                                                        \
+        c##i = CKCI_FMA(CKCI_LOAD(((i) < 7 ? p : r) + (i) % 7 * x_step), w0, c##i);                          \
+    }
+#define CKCI_LINE_TAPS(REPEAT, EDGE, FIRST, LAST)                                                            \
+    {                                                                                                        \
+        const int first = FIRST, last = LAST;                                                                \
+        for (int32_t t = count[EDGE]; t > 0; t--, table += 2) {                                              \
+            const CKCI_T *p = in + table[0];                                                                 \
+            const CKCI_T *r = p + 7 * x_step;                                                                \
+            CKCI_V w0 = CKCI_LOAD(wei + table[1]);                                                           \
+            CKCI_OPAQUE(p);                                                                                  \
+            CKCI_OPAQUE(r);                                                                                  \
+            REPEAT(CKCI_LINE_STEP)                                                                           \
+        }                                                                                                    \
+    }
 #define CKCI_LINE_END(i) CKCI_STORE(y + (i)*out_step, c##i);
-#define CKCI_LINE_KERNEL(NAME, REPEAT)                                                                       \
-    CKCI_TARGET CKCI_FN void NAME(int64_t count, const int32_t *table, const void *x, int64_t x_step,        \
-                                  const void *w, void *out, int64_t out_step, int add)                       \
+#define CKCI_LINE_KERNEL(NAME, REPEAT, OUTPUTS)                                                              \
+    CKCI_TARGET CKCI_FN void NAME(const int32_t count[CKCI_EDGES], const int32_t *table, const void *x,      \
+                                  int64_t x_step, const void *w, void *out, int64_t out_step, int add)       \
     {                                                                                                        \
         const CKCI_T *in = (const CKCI_T *)x, *wei = (const CKCI_T *)w;                                      \
         CKCI_T *y = (CKCI_T *)out;                                                                           \
@@ -3011,26 +3028,25 @@ typedef struct ckci_kernels {
         if (add) {                                                                                           \
             REPEAT(CKCI_LINE_ADD)                                                                            \
         }                                                                                                    \
-        for (int64_t t = 0; t < count; t++) {                                                                \
-            const CKCI_T *p = in + table[2 * t];                                                             \
-            const CKCI_T *r = p + 7 * x_step;                                                                \
-            CKCI_V w0 = CKCI_LOAD(wei + table[2 * t + 1]);                                                   \
-            CKCI_OPAQUE(p);                                                                                  \
-            CKCI_OPAQUE(r);                                                                                  \
-            REPEAT(CKCI_LINE_STEP)                                                                           \
-        }                                                                                                    \
+        CKCI_LINE_TAPS(REPEAT, 0, 0, OUTPUTS)                                                                \
+        CKCI_LINE_TAPS(REPEAT, 1, 1, OUTPUTS)                                                                \
+        CKCI_LINE_TAPS(REPEAT, 2, 2, OUTPUTS)                                                                \
+        CKCI_LINE_TAPS(REPEAT, 3, 3, OUTPUTS)                                                                \
+        CKCI_LINE_TAPS(REPEAT, 4, 0, OUTPUTS - 1)                                                            \
+        CKCI_LINE_TAPS(REPEAT, 5, 0, OUTPUTS - 2)                                                            \
+        CKCI_LINE_TAPS(REPEAT, 6, 0, OUTPUTS - 3)                                                            \
         REPEAT(CKCI_LINE_END)                                                                                \
     }
 
 #define CKCI_TAPS_BEGIN(i)                                                                                   \
-    CKCI_V c##i = CKCI_LOAD(out + (i)*CKCI_N);                                                               \
-    const CKCI_T *p##i = (const CKCI_T *)x + offset[i];
+    CKCI_V c##i = CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N);                                              \
+    const CKCI_T *p##i = (const CKCI_T *)x + table[2 * (i)];
 #define CKCI_TAPS_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(p##i + at), y, c##i);
 #define CKCI_TAPS_NEXT(i) p##i += x_row;
-#define CKCI_TAPS_END(i) CKCI_STORE(out + (i)*CKCI_N, c##i);
+#define CKCI_TAPS_END(i) CKCI_STORE(out + table[2 * (i) + 1] * CKCI_N, c##i);
 #define CKCI_TAPS_KERNEL(NAME)                                                                               \
     CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step, \
-                                  const int32_t *offset, const void *dy, int64_t dy_row, int64_t dy_step,    \
+                                  const int32_t *table, const void *dy, int64_t dy_row, int64_t dy_step,     \
                                   void *acc)                                                                 \
     {                                                                                                        \
         CKCI_T *out = (CKCI_T *)acc;                                                                         \
@@ -3100,10 +3116,9 @@ typedef struct ckci_kernels {
 
 #define CKCI_KERNELS(S, SPREAD)                                                                              \
     CKCI_OUTER(ckci_outer_##S)                                                                               \
-    CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14)                                                              \
-    CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7)                                                                \
-    CKCI_LINE_KERNEL(ckci_line4_##S, CKCI_R4)                                                                \
-    CKCI_LINE_KERNEL(ckci_line1_##S, CKCI_R1)                                                                \
+    CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14, 14)                                                          \
+    CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7, 7)                                                             \
+    CKCI_LINE_KERNEL(ckci_line4_##S, CKCI_R4, 4)                                                             \
     CKCI_TAPS_KERNEL(ckci_taps9_##S)                                                                         \
     SPREAD(ckci_spread_##S) CKCI_COPY_KERNEL(ckci_copy_##S)
 /* A, B, C: its run lengths; ROWS those of an outer tile */
@@ -3113,7 +3128,7 @@ typedef struct ckci_kernels {
             {{ckci_tile##A##_##S##_1, ckci_tile##A##_##S##_2},                                               \
              {ckci_tile##B##_##S##_1, ckci_tile##B##_##S##_2},                                               \
              {ckci_tile##C##_##S##_1, ckci_tile##C##_##S##_2}},                                              \
-            ckci_outer_##S, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S, ckci_line1_##S, ckci_taps9_##S, \
+            ckci_outer_##S, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S, ckci_taps9_##S,                 \
             ckci_spread_##S, ckci_copy_##S                                                                   \
     }
 
@@ -3681,7 +3696,7 @@ CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int6
 }
 
 /* Hand a tile of finished sums to the epilogue: `rows` positions from q = (n, z, y, x) on, which moves past
-   them, `cols` channels from j0 on; src[row][ld]. Runs follow the axis that is denser in the written tensor. */
+   them, `cols` channels from j0 on; src[row][ld]. Runs follow the denser axis of the written tensor. */
 CKCI_FN void ckci_write_tile(const ckci_kind *kind, const ckci_target *o, const ckci_axis axis[3],
                              int64_t group, int64_t q[4], int64_t rows, int64_t j0, int64_t cols,
                              const unsigned char *src, int64_t ld)
@@ -3805,8 +3820,8 @@ CKCI_FN void ckci_filter_row(ckci_axis axis[3], int64_t row)
 
 /* The input that a block of outputs touches, channels [c0, c0 + cb) of one group, gathered once for all taps:
    [filter plane z][y][x][channel], padding as zeros. Neighbouring outputs are `step` elements apart. Where a
-   filter row's taps are neighbours in memory and channels are few, positions keep their order and a filter row
-   is one segment of the reduction (joined); else each tap is one. */
+   filter row's taps are neighbours in memory and channels are few, positions keep their order and a filter
+   row is one segment of the reduction (joined); else each tap is one. */
 typedef struct ckci_patch {
     ckci_window y, x;
     int joined;
@@ -3935,7 +3950,7 @@ typedef struct ckci_tiles {
     /* A block of outputs whose input is gathered as a patch (0 entries: as im2col rows): nb batch entries x
        yb x xb outputs of a plane z, channels in blocks of cb; a run is `run` outputs of a row */
     int64_t entries, cb, nb, yb, xb, run, blocks_b, blocks_y, blocks_x, table;
-    int chunk, height, groups_first;
+    int chunk, height, groups_first, joined;
 } ckci_tiles;
 
 /* Whole cache lines; 2^62 stays 2^62. */
@@ -4047,7 +4062,7 @@ CKCI_FN int ckci_patch_tiles(const ckci_view *v, int32_t threads, ckci_tiles *t)
     int64_t runs = ckci_ceil_div(t->xb, t->run) * t->yb;
     while (t->yb == y && t->xb == x && t->nb < n && (t->nb + 1) * y * x <= CKCI_BLOCK_ROWS &&
            (t->nb + 1) * runs <= CKCI_RUNS && (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES &&
-           others * z * ckci_ceil_div(n, t->nb + 1) >= 6 * threads) {
+           others * z * ckci_ceil_div(n, t->nb + 1) >= (t->packed > 4 << 20 ? 2 : 6) * threads) {
         t->nb++;
     }
     t->entries = ckci_window_entries(v, t->yb, t->xb, t->chunk) * t->nb;
@@ -4075,8 +4090,8 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
         ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(v->p->g * v->taps * v->red, padded), size));
     t.groups_first = t.packed / ckci_max(v->p->g, 1) <= 128 * 1024;
     t.threads = threads;
-    /* whether patches fit is asked for the blocks of one thread, the largest: the order of the sums depends on
-       it */
+    /* whether patches fit decides the order of the sums: it is asked for the blocks of one thread, the
+       largest */
     int patch = patches != 0;
     for (int32_t i = 0; i < 2 && patch; i++) {
         patch = ckci_patch_tiles(v, i ? threads : 1, &t);
@@ -4536,13 +4551,17 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
     ckci_axis axis[3];
     int64_t lanes = v->k->lanes, size = v->kind->size, n = ckci_max(v->p->n, 1);
     ckci_phase(v, 0, axis);
-    int64_t y = axis[1].count, x = axis[2].count;
-    if (ckci_round_up(v->red, lanes) * 4 > v->red * 5 || v->taps > 4096) {
+    int64_t y = axis[1].count, x = axis[2].count, line = axis[2].taps * v->red;
+    t->joined = ckci_joins(v, &axis[2]) && ckci_round_up(line, lanes) * 4 <= line * 7;
+    if ((!t->joined && ckci_round_up(v->red, lanes) * 4 > v->red * 5) || v->taps > 4096) {
         return 0;
     }
     t->cb = ckci_min(v->red, ckci_max(1024 / v->taps / lanes * lanes, lanes));
     /* even blocks */
     t->cb = ckci_min(v->red, ckci_round_up(ckci_ceil_div(v->red, ckci_ceil_div(v->red, t->cb)), lanes));
+    if (t->joined) {
+        t->cb = v->red;
+    }
     t->nb = 1;
     t->yb = y;
     t->xb = x;
@@ -4570,7 +4589,8 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
     t->blocks_y = ckci_ceil_div(y, t->yb);
     t->blocks_x = ckci_ceil_div(x, t->xb);
     t->kc = t->nb * t->yb * t->xb;
-    t->ldc = v->taps * ckci_round_up(t->cb, lanes);
+    t->ldc = t->joined ? v->taps / axis[2].taps * ckci_round_up(line, lanes)
+                       : v->taps * ckci_round_up(t->cb, lanes);
     t->table = ckci_line_up(v->taps * 4);
     return ckci_saturating_mul(t->entries, t->cb * size) <= 4 * CKCI_PATCH_BYTES && t->ldc <= 16384;
 }
@@ -4601,7 +4621,7 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
     int64_t all = v->taps * v->red, lanes = v->k->lanes, size = v->kind->size;
     int64_t positions = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
     if (!ckci_weight_patches(v, &t)) {
-        t.entries = t.table = 0;
+        t.entries = t.table = t.joined = 0;
         t.kc = CKCI_KC;
         t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), 16 * lanes);
     }
@@ -4624,7 +4644,7 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
         t.threads = ckci_threads_within(limit, sums, t.scratch, threads);
         t.bytes = ckci_total(sums, t.scratch, t.threads);
     } else if (t.split == 1) {
-        t.entries = t.table = 0;
+        t.entries = t.table = t.joined = 0;
         t.kc = CKCI_KC / 8;
         t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(64, lanes));
         t.nc = ckci_weight_rows(v, &t, 2048);
@@ -4697,15 +4717,17 @@ CKCI_FN void ckci_pack_gradient(const ckci_view *v, int64_t at, int64_t count, i
     }
 }
 
-/* All tiles of a block over `o`'s positions. x_at: where each tap's patch begins; NULL for im2col rows. */
+/* All tiles of a block over `o`'s positions. p, tap_at: the patch, where its segments begin; NULL for im2col
+   rows. */
 CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_block *b, ckci_outer *o,
-                                 const int32_t *tap_at, const unsigned char *dy, unsigned char *c)
+                                 const ckci_patch *p, const int32_t *tap_at, const unsigned char *dy,
+                                 unsigned char *c)
 {
     const ckci_view *v = &job->v;
     int64_t size = v->kind->size, r = v->k->outer_rows, lanes = v->k->lanes, ldc = job->t.ldc;
-    int64_t all = o->planes * o->rows * o->width, across = tap_at ? v->p->filter[2] : 1;
-    int64_t vectors = ckci_ceil_div(b->cols, lanes), taps = tap_at ? v->taps : 1;
-    int64_t padded = tap_at ? ckci_round_up(job->t.cb, lanes) : 0;
+    int64_t all = o->planes * o->rows * o->width, across = p && !p->joined ? v->p->filter[2] : 1;
+    int64_t vectors = ckci_ceil_div(p ? p->len : b->cols, lanes), taps = p ? p->segments : 1;
+    int64_t padded = p ? ldc / taps : 0;
     o->ldc = ldc;
     for (int64_t i = 0; i < taps * vectors; i += 3) {
         for (int64_t j = 0; j < 3; j++) {
@@ -4746,7 +4768,7 @@ CKCI_FN void ckci_weight_units(const ckci_weight_job *job, const ckci_weight_blo
         o.planes = ckci_min(t->nb, v->p->n - n);
         o.rows = ckci_min(t->yb, axis[1].count - q[1]);
         o.width = ckci_min(t->xb, axis[2].count - q[2]);
-        ckci_patch p = ckci_make_patch(axis, q, o.rows, o.width, b->cols, 0);
+        ckci_patch p = ckci_make_patch(axis, q, o.rows, o.width, b->cols, t->joined);
         ckci_patch_segments(&p, axis, offset);
         int64_t all = o.planes * o.rows * o.width;
         for (int64_t i = 0; i < o.planes; i++) {
@@ -4762,7 +4784,7 @@ CKCI_FN void ckci_weight_units(const ckci_weight_job *job, const ckci_weight_blo
         o.x_row = p.row;
         o.x_step = p.step;
         o.add = unit > from;
-        ckci_multiply_outer(job, b, &o, offset, dy, c);
+        ckci_multiply_outer(job, b, &o, &p, offset, dy, c);
     }
 }
 
@@ -4796,7 +4818,7 @@ CKCI_FN void ckci_weight_positions(const ckci_weight_job *job, const ckci_weight
         o.x_plane = o.x_row = 0;
         o.x_step = t->ldc;
         o.add = m > from;
-        ckci_multiply_outer(job, b, &o, NULL, dy, c);
+        ckci_multiply_outer(job, b, &o, NULL, NULL, dy, c);
     }
 }
 
@@ -4806,7 +4828,8 @@ CKCI_FN void ckci_write_weights(const ckci_weight_job *job, const ckci_weight_bl
 {
     const ckci_view *v = &job->v;
     const ckci_tiles *t = &job->t;
-    int64_t size = v->kind->size, at[6], padded = ckci_round_up(t->cb, v->k->lanes);
+    int64_t size = v->kind->size, at[6], across = v->p->filter[2];
+    int64_t padded = t->joined ? t->ldc / (v->taps / across) : ckci_round_up(t->cb, v->k->lanes);
     at[0] = b->group;
     for (int64_t k = 0; k < b->rows; k++, c += t->ldc * size) {
         at[1] = b->k0 + k;
@@ -4819,8 +4842,10 @@ CKCI_FN void ckci_write_weights(const ckci_weight_job *job, const ckci_weight_bl
             at[5] = tap % v->p->filter[2];
             at[4] = tap / v->p->filter[2] % v->p->filter[1];
             at[3] = tap / v->p->filter[2] / v->p->filter[1];
-            v->kind->write(&job->target, at, 2, to - from,
-                           c + (t->entries ? tap * padded : tap * v->red + from - b->c0) * size);
+            int64_t place = t->joined    ? tap / across * padded + tap % across * v->red
+                            : t->entries ? tap * padded
+                                         : tap * v->red + from - b->c0;
+            v->kind->write(&job->target, at, 2, to - from, c + place * size);
         }
     }
 }
@@ -4917,11 +4942,12 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
     f->plan->launches = t.split > 1 ? 2 : 1;
     double positions = (double)p->n * (double)p->output[0] * (double)p->output[1] * (double)p->output[2];
     double lanes = v.k->lanes, rows = (double)ckci_round_up(v.cols, v.k->outer_rows);
-    double vectors = (double)(t.entries ? v.taps * ckci_ceil_div(v.red, v.k->lanes)
-                                        : ckci_ceil_div(v.taps * v.red, v.k->lanes));
+    double vectors = (double)(t.joined    ? t.ldc / v.k->lanes
+                              : t.entries ? v.taps * ckci_ceil_div(v.red, v.k->lanes)
+                                          : ckci_ceil_div(v.taps * v.red, v.k->lanes));
     double halo = (double)t.entries / (double)t.kc; /* positions copied for each one; else runs of taps */
     double runs = t.entries ? halo : (double)v.taps / (v.red < v.k->lanes ? (double)p->filter[2] : 1);
-    double pack = (double)t.blocks_n * runs * (4 + 2 * (double)v.red / lanes) +
+    double pack = (double)t.blocks_n * runs * ((t.entries ? 4 : 60) + 2 * (double)v.red / lanes) +
                   (double)t.blocks_m * rows / v.k->outer_rows * 2;
     double work = (double)p->g * positions * (rows * vectors * 1.1 + pack) + 2000;
     double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
@@ -4974,11 +5000,15 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
     l.count = ckci_min(v->k->lanes, v->p->g * v->cols - first);
     l.first_group = first / v->cols;
     l.groups = (first + l.count - 1) / v->cols - l.first_group + 1;
+    int64_t group = l.first_group, column = first - group * v->cols;
     for (int i = 0; i < CKCI_LANES; i++) {
-        int64_t at = first + ckci_min(i, l.count - 1);
-        l.group[i] = at / v->cols;
-        l.column[i] = at % v->cols;
-        l.map[i] = (int32_t)((l.group[i] - l.first_group) * v->red);
+        l.group[i] = group;
+        l.column[i] = column;
+        l.map[i] = (int32_t)((group - l.first_group) * v->red);
+        if (i + 1 < l.count && ++column == v->cols) {
+            column = 0;
+            group++;
+        }
     }
     return l;
 }
@@ -5093,6 +5123,7 @@ CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ck
    rows. */
 typedef struct ckci_direct_tiles {
     int64_t blocks, yb, xb, blocks_y, blocks_x; /* lane blocks; outputs of an item */
+    int64_t some, sets;                         /* lane blocks of an item, items beside each other */
     int64_t chunk;                              /* filter rows (z, y) gathered together; 0: all of them */
     int64_t lines, sums, table;                 /* bytes of an item's scratch */
     int64_t packed, scratch, items, bytes;
@@ -5105,6 +5136,17 @@ CKCI_FN int64_t ckci_line_bytes(const ckci_view *v, int64_t yb, int64_t xb, int6
 {
     int64_t bytes = v->kind->size * v->k->lanes * v->red;
     return ckci_line_up(ckci_saturating_mul(bytes, ckci_window_entries(v, yb, xb, chunk)));
+}
+
+/* Bytes that `outputs` positions of all channels read and write, about; what an item walks for one block
+   of lanes after the other stays in L2. */
+enum { CKCI_NEAR = 640 * 1024 };
+
+CKCI_FN int64_t ckci_line_block(const ckci_view *v, int64_t outputs)
+{
+    int64_t steps = v->p->op == CKCONV_BWD_DATA ? 1 : v->p->stride[1] * v->p->stride[2];
+    int64_t channels = ckci_saturating_add(ckci_saturating_mul(v->red, ckci_min(steps, v->taps)), v->cols);
+    return ckci_saturating_mul(ckci_saturating_mul(v->p->g * v->kind->size, channels), outputs);
 }
 
 CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t threads, int64_t limit)
@@ -5128,6 +5170,10 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
         }
         t.xb = ckci_min(axis[2].count, 448);
         t.yb = ckci_min(axis[1].count, 16);
+        /* the lines that one row of outputs reads stay in L1 */
+        while (v->red > 1 && t.xb > CKCI_LINE && ckci_line_bytes(v, 1, t.xb, 0) > 40 * 1024) {
+            t.xb = ckci_round_up(t.xb / 2, CKCI_LINE);
+        }
         for (;;) {
             t.lines = ckci_line_bytes(v, t.yb, t.xb, t.chunk);
             t.sums = ckci_line_up((t.chunk ? t.yb : 1) * (t.xb + CKCI_LINE) * lanes * size);
@@ -5153,10 +5199,18 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
             break;
         }
     }
+    while (t.yb > 4 && ckci_line_block(v, t.yb * t.xb) > CKCI_NEAR) {
+        t.yb = ckci_ceil_div(t.yb, 2);
+    }
     t.blocks_y = ckci_ceil_div(axis[1].count, t.yb);
     t.blocks_x = ckci_ceil_div(axis[2].count, t.xb);
     t.items = v->p->n * axis[0].count * v->phases[0] * v->phases[1] * v->phases[2];
-    t.items = ckci_saturating_mul(ckci_saturating_mul(t.items, t.blocks_y * t.blocks_x), t.blocks);
+    t.items = ckci_saturating_mul(t.items, t.blocks_y * t.blocks_x);
+    /* blocks of lanes lie side by side in memory */
+    t.sets = ckci_min(t.blocks, ckci_ceil_div(8 * (int64_t)threads, ckci_max(t.items, 1)));
+    t.some = ckci_ceil_div(t.blocks, t.sets);
+    t.sets = ckci_ceil_div(t.blocks, t.some);
+    t.items = ckci_saturating_mul(t.items, t.sets);
     return t;
 }
 
@@ -5286,11 +5340,13 @@ CKCI_FN void ckci_run_line(const ckci_kernels *k, int64_t size, int64_t from, in
                            const int32_t *table, const unsigned char *x, const unsigned char *w,
                            unsigned char *acc, int64_t count, int add)
 {
+    int32_t all[CKCI_EDGES] = {0, 0, 0, 0, 0, 0, 0};
+    all[0] = (int32_t)(to - from);
     for (int64_t i = 0; i < count;) {
         int64_t rest = count - i, step = rest > 7 ? 14 : rest > 4 ? 7 : 4;
         ckci_line_kernel kernel = step == 14 ? k->line14 : step == 7 ? k->line7 : k->line4;
         int64_t at = i * k->lanes * size;
-        kernel(to - from, table + 2 * from, x + at, k->lanes, w, acc + at, k->lanes, add);
+        kernel(all, table + 2 * from, x + at, k->lanes, w, acc + at, k->lanes, add);
         i += step;
     }
 }
@@ -5356,37 +5412,214 @@ CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[
     }
 }
 
-/* One item owns a tile of one output plane for one block of lanes. */
-CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *scratch)
+/* ---- Depthwise straight from the tensor, without lines, where a vector of lanes is a vector of it. */
+typedef struct ckci_stretch {
+    int64_t at, outputs; /* 14 or 7 outputs of a row from `at` on; they may overlap the one before */
+    unsigned char edge[CKCI_SPAN]; /* for each tap in x: which count of a line kernel; CKCI_EDGES: of none */
+} ckci_stretch;
+
+/* The stretch of a row of xb outputs that begins at `at` or, at the end, before. 0: kernels cannot do it. */
+CKCI_FN int ckci_find_stretch(const ckci_axis *ax, int64_t q, int64_t at, int64_t xb, ckci_stretch *s)
 {
-    const ckci_direct_job *job = (const ckci_direct_job *)context;
+    s->outputs = xb - at > 7 && xb >= 14 ? 14 : 7;
+    s->at = ckci_min(at, xb - s->outputs);
+    for (int64_t j = 0; j < ax->taps; j++) {
+        int64_t from, to, lack;
+        ckci_inside((q + s->at) * ax->read_step + ax->read0 + j * ax->read_tap, ax->read_step, s->outputs,
+                    ax->read_len, &from, &to);
+        lack = s->outputs - to;
+        if (from < to && (from > 3 || lack > 3 || (from > 0 && lack > 0))) {
+            return 0;
+        }
+        s->edge[j] = (unsigned char)(from == to ? CKCI_EDGES : lack > 0 ? lack + 3 : from);
+    }
+    return 1;
+}
+
+/* Taps first[] <= (z, y) < last[], all in x: their table for outputs of one stretch of a row, sorted by
+   edge. */
+CKCI_FN void ckci_stretch_table(const ckci_view *v, const ckci_axis axis[3], const ckci_stretch *s,
+                                const int64_t first[2], const int64_t last[2], int32_t *table,
+                                int32_t count[CKCI_EDGES])
+{
+    const int64_t *stride = v->read->stride;
+    int64_t z_step = axis[0].read_tap * stride[3], y_step = axis[1].read_tap * stride[4],
+            x_step = axis[2].read_tap * stride[5], lanes = v->k->lanes;
+    for (int edge = 0; edge < CKCI_EDGES; edge++) {
+        const int32_t *begin = table;
+        for (int64_t jx = 0; jx < axis[2].taps; jx++) {
+            for (int64_t jz = first[0]; jz < last[0] && s->edge[jx] == edge; jz++) {
+                for (int64_t jy = first[1]; jy < last[1]; jy++) {
+                    *table++ = (int32_t)(jz * z_step + jy * y_step + jx * x_step);
+                    *table++ = (int32_t)(((jz * axis[1].taps + jy) * axis[2].taps + jx) * lanes);
+                }
+            }
+        }
+        count[edge] = (int32_t)((table - begin) / 2);
+    }
+}
+
+/* How many outputs from q on, before `end`, have the same valid taps, [*first, *last). */
+CKCI_FN int64_t ckci_same_taps(const ckci_axis *a, int64_t q, int64_t end, int64_t *first, int64_t *last)
+{
+    int64_t low = q * a->read_step + a->read0, n = 0, other_first, other_last;
+    ckci_inside(low, a->read_tap, a->taps, a->read_len, first, last);
+    do {
+        n++;
+        low += a->read_step;
+        ckci_inside(low, a->read_tap, a->taps, a->read_len, &other_first, &other_last);
+    } while (q + n < end && other_first == *first && other_last == *last);
+    return n;
+}
+
+/* Vectors of lanes are vectors of t, which is one of the tensors of a depthwise convolution. */
+CKCI_FN int ckci_lanes_lie(const ckci_view *v, const ckci_tensor *t, const ckci_axis axis[3])
+{
+    int64_t reach = 0;
+    for (int i = 0; i < 3; i++) {
+        int64_t tap = axis[i].read_tap < 0 ? -axis[i].read_tap : axis[i].read_tap;
+        reach = ckci_saturating_add(
+            reach, ckci_saturating_mul(ckci_saturating_mul(tap, axis[i].taps), t->stride[3 + i]));
+    }
+    return v->red == 1 && v->cols == 1 && t->stride[0] == 1 && t->plain && t->dtype == v->kind->dtype &&
+           (uintptr_t)t->p % (uintptr_t)v->kind->size == 0 && reach < (int64_t)1 << 30;
+}
+
+/* Whether rows of xb outputs from q on are read in place, of all blocks that fill their lanes. */
+CKCI_FN int ckci_reads_in_place(const ckci_view *v, const ckci_axis axis[3], int64_t q, int64_t xb)
+{
+    ckci_stretch s;
+    if (!ckci_lanes_lie(v, v->read, axis) || xb < 7 || axis[2].taps > 16 ||
+        axis[0].taps * axis[1].taps * axis[2].taps == 0) {
+        return 0;
+    }
+    for (int64_t x = 0; x < xb; x = s.at + s.outputs) {
+        if (!ckci_find_stretch(&axis[2], q, x, xb, &s)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The tile at q for blocks [block, end), which fill their lanes; they share tap tables. */
+CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis axis[3], int64_t phase,
+                                  int64_t n, const int64_t q[3], int64_t block, int64_t end,
+                                  unsigned char *scratch)
+{
     const ckci_view *v = &job->v;
     const ckci_direct_tiles *t = &job->t;
-    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2], size = v->kind->size, lanes = v->k->lanes;
-    ckci_axis axis[3], part[3];
-    int64_t q[3], rest = item;
-    int64_t block = rest % t->blocks;
-    rest /= t->blocks;
-    q[2] = rest % t->blocks_x * t->xb;
-    rest /= t->blocks_x;
-    q[1] = rest % t->blocks_y * t->yb;
-    rest /= t->blocks_y;
-    int64_t phase = rest % phases;
-    rest /= phases;
-    int64_t n = rest % v->p->n;
-    q[0] = rest / v->p->n;
-    ckci_phase(v, phase, axis);
+    const ckci_tensor *from = v->read;
     int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
-    if (yb <= 0 || xb <= 0 || q[0] >= axis[0].count) {
+    int64_t size = v->kind->size, lanes = v->k->lanes, y_step = xb * lanes, x_step = lanes, b_step = 0;
+    /* sums need no more room than the lines that are not gathered */
+    unsigned char *out = scratch;
+    int32_t *table = (int32_t *)(void *)(scratch + t->lines + CKCI_LINE * lanes * size + t->sums);
+    int32_t count[CKCI_EDGES];
+    ckci_tensor d[4];
+    ckci_target o = ckci_phase_target(&job->target, axis, d);
+    int bare = o.t.op.kind == CKCONV_PASS && !o.scale && !o.shift && !o.compute &&
+               o.t.dtype == v->kind->dtype && o.t.stride[0] == 1 && (uintptr_t)o.t.p % (uintptr_t)size == 0;
+    if (bare) {
+        y_step = o.t.stride[4];
+        x_step = o.t.stride[5];
+        b_step = lanes;
+        out =
+            o.t.p +
+            (block * lanes + n * o.t.stride[1] + q[0] * o.t.stride[3] + q[1] * y_step + q[2] * x_step) * size;
+    } else if (end > block + 1) {
+        for (; block < end; block++) { /* there is room for the sums of one */
+            ckci_direct_in_place(job, axis, phase, n, q, block, block + 1, scratch);
+        }
         return;
     }
+    ckci_stretch s;
+    int64_t first[2], last[2];
+    int64_t base =
+        block * lanes + n * from->stride[1] + (q[0] * axis[0].read_step + axis[0].read0) * from->stride[3];
+    const unsigned char *weights = ckci_direct_weights(job, block, phase);
+    int64_t weights_step = ckci_direct_weights(job, 1, phase) - ckci_direct_weights(job, 0, phase);
+    ckci_inside(q[0] * axis[0].read_step + axis[0].read0, axis[0].read_tap, axis[0].taps, axis[0].read_len,
+                &first[0], &last[0]);
+    for (int64_t x = 0; x < xb; x = s.at + s.outputs) {
+        ckci_find_stretch(&axis[2], q[2], x, xb, &s);
+        ckci_line_kernel kernel = s.outputs == 14 ? v->k->line14 : v->k->line7;
+        int64_t x_at = ((q[2] + s.at) * axis[2].read_step + axis[2].read0) * from->stride[5];
+        for (int64_t y = 0, rows; y < yb; y += rows) {
+            int64_t low = (q[1] + y) * axis[1].read_step + axis[1].read0;
+            rows = ckci_same_taps(&axis[1], q[1] + y, q[1] + yb, &first[1], &last[1]);
+            ckci_stretch_table(v, axis, &s, first, last, table, count);
+            for (int64_t i = 0; i < (end - block) * rows; i++) {
+                int64_t b = i / rows, row = i % rows;
+                /* the place of tap 0 may lie outside the tensor: added to it as a number */
+                int64_t place = base + b * lanes + x_at + (low + row * axis[1].read_step) * from->stride[4];
+                kernel(count, table, (const void *)((uintptr_t)from->p + (uintptr_t)(place * size)),
+                       axis[2].read_step * from->stride[5], weights + b * weights_step,
+                       out + ((y + row) * y_step + s.at * x_step + b * b_step) * size, x_step, 0);
+            }
+        }
+    }
+    ckci_lanes l = ckci_make_lanes(v, block);
+    for (int64_t y = 0; y < yb && !bare; y++) {
+        ckci_write_lanes(v, &o, &l, n, q[0], q[1] + y, q[2], xb, out + y * y_step * size);
+    }
+}
+
+/* Reads a byte of every cache line of outputs q.. (or, of the tensor that is gathered, all that they need):
+   blocks of lanes that follow each other walk strips of memory a vector at a time, which the processor does
+   not fetch ahead; this it does. */
+CKCI_FN void ckci_touch(const ckci_view *v, const ckci_tensor *t, int gathered, const ckci_axis axis[3],
+                        int64_t n, const int64_t q[3], int64_t yb, int64_t xb, int64_t block, int64_t end)
+{
+    int64_t from[3], count[3], size = (int64_t)ckci_size(t->dtype), per_group = gathered ? v->red : v->cols;
+    int64_t first = block * v->k->lanes / v->cols,
+            channels = (end - block) * v->k->lanes / v->cols * per_group;
+    if (end == block + 1 || (per_group > 1 && t->stride[2] != 1) || t->stride[0] != per_group ||
+        t->len[0] * t->len[1] * t->len[2] * t->len[3] * t->len[4] * t->len[5] * size < 4 << 20) {
+        return;
+    }
+    channels = ckci_min(channels, (t->len[0] - first) * per_group);
+    for (int i = 0; i < 3; i++) {
+        int64_t outputs = i == 0 ? 1 : i == 1 ? yb : xb, low = q[i], high = q[i] + outputs;
+        if (gathered) {
+            int64_t reach = (axis[i].taps - 1) * axis[i].read_tap;
+            low = q[i] * axis[i].read_step + axis[i].read0;
+            high = low + (outputs - 1) * axis[i].read_step + 1 + ckci_max(reach, 0);
+            low += ckci_min(reach, 0);
+        }
+        from[i] = ckci_max(low, 0);
+        count[i] = ckci_min(high, t->len[3 + i]) - from[i];
+    }
+    for (int64_t row = 0; row < ckci_max(count[0], 0) * ckci_max(count[1], 0); row++) {
+        int64_t z = from[0] + row / count[1], y = from[1] + row % count[1];
+        const unsigned char *p = t->p + (first * per_group + n * t->stride[1] + z * t->stride[3] +
+                                         y * t->stride[4] + from[2] * t->stride[5]) *
+                                            size;
+        for (int64_t x = 0; x < count[2]; x++, p += t->stride[5] * size) {
+            for (int64_t b = 0; b < channels * size; b += 64) {
+                (void)*(const volatile unsigned char *)(p + b);
+            }
+        }
+    }
+}
+
+/* The tile at q of phase `axis` of entry n, for one block of lanes. */
+CKCI_FN void ckci_direct_block(const ckci_direct_job *job, const ckci_axis axis[3], int64_t phase, int64_t n,
+                               const int64_t q[3], int64_t block, unsigned char *scratch)
+{
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    int64_t size = v->kind->size, lanes = v->k->lanes;
+    int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
+    ckci_axis part[3];
     ckci_lanes l = ckci_make_lanes(v, block);
     ckci_tensor d[4];
     ckci_target o = ckci_phase_target(&job->target, axis, d);
     if (axis[0].taps * axis[1].taps * axis[2].taps == 0) {
-        axis[0].taps = 0; /* no tap reaches this phase: the epilogue of 0 */
-        axis[1].taps = axis[2].taps = 1;
-        ckci_direct_chunk(job, axis, &l, n, q, yb, xb, NULL, 0, &o, scratch);
+        /* no tap reaches this phase: the epilogue of 0 */
+        memcpy(part, axis, sizeof part);
+        part[0].taps = 0;
+        part[1].taps = part[2].taps = 1;
+        ckci_direct_chunk(job, part, &l, n, q, yb, xb, NULL, 0, &o, scratch);
         return;
     }
     if (!t->chunk) {
@@ -5405,6 +5638,40 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     for (int64_t i = 0; i < yb; i++) {
         ckci_write_lanes(v, &o, &l, n, q[0], q[1] + i, q[2], xb,
                          sums + i * (t->xb + CKCI_LINE) * lanes * size);
+    }
+}
+
+/* One item owns a tile of one output plane for some blocks of lanes. */
+CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_direct_job *job = (const ckci_direct_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2];
+    ckci_axis axis[3];
+    int64_t q[3], rest = item, block = rest % t->sets * t->some, end = ckci_min(block + t->some, t->blocks);
+    rest /= t->sets;
+    q[2] = rest % t->blocks_x * t->xb;
+    rest /= t->blocks_x;
+    q[1] = rest % t->blocks_y * t->yb;
+    rest /= t->blocks_y;
+    int64_t phase = rest % phases;
+    rest /= phases;
+    int64_t n = rest % v->p->n;
+    q[0] = rest / v->p->n;
+    ckci_phase(v, phase, axis);
+    if (q[0] < axis[0].count && q[1] < axis[1].count && q[2] < axis[2].count) {
+        ckci_touch(v, v->read, 1, axis, n, q, ckci_min(t->yb, axis[1].count - q[1]),
+                   ckci_min(t->xb, axis[2].count - q[2]), block, end);
+        int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes);
+        if (!t->chunk && full > block &&
+            ckci_reads_in_place(v, axis, q[2], ckci_min(t->xb, axis[2].count - q[2]))) {
+            ckci_direct_in_place(job, axis, phase, n, q, block, full, scratch);
+            block = full;
+        }
+        for (; block < end; block++) {
+            ckci_direct_block(job, axis, phase, n, q, block, scratch);
+        }
     }
 }
 
@@ -5504,9 +5771,9 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
         t.chunk = stack;
         int64_t room = stack ? CKCI_STACK : 768 * 1024;
         t.table =
-            ckci_line_up(ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS), 4));
+            ckci_line_up(ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS), 8));
         t.partial = ckci_line_up(
-            ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS), lanes * size));
+            ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS) + 1, lanes * size));
         t.xb = ckci_min(axis[2].count, 448);
         t.yb = ckci_min(axis[1].count, 16);
         for (;;) {
@@ -5524,14 +5791,21 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
                 t.yb = ckci_ceil_div(t.yb, 2);
             }
         }
+        while (t.yb > 4 && ckci_line_block(v, t.yb * t.xb) > CKCI_NEAR) {
+            t.yb = ckci_ceil_div(t.yb, 2);
+        }
         t.blocks_y = ckci_ceil_div(axis[1].count, t.yb);
         t.blocks_x = ckci_ceil_div(axis[2].count, t.xb);
         t.units = v->p->n * axis[0].count * t.blocks_y * t.blocks_x;
         /* by shape alone, so that results do not depend on the threads */
-        t.split = stack ? 1 : ckci_max(ckci_min(ckci_ceil_div(32, t.blocks), t.units), 1);
+        t.split = stack ? 1 : ckci_max(ckci_min(32, t.units), 1);
         t.split = split_k && !stack ? ckci_max(ckci_min(split_k, t.units), 1) : split_k > 1 ? 2 : t.split;
-        t.items = ckci_saturating_mul(t.blocks, t.split);
-        t.packed = ckci_saturating_mul(t.items, t.partial); /* all parts of all blocks */
+        t.sets = ckci_min(t.blocks, ckci_ceil_div(8 * (int64_t)threads, t.split));
+        t.some = ckci_ceil_div(t.blocks, t.sets);
+        t.sets = ckci_ceil_div(t.blocks, t.some);
+        t.items = ckci_saturating_mul(t.sets, t.split);
+        /* all parts of all blocks */
+        t.packed = ckci_saturating_mul(ckci_saturating_mul(t.blocks, t.split), t.partial);
         t.threads = threads;
         t.bytes = ckci_total(t.packed, t.scratch, 1);
         if (stack) {
@@ -5550,9 +5824,16 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
     return t;
 }
 
+/* Rows of `bytes` each that stay in L1 */
+CKCI_INLINE int64_t ckci_strip(int64_t bytes)
+{
+    return ckci_max(16384 / bytes, 1);
+}
+
 /* Sums of the taps of `axis` over units [from, to): acc[tap][lane], taps in the order (z, y, channel, x). */
 CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis axis[3], const ckci_lanes *l,
-                                     int64_t from, int64_t to, unsigned char *acc, unsigned char *scratch)
+                                     int64_t from, int64_t to, int add, unsigned char *acc,
+                                     unsigned char *scratch)
 {
     const ckci_view *v = &job->v;
     const ckci_direct_tiles *t = &job->t;
@@ -5561,7 +5842,9 @@ CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis
             taps = axis[0].taps * axis[1].taps * axis[2].taps * v->red;
     unsigned char *lines = scratch, *gradient = lines + t->lines;
     int32_t *offset = (int32_t *)(void *)(gradient + t->sums);
-    ckci_clear(v->kind, acc, ckci_round_up(taps, CKCI_TAPS) * lanes);
+    if (!add) {
+        ckci_clear(v->kind, acc, ckci_round_up(taps, CKCI_TAPS) * lanes);
+    }
     for (int64_t unit = from; unit < to; unit++) {
         int64_t x0 = unit % t->blocks_x * t->xb, y0 = unit / t->blocks_x % t->blocks_y * t->yb;
         int64_t qz = unit / t->blocks_x / t->blocks_y % axis[0].count,
@@ -5582,24 +5865,43 @@ CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis
             for (int64_t jy = 0; jy < axis[1].taps; jy++) {
                 for (int64_t c = 0; c < v->red; c++) {
                     for (int64_t jx = 0; jx < axis[2].taps; jx++) {
-                        offset[entry++] =
+                        offset[2 * entry] =
                             (int32_t)((jz * slots + ckci_window_tap(&wy, jy)) * row +
                                       (c * wx.planes * wx.width + ckci_window_tap(&wx, jx)) * lanes);
+                        offset[2 * entry + 1] = (int32_t)entry;
+                        entry++;
                     }
                 }
             }
         }
         for (; entry % CKCI_TAPS != 0; entry++) {
-            offset[entry] = offset[0];
+            offset[2 * entry] = offset[0];
+            offset[2 * entry + 1] = (int32_t)entry;
         }
-        for (int64_t i = 0; i < yb; i++) {
-            int64_t place =
-                n * dy->stride[1] + qz * dy->stride[3] + (y0 + i) * dy->stride[4] + x0 * dy->stride[5];
-            ckci_gather_lanes(v, dy, l, 1, place, dy->stride[5], xb, gradient + i * xb * lanes * size, 0);
+        /* the gradient is read where it lies if lanes are vectors of it */
+        int64_t place = n * dy->stride[1] + qz * dy->stride[3] + y0 * dy->stride[4] + x0 * dy->stride[5];
+        int64_t dy_row = xb * lanes, dy_step = lanes;
+        const unsigned char *from_dy = gradient;
+        if (l->count == lanes && dy->plain && dy->dtype == v->kind->dtype &&
+            (v->cols == 1 || dy->stride[2] == 1) && (l->groups == 1 || dy->stride[0] == v->cols) &&
+            (uintptr_t)dy->p % (uintptr_t)size == 0) {
+            dy_row = dy->stride[4];
+            dy_step = dy->stride[5];
+            place += l->group[0] * dy->stride[0] + l->column[0] * dy->stride[2];
+            from_dy = dy->p + place * size;
+        } else {
+            for (int64_t i = 0; i < yb; i++) {
+                ckci_gather_lanes(v, dy, l, 1, place + i * dy->stride[4], dy->stride[5], xb,
+                                  gradient + i * xb * lanes * size, 0);
+            }
         }
-        for (int64_t i = 0; i < entry; i += CKCI_TAPS) {
-            v->k->taps9(yb, xb, lines, row, lanes, offset + i, gradient, xb * lanes, lanes,
-                        acc + i * lanes * size);
+        /* strips of rows whose gradient stays in L1 for all taps */
+        for (int64_t y = 0; y < yb; y += ckci_strip(xb * lanes * size)) {
+            int64_t rows = ckci_min(ckci_strip(xb * lanes * size), yb - y);
+            for (int64_t i = 0; i < entry; i += CKCI_TAPS) {
+                v->k->taps9(rows, xb, lines + y * row * size, row, lanes, offset + 2 * i,
+                            from_dy + y * dy_row * size, dy_row, dy_step, acc);
+            }
         }
     }
 }
@@ -5629,6 +5931,112 @@ CKCI_FN void ckci_direct_weight_write(const ckci_direct_job *job, const ckci_axi
     }
 }
 
+/* Depthwise gradients straight from the tensors: whether a unit falls into few rectangles of outputs with
+   the same valid taps. */
+CKCI_FN int ckci_sums_in_place(const ckci_view *v, const ckci_axis axis[3], const int64_t q[3], int64_t yb,
+                               int64_t xb)
+{
+    int64_t pieces[3], first, last;
+    for (int i = 1; i < 3; i++) {
+        int64_t end = q[i] + (i == 1 ? yb : xb);
+        pieces[i] = 0;
+        for (int64_t at = q[i]; at < end; at += ckci_same_taps(&axis[i], at, end, &first, &last)) {
+            pieces[i]++;
+        }
+    }
+    return pieces[1] * pieces[2] <= 9 && ckci_lanes_lie(v, v->read, axis) &&
+           ckci_lanes_lie(v, &v->p->t[CKCI_OUT], axis);
+}
+
+/* Adds outputs q.. of entry n to part `part` of blocks [block, end), which fill their lanes. */
+CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[3], int64_t n,
+                               const int64_t q[3], int64_t yb, int64_t xb, int64_t block, int64_t end,
+                               int64_t part, int32_t *table)
+{
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    const ckci_tensor *x = v->read, *dy = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, lanes = v->k->lanes, spare = ckci_round_up(v->taps, CKCI_TAPS);
+    int64_t first[3], last[3], at[3], rows, width;
+    int64_t x_row = axis[1].read_step * x->stride[4], x_step = axis[2].read_step * x->stride[5];
+    at[0] = q[0];
+    ckci_same_taps(&axis[0], q[0], q[0] + 1, &first[0], &last[0]);
+    for (at[1] = q[1]; at[1] < q[1] + yb; at[1] += rows) {
+        rows = ckci_same_taps(&axis[1], at[1], q[1] + yb, &first[1], &last[1]);
+        for (at[2] = q[2]; at[2] < q[2] + xb; at[2] += width) {
+            int64_t taps = 0, x_at = n * x->stride[1], dy_at = n * dy->stride[1];
+            width = ckci_same_taps(&axis[2], at[2], q[2] + xb, &first[2], &last[2]);
+            for (int i = 0; i < 3; i++) { /* of the first valid tap */
+                int64_t low = at[i] * axis[i].read_step + axis[i].read0 + first[i] * axis[i].read_tap;
+                x_at += low * x->stride[3 + i];
+                dy_at += at[i] * dy->stride[3 + i];
+            }
+            for (int64_t jz = first[0]; jz < last[0]; jz++) {
+                for (int64_t jy = first[1]; jy < last[1]; jy++) {
+                    for (int64_t jx = first[2]; jx < last[2]; jx++, taps++) {
+                        table[2 * taps] = (int32_t)((jz - first[0]) * axis[0].read_tap * x->stride[3] +
+                                                    (jy - first[1]) * axis[1].read_tap * x->stride[4] +
+                                                    (jx - first[2]) * axis[2].read_tap * x->stride[5]);
+                        table[2 * taps + 1] = (int32_t)((jz * axis[1].taps + jy) * axis[2].taps + jx);
+                    }
+                }
+            }
+            for (; taps % CKCI_TAPS != 0; taps++) {
+                table[2 * taps] = table[0];
+                table[2 * taps + 1] = (int32_t)spare;
+            }
+            int64_t strip = ckci_strip(width * lanes * size);
+            for (int64_t b = block; b < end && taps > 0; b++) {
+                unsigned char *acc = job->packed + (b * t->split + part) * t->partial;
+                for (int64_t y = 0; y < rows; y += strip) {
+                    for (int64_t i = 0; i < taps; i += CKCI_TAPS) {
+                        v->k->taps9(ckci_min(strip, rows - y), width,
+                                    x->p + (x_at + y * x_row + b * lanes) * size, x_row, x_step,
+                                    table + 2 * i, dy->p + (dy_at + y * dy->stride[4] + b * lanes) * size,
+                                    dy->stride[4], dy->stride[5], acc);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Part `part`, units [from, to), of some blocks of lanes, unit by unit: the blocks share cache lines. */
+CKCI_FN void ckci_direct_weight_blocks(const ckci_direct_job *job, const ckci_axis axis[3], int64_t block,
+                                       int64_t end, int64_t part, int64_t from, int64_t to,
+                                       unsigned char *scratch)
+{
+    const ckci_direct_tiles *t = &job->t;
+    const ckci_view *v = &job->v;
+    int64_t unit = from;
+    do {
+        int64_t q[3], n = unit / t->blocks_x / t->blocks_y / axis[0].count;
+        q[0] = unit / t->blocks_x / t->blocks_y % axis[0].count;
+        q[1] = unit / t->blocks_x % t->blocks_y * t->yb;
+        q[2] = unit % t->blocks_x * t->xb;
+        if (from < to) {
+            ckci_touch(v, v->read, 1, axis, n, q, t->yb, t->xb, block, end);
+            ckci_touch(v, &v->p->t[CKCI_OUT], 0, axis, n, q, t->yb, t->xb, block, end);
+        }
+        int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
+        int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes), b = block;
+        if (from < to && full > block && ckci_sums_in_place(v, axis, q, yb, xb)) {
+            for (; b < full && unit == from; b++) {
+                ckci_clear(v->kind, job->packed + (b * t->split + part) * t->partial,
+                           t->partial / v->kind->size);
+            }
+            ckci_add_in_place(job, axis, n, q, yb, xb, block, full, part,
+                              (int32_t *)(void *)(scratch + t->lines + t->sums));
+            b = full;
+        }
+        for (; b < end; b++) {
+            ckci_lanes l = ckci_make_lanes(v, b);
+            ckci_direct_weight_sums(job, axis, &l, unit, ckci_min(unit + 1, to), unit > from,
+                                    job->packed + (b * t->split + part) * t->partial, scratch);
+        }
+    } while (++unit < to);
+}
+
 CKCI_FN void ckci_direct_weight_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_direct_job *job = (const ckci_direct_job *)context;
@@ -5637,10 +6045,10 @@ CKCI_FN void ckci_direct_weight_item(const void *context, int64_t item, unsigned
     ckci_axis axis[3];
     ckci_phase(v, 0, axis);
     if (!t->chunk) {
-        ckci_lanes l = ckci_make_lanes(v, item / t->split);
-        int64_t share = ckci_ceil_div(t->units, t->split), from = ckci_min(t->units, item % t->split * share);
-        ckci_direct_weight_sums(job, axis, &l, from, ckci_min(t->units, from + share),
-                                job->packed + item * t->partial, scratch);
+        int64_t part = item / t->sets, block = item % t->sets * t->some;
+        int64_t share = ckci_ceil_div(t->units, t->split), from = ckci_min(t->units, part * share);
+        ckci_direct_weight_blocks(job, axis, block, ckci_min(block + t->some, t->blocks), part, from,
+                                  ckci_min(t->units, from + share), scratch);
         return;
     }
     /* without workspace an item owns one filter row of one block of lanes */
@@ -5652,7 +6060,7 @@ CKCI_FN void ckci_direct_weight_item(const void *context, int64_t item, unsigned
     axis[1].tap0 = row % v->p->filter[1];
     axis[1].read0 += axis[1].tap0 * axis[1].read_tap;
     axis[0].taps = axis[1].taps = 1;
-    ckci_direct_weight_sums(job, axis, &l, 0, t->units, acc, scratch);
+    ckci_direct_weight_sums(job, axis, &l, 0, t->units, 0, acc, scratch);
     ckci_direct_weight_write(job, axis, &l, acc);
 }
 
@@ -5689,10 +6097,10 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
     f->plan->split_k = (int32_t)t.split;
     f->plan->launches = t.chunk ? 1 : 2;
     double positions = (double)ckci_most_rows(&v);
-    double taps = (double)ckci_round_up(v.taps * v.red, CKCI_TAPS);
+    double taps = (double)ckci_round_up(v.taps * v.red, CKCI_TAPS), each = v.red == 1 ? 1.25 : 2.5;
     double spread = (double)v.red * (v.red == 1 && v.cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t.yb) + 3;
     f->cost =
-        (double)t.blocks * (positions * (taps * 1.25 + spread) + taps * (double)(t.split + 8 * v.k->lanes)) +
+        (double)t.blocks * (positions * (taps * each + spread) + taps * (double)(t.split + 8 * v.k->lanes)) +
         4000;
     return CKCONV_OK;
 }
@@ -5977,6 +6385,9 @@ CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, con
     job->stage[1] = ckci_make_stage(&p->second, features, threads);
     job->mid = ckci_make_target(&p->first);
     job->mid.compute = p->first.t[CKCI_IN].compute;
+    if (job->mid.compute == CKCONV_F32 || job->mid.compute == CKCONV_F64) {
+        job->mid.compute = (ckconv_dtype)0; /* as it is summed */
+    }
     job->out = ckci_make_target(&p->second);
     if (args) {
         job->mid.scale = (const unsigned char *)args->scale;
@@ -9734,6 +10145,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_LINE_END
 #undef CKCI_LINE_KERNEL
 #undef CKCI_LINE_STEP
+#undef CKCI_LINE_TAPS
 #undef CKCI_LL
 #undef CKCI_MAX_BYTES
 #undef CKCI_OPAQUE
@@ -9743,7 +10155,6 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_OUTER_END
 #undef CKCI_OUTER_STEP
 #undef CKCI_PRINTF
-#undef CKCI_R1
 #undef CKCI_R14
 #undef CKCI_R2
 #undef CKCI_R3
