@@ -374,7 +374,11 @@ typedef struct ckconv_device {
     int32_t reserved[3];
 } ckconv_device;
 enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
-enum { CKCONV_CPU_AVX2 = 1 /* with FMA */, CKCONV_CPU_AVX512 = 2 /* F, with FMA */ };
+enum {
+    CKCONV_CPU_AVX2 = 1,       /* with FMA */
+    CKCONV_CPU_AVX512 = 2,     /* F, with FMA */
+    CKCONV_CPU_AVX512_BF16 = 4 /* its dot products; with CKCONV_CPU_AVX512 */
+};
 
 /* What the caller wants of the planner. NULL or all zero: the best plan for the device. */
 typedef struct ckconv_options {
@@ -2740,6 +2744,13 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
   Determinism: block sizes over the reduction depend on the shape alone, never on threads.
 */
 
+/* Compilers that know the dot products of AVX-512 BF16 */
+#if CKCI_X86 && ((defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && __GNUC__ >= 10))
+#define CKCI_BF16_DOT 1
+#else
+#define CKCI_BF16_DOT 0
+#endif
+
 /* 16-byte vectors without intrinsics. int32 is done in uint32_t: the same bits, and overflow is defined. */
 #if defined(__GNUC__) || defined(__clang__)
 #define CKCI_SHORT_VECTOR(S, V, T, N)                                                                        \
@@ -2809,6 +2820,7 @@ CKCI_SHORT_MEMORY(vi, ckci_vi, uint32_t, 4, CKCI_X4)
 #undef CKCI_X4
 
 enum {
+    CKCI_SPAN = 256, /* numbers of a buffer on the stack */
     CKCI_LDA = 272, /* elements between im2col rows: 17 or 34 cache lines, so that rows spread over L1 sets */
     CKCI_KC = 256,  /* reduction per packed block */
     CKCI_LINE = 14, /* outputs of a line kernel; 7 and 4 for the rest of a line */
@@ -2858,7 +2870,7 @@ typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int
    lanes. `span` channels belong to a position; a vector may be read from each. */
 typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t src_step, int64_t span,
                                    const int32_t *map, int64_t channels, void *dst, int64_t dst_channel);
-/* n rows of `count` elements from src to dst, steps in elements */
+/* n rows of `count` elements from src to dst, steps in elements; widen reads bf16, narrow writes it */
 typedef void (*ckci_copy_kernel)(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,
                                  int64_t dst_step);
 
@@ -2872,6 +2884,9 @@ typedef struct ckci_kernels {
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
+    ckci_copy_kernel widen, narrow; /* these and the next read or write bf16 */
+    ckci_line_kernel half14, half7;
+    ckci_taps_kernel half_taps9;
 } ckci_kernels;
 
 #define CKCI_R2(M) M(0) M(1)
@@ -3003,14 +3018,14 @@ typedef struct ckci_kernels {
 #define CKCI_LINE_ADD(i) c##i = CKCI_LOAD(y + (i)*out_step);
 #define CKCI_LINE_STEP(i)                                                                                    \
     if ((i) >= first && (i) < last) {                                                                        \
-        c##i = CKCI_FMA(CKCI_LOAD(((i) < 7 ? p : r) + (i) % 7 * x_step), w0, c##i);                          \
+        c##i = CKCI_FMA(CKCI_X(((i) < 7 ? p : r) + (i) % 7 * x_step), w0, c##i);                             \
     }
 #define CKCI_LINE_TAPS(REPEAT, EDGE, FIRST, LAST)                                                            \
     {                                                                                                        \
         const int first = FIRST, last = LAST;                                                                \
         for (int32_t t = count[EDGE]; t > 0; t--, table += 2) {                                              \
-            const CKCI_T *p = in + table[0];                                                                 \
-            const CKCI_T *r = p + 7 * x_step;                                                                \
+            const CKCI_XT *p = in + table[0];                                                                \
+            const CKCI_XT *r = p + 7 * x_step;                                                               \
             CKCI_V w0 = CKCI_LOAD(wei + table[1]);                                                           \
             CKCI_OPAQUE(p);                                                                                  \
             CKCI_OPAQUE(r);                                                                                  \
@@ -3022,7 +3037,8 @@ typedef struct ckci_kernels {
     CKCI_TARGET CKCI_FN void NAME(const int32_t count[CKCI_EDGES], const int32_t *table, const void *x,      \
                                   int64_t x_step, const void *w, void *out, int64_t out_step, int add)       \
     {                                                                                                        \
-        const CKCI_T *in = (const CKCI_T *)x, *wei = (const CKCI_T *)w;                                      \
+        const CKCI_XT *in = (const CKCI_XT *)x;                                                              \
+        const CKCI_T *wei = (const CKCI_T *)w;                                                               \
         CKCI_T *y = (CKCI_T *)out;                                                                           \
         REPEAT(CKCI_LINE_BEGIN)                                                                              \
         if (add) {                                                                                           \
@@ -3040,8 +3056,8 @@ typedef struct ckci_kernels {
 
 #define CKCI_TAPS_BEGIN(i)                                                                                   \
     CKCI_V c##i = CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N);                                              \
-    const CKCI_T *p##i = (const CKCI_T *)x + table[2 * (i)];
-#define CKCI_TAPS_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(p##i + at), y, c##i);
+    const CKCI_XT *p##i = (const CKCI_XT *)x + table[2 * (i)];
+#define CKCI_TAPS_STEP(i) c##i = CKCI_FMA(CKCI_X(p##i + at), y, c##i);
 #define CKCI_TAPS_NEXT(i) p##i += x_row;
 #define CKCI_TAPS_END(i) CKCI_STORE(out + table[2 * (i) + 1] * CKCI_N, c##i);
 #define CKCI_TAPS_KERNEL(NAME)                                                                               \
@@ -3052,9 +3068,9 @@ typedef struct ckci_kernels {
         CKCI_T *out = (CKCI_T *)acc;                                                                         \
         CKCI_R9(CKCI_TAPS_BEGIN)                                                                             \
         for (int64_t row = 0; row < rows; row++) {                                                           \
-            const CKCI_T *g = (const CKCI_T *)dy + row * dy_row;                                             \
+            const CKCI_XT *g = (const CKCI_XT *)dy + row * dy_row;                                           \
             for (int64_t j = 0, at = 0; j < width; j++, at += x_step) {                                      \
-                CKCI_V y = CKCI_LOAD(g);                                                                     \
+                CKCI_V y = CKCI_X(g);                                                                        \
                 CKCI_R9(CKCI_TAPS_STEP)                                                                      \
                 g += dy_step;                                                                                \
             }                                                                                                \
@@ -3114,6 +3130,41 @@ typedef struct ckci_kernels {
         }                                                                                                    \
     }
 
+#define CKCI_BF16_KERNELS(S)                                                                                 \
+    CKCI_LINE_KERNEL(ckci_half14_##S, CKCI_R14, 14)                                                          \
+    CKCI_LINE_KERNEL(ckci_half7_##S, CKCI_R7, 7)                                                             \
+    CKCI_TAPS_KERNEL(ckci_half_taps9_##S)                                                                    \
+    CKCI_TARGET CKCI_FN void ckci_widen_##S(int64_t n, int64_t count, const void *src, int64_t src_step,     \
+                                            void *dst, int64_t dst_step)                                     \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const uint16_t *from = (const uint16_t *)src + i * src_step;                                     \
+            float *to = (float *)dst + i * dst_step;                                                         \
+            int64_t j = 0;                                                                                   \
+            for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
+                CKCI_STORE(to + j, ckci_wide_##S(from + j));                                                 \
+            }                                                                                                \
+            for (; j < count; j++) {                                                                         \
+                to[j] = ckci_bf16_float(from[j]);                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    CKCI_TARGET CKCI_FN void ckci_narrow_##S(int64_t n, int64_t count, const void *src, int64_t src_step,    \
+                                             void *dst, int64_t dst_step)                                    \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const float *from = (const float *)src + i * src_step;                                           \
+            uint16_t *to = (uint16_t *)dst + i * dst_step;                                                   \
+            int64_t j = 0;                                                                                   \
+            for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
+                ckci_slim_##S(to + j, CKCI_LOAD(from + j));                                                  \
+            }                                                                                                \
+            for (; j < count; j++) {                                                                         \
+                to[j] = ckci_float_bf16(from[j]);                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
 #define CKCI_KERNELS(S, SPREAD)                                                                              \
     CKCI_OUTER(ckci_outer_##S)                                                                               \
     CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14, 14)                                                          \
@@ -3122,16 +3173,20 @@ typedef struct ckci_kernels {
     CKCI_TAPS_KERNEL(ckci_taps9_##S)                                                                         \
     SPREAD(ckci_spread_##S) CKCI_COPY_KERNEL(ckci_copy_##S)
 /* A, B, C: its run lengths; ROWS those of an outer tile */
-#define CKCI_KERNEL_SET(S, LANES, A, B, C, ROWS)                                                             \
+#define CKCI_BF16_SET(S) ckci_widen_##S, ckci_narrow_##S, ckci_half14_##S, ckci_half7_##S, ckci_half_taps9_##S
+#define CKCI_KERNEL_SET(S, LANES, A, B, C, ROWS, ...)                                                        \
     {                                                                                                        \
         LANES, {A, B, C}, ROWS,                                                                              \
             {{ckci_tile##A##_##S##_1, ckci_tile##A##_##S##_2},                                               \
              {ckci_tile##B##_##S##_1, ckci_tile##B##_##S##_2},                                               \
              {ckci_tile##C##_##S##_1, ckci_tile##C##_##S##_2}},                                              \
             ckci_outer_##S, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S, ckci_taps9_##S,                 \
-            ckci_spread_##S, ckci_copy_##S                                                                   \
+            ckci_spread_##S, ckci_copy_##S, __VA_ARGS__                                                      \
     }
 
+/* What lines and taps read: elements, or bf16 that becomes them */
+#define CKCI_XT CKCI_T
+#define CKCI_X CKCI_LOAD
 /* portable: 16 bytes, runs of 2 */
 #define CKCI_TARGET
 #define CKCI_M CKCI_R4
@@ -3146,6 +3201,31 @@ typedef struct ckci_kernels {
 #define CKCI_ADD ckci_add_vf
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
 CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
+CKCI_INLINE ckci_vf ckci_wide_f_portable(const uint16_t *p)
+{
+    float x[4];
+    for (int i = 0; i < 4; i++) {
+        x[i] = ckci_bf16_float(p[i]);
+    }
+    return ckci_load_vf(x);
+}
+CKCI_INLINE void ckci_slim_f_portable(uint16_t *p, ckci_vf v)
+{
+    float x[4];
+    ckci_store_vf(x, v);
+    for (int i = 0; i < 4; i++) {
+        p[i] = ckci_float_bf16(x[i]);
+    }
+}
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT uint16_t
+#define CKCI_X ckci_wide_f_portable
+CKCI_BF16_KERNELS(f_portable)
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT CKCI_T
+#define CKCI_X CKCI_LOAD
 CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
@@ -3223,6 +3303,30 @@ CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
         _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(map)), _mm256_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm256_permutevar8x32_ps(v, index)
 CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
+CKCI_TARGET CKCI_INLINE __m256 ckci_wide_f_avx2(const uint16_t *p)
+{
+    __m256i u = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(u, 16));
+}
+CKCI_TARGET CKCI_INLINE void ckci_slim_f_avx2(uint16_t *p, __m256 v)
+{
+    __m256i u = _mm256_castps_si256(v), high = _mm256_srli_epi32(u, 16);
+    __m256i half = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    __m256i even = _mm256_srli_epi32(_mm256_add_epi32(u, half), 16);
+    __m256i r = _mm256_blendv_epi8(even, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), nan);
+    r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 8);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(r));
+}
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT uint16_t
+#define CKCI_X ckci_wide_f_avx2
+CKCI_BF16_KERNELS(f_avx2)
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT CKCI_T
+#define CKCI_X CKCI_LOAD
 CKCI_TILES(ckci_tile3_f_avx2_, CKCI_R3)
 #undef CKCI_INDEX
 #undef CKCI_PERMUTE
@@ -3261,9 +3365,48 @@ CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
     __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
 CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
+CKCI_TARGET CKCI_INLINE __m512 ckci_wide_f_avx512(const uint16_t *p)
+{
+    __m512i u =
+        _mm512_maskz_cvtepu16_epi32((__mmask16)-1, _mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32((__mmask16)-1, u, 16));
+}
+CKCI_TARGET CKCI_INLINE void ckci_slim_f_avx512(uint16_t *p, __m512 v)
+{
+    __m512i u = _mm512_castps_si512(v), high = _mm512_maskz_srli_epi32((__mmask16)-1, u, 16);
+    __m512i half = _mm512_add_epi32(_mm512_and_si512(high, _mm512_set1_epi32(1)), _mm512_set1_epi32(0x7fff));
+    __m512i even = _mm512_maskz_srli_epi32((__mmask16)-1, _mm512_add_epi32(u, half), 16);
+    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    __m512i r = _mm512_mask_or_epi32(even, nan, high, _mm512_set1_epi32(0x40));
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_maskz_cvtepi32_epi16((__mmask16)-1, r));
+}
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT uint16_t
+#define CKCI_X ckci_wide_f_avx512
+CKCI_BF16_KERNELS(f_avx512)
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT CKCI_T
+#define CKCI_X CKCI_LOAD
 CKCI_TILES(ckci_tile7_f_avx512_, CKCI_R7)
 CKCI_TILES(ckci_tile6_f_avx512_, CKCI_R6)
 CKCI_TILES(ckci_tile4_f_avx512_, CKCI_R4)
+#if CKCI_BF16_DOT
+/* Elements that are pairs of bf16 neighbours in the reduction */
+#undef CKCI_TARGET
+#undef CKCI_FMA
+#define CKCI_TARGET __attribute__((target("avx512f,avx512bf16,avx2,fma")))
+#define CKCI_FMA(a, b, c)                                                                                    \
+    _mm512_dpbf16_ps(c, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b))
+CKCI_TILES(ckci_tile7_p_avx512_, CKCI_R7)
+CKCI_TILES(ckci_tile6_p_avx512_, CKCI_R6)
+CKCI_TILES(ckci_tile4_p_avx512_, CKCI_R4)
+#undef CKCI_TARGET
+#undef CKCI_FMA
+#define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
+#define CKCI_FMA(a, b, c) CKCI_MM(fmadd)(a, b, c)
+#endif
 #undef CKCI_INDEX
 #undef CKCI_PERMUTE
 #undef CKCI_MM
@@ -3361,19 +3504,19 @@ CKCI_TILES(ckci_tile7_i_avx512_, CKCI_R7)
 CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dtype)
 {
     static const ckci_kernels f[3] = {
-        CKCI_KERNEL_SET(f_portable, 4, 2, 2, 2, 4),
+        CKCI_KERNEL_SET(f_portable, 4, 2, 2, 2, 4, CKCI_BF16_SET(f_portable)),
 #if CKCI_X86
-        CKCI_KERNEL_SET(f_avx2, 8, 3, 3, 3, 4),
-        CKCI_KERNEL_SET(f_avx512, 16, 7, 6, 4, 8)
+        CKCI_KERNEL_SET(f_avx2, 8, 3, 3, 3, 4, CKCI_BF16_SET(f_avx2)),
+        CKCI_KERNEL_SET(f_avx512, 16, 7, 6, 4, 8, CKCI_BF16_SET(f_avx512))
 #endif
     };
     int level = features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
 #ifndef CKCONV_NO_F64
     static const ckci_kernels d[3] = {
-        CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4),
+        CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4, NULL, NULL, NULL, NULL, NULL),
 #if CKCI_X86
-        CKCI_KERNEL_SET(d_avx2, 4, 3, 3, 3, 4),
-        CKCI_KERNEL_SET(d_avx512, 8, 7, 7, 7, 8)
+        CKCI_KERNEL_SET(d_avx2, 4, 3, 3, 3, 4, NULL, NULL, NULL, NULL, NULL),
+        CKCI_KERNEL_SET(d_avx512, 8, 7, 7, 7, 8, NULL, NULL, NULL, NULL, NULL)
 #endif
     };
     if (dtype == CKCONV_F64) {
@@ -3382,10 +3525,10 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
 #endif
 #ifndef CKCONV_NO_I8
     static const ckci_kernels i[3] = {
-        CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4),
+        CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4, NULL, NULL, NULL, NULL, NULL),
 #if CKCI_X86
-        CKCI_KERNEL_SET(i_avx2, 8, 3, 3, 3, 4),
-        CKCI_KERNEL_SET(i_avx512, 16, 7, 7, 7, 8)
+        CKCI_KERNEL_SET(i_avx2, 8, 3, 3, 3, 4, NULL, NULL, NULL, NULL, NULL),
+        CKCI_KERNEL_SET(i_avx512, 16, 7, 7, 7, 8, NULL, NULL, NULL, NULL, NULL)
 #endif
     };
     if (dtype == CKCONV_I32) {
@@ -3394,6 +3537,30 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
 #endif
     (void)dtype;
     return &f[level];
+}
+
+/* Those of bf16 pairs: what the gather family uses. */
+CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
+{
+#if CKCI_BF16_DOT
+    static const ckci_kernels p = {16,
+                                   {7, 6, 4},
+                                   8,
+                                   {{ckci_tile7_p_avx512_1, ckci_tile7_p_avx512_2},
+                                    {ckci_tile6_p_avx512_1, ckci_tile6_p_avx512_2},
+                                    {ckci_tile4_p_avx512_1, ckci_tile4_p_avx512_2}},
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   ckci_copy_f_avx512,
+                                   CKCI_BF16_SET(f_avx512)};
+    return &p;
+#else
+    return NULL;
+#endif
 }
 
 /* What plan.tune keeps: the caller's options, from which everything else follows again. */
@@ -3429,6 +3596,7 @@ typedef struct ckci_view {
     int64_t red, cols, taps;
     int64_t phases[3]; /* bwd_data: stride phases; else 1 */
     int wei_col, wei_red;
+    int pairs; /* an element of the reduction is two bf16 channels, a float to all but the kernels */
 } ckci_view;
 
 CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
@@ -3442,12 +3610,19 @@ CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
     v.red = data ? p->k : p->c;
     v.cols = data ? p->c : p->k;
     v.taps = p->filter[0] * p->filter[1] * p->filter[2];
+    v.pairs = 0;
     v.wei_col = data ? 2 : 1;
     v.wei_red = data ? 1 : 2;
     for (int i = 0; i < 3; i++) {
         v.phases[i] = data ? ckci_min(p->stride[i], p->input[i]) : 1;
     }
     return v;
+}
+
+/* bf16 memory whose values are floats as they are */
+CKCI_INLINE int ckci_is_bf16(const ckci_view *v, const ckci_tensor *t)
+{
+    return t->plain && t->dtype == CKCONV_BF16 && v->kind->dtype == CKCONV_F32 && (uintptr_t)t->p % 2 == 0;
 }
 
 /* Zero n numbers of a kind; all-bits-zero is 0 in each. */
@@ -3657,6 +3832,37 @@ CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t
     }
 }
 
+/* The same for pairs. */
+CKCI_FN void ckci_pack_pairs(const ckci_view *v, int64_t at, int64_t n, int64_t valid, int64_t width,
+                             unsigned char *dst)
+{
+    const ckci_tensor *w = &v->p->t[CKCI_WEI];
+    int64_t col_step = w->stride[v->wei_col], red_step = w->stride[v->wei_red];
+    const unsigned char *p = w->p + at * 2;
+    if (col_step <= red_step) {
+        for (int64_t i = 0; i < n; i++, dst += width * 4, p += red_step * 4) {
+            for (int64_t j = 0; j < valid; j++) {
+                memcpy(dst + j * 4, p + j * col_step * 2, 2);
+                memcpy(dst + j * 4 + 2, p + (j * col_step + red_step) * 2, 2);
+            }
+            memset(dst + valid * 4, 0, (size_t)((width - valid) * 4));
+        }
+        return;
+    }
+    for (int64_t j = 0; j < width; j++, p += col_step * 2) {
+        for (int64_t i = 0; i < n; i++) {
+            unsigned char *out = dst + (i * width + j) * 4;
+            memset(out, 0, 4);
+            if (j < valid && red_step == 1) {
+                memcpy(out, p + i * 4, 4);
+            } else if (j < valid) {
+                memcpy(out, p + i * red_step * 4, 2);
+                memcpy(out + 2, p + (2 * i + 1) * red_step * 2, 2);
+            }
+        }
+    }
+}
+
 /* Weights of a phase for columns [j0, j0 + width) and reduction [k0, k1): dst[k][width], columns past the end
    zero. */
 CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t j0,
@@ -3671,12 +3877,14 @@ CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int6
         int64_t tap = k / v->red, c = k % v->red, n = ckci_min(ckci_min(v->red - c, k1 - k), CKCI_CHUNK);
         int64_t jx = tap % axis[2].taps, jy = tap / axis[2].taps % axis[1].taps,
                 jz = tap / axis[2].taps / axis[1].taps;
-        int64_t at = group * w->stride[0] + j0 * col_step + c * red_step +
+        int64_t at = group * w->stride[0] + j0 * col_step + (v->pairs ? 2 * c : c) * red_step +
                      (axis[0].tap0 + jz * axis[0].tap_step) * w->stride[3] +
                      (axis[1].tap0 + jy * axis[1].tap_step) * w->stride[4] +
                      (axis[2].tap0 + jx * axis[2].tap_step) * w->stride[5];
         unsigned char *out = dst + (k - k0) * width * size;
-        if (col_step == 1 || n < 4) {
+        if (v->pairs) {
+            ckci_pack_pairs(v, at, n, valid, width, out);
+        } else if (col_step == 1 || n < 4) {
             for (int64_t i = 0; i < n; i++) {
                 v->kind->read(w, at + i * red_step, col_step, valid, out + i * width * size);
                 ckci_clear(v->kind, out + (i * width + valid) * size, width - valid);
@@ -3695,29 +3903,66 @@ CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int6
     }
 }
 
+/* Sums that an epilogue leaves alone go to memory in rows of dense elements: 1 as they are, 2 as bf16, 3
+   rounded to bf16 but kept as floats. 0: they need kind->write. */
+CKCI_FN int ckci_plain_store(const ckci_view *v, const ckci_target *o)
+{
+    int pass = o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift, same = o->t.dtype == v->kind->dtype;
+    if (!pass || (uintptr_t)o->t.p % ckci_size(o->t.dtype) != 0) {
+        return 0;
+    }
+    if (!o->compute) {
+        return same ? 1 : v->kind->dtype == CKCONV_F32 && o->t.dtype == CKCONV_BF16 ? 2 : 0;
+    }
+    return same && o->compute == CKCONV_BF16 && v->kind->dtype == CKCONV_F32 ? 3 : 0;
+}
+
+CKCI_FN void ckci_store_rows(const ckci_view *v, int how, int64_t n, int64_t count, const unsigned char *src,
+                             int64_t src_step, unsigned char *dst, int64_t dst_step)
+{
+    uint16_t half[CKCI_SPAN];
+    if (how != 3) {
+        (how == 1 ? v->k->copy : v->k->narrow)(n, count, src, src_step, dst, dst_step);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < count; j += CKCI_SPAN) {
+            int64_t some = ckci_min(count - j, CKCI_SPAN);
+            v->k->narrow(1, some, src + (i * src_step + j) * 4, 0, half, 0);
+            v->k->widen(1, some, half, 0, dst + (i * dst_step + j) * 4, 0);
+        }
+    }
+}
+
 /* Hand a tile of finished sums to the epilogue: `rows` positions from q = (n, z, y, x) on, which moves past
    them, `cols` channels from j0 on; src[row][ld]. Runs follow the denser axis of the written tensor. */
-CKCI_FN void ckci_write_tile(const ckci_kind *kind, const ckci_target *o, const ckci_axis axis[3],
-                             int64_t group, int64_t q[4], int64_t rows, int64_t j0, int64_t cols,
-                             const unsigned char *src, int64_t ld)
+CKCI_FN void ckci_write_tile(const ckci_view *v, const ckci_target *o, const ckci_axis axis[3], int64_t group,
+                             int64_t q[4], int64_t rows, int64_t j0, int64_t cols, const unsigned char *src,
+                             int64_t ld)
 {
     enum { CKCI_CHUNK = 128 };
     double buffer[CKCI_CHUNK];
     int64_t at[6];
+    const ckci_kind *kind = v->kind;
     int along_x = o->t.stride[5] < o->t.stride[2] && cols > 1;
+    int how = o->t.stride[2] == 1 || cols == 1 ? ckci_plain_store(v, o) : 0;
     at[0] = group;
     for (int64_t r = 0; r < rows;) {
-        int64_t n = along_x ? ckci_min(ckci_min(rows - r, axis[2].count - q[3]), CKCI_CHUNK) : 1;
+        int64_t n = along_x || how ? ckci_min(ckci_min(rows - r, axis[2].count - q[3]), CKCI_CHUNK) : 1;
         at[1] = q[0];
         at[2] = j0;
         at[3] = q[1];
         at[4] = q[2];
         at[5] = q[3];
         const unsigned char *from = src + r * ld * kind->size;
-        if (!along_x) {
+        if (how) {
+            ckci_store_rows(v, how, n, cols, from, ld,
+                            o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
+                            o->t.stride[5]);
+        } else if (!along_x) {
             kind->write(o, at, 2, cols, from);
         }
-        for (int64_t j = 0; along_x && j < cols; j++) {
+        for (int64_t j = 0; along_x && !how && j < cols; j++) {
             at[2] = j0 + j;
             ckci_collect(kind, buffer, from + j * kind->size, ld, n);
             kind->write(o, at, 5, n, buffer);
@@ -3898,6 +4143,8 @@ CKCI_FN void ckci_pack_patch_row(const ckci_view *v, const ckci_patch *p, const 
                    (size_t)((to - from) * cb * size));
         } else if (bare) {
             v->k->copy(to - from, cb, t->p + (at + from * step) * size, step, dst + from * cb * size, cb);
+        } else if (channel == 1 && ckci_is_bf16(v, t)) {
+            v->k->widen(to - from, cb, t->p + (at + from * step) * 2, step, dst + from * cb * size, cb);
         } else if (t->stride[5] < channel && to - from > 1) {
             for (int64_t c = 0; c < cb; c++) {
                 for (int64_t i = from; i < to; i += 128) {
@@ -4384,8 +4631,7 @@ CKCI_FN void ckci_patch_item(const ckci_gather_job *job, const ckci_block *b, un
         q[1] = b->q[0];
         q[2] = b->q[1] + i % b->yb;
         q[3] = b->q[2];
-        ckci_write_tile(v->kind, &o, b->axis, b->group, q, b->xb, b->n0, b->cols, c + i * sums.row * size,
-                        t->ldc);
+        ckci_write_tile(v, &o, b->axis, b->group, q, b->xb, b->n0, b->cols, c + i * sums.row * size, t->ldc);
     }
 }
 
@@ -4465,7 +4711,7 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
     ckci_tensor d[4];
     ckci_target o = ckci_phase_target(&job->target, b.axis, d);
     ckci_place(b.axis, b.m0, q);
-    ckci_write_tile(v->kind, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
+    ckci_write_tile(v, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
 }
 
 /* Cost in vector multiply-adds: the padded product, plus packing it. Of one thread's blocks, so that the
@@ -4538,6 +4784,65 @@ CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, con
     job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan), -1);
     job.target = ckci_make_target(&p->conv);
     ckci_run_gather_job(&job, ws);
+}
+
+/* A bf16 problem as one of pairs of channels, which `paired` becomes, a copy that the view refers to. 0: its
+   channels do not pair. */
+CKCI_FN int ckci_pair_channels(const ckci_conv *p, ckci_conv *paired, ckci_view *v, int32_t features)
+{
+    int data = p->op == CKCONV_BWD_DATA, read = data ? CKCI_OUT : CKCI_IN;
+    const ckci_tensor *w = &p->t[CKCI_WEI];
+    int64_t red = data ? p->k : p->c;
+    int pairs = red % 2 == 0 && p->t[read].stride[2] == 1;
+    *paired = *p;
+    ckci_tensor *t = &paired->t[read];
+    pairs = pairs && t->plain && t->dtype == CKCONV_BF16 && w->plain && w->dtype == CKCONV_BF16;
+    for (int i = 0; i < 6; i++) {
+        pairs = pairs && (i == 2 || t->len[i] == 1 || t->stride[i] % 2 == 0);
+        t->stride[i] = i == 2 ? 1 : t->stride[i] / 2;
+    }
+    t->len[2] /= 2;
+    t->dtype = t->compute = CKCONV_F32;
+    *(data ? &paired->k : &paired->c) = red / 2;
+    *v = ckci_make_view(paired, features);
+    v->pairs = 1;
+    v->k = ckci_find_pair_kernels();
+    return pairs && v->k != NULL;
+}
+
+CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
+{
+    ckci_conv paired;
+    ckci_view v;
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    if (!ckci_pair_channels(&f->p->conv, &paired, &v, f->features)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
+                         "side, and even strides");
+    }
+    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit, -1);
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
+    f->plan->grid[0] = t.items;
+    f->plan->launches = t.packed ? 2 : 1;
+    f->cost = ckci_gather_cost(&v, f->limit);
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                            unsigned char *ws, int32_t features)
+{
+    ckci_gather_job job;
+    ckci_conv paired;
+    (void)args;
+    if (ckci_pair_channels(&p->conv, &paired, &job.v, features)) {
+        job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan), -1);
+        job.target = ckci_make_target(&p->conv);
+        ckci_run_gather_job(&job, ws);
+    }
 }
 
 /* ---- bwd_weight: an item sums part of the reduction over n and output positions for a block of dwei, output
@@ -4699,6 +5004,10 @@ CKCI_FN void ckci_pack_gradient(const ckci_view *v, int64_t at, int64_t count, i
             for (int64_t i = 0; i < count; i++) {
                 ckci_copy_bytes(dst + i * r * size, from + i * step * size, r * size);
             }
+            continue;
+        }
+        if (channel == 1 && valid == r && ckci_is_bf16(v, t)) {
+            v->k->widen(count, r, t->p + (at + k) * 2, step, dst, r);
             continue;
         }
         for (int64_t i = 0; i < count && valid < r; i++) {
@@ -5013,7 +5322,7 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
     return l;
 }
 
-enum { CKCI_DIRECT_RED = 16, CKCI_SPAN = 256 };
+enum { CKCI_DIRECT_RED = 16 };
 
 /* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
    (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
@@ -5035,6 +5344,10 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
             v->k->copy(n, lanes, first, step, dst, lanes);
             return;
         }
+        if (span == lanes && ckci_is_bf16(v, t)) {
+            v->k->widen(n, lanes, first, step, dst, lanes);
+            return;
+        }
         for (int64_t i = 0; i < n; i++) {
             unsigned char *out = dst + i * lanes * size;
             v->kind->read(t, start + i * step, 1, span, out);
@@ -5046,7 +5359,10 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
         int64_t batch = CKCI_SPAN / span;
         for (int64_t i = 0; i < n; i += batch) {
             int64_t count = ckci_min(batch, n - i);
-            for (int64_t j = 0; j < count; j++) {
+            if (ckci_is_bf16(v, t)) {
+                v->k->widen(count, span, first + i * step * 2, step, buffer, span);
+            }
+            for (int64_t j = 0; j < count && !ckci_is_bf16(v, t); j++) {
                 v->kind->read(t, start + (i + j) * step, 1, span, (unsigned char *)buffer + j * span * size);
             }
             v->k->spread(count, buffer, span, span, l->map, red, dst + i * lanes * size, dst_channel);
@@ -5294,17 +5610,11 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
     at[3] = z;
     at[4] = y;
     at[5] = x0;
-    int bare =
-        o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift && !o->compute && o->t.dtype == v->kind->dtype;
-    if (flat && bare && o->t.stride[axis] == 1) {
-        unsigned char *p = o->t.p + ckci_offset(o->t.stride, at) * size;
-        if (l->count == lanes && (uintptr_t)p % (uintptr_t)size == 0) {
-            v->k->copy(count, lanes, src, lanes, p, o->t.stride[5]);
-            return;
-        }
-        for (int64_t x = 0; x < count; x++) {
-            memcpy(p + x * o->t.stride[5] * size, src + x * lanes * size, (size_t)(l->count * size));
-        }
+    int how = flat && o->t.stride[axis] == 1 ? ckci_plain_store(v, o) : 0;
+    if (how) {
+        ckci_store_rows(v, how, count, l->count, src, lanes,
+                        o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
+                        o->t.stride[5]);
         return;
     }
     if (flat && !along_x) {
@@ -5481,8 +5791,9 @@ CKCI_FN int ckci_lanes_lie(const ckci_view *v, const ckci_tensor *t, const ckci_
         reach = ckci_saturating_add(
             reach, ckci_saturating_mul(ckci_saturating_mul(tap, axis[i].taps), t->stride[3 + i]));
     }
-    return v->red == 1 && v->cols == 1 && t->stride[0] == 1 && t->plain && t->dtype == v->kind->dtype &&
-           (uintptr_t)t->p % (uintptr_t)v->kind->size == 0 && reach < (int64_t)1 << 30;
+    return v->red == 1 && v->cols == 1 && t->stride[0] == 1 && reach < (int64_t)1 << 30 &&
+           (ckci_is_bf16(v, t) ||
+            (t->plain && t->dtype == v->kind->dtype && (uintptr_t)t->p % (uintptr_t)v->kind->size == 0));
 }
 
 /* Whether rows of xb outputs from q on are read in place, of all blocks that fill their lanes. */
@@ -5517,15 +5828,15 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
     int32_t count[CKCI_EDGES];
     ckci_tensor d[4];
     ckci_target o = ckci_phase_target(&job->target, axis, d);
-    int bare = o.t.op.kind == CKCONV_PASS && !o.scale && !o.shift && !o.compute &&
-               o.t.dtype == v->kind->dtype && o.t.stride[0] == 1 && (uintptr_t)o.t.p % (uintptr_t)size == 0;
-    if (bare) {
+    int how = o.t.stride[0] == 1 ? ckci_plain_store(v, &o) : 0;
+    int64_t out_size = how ? (int64_t)ckci_size(o.t.dtype) : size;
+    if (how) {
         y_step = o.t.stride[4];
         x_step = o.t.stride[5];
         b_step = lanes;
-        out =
-            o.t.p +
-            (block * lanes + n * o.t.stride[1] + q[0] * o.t.stride[3] + q[1] * y_step + q[2] * x_step) * size;
+        out = o.t.p +
+              (block * lanes + n * o.t.stride[1] + q[0] * o.t.stride[3] + q[1] * y_step + q[2] * x_step) *
+                  out_size;
     } else if (end > block + 1) {
         for (; block < end; block++) { /* there is room for the sums of one */
             ckci_direct_in_place(job, axis, phase, n, q, block, block + 1, scratch);
@@ -5533,6 +5844,8 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
         return;
     }
     ckci_stretch s;
+    int half = from->dtype == CKCONV_BF16;
+    int64_t from_size = (int64_t)ckci_size(from->dtype);
     int64_t first[2], last[2];
     int64_t base =
         block * lanes + n * from->stride[1] + (q[0] * axis[0].read_step + axis[0].read0) * from->stride[3];
@@ -5542,7 +5855,9 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
                 &first[0], &last[0]);
     for (int64_t x = 0; x < xb; x = s.at + s.outputs) {
         ckci_find_stretch(&axis[2], q[2], x, xb, &s);
-        ckci_line_kernel kernel = s.outputs == 14 ? v->k->line14 : v->k->line7;
+        ckci_line_kernel kernel = s.outputs == 14 ? half ? v->k->half14 : v->k->line14
+                                  : half          ? v->k->half7
+                                                  : v->k->line7;
         int64_t x_at = ((q[2] + s.at) * axis[2].read_step + axis[2].read0) * from->stride[5];
         for (int64_t y = 0, rows; y < yb; y += rows) {
             int64_t low = (q[1] + y) * axis[1].read_step + axis[1].read0;
@@ -5552,14 +5867,19 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
                 int64_t b = i / rows, row = i % rows;
                 /* the place of tap 0 may lie outside the tensor: added to it as a number */
                 int64_t place = base + b * lanes + x_at + (low + row * axis[1].read_step) * from->stride[4];
-                kernel(count, table, (const void *)((uintptr_t)from->p + (uintptr_t)(place * size)),
-                       axis[2].read_step * from->stride[5], weights + b * weights_step,
-                       out + ((y + row) * y_step + s.at * x_step + b * b_step) * size, x_step, 0);
+                unsigned char *to = out + ((y + row) * y_step + s.at * x_step + b * b_step) * out_size;
+                unsigned char *sums = how > 1 ? scratch : to;
+                kernel(count, table, (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size)),
+                       axis[2].read_step * from->stride[5], weights + b * weights_step, sums,
+                       how > 1 ? lanes : x_step, 0);
+                if (how > 1) {
+                    ckci_store_rows(v, how, s.outputs, lanes, sums, lanes, to, x_step);
+                }
             }
         }
     }
     ckci_lanes l = ckci_make_lanes(v, block);
-    for (int64_t y = 0; y < yb && !bare; y++) {
+    for (int64_t y = 0; y < yb && !how; y++) {
         ckci_write_lanes(v, &o, &l, n, q[0], q[1] + y, q[2], xb, out + y * y_step * size);
     }
 }
@@ -5944,8 +6264,8 @@ CKCI_FN int ckci_sums_in_place(const ckci_view *v, const ckci_axis axis[3], cons
             pieces[i]++;
         }
     }
-    return pieces[1] * pieces[2] <= 9 && ckci_lanes_lie(v, v->read, axis) &&
-           ckci_lanes_lie(v, &v->p->t[CKCI_OUT], axis);
+    return pieces[1] * pieces[2] <= 9 && v->read->dtype == v->p->t[CKCI_OUT].dtype &&
+           ckci_lanes_lie(v, v->read, axis) && ckci_lanes_lie(v, &v->p->t[CKCI_OUT], axis);
 }
 
 /* Adds outputs q.. of entry n to part `part` of blocks [block, end), which fill their lanes. */
@@ -5957,7 +6277,8 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
     const ckci_direct_tiles *t = &job->t;
     const ckci_tensor *x = v->read, *dy = &v->p->t[CKCI_OUT];
     int64_t size = v->kind->size, lanes = v->k->lanes, spare = ckci_round_up(v->taps, CKCI_TAPS);
-    int64_t first[3], last[3], at[3], rows, width;
+    int64_t first[3], last[3], at[3], rows, width, from = (int64_t)ckci_size(x->dtype);
+    ckci_taps_kernel kernel = x->dtype == CKCONV_BF16 ? v->k->half_taps9 : v->k->taps9;
     int64_t x_row = axis[1].read_step * x->stride[4], x_step = axis[2].read_step * x->stride[5];
     at[0] = q[0];
     ckci_same_taps(&axis[0], q[0], q[0] + 1, &first[0], &last[0]);
@@ -5990,10 +6311,10 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
                 unsigned char *acc = job->packed + (b * t->split + part) * t->partial;
                 for (int64_t y = 0; y < rows; y += strip) {
                     for (int64_t i = 0; i < taps; i += CKCI_TAPS) {
-                        v->k->taps9(ckci_min(strip, rows - y), width,
-                                    x->p + (x_at + y * x_row + b * lanes) * size, x_row, x_step,
-                                    table + 2 * i, dy->p + (dy_at + y * dy->stride[4] + b * lanes) * size,
-                                    dy->stride[4], dy->stride[5], acc);
+                        kernel(ckci_min(strip, rows - y), width, x->p + (x_at + y * x_row + b * lanes) * from,
+                               x_row, x_step, table + 2 * i,
+                               dy->p + (dy_at + y * dy->stride[4] + b * lanes) * from, dy->stride[4],
+                               dy->stride[5], acc);
                     }
                 }
             }
@@ -6513,6 +6834,8 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
     ckci_ref_conv_conv(&p->pair, args, plan->device.threads);
 }
 
+CKCI_FN int32_t ckci_cpu_features(void);
+
 /* ---- Group norm. A slab (n, g) is walked in tiles of at most CKCI_TILE numbers, channels fastest where they
    are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
    from 0 does no harm. bwd walks x and dy once for the sums of dx and, per channel, those of dgamma and dbeta
@@ -6520,10 +6843,120 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
    dbeta walk x and dy on their own. */
 enum { CKCI_NORM_TILE = 1024 };
 
+/* Rows of channels that lie side by side, f32 or bf16, go through vectors of doubles instead, groups of an
+   item together. A slab's statistics are then one pass over x - shift, shift being one of its values: at most
+   sqrt(numbers) standard deviations off, which costs half the digits of the count, and doubles have them. */
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)
+#define CKCI_NORM_ROWS 1
+#else
+#define CKCI_NORM_ROWS 0
+#endif
+
+enum { CKCI_NORM_WIDTH = 256, CKCI_NORM_BATCH = 4 };
+
+/* sums[c] += u, sums[width + c] += v over rows: (u, v) = (x - shift, its square) or (dy * (x - shift), dy) */
+typedef void (*ckci_norm_sum_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
+                                     const float *dy, int64_t dy_step, const double *shift, double *sums);
+/* out = (x - shift) * kx + dy * kd + k0, factors for each channel */
+typedef void (*ckci_norm_map_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
+                                     const float *dy, int64_t dy_step, const double *shift, const double *kx,
+                                     const double *kd, const double *k0, float *out, int64_t out_step);
+
+#if CKCI_NORM_ROWS
+typedef double ckci_d8 __attribute__((vector_size(64)));
+typedef float ckci_f8 __attribute__((vector_size(32)));
+
+#define CKCI_NORM_DOUBLES(v, p)                                                                              \
+    ckci_d8 v;                                                                                               \
+    {                                                                                                        \
+        ckci_f8 narrow;                                                                                      \
+        memcpy(&narrow, p, sizeof narrow);                                                                   \
+        v = __builtin_convertvector(narrow, ckci_d8);                                                        \
+    }
+#define CKCI_NORM_SUMS(NAME)                                                                                 \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
+                                  const float *dy, int64_t dy_step, const double *shift, double *sums)       \
+    {                                                                                                        \
+        int64_t c = 0;                                                                                       \
+        for (; c + 8 <= width; c += 8) {                                                                     \
+            ckci_d8 s, u, v;                                                                                 \
+            memcpy(&s, shift + c, sizeof s);                                                                 \
+            memcpy(&u, sums + c, sizeof u);                                                                  \
+            memcpy(&v, sums + width + c, sizeof v);                                                          \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
+                CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                                   \
+                a -= s;                                                                                      \
+                u += dy == x ? a : a * b;                                                                    \
+                v += dy == x ? a * a : b;                                                                    \
+            }                                                                                                \
+            memcpy(sums + c, &u, sizeof u);                                                                  \
+            memcpy(sums + width + c, &v, sizeof v);                                                          \
+        }                                                                                                    \
+        for (; c < width; c++) {                                                                             \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                double a = (double)x[r * x_step + c] - shift[c], b = (double)dy[r * dy_step + c];            \
+                sums[c] += dy == x ? a : a * b;                                                              \
+                sums[width + c] += dy == x ? a * a : b;                                                      \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define CKCI_NORM_MAP(NAME)                                                                                  \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
+                                  const float *dy, int64_t dy_step, const double *shift, const double *kx,   \
+                                  const double *kd, const double *k0, float *out, int64_t out_step)          \
+    {                                                                                                        \
+        int64_t c = 0;                                                                                       \
+        for (; c + 8 <= width; c += 8) {                                                                     \
+            ckci_d8 s, fx, fd, f0;                                                                           \
+            memcpy(&s, shift + c, sizeof s);                                                                 \
+            memcpy(&fx, kx + c, sizeof fx);                                                                  \
+            memcpy(&fd, kd + c, sizeof fd);                                                                  \
+            memcpy(&f0, k0 + c, sizeof f0);                                                                  \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
+                a = (a - s) * fx + f0;                                                                       \
+                if (dy != x) {                                                                               \
+                    CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                               \
+                    a += b * fd;                                                                             \
+                }                                                                                            \
+                ckci_f8 y = __builtin_convertvector(a, ckci_f8);                                             \
+                memcpy(out + r * out_step + c, &y, sizeof y);                                                \
+            }                                                                                                \
+        }                                                                                                    \
+        for (; c < width; c++) {                                                                             \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                double a = ((double)x[r * x_step + c] - shift[c]) * kx[c] + k0[c];                           \
+                a += dy != x ? (double)dy[r * dy_step + c] * kd[c] : 0;                                      \
+                out[r * out_step + c] = (float)a;                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define CKCI_TARGET
+CKCI_NORM_SUMS(ckci_norm_sums_portable)
+CKCI_NORM_MAP(ckci_norm_map_portable)
+#undef CKCI_TARGET
+#if CKCI_X86
+#define CKCI_TARGET __attribute__((target("avx2,fma")))
+CKCI_NORM_SUMS(ckci_norm_sums_avx2)
+CKCI_NORM_MAP(ckci_norm_map_avx2)
+#undef CKCI_TARGET
+#define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
+CKCI_NORM_SUMS(ckci_norm_sums_avx512)
+CKCI_NORM_MAP(ckci_norm_map_avx512)
+#undef CKCI_TARGET
+#endif
+#endif
+
 typedef struct ckci_norm_work {
     const ckci_groupnorm *p;
     const ckconv_args *args;
     double *sums; /* [n][g * c][2]: dgamma and dbeta of each n; NULL without workspace */
+    /* rows of channels: groups of an item, items of an entry */
+    int64_t groups, blocks;
+    const ckci_kernels *k;
+    ckci_norm_sum_kernel sum;
+    ckci_norm_map_kernel map;
 } ckci_norm_work;
 
 /* A tile: channels [c, c + channels) at positions [x, x + positions) of row (z, y).
@@ -6837,6 +7270,200 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     }
 }
 
+/* ---- The same for rows of channels. */
+
+CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t)
+{
+    return (t->dtype == CKCONV_F32 || t->dtype == CKCONV_BF16) && (t->stride[2] == 1 || p->c == 1) &&
+           (t->stride[0] == p->c || p->g == 1) && (uintptr_t)t->p % ckci_size(t->dtype) == 0;
+}
+
+/* Whether rows of channels are walked, and by which kernels. */
+CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t threads)
+{
+#if CKCI_NORM_ROWS
+    const ckci_groupnorm *p = w->p;
+    int backward = p->op == CKCONV_GROUPNORM_BWD;
+    if (p->act != CKCONV_PASS || p->c > CKCI_NORM_WIDTH || p->stat == CKCONV_F64 ||
+        !ckci_norm_row(p, &p->in) || !ckci_norm_row(p, &p->out) ||
+        (backward && w->args->din && !ckci_norm_row(p, &p->din))) {
+        return 0;
+    }
+    w->groups = ckci_min(p->g, CKCI_NORM_WIDTH / p->c);
+    while (w->groups > 1 && w->groups * p->c > 32 && p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
+        w->groups = ckci_ceil_div(w->groups, 2);
+    }
+    w->groups = ckci_ceil_div(p->g, ckci_ceil_div(p->g, w->groups)); /* even shares */
+    w->blocks = ckci_ceil_div(p->g, w->groups);
+    w->k = ckci_find_kernels(features, CKCONV_F32);
+    w->sum = ckci_norm_sums_portable;
+    w->map = ckci_norm_map_portable;
+#if CKCI_X86
+    if (features & CKCONV_CPU_AVX512) {
+        w->sum = ckci_norm_sums_avx512;
+        w->map = ckci_norm_map_avx512;
+    } else if (features & CKCONV_CPU_AVX2) {
+        w->sum = ckci_norm_sums_avx2;
+        w->map = ckci_norm_map_avx2;
+    }
+#endif
+    return 1;
+#else
+    (void)w, (void)features, (void)threads;
+    return 0;
+#endif
+}
+
+typedef struct ckci_norm_rows {
+    int64_t n, channel, width, groups; /* of a group norm's entry n: channels [channel, channel + width) */
+    double shift[CKCI_NORM_WIDTH], kx[CKCI_NORM_WIDTH], kd[CKCI_NORM_WIDTH], k0[CKCI_NORM_WIDTH];
+    double sums[2 * CKCI_NORM_WIDTH], mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH];
+} ckci_norm_rows;
+
+/* `rows` rows of t as floats: in place, or in buffer. */
+CKCI_FN const float *ckci_norm_load(const ckci_norm_work *w, const ckci_norm_rows *b, const ckci_tensor *t,
+                                    int64_t at, int64_t rows, float *buffer, int64_t *step)
+{
+    if (t->dtype == CKCONV_F32) {
+        *step = t->stride[5];
+        return (const float *)(const void *)(t->p + at * 4);
+    }
+    w->k->widen(rows, b->width, t->p + at * 2, t->stride[5], buffer, CKCI_NORM_WIDTH);
+    *step = CKCI_NORM_WIDTH;
+    return buffer;
+}
+
+/* One walk over the rows of an item. dy, out: may be NULL; without out it sums. */
+CKCI_FN void ckci_norm_walk(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
+                            const ckci_tensor *out)
+{
+    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH];
+    const ckci_tensor *x = &w->p->in;
+    int64_t step[3];
+    for (int64_t line = 0; line < x->len[3] * x->len[4]; line++) {
+        int64_t z = line / x->len[4], y = line % x->len[4];
+        for (int64_t i = 0; i < x->len[5]; i += CKCI_NORM_BATCH) {
+            int64_t at[3], rows = ckci_min(x->len[5] - i, CKCI_NORM_BATCH);
+            for (int j = 0; j < 3; j++) {
+                const ckci_tensor *t = j == 0 ? x : j == 1 ? dy : out;
+                at[j] = t ? b->channel + b->n * t->stride[1] + z * t->stride[3] + y * t->stride[4] +
+                                i * t->stride[5]
+                          : 0;
+            }
+            const float *from = ckci_norm_load(w, b, x, at[0], rows, buffer[0], &step[0]), *by = from;
+            step[1] = step[0];
+            if (dy) {
+                by = ckci_norm_load(w, b, dy, at[1], rows, buffer[1], &step[1]);
+            }
+            if (!out) {
+                w->sum(rows, b->width, from, step[0], by, step[1], b->shift, b->sums);
+                continue;
+            }
+            int half = out->dtype == CKCONV_BF16;
+            float *to = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
+            w->map(rows, b->width, from, step[0], by, step[1], b->shift, b->kx, b->kd, b->k0, to,
+                   half ? CKCI_NORM_WIDTH : out->stride[5]);
+            if (half) {
+                w->k->narrow(rows, b->width, to, CKCI_NORM_WIDTH, out->p + at[2] * 2, out->stride[5]);
+            }
+        }
+    }
+}
+
+/* Mean and inv_std of the groups of an item, given or computed; both end in b, mean in b->shift too. */
+CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    const ckci_groupnorm *p = w->p;
+    double count = (double)p->c * (double)p->space;
+    int given = p->op == CKCONV_GROUPNORM_BWD && w->args->saved_mean;
+    memset(b->sums, 0, sizeof b->sums);
+    for (int64_t c = 0; c < b->width && !given; c++) {
+        float first;
+        ckci_widen(&p->in, b->channel + c / p->c * p->c + b->n * p->in.stride[1], 1, 1, &first);
+        b->shift[c] = (double)first;
+    }
+    if (!given) {
+        ckci_norm_walk(w, b, NULL, NULL);
+    }
+    for (int64_t g = 0; g < b->groups; g++) {
+        int64_t entry = (b->n * p->g + b->channel / p->c + g) * (int64_t)ckci_size(p->stat);
+        if (given) {
+            b->mean[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry);
+            b->inv_std[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_inv_std + entry);
+        } else {
+            double u = 0, v = 0;
+            for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
+                u += b->sums[c];
+                v += b->sums[b->width + c];
+            }
+            u /= count;
+            v = v / count - u * u;
+            b->mean[g] = b->shift[g * p->c] + u;
+            b->inv_std[g] = 1 / sqrt((v < 0 ? 0 : v) + p->eps);
+        }
+    }
+    for (int64_t c = 0; c < b->width; c++) {
+        b->shift[c] = b->mean[c / p->c];
+    }
+}
+
+CKCI_FN void ckci_norm_rows_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_norm_work *w = (const ckci_norm_work *)context;
+    const ckci_groupnorm *p = w->p;
+    ckci_norm_rows b;
+    int64_t first = item % w->blocks * w->groups, stat = (int64_t)ckci_size(p->stat);
+    (void)scratch;
+    b.n = item / w->blocks;
+    b.groups = ckci_min(w->groups, p->g - first);
+    b.channel = first * p->c;
+    b.width = b.groups * p->c;
+    ckci_norm_row_statistics(w, &b);
+    if (p->op == CKCONV_GROUPNORM_FWD) {
+        for (int64_t g = 0; g < b.groups; g++) {
+            int64_t entry = (b.n * p->g + first + g) * stat;
+            if (w->args->mean) {
+                ckci_store(p->stat, (unsigned char *)w->args->mean + entry, b.mean[g]);
+            }
+            if (w->args->inv_std) {
+                ckci_store(p->stat, (unsigned char *)w->args->inv_std + entry, b.inv_std[g]);
+            }
+        }
+        for (int64_t c = 0; c < b.width; c++) {
+            b.kx[c] = b.inv_std[c / p->c] * ckci_param(p, w->args->gamma, b.channel + c, 1);
+            b.k0[c] = ckci_param(p, w->args->beta, b.channel + c, 0);
+            b.kd[c] = 0;
+        }
+        ckci_norm_walk(w, &b, NULL, &p->out);
+        return;
+    }
+    memset(b.sums, 0, sizeof b.sums);
+    ckci_norm_walk(w, &b, &p->out, NULL);
+    double count = (double)p->c * (double)p->space;
+    for (int64_t g = 0; g < b.groups; g++) {
+        double sum_a = 0, sum_b = 0, inv_std = b.inv_std[g];
+        for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
+            double gamma = ckci_param(p, w->args->gamma, b.channel + c, 1);
+            b.sums[c] *= inv_std;
+            sum_b += b.sums[c] * gamma;
+            sum_a += b.sums[b.width + c] * gamma;
+            b.kd[c] = inv_std * gamma;
+        }
+        for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
+            b.kx[c] = -inv_std * inv_std * sum_b / count;
+            b.k0[c] = -inv_std * sum_a / count;
+        }
+    }
+    for (int64_t c = 0; c < b.width && w->sums; c++) {
+        double *sums = w->sums + 2 * (b.n * p->g * p->c + b.channel + c);
+        sums[0] = b.sums[c];
+        sums[1] = b.sums[b.width + c];
+    }
+    if (w->args->din) {
+        ckci_norm_walk(w, &b, &p->out, &p->din);
+    }
+}
+
 CKCI_FN int64_t ckci_norm_bytes(const ckci_groupnorm *p)
 {
     if (p->op == CKCONV_GROUPNORM_FWD) {
@@ -6867,10 +7494,16 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
     ckci_groupnorm p = ckci_flatten_norm(&problem->norm);
     int32_t threads = plan->device.threads;
     int params = args->dgamma || args->dbeta;
-    (void)features;
     memset(&w, 0, sizeof w);
     w.p = &p;
     w.args = args;
+    /* the instance needs no features and takes those that there are */
+    features = plan->device.features & ckci_cpu_features();
+    int rows = ckci_norm_takes_rows(&w, features, threads);
+    if (p.op == CKCONV_GROUPNORM_FWD && rows) {
+        ckci_parallel(threads, p.n * w.blocks, ckci_norm_rows_item, &w, ws, 0);
+        return;
+    }
     if (p.op == CKCONV_GROUPNORM_FWD) {
         ckci_parallel(threads, p.n * p.g, ckci_norm_fwd_item, &w, ws, 0);
         return;
@@ -6878,7 +7511,9 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
     if (plan->workspace_bytes > 0 && params) {
         w.sums = (double *)(void *)ws;
     }
-    if (args->din || w.sums) {
+    if (rows && (args->din || w.sums)) {
+        ckci_parallel(threads, p.n * w.blocks, ckci_norm_rows_item, &w, ws, 0);
+    } else if (args->din || w.sums) {
         ckci_parallel(threads, p.n * p.g, ckci_norm_bwd_item, &w, ws, 0);
     }
     if (w.sums) {
@@ -7950,6 +8585,10 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     CKCI_CPU_ROWS(X, portable, 0, 4, 8, 4)                                                                   \
     CKCI_CPU_ROWS(X, avx2, CKCONV_CPU_AVX2, 6, 16, 8)                                                        \
     CKCI_CPU_ROWS(X, avx512, CKCONV_CPU_AVX512, 14, 32, 16)                                                  \
+    X(cpu_gemm_fwd_avx512_bf16, CPU, SINGLE_STAGE, FWD, CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 32,  \
+      16, ckci_fit_pairs, ckci_run_pairs)                                                                    \
+    X(cpu_gemm_bwd_data_avx512_bf16, CPU, SINGLE_STAGE, BWD_DATA,                                            \
+      CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 32, 16, ckci_fit_pairs, ckci_run_pairs)                \
     X(cpu_recompute_conv_conv, CPU, FUSED, CONV_CONV_FWD, 0, 1, 1, 1, ckci_fit_recompute,                    \
       ckci_run_recompute)                                                                                    \
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
@@ -8113,9 +8752,9 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.threads is %d: must be 0 (means 1) to 4096",
                          (int)d->threads);
     }
-    if ((d->features & ~(CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512)) != 0) {
+    if ((d->features & ~(CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16)) != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "device.features is %d: only CKCONV_CPU_AVX2 and _AVX512 are known",
+                         "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known",
                          (int)d->features);
     }
     if (memchr(d->arch, 0, sizeof d->arch) == NULL) {
@@ -8241,7 +8880,9 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         if ((instance->features & plan->device.features) != instance->features) {
             ckci_fail(reason.text[0] ? NULL : &reason, CKCONV_ERR_UNSUPPORTED,
                       "%s needs AVX%s, which device.features does not offer", instance->name,
-                      instance->features == CKCONV_CPU_AVX512 ? "-512" : "2 with FMA");
+                      instance->features == CKCONV_CPU_AVX2     ? "2 with FMA"
+                      : instance->features == CKCONV_CPU_AVX512 ? "-512"
+                                                                : "-512 with bf16 dot products");
             continue;
         }
         ckci_fit f;
@@ -8428,6 +9069,11 @@ CKCI_FN int32_t ckci_cpu_features(void)
         features |= CKCONV_CPU_AVX2;
         if (__builtin_cpu_supports("avx512f")) {
             features |= CKCONV_CPU_AVX512;
+#if CKCI_BF16_DOT
+            if (__builtin_cpu_supports("avx512bf16")) {
+                features |= CKCONV_CPU_AVX512_BF16;
+            }
+#endif
         }
     }
 #endif
@@ -10164,6 +10810,15 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_R8
 #undef CKCI_R9
 #undef CKCI_COPY_KERNEL
+#undef CKCI_BF16_DOT
+#undef CKCI_NORM_ROWS
+#undef CKCI_NORM_DOUBLES
+#undef CKCI_NORM_SUMS
+#undef CKCI_NORM_MAP
+#undef CKCI_BF16_KERNELS
+#undef CKCI_BF16_SET
+#undef CKCI_XT
+#undef CKCI_X
 #undef CKCI_SPREAD_PERMUTE
 #undef CKCI_SPREAD_SCALAR
 #undef CKCI_TAPS_BEGIN

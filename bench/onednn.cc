@@ -1047,7 +1047,8 @@ const char kUsage[] =
     "  --threads N     of both libraries (2)\n"
     "  --repeat N      samples of each at least (3)\n"
     "  --seconds S     time of each at least (0.3)\n"
-    "  --time T        median (default) or minimum of the samples; minimum for a machine that others use too\n"
+    "  --time T        median (default) or minimum of the samples; minimum for a machine that others use "
+    "too\n"
     "  --engine E      ckconv's: cpu (default) or ref\n"
     "  --tiny          shrink every problem: a check that both agree, not a measurement\n";
 
