@@ -5741,7 +5741,7 @@ CKCI_FN int ckci_find_stretch(const ckci_axis *ax, int64_t q, int64_t at, int64_
         if (from < to && (from > 3 || lack > 3 || (from > 0 && lack > 0))) {
             return 0;
         }
-        s->edge[j] = (unsigned char)(from == to ? CKCI_EDGES : lack > 0 ? lack + 3 : from);
+        s->edge[j] = (unsigned char)(from == to ? (int64_t)CKCI_EDGES : lack > 0 ? lack + 3 : from);
     }
     return 1;
 }
@@ -6233,6 +6233,22 @@ CKCI_FN void ckci_direct_weight_write(const ckci_direct_job *job, const ckci_axi
     double buffer[CKCI_SPAN];
     const ckci_view *v = &job->v;
     int64_t size = v->kind->size, lanes = v->k->lanes, at[6];
+    const int64_t *stride = job->target.t.stride;
+    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps;
+    if (v->red == 1 && job->target.num_d == 0 && axis[1].taps == v->p->filter[1] && taps <= CKCI_SPAN &&
+        stride[5] == 1 && (stride[4] == axis[2].taps || axis[1].taps == 1) &&
+        (stride[3] == axis[1].taps * axis[2].taps || axis[0].taps == 1)) {
+        /* all taps of a lane are one run */
+        at[2] = at[4] = at[5] = 0;
+        at[3] = axis[0].tap0;
+        for (int64_t lane = 0; lane < l->count; lane++) {
+            at[0] = l->group[lane];
+            at[1] = l->column[lane];
+            ckci_collect(v->kind, buffer, acc + lane * size, lanes, taps);
+            v->kind->write(&job->target, at, 5, taps, buffer);
+        }
+        return;
+    }
     for (int64_t lane = 0; lane < l->count; lane++) {
         at[0] = l->group[lane];
         at[1] = l->column[lane];
@@ -6306,15 +6322,19 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
                 table[2 * taps] = table[0];
                 table[2 * taps + 1] = (int32_t)spare;
             }
-            int64_t strip = ckci_strip(width * lanes * size);
+            /* the longer side inside; the other one in strips */
+            int tall = rows > width;
+            int64_t inner = tall ? rows : width, outer = tall ? width : rows;
+            int64_t x_in = tall ? x_row : x_step, x_out = tall ? x_step : x_row;
+            int64_t dy_in = dy->stride[tall ? 4 : 5], dy_out = dy->stride[tall ? 5 : 4];
+            int64_t strip = ckci_strip(inner * lanes * size);
             for (int64_t b = block; b < end && taps > 0; b++) {
                 unsigned char *acc = job->packed + (b * t->split + part) * t->partial;
-                for (int64_t y = 0; y < rows; y += strip) {
+                for (int64_t y = 0; y < outer; y += strip) {
                     for (int64_t i = 0; i < taps; i += CKCI_TAPS) {
-                        kernel(ckci_min(strip, rows - y), width, x->p + (x_at + y * x_row + b * lanes) * from,
-                               x_row, x_step, table + 2 * i,
-                               dy->p + (dy_at + y * dy->stride[4] + b * lanes) * from, dy->stride[4],
-                               dy->stride[5], acc);
+                        kernel(ckci_min(strip, outer - y), inner,
+                               x->p + (x_at + y * x_out + b * lanes) * from, x_out, x_in, table + 2 * i,
+                               dy->p + (dy_at + y * dy_out + b * lanes) * from, dy_out, dy_in, acc);
                     }
                 }
             }
@@ -7362,7 +7382,7 @@ CKCI_FN void ckci_norm_walk(const ckci_norm_work *w, ckci_norm_rows *b, const ck
             int half = out->dtype == CKCONV_BF16;
             float *to = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
             w->map(rows, b->width, from, step[0], by, step[1], b->shift, b->kx, b->kd, b->k0, to,
-                   half ? CKCI_NORM_WIDTH : out->stride[5]);
+                   half ? (int64_t)CKCI_NORM_WIDTH : out->stride[5]);
             if (half) {
                 w->k->narrow(rows, b->width, to, CKCI_NORM_WIDTH, out->p + at[2] * 2, out->stride[5]);
             }
