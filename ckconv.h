@@ -374,7 +374,11 @@ typedef struct ckconv_device {
     int32_t reserved[3];
 } ckconv_device;
 enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
-enum { CKCONV_CPU_AVX2 = 1 /* with FMA */, CKCONV_CPU_AVX512 = 2 /* F, with FMA */ };
+enum {
+    CKCONV_CPU_AVX2 = 1,       /* with FMA */
+    CKCONV_CPU_AVX512 = 2,     /* F, with FMA */
+    CKCONV_CPU_AVX512_BF16 = 4 /* its dot products; with CKCONV_CPU_AVX512 */
+};
 
 /* What the caller wants of the planner. NULL or all zero: the best plan for the device. */
 typedef struct ckconv_options {
@@ -2740,6 +2744,13 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
   Determinism: block sizes over the reduction depend on the shape alone, never on threads.
 */
 
+/* Compilers that know the dot products of AVX-512 BF16 */
+#if CKCI_X86 && ((defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && __GNUC__ >= 10))
+#define CKCI_BF16_DOT 1
+#else
+#define CKCI_BF16_DOT 0
+#endif
+
 /* 16-byte vectors without intrinsics. int32 is done in uint32_t: the same bits, and overflow is defined. */
 #if defined(__GNUC__) || defined(__clang__)
 #define CKCI_SHORT_VECTOR(S, V, T, N)                                                                        \
@@ -2809,150 +2820,263 @@ CKCI_SHORT_MEMORY(vi, ckci_vi, uint32_t, 4, CKCI_X4)
 #undef CKCI_X4
 
 enum {
-    CKCI_LDA = 272, /* elements between packed rows: 17 or 34 cache lines, so that rows spread over L1 sets */
+    CKCI_SPAN = 256, /* numbers of a buffer on the stack */
+    CKCI_LDA = 272, /* elements between im2col rows: 17 or 34 cache lines, so that rows spread over L1 sets */
     CKCI_KC = 256,  /* reduction per packed block */
     CKCI_LINE = 14, /* outputs of a line kernel; 7 and 4 for the rest of a line */
     CKCI_TAPS = 9,  /* taps of a weight-gradient kernel */
     CKCI_LANES = 16 /* most lanes of a vector */
 };
 
-/* c[rows][1 or 2 vectors] (+)= sum over k < kc of a[row][k] * b[k]; a strides in elements; b is packed. */
-typedef void (*ckci_tile_kernel)(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,
-                                 int64_t ldc, int add);
-/* acc[outputs][1 vector] (+)= sum over `count` taps of x[table[2i] + output] * w[table[2i+1]], offsets in
-   elements */
-typedef void (*ckci_line_kernel)(int64_t count, const int32_t *table, const void *x, const void *w, void *acc,
-                                 int add);
-/* acc[tap][1 vector] += sum over rows and positions of x[offset[tap] + position] * dy[position] */
-typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row,
-                                 const int32_t *offset, const void *dy, int64_t dy_row, void *acc);
+/* Two runs of consecutive output positions x 1 or 2 vectors of columns:
+   c[run][position][column] (+)= sum over s < segments, k < len of
+   a[run][offset[s] + position * a_step + k] * b[s * len + k][column]. Steps in elements; b is packed. */
+typedef struct ckci_tile {
+    int64_t segments, len;
+    const int32_t *offset;
+    const void *a[2];
+    int64_t a_step;
+    const void *b;
+    void *c[2];
+    int64_t ldc;
+    int add;
+} ckci_tile;
+typedef void (*ckci_tile_kernel)(const ckci_tile *t);
+/* A tile of a weight gradient, `outer_rows` output channels x 3 vectors of (tap, input channel):
+   c[i * ldc + c_at[v]] (+)= sum over positions of dy[position][i] * x[x_at[v] + position]. Positions are
+   planes x rows x width, x_plane, x_row and x_step apart in x and consecutive in dy, which is packed. */
+typedef struct ckci_outer {
+    int64_t planes, rows, width;
+    const void *x;
+    int64_t x_plane, x_row, x_step, x_at[3];
+    const void *dy;
+    void *c;
+    int64_t ldc, c_at[3];
+    int add;
+} ckci_outer;
+typedef void (*ckci_outer_kernel)(const ckci_outer *t);
+/* out[output][1 vector] (+)= sum over taps of x[table[2i] + output * x_step] * w[table[2i+1]], offsets in
+   elements. First count[0] taps of all outputs, then count[1..3] taps that the first 1..3 outputs lack, then
+   count[4..6] that the last 1..3 lack: they would read padding. */
+enum { CKCI_EDGES = 7 };
+typedef void (*ckci_line_kernel)(const int32_t count[CKCI_EDGES], const int32_t *table, const void *x,
+                                 int64_t x_step, const void *w, void *out, int64_t out_step, int add);
+/* acc[table[2i+1]][1 vector] += sum over rows and positions of x[table[2i] + position] * dy[position], for
+   CKCI_TAPS taps i */
+typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step,
+                                 const int32_t *table, const void *dy, int64_t dy_row, int64_t dy_step,
+                                 void *acc);
 /* dst[c][position][lane] = src[position * src_step + map[lane] + c]: channels of a few groups spread over
    lanes. `span` channels belong to a position; a vector may be read from each. */
 typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t src_step, int64_t span,
                                    const int32_t *map, int64_t channels, void *dst, int64_t dst_channel);
-/* n vectors from src to dst, steps in elements */
-typedef void (*ckci_copy_kernel)(int64_t n, const void *src, int64_t src_step, void *dst, int64_t dst_step);
+/* n rows of `count` elements from src to dst, steps in elements; widen reads bf16, narrow writes it */
+typedef void (*ckci_copy_kernel)(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,
+                                 int64_t dst_step);
 
-/* The microkernels of one instruction set and number kind. rows[w], columns[w]: tiles of w + 1 vectors whose
-   A tile is packed by rows (CKCI_LDA apart) or by columns (consecutive). */
+/* The microkernels of one instruction set and number kind. tile[h][w]: runs of run[h] positions, tiles of
+   w + 1 vectors. */
 typedef struct ckci_kernels {
-    int32_t tile_rows, lanes;
-    ckci_tile_kernel rows[2], columns[2];
+    int32_t lanes, run[3], outer_rows;
+    ckci_tile_kernel tile[3][2];
+    ckci_outer_kernel outer;
     ckci_line_kernel line14, line7, line4;
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
+    ckci_copy_kernel widen, narrow; /* these and the next read or write bf16 */
+    ckci_line_kernel half14, half7;
+    ckci_taps_kernel half_taps9;
 } ckci_kernels;
 
+#define CKCI_R2(M) M(0) M(1)
+#define CKCI_R3(M) CKCI_R2(M) M(2)
 #define CKCI_R4(M) M(0) M(1) M(2) M(3)
 #define CKCI_R6(M) CKCI_R4(M) M(4) M(5)
 #define CKCI_R7(M) CKCI_R6(M) M(6)
-#define CKCI_R9(M) CKCI_R7(M) M(7) M(8)
+#define CKCI_R8(M) CKCI_R7(M) M(7)
+#define CKCI_R9(M) CKCI_R8(M) M(8)
 #define CKCI_R14(M) CKCI_R9(M) M(9) M(10) M(11) M(12) M(13)
 
+/* Hides a pointer's value, so that addresses stay pointer + multiple of a step instead of one pointer each */
+#if defined(__GNUC__) || defined(__clang__)
+#define CKCI_OPAQUE(p) __asm__("" : "+r"(p))
+#else
+#define CKCI_OPAQUE(p) (void)(p)
+#endif
+
 /* The macros below use those of the vector kind in force: CKCI_T element, CKCI_V vector, CKCI_N lanes,
-   CKCI_LOAD, CKCI_STORE, CKCI_SPLAT, CKCI_FMA(a, b, c), CKCI_ADD, CKCI_ZERO, CKCI_TARGET, CKCI_R the tile's
-   rows. */
-#define CKCI_TILE2_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO;
-#define CKCI_TILE2_STEP(i)                                                                                   \
+   CKCI_LOAD, CKCI_STORE, CKCI_SPLAT, CKCI_FMA(a, b, c), CKCI_ADD, CKCI_ZERO, CKCI_TARGET, CKCI_M rows of an
+   outer tile. */
+#define CKCI_TILE2_BEGIN(i)                                                                                  \
+    CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO, d##i##a = CKCI_ZERO, d##i##b = CKCI_ZERO;
+#define CKCI_TILE2_FIRST(i)                                                                                  \
     {                                                                                                        \
-        CKCI_V x = CKCI_SPLAT(p + (i)*stride);                                                               \
+        CKCI_V x = CKCI_SPLAT(p + (i)*step);                                                                 \
         c##i##a = CKCI_FMA(x, b0, c##i##a);                                                                  \
         c##i##b = CKCI_FMA(x, b1, c##i##b);                                                                  \
     }
+#define CKCI_TILE2_SECOND(i)                                                                                 \
+    {                                                                                                        \
+        CKCI_V x = CKCI_SPLAT(r + (i)*step);                                                                 \
+        d##i##a = CKCI_FMA(x, b0, d##i##a);                                                                  \
+        d##i##b = CKCI_FMA(x, b1, d##i##b);                                                                  \
+    }
 #define CKCI_TILE2_ADD(i)                                                                                    \
-    c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(out + (i)*ldc));                                                   \
-    c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(out + (i)*ldc + CKCI_N));
+    c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(u + (i)*ldc));                                                     \
+    c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(u + (i)*ldc + CKCI_N));                                            \
+    d##i##a = CKCI_ADD(d##i##a, CKCI_LOAD(w + (i)*ldc));                                                     \
+    d##i##b = CKCI_ADD(d##i##b, CKCI_LOAD(w + (i)*ldc + CKCI_N));
 #define CKCI_TILE2_END(i)                                                                                    \
-    CKCI_STORE(out + (i)*ldc, c##i##a);                                                                      \
-    CKCI_STORE(out + (i)*ldc + CKCI_N, c##i##b);
-#define CKCI_TILE1_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
-#define CKCI_TILE1_STEP(i) c##i = CKCI_FMA(CKCI_SPLAT(p + (i)*stride), b0, c##i);
-#define CKCI_TILE1_ADD(i) c##i = CKCI_ADD(c##i, CKCI_LOAD(out + (i)*ldc));
-#define CKCI_TILE1_END(i) CKCI_STORE(out + (i)*ldc, c##i);
-#define CKCI_TILE(NAME, STRIDE, STEP)                                                                        \
-    CKCI_TARGET CKCI_FN void NAME##2(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,      \
-                                     int64_t ldc, int add)                                                   \
+    CKCI_STORE(u + (i)*ldc, c##i##a);                                                                        \
+    CKCI_STORE(u + (i)*ldc + CKCI_N, c##i##b);                                                               \
+    CKCI_STORE(w + (i)*ldc, d##i##a);                                                                        \
+    CKCI_STORE(w + (i)*ldc + CKCI_N, d##i##b);
+#define CKCI_TILE2_LOAD CKCI_V b0 = CKCI_LOAD(q), b1 = CKCI_LOAD(q + CKCI_N);
+#define CKCI_TILE1_BEGIN(i) CKCI_V c##i = CKCI_ZERO, d##i = CKCI_ZERO;
+#define CKCI_TILE1_FIRST(i) c##i = CKCI_FMA(CKCI_SPLAT(p + (i)*step), b0, c##i);
+#define CKCI_TILE1_SECOND(i) d##i = CKCI_FMA(CKCI_SPLAT(r + (i)*step), b0, d##i);
+#define CKCI_TILE1_ADD(i)                                                                                    \
+    c##i = CKCI_ADD(c##i, CKCI_LOAD(u + (i)*ldc));                                                           \
+    d##i = CKCI_ADD(d##i, CKCI_LOAD(w + (i)*ldc));
+#define CKCI_TILE1_END(i)                                                                                    \
+    CKCI_STORE(u + (i)*ldc, c##i);                                                                           \
+    CKCI_STORE(w + (i)*ldc, d##i);
+#define CKCI_TILE1_LOAD CKCI_V b0 = CKCI_LOAD(q);
+#define CKCI_TILE(NAME, REPEAT, W)                                                                           \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_tile *t)                                                        \
     {                                                                                                        \
-        const CKCI_T *p = (const CKCI_T *)a, *q = (const CKCI_T *)b;                                         \
-        CKCI_T *out = (CKCI_T *)c;                                                                           \
-        enum { stride = STRIDE };                                                                            \
-        CKCI_R(CKCI_TILE2_BEGIN)                                                                             \
-        (void)a_step;                                                                                        \
-        for (int64_t k = 0; k < kc; k++) {                                                                   \
-            CKCI_V b0 = CKCI_LOAD(q), b1 = CKCI_LOAD(q + CKCI_N);                                            \
-            CKCI_R(CKCI_TILE2_STEP)                                                                          \
-            p += STEP;                                                                                       \
-            q += 2 * CKCI_N;                                                                                 \
+        const CKCI_T *q = (const CKCI_T *)t->b;                                                              \
+        const int64_t step = t->a_step, len = t->len;                                                        \
+        REPEAT(CKCI_TILE##W##_BEGIN)                                                                         \
+        for (int64_t s = 0; s < t->segments; s++) {                                                          \
+            const CKCI_T *p = (const CKCI_T *)t->a[0] + t->offset[s];                                        \
+            const CKCI_T *r = (const CKCI_T *)t->a[1] + t->offset[s];                                        \
+            for (int64_t k = len; k > 0; k--) {                                                              \
+                CKCI_TILE##W##_LOAD CKCI_OPAQUE(p);                                                          \
+                CKCI_OPAQUE(r);                                                                              \
+                REPEAT(CKCI_TILE##W##_FIRST)                                                                 \
+                REPEAT(CKCI_TILE##W##_SECOND)                                                                \
+                p++;                                                                                         \
+                r++;                                                                                         \
+                q += W * CKCI_N;                                                                             \
+            }                                                                                                \
         }                                                                                                    \
-        if (add) {                                                                                           \
-            CKCI_R(CKCI_TILE2_ADD)                                                                           \
+        CKCI_T *u = (CKCI_T *)t->c[0], *w = (CKCI_T *)t->c[1];                                               \
+        const int64_t ldc = t->ldc;                                                                          \
+        if (t->add) {                                                                                        \
+            REPEAT(CKCI_TILE##W##_ADD)                                                                       \
         }                                                                                                    \
-        CKCI_R(CKCI_TILE2_END)                                                                               \
-    }                                                                                                        \
-    CKCI_TARGET CKCI_FN void NAME##1(int64_t kc, const void *a, int64_t a_step, const void *b, void *c,      \
-                                     int64_t ldc, int add)                                                   \
+        REPEAT(CKCI_TILE##W##_END)                                                                           \
+    }
+#define CKCI_TILES(NAME, REPEAT) CKCI_TILE(NAME##1, REPEAT, 1) CKCI_TILE(NAME##2, REPEAT, 2)
+
+#define CKCI_OUTER_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO, c##i##c = CKCI_ZERO;
+#define CKCI_OUTER_STEP(i)                                                                                   \
     {                                                                                                        \
-        const CKCI_T *p = (const CKCI_T *)a, *q = (const CKCI_T *)b;                                         \
-        CKCI_T *out = (CKCI_T *)c;                                                                           \
-        enum { stride = STRIDE };                                                                            \
-        CKCI_R(CKCI_TILE1_BEGIN)                                                                             \
-        (void)a_step;                                                                                        \
-        for (int64_t k = 0; k < kc; k++) {                                                                   \
-            CKCI_V b0 = CKCI_LOAD(q);                                                                        \
-            CKCI_R(CKCI_TILE1_STEP)                                                                          \
-            p += STEP;                                                                                       \
-            q += CKCI_N;                                                                                     \
+        CKCI_V y = CKCI_SPLAT(q + (i));                                                                      \
+        c##i##a = CKCI_FMA(y, x0, c##i##a);                                                                  \
+        c##i##b = CKCI_FMA(y, x1, c##i##b);                                                                  \
+        c##i##c = CKCI_FMA(y, x2, c##i##c);                                                                  \
+    }
+#define CKCI_OUTER_ADD(i)                                                                                    \
+    c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(out + (i)*ldc + t->c_at[0]));                                      \
+    c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(out + (i)*ldc + t->c_at[1]));                                      \
+    c##i##c = CKCI_ADD(c##i##c, CKCI_LOAD(out + (i)*ldc + t->c_at[2]));
+/* in this order: vectors past the last one repeat it */
+#define CKCI_OUTER_END(i)                                                                                    \
+    CKCI_STORE(out + (i)*ldc + t->c_at[2], c##i##c);                                                         \
+    CKCI_STORE(out + (i)*ldc + t->c_at[1], c##i##b);                                                         \
+    CKCI_STORE(out + (i)*ldc + t->c_at[0], c##i##a);
+#define CKCI_OUTER(NAME)                                                                                     \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_outer *t)                                                       \
+    {                                                                                                        \
+        const CKCI_T *q = (const CKCI_T *)t->dy;                                                             \
+        const int64_t at0 = t->x_at[0], at1 = t->x_at[1], at2 = t->x_at[2], step = t->x_step;                \
+        CKCI_M(CKCI_OUTER_BEGIN)                                                                             \
+        for (int64_t n = 0; n < t->planes; n++) {                                                            \
+            for (int64_t r = 0; r < t->rows; r++) {                                                          \
+                const CKCI_T *p = (const CKCI_T *)t->x + n * t->x_plane + r * t->x_row;                      \
+                for (int64_t j = t->width; j > 0; j--) {                                                     \
+                    CKCI_OPAQUE(p);                                                                          \
+                    CKCI_V x0 = CKCI_LOAD(p + at0), x1 = CKCI_LOAD(p + at1), x2 = CKCI_LOAD(p + at2);        \
+                    CKCI_M(CKCI_OUTER_STEP)                                                                  \
+                    p += step;                                                                               \
+                    q += CKCI_ROWS;                                                                          \
+                }                                                                                            \
+            }                                                                                                \
         }                                                                                                    \
-        if (add) {                                                                                           \
-            CKCI_R(CKCI_TILE1_ADD)                                                                           \
+        CKCI_T *out = (CKCI_T *)t->c;                                                                        \
+        const int64_t ldc = t->ldc;                                                                          \
+        if (t->add) {                                                                                        \
+            CKCI_M(CKCI_OUTER_ADD)                                                                           \
         }                                                                                                    \
-        CKCI_R(CKCI_TILE1_END)                                                                               \
+        CKCI_M(CKCI_OUTER_END)                                                                               \
     }
 
 #define CKCI_LINE_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
-#define CKCI_LINE_ADD(i) c##i = CKCI_LOAD(out + (i)*CKCI_N);
-#define CKCI_LINE_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(p + (i)*CKCI_N), w0, c##i);
-#define CKCI_LINE_END(i) CKCI_STORE(out + (i)*CKCI_N, c##i);
-#define CKCI_LINE_KERNEL(NAME, REPEAT)                                                                       \
-    CKCI_TARGET CKCI_FN void NAME(int64_t count, const int32_t *table, const void *x, const void *w,         \
-                                  void *acc, int add)                                                        \
+#define CKCI_LINE_ADD(i) c##i = CKCI_LOAD(y + (i)*out_step);
+#define CKCI_LINE_STEP(i)                                                                                    \
+    if ((i) >= first && (i) < last) {                                                                        \
+        c##i = CKCI_FMA(CKCI_X(((i) < 7 ? p : r) + (i) % 7 * x_step), w0, c##i);                             \
+    }
+#define CKCI_LINE_TAPS(REPEAT, EDGE, FIRST, LAST)                                                            \
     {                                                                                                        \
-        const CKCI_T *in = (const CKCI_T *)x, *wei = (const CKCI_T *)w;                                      \
-        CKCI_T *out = (CKCI_T *)acc;                                                                         \
+        const int first = FIRST, last = LAST;                                                                \
+        for (int32_t t = count[EDGE]; t > 0; t--, table += 2) {                                              \
+            const CKCI_XT *p = in + table[0];                                                                \
+            const CKCI_XT *r = p + 7 * x_step;                                                               \
+            CKCI_V w0 = CKCI_LOAD(wei + table[1]);                                                           \
+            CKCI_OPAQUE(p);                                                                                  \
+            CKCI_OPAQUE(r);                                                                                  \
+            REPEAT(CKCI_LINE_STEP)                                                                           \
+        }                                                                                                    \
+    }
+#define CKCI_LINE_END(i) CKCI_STORE(y + (i)*out_step, c##i);
+#define CKCI_LINE_KERNEL(NAME, REPEAT, OUTPUTS)                                                              \
+    CKCI_TARGET CKCI_FN void NAME(const int32_t count[CKCI_EDGES], const int32_t *table, const void *x,      \
+                                  int64_t x_step, const void *w, void *out, int64_t out_step, int add)       \
+    {                                                                                                        \
+        const CKCI_XT *in = (const CKCI_XT *)x;                                                              \
+        const CKCI_T *wei = (const CKCI_T *)w;                                                               \
+        CKCI_T *y = (CKCI_T *)out;                                                                           \
         REPEAT(CKCI_LINE_BEGIN)                                                                              \
         if (add) {                                                                                           \
             REPEAT(CKCI_LINE_ADD)                                                                            \
         }                                                                                                    \
-        for (int64_t t = 0; t < count; t++) {                                                                \
-            const CKCI_T *p = in + table[2 * t];                                                             \
-            CKCI_V w0 = CKCI_LOAD(wei + table[2 * t + 1]);                                                   \
-            REPEAT(CKCI_LINE_STEP)                                                                           \
-        }                                                                                                    \
+        CKCI_LINE_TAPS(REPEAT, 0, 0, OUTPUTS)                                                                \
+        CKCI_LINE_TAPS(REPEAT, 1, 1, OUTPUTS)                                                                \
+        CKCI_LINE_TAPS(REPEAT, 2, 2, OUTPUTS)                                                                \
+        CKCI_LINE_TAPS(REPEAT, 3, 3, OUTPUTS)                                                                \
+        CKCI_LINE_TAPS(REPEAT, 4, 0, OUTPUTS - 1)                                                            \
+        CKCI_LINE_TAPS(REPEAT, 5, 0, OUTPUTS - 2)                                                            \
+        CKCI_LINE_TAPS(REPEAT, 6, 0, OUTPUTS - 3)                                                            \
         REPEAT(CKCI_LINE_END)                                                                                \
     }
 
 #define CKCI_TAPS_BEGIN(i)                                                                                   \
-    CKCI_V c##i = CKCI_LOAD(out + (i)*CKCI_N);                                                               \
-    const CKCI_T *p##i = (const CKCI_T *)x + offset[i];
-#define CKCI_TAPS_STEP(i) c##i = CKCI_FMA(CKCI_LOAD(p##i + j * CKCI_N), y, c##i);
+    CKCI_V c##i = CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N);                                              \
+    const CKCI_XT *p##i = (const CKCI_XT *)x + table[2 * (i)];
+#define CKCI_TAPS_STEP(i) c##i = CKCI_FMA(CKCI_X(p##i + at), y, c##i);
 #define CKCI_TAPS_NEXT(i) p##i += x_row;
+#define CKCI_TAPS_END(i) CKCI_STORE(out + table[2 * (i) + 1] * CKCI_N, c##i);
 #define CKCI_TAPS_KERNEL(NAME)                                                                               \
-    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const void *x, int64_t x_row,                 \
-                                  const int32_t *offset, const void *dy, int64_t dy_row, void *acc)          \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step, \
+                                  const int32_t *table, const void *dy, int64_t dy_row, int64_t dy_step,     \
+                                  void *acc)                                                                 \
     {                                                                                                        \
         CKCI_T *out = (CKCI_T *)acc;                                                                         \
-        const CKCI_T *g = (const CKCI_T *)dy;                                                                \
         CKCI_R9(CKCI_TAPS_BEGIN)                                                                             \
-        for (int64_t r = 0; r < rows; r++) {                                                                 \
-            for (int64_t j = 0; j < width; j++) {                                                            \
-                CKCI_V y = CKCI_LOAD(g + j * CKCI_N);                                                        \
+        for (int64_t row = 0; row < rows; row++) {                                                           \
+            const CKCI_XT *g = (const CKCI_XT *)dy + row * dy_row;                                           \
+            for (int64_t j = 0, at = 0; j < width; j++, at += x_step) {                                      \
+                CKCI_V y = CKCI_X(g);                                                                        \
                 CKCI_R9(CKCI_TAPS_STEP)                                                                      \
+                g += dy_step;                                                                                \
             }                                                                                                \
             CKCI_R9(CKCI_TAPS_NEXT)                                                                          \
-            g += dy_row;                                                                                     \
         }                                                                                                    \
-        CKCI_R9(CKCI_LINE_END)                                                                               \
+        CKCI_R9(CKCI_TAPS_END)                                                                               \
     }
 
 #define CKCI_SPREAD_SCALAR(NAME)                                                                             \
@@ -2990,31 +3114,83 @@ typedef struct ckci_kernels {
         }                                                                                                    \
     }
 #define CKCI_COPY_KERNEL(NAME)                                                                               \
-    CKCI_TARGET CKCI_FN void NAME(int64_t n, const void *src, int64_t src_step, void *dst, int64_t dst_step) \
+    CKCI_TARGET CKCI_FN void NAME(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,    \
+                                  int64_t dst_step)                                                          \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
-            CKCI_STORE((CKCI_T *)dst + i * dst_step, CKCI_LOAD((const CKCI_T *)src + i * src_step));         \
+            const CKCI_T *from = (const CKCI_T *)src + i * src_step;                                         \
+            CKCI_T *to = (CKCI_T *)dst + i * dst_step;                                                       \
+            int64_t j = 0;                                                                                   \
+            for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
+                CKCI_STORE(to + j, CKCI_LOAD(from + j));                                                     \
+            }                                                                                                \
+            for (; j < count; j++) {                                                                         \
+                to[j] = from[j];                                                                             \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+#define CKCI_BF16_KERNELS(S)                                                                                 \
+    CKCI_LINE_KERNEL(ckci_half14_##S, CKCI_R14, 14)                                                          \
+    CKCI_LINE_KERNEL(ckci_half7_##S, CKCI_R7, 7)                                                             \
+    CKCI_TAPS_KERNEL(ckci_half_taps9_##S)                                                                    \
+    CKCI_TARGET CKCI_FN void ckci_widen_##S(int64_t n, int64_t count, const void *src, int64_t src_step,     \
+                                            void *dst, int64_t dst_step)                                     \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const uint16_t *from = (const uint16_t *)src + i * src_step;                                     \
+            float *to = (float *)dst + i * dst_step;                                                         \
+            int64_t j = 0;                                                                                   \
+            for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
+                CKCI_STORE(to + j, ckci_wide_##S(from + j));                                                 \
+            }                                                                                                \
+            for (; j < count; j++) {                                                                         \
+                to[j] = ckci_bf16_float(from[j]);                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    CKCI_TARGET CKCI_FN void ckci_narrow_##S(int64_t n, int64_t count, const void *src, int64_t src_step,    \
+                                             void *dst, int64_t dst_step)                                    \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const float *from = (const float *)src + i * src_step;                                           \
+            uint16_t *to = (uint16_t *)dst + i * dst_step;                                                   \
+            int64_t j = 0;                                                                                   \
+            for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
+                ckci_slim_##S(to + j, CKCI_LOAD(from + j));                                                  \
+            }                                                                                                \
+            for (; j < count; j++) {                                                                         \
+                to[j] = ckci_float_bf16(from[j]);                                                            \
+            }                                                                                                \
         }                                                                                                    \
     }
 
 #define CKCI_KERNELS(S, SPREAD)                                                                              \
-    CKCI_TILE(ckci_tile_rows_##S##_, CKCI_LDA, 1)                                                            \
-    CKCI_TILE(ckci_tile_columns_##S##_, 1, a_step)                                                           \
-    CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14)                                                              \
-    CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7)                                                                \
-    CKCI_LINE_KERNEL(ckci_line4_##S, CKCI_R4)                                                                \
+    CKCI_OUTER(ckci_outer_##S)                                                                               \
+    CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14, 14)                                                          \
+    CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7, 7)                                                             \
+    CKCI_LINE_KERNEL(ckci_line4_##S, CKCI_R4, 4)                                                             \
     CKCI_TAPS_KERNEL(ckci_taps9_##S)                                                                         \
     SPREAD(ckci_spread_##S) CKCI_COPY_KERNEL(ckci_copy_##S)
-#define CKCI_KERNEL_SET(ROWS, LANES, S)                                                                      \
+/* A, B, C: its run lengths; ROWS those of an outer tile */
+#define CKCI_BF16_SET(S) ckci_widen_##S, ckci_narrow_##S, ckci_half14_##S, ckci_half7_##S, ckci_half_taps9_##S
+#define CKCI_KERNEL_SET(S, LANES, A, B, C, ROWS, ...)                                                        \
     {                                                                                                        \
-        ROWS, LANES, {ckci_tile_rows_##S##_1, ckci_tile_rows_##S##_2},                                       \
-            {ckci_tile_columns_##S##_1, ckci_tile_columns_##S##_2}, ckci_line14_##S, ckci_line7_##S,         \
-            ckci_line4_##S, ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S                                   \
+        LANES, {A, B, C}, ROWS,                                                                              \
+            {{ckci_tile##A##_##S##_1, ckci_tile##A##_##S##_2},                                               \
+             {ckci_tile##B##_##S##_1, ckci_tile##B##_##S##_2},                                               \
+             {ckci_tile##C##_##S##_1, ckci_tile##C##_##S##_2}},                                              \
+            ckci_outer_##S, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S, ckci_taps9_##S,                 \
+            ckci_spread_##S, ckci_copy_##S, __VA_ARGS__                                                      \
     }
 
-/* portable: 16 bytes, tile of 4 rows */
+/* What lines and taps read: elements, or bf16 that becomes them */
+#define CKCI_XT CKCI_T
+#define CKCI_X CKCI_LOAD
+/* portable: 16 bytes, runs of 2 */
 #define CKCI_TARGET
-#define CKCI_R CKCI_R4
+#define CKCI_M CKCI_R4
+#define CKCI_ROWS 4
 #define CKCI_T float
 #define CKCI_V ckci_vf
 #define CKCI_N 4
@@ -3025,6 +3201,32 @@ typedef struct ckci_kernels {
 #define CKCI_ADD ckci_add_vf
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
 CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
+CKCI_INLINE ckci_vf ckci_wide_f_portable(const uint16_t *p)
+{
+    float x[4];
+    for (int i = 0; i < 4; i++) {
+        x[i] = ckci_bf16_float(p[i]);
+    }
+    return ckci_load_vf(x);
+}
+CKCI_INLINE void ckci_slim_f_portable(uint16_t *p, ckci_vf v)
+{
+    float x[4];
+    ckci_store_vf(x, v);
+    for (int i = 0; i < 4; i++) {
+        p[i] = ckci_float_bf16(x[i]);
+    }
+}
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT uint16_t
+#define CKCI_X ckci_wide_f_portable
+CKCI_BF16_KERNELS(f_portable)
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT CKCI_T
+#define CKCI_X CKCI_LOAD
+CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_LOAD
@@ -3043,6 +3245,7 @@ CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
 #define CKCI_ADD ckci_add_vi
 #define CKCI_ZERO ckci_splat_vi("\0\0\0\0\0\0\0")
 CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_LOAD
@@ -3064,6 +3267,7 @@ CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR)
 #define CKCI_ADD ckci_add_vd
 #define CKCI_ZERO ckci_splat_vd("\0\0\0\0\0\0\0")
 CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_N
@@ -3075,7 +3279,8 @@ CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
 #undef CKCI_ZERO
 #endif
 #undef CKCI_TARGET
-#undef CKCI_R
+#undef CKCI_M
+#undef CKCI_ROWS
 
 #if CKCI_X86
 /* One vector kind of an x86 instruction set: BITS 256 or 512, SUFFIX ps or pd. */
@@ -3084,9 +3289,10 @@ CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
 #define CKCI_SPLAT(p) CKCI_MM(set1)(*(p))
 #define CKCI_FMA(a, b, c) CKCI_MM(fmadd)(a, b, c)
 #define CKCI_ADD(a, b) CKCI_MM(add)(a, b)
-/* AVX2: 16 registers, tile of 6 rows */
+/* AVX2: 16 registers, runs of 3 */
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
-#define CKCI_R CKCI_R6
+#define CKCI_M CKCI_R4
+#define CKCI_ROWS 4
 #define CKCI_MM(op) _mm256_##op##_ps
 #define CKCI_ZERO _mm256_setzero_ps()
 #define CKCI_T float
@@ -3097,6 +3303,31 @@ CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
         _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(map)), _mm256_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm256_permutevar8x32_ps(v, index)
 CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
+CKCI_TARGET CKCI_INLINE __m256 ckci_wide_f_avx2(const uint16_t *p)
+{
+    __m256i u = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(u, 16));
+}
+CKCI_TARGET CKCI_INLINE void ckci_slim_f_avx2(uint16_t *p, __m256 v)
+{
+    __m256i u = _mm256_castps_si256(v), high = _mm256_srli_epi32(u, 16);
+    __m256i half = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    __m256i even = _mm256_srli_epi32(_mm256_add_epi32(u, half), 16);
+    __m256i r = _mm256_blendv_epi8(even, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), nan);
+    r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 8);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(r));
+}
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT uint16_t
+#define CKCI_X ckci_wide_f_avx2
+CKCI_BF16_KERNELS(f_avx2)
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT CKCI_T
+#define CKCI_X CKCI_LOAD
+CKCI_TILES(ckci_tile3_f_avx2_, CKCI_R3)
 #undef CKCI_INDEX
 #undef CKCI_PERMUTE
 #undef CKCI_MM
@@ -3111,6 +3342,7 @@ CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
 #define CKCI_V __m256d
 #define CKCI_N 4
 CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
 #undef CKCI_MM
 #undef CKCI_ZERO
 #undef CKCI_T
@@ -3118,10 +3350,12 @@ CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
 #undef CKCI_N
 #endif
 #undef CKCI_TARGET
-#undef CKCI_R
-/* AVX-512: 32 registers, tile of 14 rows */
+#undef CKCI_M
+#undef CKCI_ROWS
+/* AVX-512: 32 registers, runs of 7, and 6 and 4 for widths that 7 does not divide well */
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
-#define CKCI_R CKCI_R14
+#define CKCI_M CKCI_R8
+#define CKCI_ROWS 8
 #define CKCI_MM(op) _mm512_##op##_ps
 #define CKCI_ZERO _mm512_setzero_ps()
 #define CKCI_T float
@@ -3131,6 +3365,48 @@ CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
     __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
 CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
+CKCI_TARGET CKCI_INLINE __m512 ckci_wide_f_avx512(const uint16_t *p)
+{
+    __m512i u =
+        _mm512_maskz_cvtepu16_epi32((__mmask16)-1, _mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32((__mmask16)-1, u, 16));
+}
+CKCI_TARGET CKCI_INLINE void ckci_slim_f_avx512(uint16_t *p, __m512 v)
+{
+    __m512i u = _mm512_castps_si512(v), high = _mm512_maskz_srli_epi32((__mmask16)-1, u, 16);
+    __m512i half = _mm512_add_epi32(_mm512_and_si512(high, _mm512_set1_epi32(1)), _mm512_set1_epi32(0x7fff));
+    __m512i even = _mm512_maskz_srli_epi32((__mmask16)-1, _mm512_add_epi32(u, half), 16);
+    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    __m512i r = _mm512_mask_or_epi32(even, nan, high, _mm512_set1_epi32(0x40));
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_maskz_cvtepi32_epi16((__mmask16)-1, r));
+}
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT uint16_t
+#define CKCI_X ckci_wide_f_avx512
+CKCI_BF16_KERNELS(f_avx512)
+#undef CKCI_XT
+#undef CKCI_X
+#define CKCI_XT CKCI_T
+#define CKCI_X CKCI_LOAD
+CKCI_TILES(ckci_tile7_f_avx512_, CKCI_R7)
+CKCI_TILES(ckci_tile6_f_avx512_, CKCI_R6)
+CKCI_TILES(ckci_tile4_f_avx512_, CKCI_R4)
+#if CKCI_BF16_DOT
+/* Elements that are pairs of bf16 neighbours in the reduction */
+#undef CKCI_TARGET
+#undef CKCI_FMA
+#define CKCI_TARGET __attribute__((target("avx512f,avx512bf16,avx2,fma")))
+#define CKCI_FMA(a, b, c)                                                                                    \
+    _mm512_dpbf16_ps(c, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b))
+CKCI_TILES(ckci_tile7_p_avx512_, CKCI_R7)
+CKCI_TILES(ckci_tile6_p_avx512_, CKCI_R6)
+CKCI_TILES(ckci_tile4_p_avx512_, CKCI_R4)
+#undef CKCI_TARGET
+#undef CKCI_FMA
+#define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
+#define CKCI_FMA(a, b, c) CKCI_MM(fmadd)(a, b, c)
+#endif
 #undef CKCI_INDEX
 #undef CKCI_PERMUTE
 #undef CKCI_MM
@@ -3145,6 +3421,7 @@ CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
 #define CKCI_V __m512d
 #define CKCI_N 8
 CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_MM
 #undef CKCI_ZERO
 #undef CKCI_T
@@ -3152,7 +3429,8 @@ CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
 #undef CKCI_N
 #endif
 #undef CKCI_TARGET
-#undef CKCI_R
+#undef CKCI_M
+#undef CKCI_ROWS
 #undef CKCI_LOAD
 #undef CKCI_STORE
 #undef CKCI_SPLAT
@@ -3166,7 +3444,8 @@ CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
 #define CKCI_ADD(a, b) CKCI_ADD32(a, b)
 #define CKCI_T uint32_t
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
-#define CKCI_R CKCI_R6
+#define CKCI_M CKCI_R4
+#define CKCI_ROWS 4
 #define CKCI_ADD32 _mm256_add_epi32
 #define CKCI_MUL32 _mm256_mullo_epi32
 #define CKCI_SPLAT1 _mm256_set1_epi32
@@ -3178,10 +3457,12 @@ CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
 #define CKCI_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define CKCI_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile3_i_avx2_, CKCI_R3)
 #undef CKCI_LOAD
 #undef CKCI_STORE
 #undef CKCI_TARGET
-#undef CKCI_R
+#undef CKCI_M
+#undef CKCI_ROWS
 #undef CKCI_ADD32
 #undef CKCI_MUL32
 #undef CKCI_SPLAT1
@@ -3189,7 +3470,8 @@ CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
 #undef CKCI_V
 #undef CKCI_N
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
-#define CKCI_R CKCI_R14
+#define CKCI_M CKCI_R8
+#define CKCI_ROWS 8
 #define CKCI_ADD32 _mm512_add_epi32
 #define CKCI_MUL32 _mm512_mullo_epi32
 #define CKCI_SPLAT1 _mm512_set1_epi32
@@ -3199,6 +3481,7 @@ CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
 #define CKCI_LOAD(p) _mm512_loadu_si512((const void *)(p))
 #define CKCI_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
 CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
+CKCI_TILES(ckci_tile7_i_avx512_, CKCI_R7)
 #undef CKCI_LOAD
 #undef CKCI_STORE
 #undef CKCI_SPLAT
@@ -3206,7 +3489,8 @@ CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
 #undef CKCI_ADD
 #undef CKCI_T
 #undef CKCI_TARGET
-#undef CKCI_R
+#undef CKCI_M
+#undef CKCI_ROWS
 #undef CKCI_ADD32
 #undef CKCI_MUL32
 #undef CKCI_SPLAT1
@@ -3220,19 +3504,19 @@ CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
 CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dtype)
 {
     static const ckci_kernels f[3] = {
-        CKCI_KERNEL_SET(4, 4, f_portable),
+        CKCI_KERNEL_SET(f_portable, 4, 2, 2, 2, 4, CKCI_BF16_SET(f_portable)),
 #if CKCI_X86
-        CKCI_KERNEL_SET(6, 8, f_avx2),
-        CKCI_KERNEL_SET(14, 16, f_avx512)
+        CKCI_KERNEL_SET(f_avx2, 8, 3, 3, 3, 4, CKCI_BF16_SET(f_avx2)),
+        CKCI_KERNEL_SET(f_avx512, 16, 7, 6, 4, 8, CKCI_BF16_SET(f_avx512))
 #endif
     };
     int level = features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
 #ifndef CKCONV_NO_F64
     static const ckci_kernels d[3] = {
-        CKCI_KERNEL_SET(4, 2, d_portable),
+        CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4, NULL, NULL, NULL, NULL, NULL),
 #if CKCI_X86
-        CKCI_KERNEL_SET(6, 4, d_avx2),
-        CKCI_KERNEL_SET(14, 8, d_avx512)
+        CKCI_KERNEL_SET(d_avx2, 4, 3, 3, 3, 4, NULL, NULL, NULL, NULL, NULL),
+        CKCI_KERNEL_SET(d_avx512, 8, 7, 7, 7, 8, NULL, NULL, NULL, NULL, NULL)
 #endif
     };
     if (dtype == CKCONV_F64) {
@@ -3241,10 +3525,10 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
 #endif
 #ifndef CKCONV_NO_I8
     static const ckci_kernels i[3] = {
-        CKCI_KERNEL_SET(4, 4, i_portable),
+        CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4, NULL, NULL, NULL, NULL, NULL),
 #if CKCI_X86
-        CKCI_KERNEL_SET(6, 8, i_avx2),
-        CKCI_KERNEL_SET(14, 16, i_avx512)
+        CKCI_KERNEL_SET(i_avx2, 8, 3, 3, 3, 4, NULL, NULL, NULL, NULL, NULL),
+        CKCI_KERNEL_SET(i_avx512, 16, 7, 7, 7, 8, NULL, NULL, NULL, NULL, NULL)
 #endif
     };
     if (dtype == CKCONV_I32) {
@@ -3253,6 +3537,30 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
 #endif
     (void)dtype;
     return &f[level];
+}
+
+/* Those of bf16 pairs: what the gather family uses. */
+CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
+{
+#if CKCI_BF16_DOT
+    static const ckci_kernels p = {16,
+                                   {7, 6, 4},
+                                   8,
+                                   {{ckci_tile7_p_avx512_1, ckci_tile7_p_avx512_2},
+                                    {ckci_tile6_p_avx512_1, ckci_tile6_p_avx512_2},
+                                    {ckci_tile4_p_avx512_1, ckci_tile4_p_avx512_2}},
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   ckci_copy_f_avx512,
+                                   CKCI_BF16_SET(f_avx512)};
+    return &p;
+#else
+    return NULL;
+#endif
 }
 
 /* What plan.tune keeps: the caller's options, from which everything else follows again. */
@@ -3288,6 +3596,7 @@ typedef struct ckci_view {
     int64_t red, cols, taps;
     int64_t phases[3]; /* bwd_data: stride phases; else 1 */
     int wei_col, wei_red;
+    int pairs; /* an element of the reduction is two bf16 channels, a float to all but the kernels */
 } ckci_view;
 
 CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
@@ -3301,12 +3610,19 @@ CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
     v.red = data ? p->k : p->c;
     v.cols = data ? p->c : p->k;
     v.taps = p->filter[0] * p->filter[1] * p->filter[2];
+    v.pairs = 0;
     v.wei_col = data ? 2 : 1;
     v.wei_red = data ? 1 : 2;
     for (int i = 0; i < 3; i++) {
         v.phases[i] = data ? ckci_min(p->stride[i], p->input[i]) : 1;
     }
     return v;
+}
+
+/* bf16 memory whose values are floats as they are */
+CKCI_INLINE int ckci_is_bf16(const ckci_view *v, const ckci_tensor *t)
+{
+    return t->plain && t->dtype == CKCONV_BF16 && v->kind->dtype == CKCONV_F32 && (uintptr_t)t->p % 2 == 0;
 }
 
 /* Zero n numbers of a kind; all-bits-zero is 0 in each. */
@@ -3516,6 +3832,37 @@ CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t
     }
 }
 
+/* The same for pairs. */
+CKCI_FN void ckci_pack_pairs(const ckci_view *v, int64_t at, int64_t n, int64_t valid, int64_t width,
+                             unsigned char *dst)
+{
+    const ckci_tensor *w = &v->p->t[CKCI_WEI];
+    int64_t col_step = w->stride[v->wei_col], red_step = w->stride[v->wei_red];
+    const unsigned char *p = w->p + at * 2;
+    if (col_step <= red_step) {
+        for (int64_t i = 0; i < n; i++, dst += width * 4, p += red_step * 4) {
+            for (int64_t j = 0; j < valid; j++) {
+                memcpy(dst + j * 4, p + j * col_step * 2, 2);
+                memcpy(dst + j * 4 + 2, p + (j * col_step + red_step) * 2, 2);
+            }
+            memset(dst + valid * 4, 0, (size_t)((width - valid) * 4));
+        }
+        return;
+    }
+    for (int64_t j = 0; j < width; j++, p += col_step * 2) {
+        for (int64_t i = 0; i < n; i++) {
+            unsigned char *out = dst + (i * width + j) * 4;
+            memset(out, 0, 4);
+            if (j < valid && red_step == 1) {
+                memcpy(out, p + i * 4, 4);
+            } else if (j < valid) {
+                memcpy(out, p + i * red_step * 4, 2);
+                memcpy(out + 2, p + (2 * i + 1) * red_step * 2, 2);
+            }
+        }
+    }
+}
+
 /* Weights of a phase for columns [j0, j0 + width) and reduction [k0, k1): dst[k][width], columns past the end
    zero. */
 CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t j0,
@@ -3530,12 +3877,14 @@ CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int6
         int64_t tap = k / v->red, c = k % v->red, n = ckci_min(ckci_min(v->red - c, k1 - k), CKCI_CHUNK);
         int64_t jx = tap % axis[2].taps, jy = tap / axis[2].taps % axis[1].taps,
                 jz = tap / axis[2].taps / axis[1].taps;
-        int64_t at = group * w->stride[0] + j0 * col_step + c * red_step +
+        int64_t at = group * w->stride[0] + j0 * col_step + (v->pairs ? 2 * c : c) * red_step +
                      (axis[0].tap0 + jz * axis[0].tap_step) * w->stride[3] +
                      (axis[1].tap0 + jy * axis[1].tap_step) * w->stride[4] +
                      (axis[2].tap0 + jx * axis[2].tap_step) * w->stride[5];
         unsigned char *out = dst + (k - k0) * width * size;
-        if (col_step == 1 || n < 4) {
+        if (v->pairs) {
+            ckci_pack_pairs(v, at, n, valid, width, out);
+        } else if (col_step == 1 || n < 4) {
             for (int64_t i = 0; i < n; i++) {
                 v->kind->read(w, at + i * red_step, col_step, valid, out + i * width * size);
                 ckci_clear(v->kind, out + (i * width + valid) * size, width - valid);
@@ -3554,30 +3903,66 @@ CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int6
     }
 }
 
-/* Hand a tile of finished sums to the epilogue: `rows` positions from m0 on, `cols` channels from j0 on;
-   src[row][ld]. Runs follow the axis that is denser in the written tensor. */
-CKCI_FN void ckci_write_tile(const ckci_kind *kind, const ckci_target *o, const ckci_axis axis[3],
-                             int64_t group, int64_t m0, int64_t rows, int64_t j0, int64_t cols,
-                             const unsigned char *src, int64_t ld)
+/* Sums that an epilogue leaves alone go to memory in rows of dense elements: 1 as they are, 2 as bf16, 3
+   rounded to bf16 but kept as floats. 0: they need kind->write. */
+CKCI_FN int ckci_plain_store(const ckci_view *v, const ckci_target *o)
+{
+    int pass = o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift, same = o->t.dtype == v->kind->dtype;
+    if (!pass || (uintptr_t)o->t.p % ckci_size(o->t.dtype) != 0) {
+        return 0;
+    }
+    if (!o->compute) {
+        return same ? 1 : v->kind->dtype == CKCONV_F32 && o->t.dtype == CKCONV_BF16 ? 2 : 0;
+    }
+    return same && o->compute == CKCONV_BF16 && v->kind->dtype == CKCONV_F32 ? 3 : 0;
+}
+
+CKCI_FN void ckci_store_rows(const ckci_view *v, int how, int64_t n, int64_t count, const unsigned char *src,
+                             int64_t src_step, unsigned char *dst, int64_t dst_step)
+{
+    uint16_t half[CKCI_SPAN];
+    if (how != 3) {
+        (how == 1 ? v->k->copy : v->k->narrow)(n, count, src, src_step, dst, dst_step);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < count; j += CKCI_SPAN) {
+            int64_t some = ckci_min(count - j, CKCI_SPAN);
+            v->k->narrow(1, some, src + (i * src_step + j) * 4, 0, half, 0);
+            v->k->widen(1, some, half, 0, dst + (i * dst_step + j) * 4, 0);
+        }
+    }
+}
+
+/* Hand a tile of finished sums to the epilogue: `rows` positions from q = (n, z, y, x) on, which moves past
+   them, `cols` channels from j0 on; src[row][ld]. Runs follow the denser axis of the written tensor. */
+CKCI_FN void ckci_write_tile(const ckci_view *v, const ckci_target *o, const ckci_axis axis[3], int64_t group,
+                             int64_t q[4], int64_t rows, int64_t j0, int64_t cols, const unsigned char *src,
+                             int64_t ld)
 {
     enum { CKCI_CHUNK = 128 };
     double buffer[CKCI_CHUNK];
-    int64_t q[4], at[6];
+    int64_t at[6];
+    const ckci_kind *kind = v->kind;
     int along_x = o->t.stride[5] < o->t.stride[2] && cols > 1;
-    ckci_place(axis, m0, q);
+    int how = o->t.stride[2] == 1 || cols == 1 ? ckci_plain_store(v, o) : 0;
     at[0] = group;
     for (int64_t r = 0; r < rows;) {
-        int64_t n = along_x ? ckci_min(ckci_min(rows - r, axis[2].count - q[3]), CKCI_CHUNK) : 1;
+        int64_t n = along_x || how ? ckci_min(ckci_min(rows - r, axis[2].count - q[3]), CKCI_CHUNK) : 1;
         at[1] = q[0];
         at[2] = j0;
         at[3] = q[1];
         at[4] = q[2];
         at[5] = q[3];
         const unsigned char *from = src + r * ld * kind->size;
-        if (!along_x) {
+        if (how) {
+            ckci_store_rows(v, how, n, cols, from, ld,
+                            o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
+                            o->t.stride[5]);
+        } else if (!along_x) {
             kind->write(o, at, 2, cols, from);
         }
-        for (int64_t j = 0; along_x && j < cols; j++) {
+        for (int64_t j = 0; along_x && !how && j < cols; j++) {
             at[2] = j0 + j;
             ckci_collect(kind, buffer, from + j * kind->size, ld, n);
             kind->write(o, at, 5, n, buffer);
@@ -3587,523 +3972,6 @@ CKCI_FN void ckci_write_tile(const ckci_kind *kind, const ckci_target *o, const 
         ckci_next_place(axis, q);
     }
 }
-
-/* Block sizes of a GEMM pass and the memory that they need. */
-typedef struct ckci_tiles {
-    int64_t mc, kc, nc, ldc; /* rows, reduction and columns of a block; row length of its sums */
-    int64_t blocks_m, blocks_n, items;
-    int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
-    int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
-    int64_t split, partial; /* bwd_weight: parts of the reduction, bytes of one part's sums */
-    int64_t bytes;          /* workspace */
-    int32_t threads;
-} ckci_tiles;
-
-/* Whole cache lines; 2^62 stays 2^62. */
-CKCI_FN int64_t ckci_line_up(int64_t bytes)
-{
-    return ckci_min(ckci_round_up(bytes, 64), CKCI_MAX_BYTES);
-}
-
-/* As many threads as have scratch within the limit; one at least fits when this is asked. Block sizes that
-   results depend on are chosen before, for one thread, so that they do not depend on how many there are. */
-CKCI_FN int32_t ckci_threads_within(int64_t limit, int64_t shared, int64_t scratch, int32_t threads)
-{
-    int64_t most = limit >= CKCI_MAX_BYTES ? threads : (limit - shared) / ckci_max(scratch, 1);
-    return (int32_t)ckci_max(ckci_min(most, threads), 1);
-}
-
-/* What `threads` scratch areas and shared bytes take together. */
-CKCI_FN int64_t ckci_total(int64_t shared, int64_t scratch, int32_t threads)
-{
-    return ckci_saturating_add(shared, ckci_saturating_mul(scratch, threads));
-}
-
-/* Columns padded to whole panels: two vectors wide, the last one a single vector where that is enough. */
-CKCI_FN int64_t ckci_panels(const ckci_kernels *k, int64_t cols)
-{
-    int64_t rest = cols % (2 * k->lanes);
-    return cols - rest + (rest == 0 ? 0 : rest <= k->lanes ? k->lanes : 2 * k->lanes);
-}
-
-/* Rows of the largest phase. */
-CKCI_FN int64_t ckci_most_rows(const ckci_view *v)
-{
-    ckci_axis axis[3];
-    ckci_phase(v, 0, axis);
-    return v->p->n * axis[0].count * axis[1].count * axis[2].count;
-}
-
-/* fwd and bwd_data. limit 0: everything on the stack. */
-CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_t limit)
-{
-    ckci_tiles t;
-    memset(&t, 0, sizeof t);
-    int64_t rows = ckci_most_rows(v), mr = v->k->tile_rows, nr = 2 * v->k->lanes, size = v->kind->size;
-    int64_t padded = ckci_panels(v->k, v->cols);
-    int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
-    t.kc = CKCI_KC;
-    t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 512);
-    t.mc = ckci_min(ckci_round_up(112, mr), ckci_max(ckci_round_up(rows, mr), mr));
-    t.blocks_n = ckci_ceil_div(v->cols, t.nc);
-    t.packed =
-        ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(v->p->g * v->taps * v->red, padded), size));
-    t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
-    t.threads = threads;
-    if (ckci_total(t.packed, t.scratch, 1) <= limit) {
-        /* enough items to share out evenly, yet tall enough to use each packed weight often */
-        while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
-            t.mc -= mr;
-        }
-        t.threads = ckci_threads_within(limit, t.packed, t.scratch, threads);
-        t.bytes = ckci_total(t.packed, t.scratch, t.threads);
-    } else {
-        t.kc = CKCI_KC / 2;
-        t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 64);
-        t.mc = ckci_round_up(CKCI_LINE, mr);
-        t.blocks_n = ckci_ceil_div(v->cols, t.nc);
-        t.packed = t.bytes = 0;
-        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.kc * nr * size;
-    }
-    t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
-    t.items = rows == 0 ? 0 : ckci_saturating_mul(ckci_saturating_mul(others, t.blocks_n), t.blocks_m);
-    return t;
-}
-
-typedef struct ckci_gather_job {
-    ckci_view v;
-    ckci_tiles t;
-    ckci_target target;
-    unsigned char *packed;
-} ckci_gather_job;
-
-/* Where a phase's packed weights begin, in elements per (group, padded column): those of all earlier phases
-   come first, and a phase has taps_z * taps_y * taps_x of them. */
-CKCI_FN int64_t ckci_taps_before(const ckci_view *v, int64_t phase)
-{
-    int64_t index[3], before[3], here[3], all[3];
-    index[2] = phase % v->phases[2];
-    index[1] = phase / v->phases[2] % v->phases[1];
-    index[0] = phase / v->phases[2] / v->phases[1];
-    for (int i = 0; i < 3; i++) {
-        before[i] = here[i] = all[i] = 0;
-        for (int64_t tap = 0; tap < v->p->filter[i]; tap++) {
-            /* the phase that this tap belongs to; one past the input has no positions */
-            int64_t own = ckci_mod(tap * v->p->dilation[i] - v->p->pad[i], v->p->stride[i]);
-            all[i] += own < v->phases[i];
-            before[i] += own < index[i];
-            here[i] += own == index[i];
-        }
-    }
-    return before[0] * all[1] * all[2] + here[0] * (before[1] * all[2] + here[1] * before[2]);
-}
-
-/* Start of the panel at column j0. */
-CKCI_FN unsigned char *ckci_panel(const ckci_gather_job *job, int64_t group, int64_t phase, int64_t taps,
-                                  int64_t j0)
-{
-    const ckci_view *v = &job->v;
-    int64_t padded = ckci_panels(v->k, v->cols);
-    int64_t before = v->phases[0] * v->phases[1] * v->phases[2] == 1 ? 0 : ckci_taps_before(v, phase);
-    return job->packed + ((group * v->taps + before) * padded + taps * j0) * v->red * v->kind->size;
-}
-
-CKCI_INLINE int64_t ckci_panel_width(const ckci_kernels *k, int64_t rest)
-{
-    return rest <= k->lanes ? k->lanes : 2 * k->lanes;
-}
-
-/* One item packs one panel of one group and phase. */
-CKCI_FN void ckci_pack_item(const void *context, int64_t item, unsigned char *scratch)
-{
-    const ckci_gather_job *job = (const ckci_gather_job *)context;
-    const ckci_view *v = &job->v;
-    ckci_axis axis[3];
-    int64_t nr = 2 * v->k->lanes, panels = ckci_ceil_div(v->cols, nr), j0 = item % panels * nr;
-    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2];
-    int64_t phase = item / panels % phases, group = item / panels / phases;
-    (void)scratch;
-    ckci_phase(v, phase, axis);
-    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps;
-    if (taps > 0) {
-        ckci_pack_weights(v, axis, group, j0, ckci_panel_width(v->k, v->cols - j0), 0, taps * v->red,
-                          ckci_panel(job, group, phase, taps, j0));
-    }
-}
-
-/* One item owns mc x nc outputs of one group and phase; the reduction runs in blocks of kc in order. */
-CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *scratch)
-{
-    const ckci_gather_job *job = (const ckci_gather_job *)context;
-    const ckci_view *v = &job->v;
-    const ckci_tiles *t = &job->t;
-    const ckci_kernels *k = v->k;
-    int64_t size = v->kind->size, mr = k->tile_rows;
-    int64_t m0 = item % t->blocks_m * t->mc, n0 = item / t->blocks_m % t->blocks_n * t->nc;
-    int64_t group = item / t->blocks_m / t->blocks_n % v->p->g,
-            phase = item / t->blocks_m / t->blocks_n / v->p->g;
-    ckci_axis axis[3];
-    ckci_phase(v, phase, axis);
-    int64_t rows = ckci_min(t->mc, v->p->n * axis[0].count * axis[1].count * axis[2].count - m0);
-    if (rows <= 0) {
-        return;
-    }
-    int64_t cols = ckci_min(t->nc, v->cols - n0), padded_rows = ckci_round_up(rows, mr);
-    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps, all = taps * v->red;
-    /* packed rows are whole cache lines, so that nothing is lost between the parts of the scratch */
-    unsigned char *a = scratch, *c = a + t->mc * CKCI_LDA * size;
-    unsigned char *own = t->packed ? NULL : c + t->mc * t->ldc * size;
-    if (all == 0) {
-        ckci_clear(v->kind, c, rows * t->ldc);
-    }
-    for (int64_t k0 = 0; k0 < all; k0 += t->kc) {
-        int64_t k1 = ckci_min(all, k0 + t->kc);
-        ckci_pack_rows(v, axis, group, m0, rows, k0, k1, a, CKCI_LDA);
-        for (int64_t r = rows; r < padded_rows; r++) {
-            ckci_clear(v->kind, a + r * CKCI_LDA * size, k1 - k0);
-        }
-        for (int64_t j = 0; j < cols; j += 2 * k->lanes) {
-            int64_t width = ckci_panel_width(k, v->cols - n0 - j);
-            const unsigned char *b = own;
-            if (own) {
-                ckci_pack_weights(v, axis, group, n0 + j, width, k0, k1, own);
-            } else {
-                b = ckci_panel(job, group, phase, taps, n0 + j) + k0 * width * size;
-            }
-            ckci_tile_kernel kernel = k->rows[width > k->lanes];
-            for (int64_t r = 0; r < rows; r += mr) {
-                kernel(k1 - k0, a + r * CKCI_LDA * size, 1, b, c + (r * t->ldc + j) * size, t->ldc, k0 > 0);
-            }
-        }
-    }
-    ckci_tensor d[4];
-    ckci_target o = ckci_phase_target(&job->target, axis, d);
-    ckci_write_tile(v->kind, &o, axis, group, m0, rows, n0, cols, c, t->ldc);
-}
-
-/* Cost in vector multiply-adds: the padded product, plus packing it. */
-CKCI_FN double ckci_gather_cost(const ckci_view *v, const ckci_tiles *t)
-{
-    double rows = (double)ckci_most_rows(v) * (double)(v->phases[0] * v->phases[1] * v->phases[2]);
-    double reduction =
-        (double)v->taps * (double)v->red / (double)(v->phases[0] * v->phases[1] * v->phases[2]);
-    double columns = (double)ckci_panels(v->k, v->cols) / v->k->lanes;
-    double run = 2 + 24 / (double)v->red; /* a copied run costs its length and a call */
-    double pack = t->packed ? (double)t->blocks_n * run / v->k->lanes
-                            : 8.0 * (double)t->blocks_n / v->k->lanes + columns;
-    return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4) + 2000;
-}
-
-CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws)
-{
-    const ckci_view *v = &job->v;
-    int32_t threads = job->t.threads;
-    unsigned char *scratch = job->t.bytes ? ws + job->t.packed : NULL;
-    job->packed = ws;
-    if (job->t.packed) {
-        int64_t panels = ckci_ceil_div(v->cols, 2 * v->k->lanes);
-        ckci_parallel(threads, v->p->g * v->phases[0] * v->phases[1] * v->phases[2] * panels, ckci_pack_item,
-                      job, ws, 0);
-    }
-    ckci_parallel(threads, job->t.items, ckci_gather_item, job, scratch, job->t.scratch);
-}
-
-CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
-    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit);
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
-    f->plan->workspace_bytes = t.bytes;
-    f->plan->block[0] = t.threads;
-    f->plan->grid[0] = t.items;
-    f->plan->launches = t.packed ? 2 : 1;
-    f->cost = ckci_gather_cost(&v, &t);
-    return CKCONV_OK;
-}
-
-/* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
-enum { CKCI_ALIGN = 64 };
-
-CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
-{
-    int64_t limit = plan->tune[CKCI_TUNE_LIMIT];
-    return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
-}
-
-CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                             unsigned char *ws, int32_t features)
-{
-    ckci_gather_job job;
-    (void)args;
-    job.v = ckci_make_view(&p->conv, features);
-    job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
-    job.target = ckci_make_target(&p->conv);
-    ckci_run_gather_job(&job, ws);
-}
-
-/* ---- bwd_weight: rows are (tap, channel) pairs, columns are output channels, the reduction runs over n and
-   output positions. A (im2col rows, one per position) and B (dout) are both read along their columns. */
-
-CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, int32_t split_k,
-                                     int32_t threads, int64_t limit)
-{
-    ckci_tiles t;
-    memset(&t, 0, sizeof t);
-    int64_t rows = v->taps * v->red, mr = v->k->tile_rows, nr = 2 * v->k->lanes, size = v->kind->size;
-    int64_t positions = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
-    t.kc = CKCI_KC;
-    t.mc = ckci_min(ckci_round_up(rows, mr), ckci_round_up(252, mr));
-    t.nc = ckci_min(ckci_panels(v->k, v->cols), 256);
-    t.split = 1;
-    t.blocks_m = ckci_ceil_div(rows, t.mc);
-    t.blocks_n = ckci_ceil_div(v->cols, t.nc);
-    int64_t blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
-    if (family == CKCONV_FAMILY_TWO_STAGE) {
-        /* by shape alone, so that results do not depend on the threads */
-        t.split =
-            split_k ? split_k
-                    : ckci_max(ckci_min(ckci_ceil_div(32, blocks), ckci_ceil_div(positions, 2 * CKCI_KC)), 2);
-        t.split = ckci_max(ckci_min(t.split, positions), 1);
-    }
-    t.partial = t.split > 1 ? ckci_line_up(t.mc * t.nc * size) : 0;
-    t.scratch = ckci_line_up(t.kc * t.mc * size) + ckci_line_up(t.kc * t.nc * size) +
-                ckci_line_up(t.mc * t.nc * size);
-    int64_t sums = ckci_saturating_mul(ckci_saturating_mul(blocks, t.split), t.partial);
-    t.threads = threads;
-    t.bytes = ckci_total(sums, t.scratch, 1);
-    if (t.bytes <= limit) {
-        t.threads = ckci_threads_within(limit, sums, t.scratch, threads);
-        t.bytes = ckci_total(sums, t.scratch, t.threads);
-    } else if (t.split == 1) {
-        t.kc = CKCI_KC / 8;
-        t.nc = ckci_min(ckci_panels(v->k, v->cols), nr * (size == 4 ? 2 : 1));
-        t.mc = ckci_min(ckci_round_up(rows, mr), ckci_round_up(84, mr));
-        t.blocks_m = ckci_ceil_div(rows, t.mc);
-        t.blocks_n = ckci_ceil_div(v->cols, t.nc);
-        t.scratch = ckci_line_up(t.kc * t.mc * size) + ckci_line_up(t.kc * t.nc * size) +
-                    ckci_line_up(t.mc * t.nc * size);
-        t.bytes = 0;
-        blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
-    }
-    t.ldc = t.nc;
-    t.items = ckci_saturating_mul(blocks, t.split);
-    return t;
-}
-
-typedef struct ckci_weight_job {
-    ckci_view v;
-    ckci_tiles t;
-    ckci_target target;
-    unsigned char *partial;
-} ckci_weight_job;
-
-/* dout of `rows` positions from m0 on, columns from n0 on: dst[panel][row][panel width] */
-CKCI_FN void ckci_pack_gradient(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t m0,
-                                int64_t rows, int64_t n0, int64_t cols, unsigned char *dst)
-{
-    const ckci_tensor *t = &v->p->t[CKCI_OUT];
-    int64_t size = v->kind->size, nr = 2 * v->k->lanes, q[4];
-    ckci_place(axis, m0, q);
-    for (int64_t r = 0; r < rows; r++, ckci_next_place(axis, q)) {
-        int64_t at = group * t->stride[0] + q[0] * t->stride[1] + n0 * t->stride[2] + q[1] * t->stride[3] +
-                     q[2] * t->stride[4] + q[3] * t->stride[5];
-        for (int64_t j = 0; j < cols; j += nr) {
-            int64_t width = ckci_panel_width(v->k, cols - j), valid = ckci_min(width, cols - j);
-            unsigned char *out = dst + (j * rows + r * width) * size;
-            v->kind->read(t, at + j * t->stride[2], t->stride[2], valid, out);
-            ckci_clear(v->kind, out + valid * size, width - valid);
-        }
-    }
-}
-
-/* Sums c[mc][ldc] of a block (rows r0.., columns n0..) to dwei, along the channel axis that is denser. */
-CKCI_FN void ckci_write_weights(const ckci_weight_job *job, int64_t group, int64_t r0, int64_t rows,
-                                int64_t n0, int64_t cols, const unsigned char *c)
-{
-    enum { CKCI_CHUNK = 128 };
-    double buffer[CKCI_CHUNK];
-    const ckci_view *v = &job->v;
-    int64_t size = v->kind->size, ldc = job->t.ldc;
-    int by_input = job->target.t.stride[2] < job->target.t.stride[1];
-    for (int64_t r = 0; r < rows;) {
-        int64_t at[6], tap = (r0 + r) / v->red, from = (r0 + r) % v->red;
-        int64_t run = by_input ? ckci_min(ckci_min(v->red - from, rows - r), CKCI_CHUNK) : 1;
-        at[0] = group;
-        at[1] = n0;
-        at[2] = from;
-        at[5] = tap % v->p->filter[2];
-        at[4] = tap / v->p->filter[2] % v->p->filter[1];
-        at[3] = tap / v->p->filter[2] / v->p->filter[1];
-        if (!by_input) {
-            v->kind->write(&job->target, at, 1, cols, c + r * ldc * size);
-        }
-        for (int64_t j = 0; by_input && j < cols; j++) {
-            at[1] = n0 + j;
-            ckci_collect(v->kind, buffer, c + (r * ldc + j) * size, ldc, run);
-            v->kind->write(&job->target, at, 2, run, buffer);
-        }
-        r += run;
-    }
-}
-
-CKCI_FN void ckci_weight_block(const ckci_weight_job *job, int64_t block, int64_t *group, int64_t *r0,
-                               int64_t *rows, int64_t *n0, int64_t *cols)
-{
-    const ckci_tiles *t = &job->t;
-    *r0 = block % t->blocks_m * t->mc;
-    *n0 = block / t->blocks_m % t->blocks_n * t->nc;
-    *group = block / t->blocks_m / t->blocks_n;
-    *rows = ckci_min(t->mc, job->v.taps * job->v.red - *r0);
-    *cols = ckci_min(t->nc, job->v.cols - *n0);
-}
-
-/* One item sums one part of the reduction for one block of dwei. */
-CKCI_FN void ckci_weight_item(const void *context, int64_t item, unsigned char *scratch)
-{
-    const ckci_weight_job *job = (const ckci_weight_job *)context;
-    const ckci_view *v = &job->v;
-    const ckci_tiles *t = &job->t;
-    int64_t size = v->kind->size, mr = v->k->tile_rows, group, r0, rows, n0, cols;
-    int64_t part = item % t->split, block = item / t->split;
-    ckci_weight_block(job, block, &group, &r0, &rows, &n0, &cols);
-    ckci_axis axis[3];
-    ckci_phase(v, 0, axis);
-    int64_t positions = v->p->n * axis[0].count * axis[1].count * axis[2].count;
-    int64_t share = ckci_ceil_div(positions, t->split);
-    int64_t from = ckci_min(positions, part * share), to = ckci_min(positions, from + share);
-    int64_t padded = ckci_round_up(rows, mr);
-    unsigned char *a = scratch, *b = a + ckci_line_up(t->kc * t->mc * size);
-    unsigned char *c =
-        t->split > 1 ? job->partial + item * t->partial : b + ckci_line_up(t->kc * t->nc * size);
-    if (from == to) {
-        ckci_clear(v->kind, c, t->mc * t->ldc);
-    }
-    for (int64_t m = from; m < to; m += t->kc) {
-        int64_t count = ckci_min(t->kc, to - m);
-        ckci_pack_rows(v, axis, group, m, count, r0, r0 + rows, a, t->mc);
-        for (int64_t i = 0; i < count && padded > rows; i++) {
-            ckci_clear(v->kind, a + (i * t->mc + rows) * size, padded - rows);
-        }
-        ckci_pack_gradient(v, axis, group, m, count, n0, cols, b);
-        for (int64_t j = 0; j < cols; j += 2 * v->k->lanes) {
-            int64_t width = ckci_panel_width(v->k, cols - j);
-            ckci_tile_kernel kernel = v->k->columns[width > v->k->lanes];
-            for (int64_t r = 0; r < rows; r += mr) {
-                kernel(count, a + r * size, t->mc, b + j * count * size, c + (r * t->ldc + j) * size, t->ldc,
-                       m > from);
-            }
-        }
-    }
-    if (t->split == 1) {
-        ckci_write_weights(job, group, r0, rows, n0, cols, c);
-    }
-}
-
-/* dst[i] += src[i]; int32 modulo 2^32 */
-CKCI_FN void ckci_add_numbers(const ckci_kind *kind, void *dst, const void *src, int64_t n)
-{
-    if (kind->dtype == CKCONV_F32) {
-        float *d = (float *)dst;
-        const float *s = (const float *)src;
-        for (int64_t i = 0; i < n; i++) {
-            d[i] += s[i];
-        }
-    } else if (kind->dtype == CKCONV_F64) {
-        double *d = (double *)dst;
-        const double *s = (const double *)src;
-        for (int64_t i = 0; i < n; i++) {
-            d[i] += s[i];
-        }
-    } else {
-        uint32_t *d = (uint32_t *)dst;
-        const uint32_t *s = (const uint32_t *)src;
-        for (int64_t i = 0; i < n; i++) {
-            d[i] += s[i];
-        }
-    }
-}
-
-/* The second stage: one item adds the parts of one block, in order, and finishes it. */
-CKCI_FN void ckci_weight_sum_item(const void *context, int64_t block, unsigned char *scratch)
-{
-    const ckci_weight_job *job = (const ckci_weight_job *)context;
-    const ckci_tiles *t = &job->t;
-    int64_t group, r0, rows, n0, cols;
-    (void)scratch;
-    ckci_weight_block(job, block, &group, &r0, &rows, &n0, &cols);
-    unsigned char *sum = job->partial + block * t->split * t->partial;
-    for (int64_t part = 1; part < t->split; part++) {
-        for (int64_t r = 0; r < rows; r++) {
-            int64_t row = r * t->ldc * job->v.kind->size;
-            ckci_add_numbers(job->v.kind, sum + row, sum + part * t->partial + row, cols);
-        }
-    }
-    ckci_write_weights(job, group, r0, rows, n0, cols, sum);
-}
-
-CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
-{
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
-    const ckci_conv *p = &f->p->conv;
-    int32_t threads = f->plan->device.threads;
-    ckci_tiles t = ckci_weight_tiles(&v, f->family, f->split_k, threads, f->limit);
-    if (f->family == CKCONV_FAMILY_SINGLE_STAGE && f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: single_stage sums in one part, two_stage splits", (int)f->split_k);
-    }
-    if (t.bytes > f->limit) {
-        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
-                         "two_stage needs %lld bytes of workspace, the limit is %lld", CKCI_LL(t.bytes),
-                         CKCI_LL(f->limit));
-    }
-    f->plan->workspace_bytes = t.bytes;
-    f->plan->block[0] = t.threads;
-    f->plan->grid[0] = t.items;
-    f->plan->split_k = (int32_t)t.split;
-    f->plan->launches = t.split > 1 ? 2 : 1;
-    double positions = (double)p->n * (double)p->output[0] * (double)p->output[1] * (double)p->output[2];
-    double rows = (double)ckci_round_up(v.taps * v.red, v.k->tile_rows), lanes = v.k->lanes;
-    double columns = (double)ckci_panels(v.k, v.cols) / lanes;
-    double pack =
-        ((double)t.blocks_n * rows * (2 + 24 / (double)v.red) + (double)t.blocks_m * columns * 3 * lanes) /
-        lanes;
-    double work = (double)p->g * positions * (rows * columns * 1.15 + pack) + 2000;
-    double sums = (double)p->g * rows * columns * (8 * lanes + 2 * (double)t.split);
-    double idle = (double)ckci_round_up(t.items, 8) / (double)ckci_max(t.items, 1); /* 8: by shape alone */
-    f->cost = work * idle + sums;
-    return CKCONV_OK;
-}
-
-CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                             unsigned char *ws, int32_t features)
-{
-    ckci_weight_job job;
-    int32_t threads = plan->device.threads;
-    ckconv_family family = ckconv_instance_family(plan->instance);
-    (void)args;
-    job.v = ckci_make_view(&p->conv, features);
-    job.t = ckci_weight_tiles(&job.v, family, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
-                              ckci_plan_limit(plan));
-    job.target = ckci_make_target(&p->conv);
-    int64_t shared = job.t.items * job.t.partial;
-    threads = job.t.threads;
-    job.partial = ws;
-    ckci_parallel(threads, job.t.items, ckci_weight_item, &job, job.t.bytes ? ws + shared : NULL,
-                  job.t.scratch);
-    if (job.t.split > 1) {
-        ckci_parallel(threads, job.t.items / job.t.split, ckci_weight_sum_item, &job, ws, 0);
-    }
-}
-
-/* ---- Direct convolution for depthwise and small groups. A vector's lanes are consecutive (group, column)
-   pairs, so that no lane is wasted however few channels a group has. An item gathers the part of the input
-   that its tile of outputs needs into lines, one for each (z, y) row and each reduction channel, in which the
-   value for lane l is the one of l's group; then every tap is one vector multiply-add per output. Lines are
-   split by position modulo the stride, so that neighbouring outputs are neighbouring vectors. Weights are
-   laid out [block][tap][channel][lane]. */
 
 /* How the positions of one dimension that `count` outputs touch are laid out: shared (a dense range, `planes`
    interleaved residues of the stride), or one separate plane for each tap where a range would mostly hold
@@ -4161,6 +4029,1270 @@ CKCI_FN int ckci_window_used(const ckci_window *w, int64_t plane)
     return w->separate;
 }
 
+/* Positions that the windows of yb x xb outputs hold, of the phase that needs most. chunk: filter rows (z, y)
+   gathered together; 0: all of them. */
+CKCI_FN int64_t ckci_window_entries(const ckci_view *v, int64_t yb, int64_t xb, int64_t chunk)
+{
+    int64_t most[3];
+    for (int d = 0; d < 3; d++) {
+        most[d] = 0;
+        for (int64_t i = 0; i < v->phases[d]; i++) {
+            ckci_axis a = ckci_map_axis(v->p, d, i);
+            if (d == 0 || a.taps == 0) {
+                most[d] = ckci_max(most[d], chunk ? ckci_min(a.taps, 1) : a.taps);
+                continue;
+            }
+            if (d == 1 && chunk) {
+                a.taps = ckci_min(a.taps, chunk);
+            }
+            ckci_window w = ckci_make_window(&a, 0, d == 1 ? yb : xb);
+            most[d] = ckci_max(most[d], w.planes * w.width);
+        }
+    }
+    return ckci_saturating_mul(ckci_saturating_mul(most[0], most[1]), most[2]);
+}
+
+/* Filter row `row` of a phase alone. */
+CKCI_FN void ckci_filter_row(ckci_axis axis[3], int64_t row)
+{
+    int64_t jz = row / axis[1].taps, jy = row % axis[1].taps;
+    axis[0].taps = axis[1].taps = 1;
+    axis[0].tap0 += jz * axis[0].tap_step;
+    axis[0].read0 += jz * axis[0].read_tap;
+    axis[1].tap0 += jy * axis[1].tap_step;
+    axis[1].read0 += jy * axis[1].read_tap;
+}
+
+/* The input that a block of outputs touches, channels [c0, c0 + cb) of one group, gathered once for all taps:
+   [filter plane z][y][x][channel], padding as zeros. Neighbouring outputs are `step` elements apart. Where a
+   filter row's taps are neighbours in memory and channels are few, positions keep their order and a filter
+   row is one segment of the reduction (joined); else each tap is one. */
+typedef struct ckci_patch {
+    ckci_window y, x;
+    int joined;
+    int64_t cb, row, plane, image; /* elements per position, row of x, plane z, batch entry */
+    int64_t step, segments, len;
+} ckci_patch;
+
+CKCI_FN int ckci_joins(const ckci_view *v, const ckci_axis *ax)
+{
+    return v->red < v->k->lanes && ax->read_tap == 1 && ax->read_step <= ax->taps && ax->taps > 1;
+}
+
+CKCI_FN ckci_patch ckci_make_patch(const ckci_axis axis[3], const int64_t q[3], int64_t yb, int64_t xb,
+                                   int64_t cb, int joined)
+{
+    ckci_patch p;
+    p.y = ckci_make_window(&axis[1], q[1], yb);
+    p.x = ckci_make_window(&axis[2], q[2], xb);
+    p.joined = joined;
+    if (p.joined) {
+        p.x.planes = p.x.step = 1;
+        p.x.separate = 0;
+        p.x.width = (xb - 1) * axis[2].read_step + axis[2].taps;
+    }
+    p.cb = cb;
+    p.row = p.x.planes * p.x.width * cb;
+    p.plane = p.y.planes * p.y.width * p.row;
+    p.image = axis[0].taps * p.plane;
+    p.step = p.joined ? axis[2].read_step * cb : cb;
+    p.segments = axis[0].taps * axis[1].taps * (p.joined ? 1 : axis[2].taps);
+    p.len = p.joined ? axis[2].taps * cb : cb;
+    return p;
+}
+
+/* Where each segment begins for output (0, 0). */
+CKCI_FN void ckci_patch_segments(const ckci_patch *p, const ckci_axis axis[3], int32_t *offset)
+{
+    int64_t across = p->joined ? 1 : axis[2].taps;
+    for (int64_t jz = 0; jz < axis[0].taps; jz++) {
+        for (int64_t jy = 0; jy < axis[1].taps; jy++) {
+            int64_t row = jz * p->plane + ckci_window_tap(&p->y, jy) * p->row;
+            for (int64_t jx = 0; jx < across; jx++) {
+                *offset++ = (int32_t)(row + ckci_window_tap(&p->x, jx) * p->cb);
+            }
+        }
+    }
+}
+
+/* One row of x of a patch; row: its first element in the tensor. */
+CKCI_FN void ckci_pack_patch_row(const ckci_view *v, const ckci_patch *p, const ckci_axis *ax, int64_t row,
+                                 unsigned char *dst)
+{
+    double buffer[128];
+    const ckci_tensor *t = v->read;
+    const ckci_window *w = &p->x;
+    int64_t size = v->kind->size, cb = p->cb, channel = cb > 1 ? t->stride[2] : 1;
+    int64_t step = w->step * t->stride[5];
+    int bare =
+        t->plain && t->dtype == v->kind->dtype && channel == 1 && (uintptr_t)t->p % (uintptr_t)size == 0;
+    for (int64_t plane = 0; plane < w->planes; plane++, dst += w->width * cb * size) {
+        int64_t from, to, x0 = ckci_window_position(w, plane, 0);
+        if (w->planes > 1 && !ckci_window_used(w, plane)) {
+            continue;
+        }
+        ckci_inside(x0, w->step, w->width, ax->read_len, &from, &to);
+        ckci_clear(v->kind, dst, from * cb);
+        ckci_clear(v->kind, dst + to * cb * size, (w->width - to) * cb);
+        int64_t at = row + x0 * t->stride[5];
+        if (to == from) {
+            continue;
+        }
+        if (bare && step == cb) {
+            memcpy(dst + from * cb * size, t->p + (at + from * step) * size,
+                   (size_t)((to - from) * cb * size));
+        } else if (bare) {
+            v->k->copy(to - from, cb, t->p + (at + from * step) * size, step, dst + from * cb * size, cb);
+        } else if (channel == 1 && ckci_is_bf16(v, t)) {
+            v->k->widen(to - from, cb, t->p + (at + from * step) * 2, step, dst + from * cb * size, cb);
+        } else if (t->stride[5] < channel && to - from > 1) {
+            for (int64_t c = 0; c < cb; c++) {
+                for (int64_t i = from; i < to; i += 128) {
+                    int64_t n = ckci_min(to - i, 128);
+                    v->kind->read(t, at + c * channel + i * step, step, n, buffer);
+                    ckci_scatter(v->kind, dst + (i * cb + c) * size, cb, buffer, n);
+                }
+            }
+        } else {
+            for (int64_t i = from; i < to; i++) {
+                v->kind->read(t, at + i * step, channel, cb, dst + i * cb * size);
+            }
+        }
+    }
+}
+
+/* The patch of batch entry n for outputs of plane qz, channels from c0 on. */
+CKCI_FN void ckci_pack_patch(const ckci_view *v, const ckci_patch *p, const ckci_axis axis[3], int64_t group,
+                             int64_t n, int64_t qz, int64_t c0, unsigned char *dst)
+{
+    const ckci_tensor *t = v->read;
+    int64_t size = v->kind->size;
+    for (int64_t jz = 0; jz < axis[0].taps; jz++) {
+        int64_t z = qz * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
+        for (int64_t s = 0; s < p->y.planes * p->y.width; s++, dst += p->row * size) {
+            int64_t y = ckci_window_position(&p->y, s / p->y.width, s % p->y.width);
+            if (p->y.planes > 1 && !ckci_window_used(&p->y, s / p->y.width)) {
+                continue;
+            }
+            if (z < 0 || z >= axis[0].read_len || y < 0 || y >= axis[1].read_len) {
+                ckci_clear(v->kind, dst, p->row);
+                continue;
+            }
+            int64_t row = group * t->stride[0] + n * t->stride[1] + c0 * t->stride[2] + z * t->stride[3] +
+                          y * t->stride[4];
+            ckci_pack_patch_row(v, p, &axis[2], row, dst);
+        }
+    }
+}
+
+/* Block sizes of a GEMM pass and the memory that they need. */
+typedef struct ckci_tiles {
+    int64_t mc, kc, nc, ldc; /* rows, reduction and columns of a block; row length of its sums */
+    int64_t blocks_m, blocks_n, items;
+    int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
+    int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
+    int64_t split, partial; /* bwd_weight: parts of the reduction, bytes of one part's sums */
+    int64_t bytes;          /* workspace */
+    int32_t threads;
+    /* A block of outputs whose input is gathered as a patch (0 entries: as im2col rows): nb batch entries x
+       yb x xb outputs of a plane z, channels in blocks of cb; a run is `run` outputs of a row */
+    int64_t entries, cb, nb, yb, xb, run, blocks_b, blocks_y, blocks_x, table;
+    int chunk, height, groups_first, joined;
+} ckci_tiles;
+
+/* Whole cache lines; 2^62 stays 2^62. */
+CKCI_FN int64_t ckci_line_up(int64_t bytes)
+{
+    return ckci_min(ckci_round_up(bytes, 64), CKCI_MAX_BYTES);
+}
+
+/* As many threads as have scratch within the limit; one at least fits when this is asked. Block sizes that
+   results depend on are chosen before, for one thread, so that they do not depend on how many there are. */
+CKCI_FN int32_t ckci_threads_within(int64_t limit, int64_t shared, int64_t scratch, int32_t threads)
+{
+    int64_t most = limit >= CKCI_MAX_BYTES ? threads : (limit - shared) / ckci_max(scratch, 1);
+    return (int32_t)ckci_max(ckci_min(most, threads), 1);
+}
+
+/* What `threads` scratch areas and shared bytes take together. */
+CKCI_FN int64_t ckci_total(int64_t shared, int64_t scratch, int32_t threads)
+{
+    return ckci_saturating_add(shared, ckci_saturating_mul(scratch, threads));
+}
+
+/* Columns padded to whole panels: two vectors wide, the last one a single vector where that is enough. */
+CKCI_FN int64_t ckci_panels(const ckci_kernels *k, int64_t cols)
+{
+    int64_t rest = cols % (2 * k->lanes);
+    return cols - rest + (rest == 0 ? 0 : rest <= k->lanes ? k->lanes : 2 * k->lanes);
+}
+
+CKCI_INLINE int64_t ckci_panel_width(const ckci_kernels *k, int64_t rest)
+{
+    return rest <= k->lanes ? k->lanes : 2 * k->lanes;
+}
+
+/* Rows of the largest phase. */
+CKCI_FN int64_t ckci_most_rows(const ckci_view *v)
+{
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    return v->p->n * axis[0].count * axis[1].count * axis[2].count;
+}
+
+/* The run length that wastes least of a row of `count` outputs, a longer one where it is close. */
+CKCI_FN int ckci_best_run(const ckci_kernels *k, int64_t count)
+{
+    int best = 0;
+    double least = 0;
+    for (int i = 0; i < 3; i++) {
+        double waste = (double)ckci_round_up(count, k->run[i]) * (1 + 0.02 * (k->run[0] - k->run[i]));
+        if (i == 0 || waste < least) {
+            best = i;
+            least = waste;
+        }
+    }
+    return best;
+}
+
+enum {
+    CKCI_RUNS = 64,                /* most runs of a block */
+    CKCI_BLOCK_ROWS = 256,         /* outputs of a block, about */
+    CKCI_PATCH_BYTES = 384 * 1024, /* a patch, within a core's L2 */
+    CKCI_PATCH_MOST = 16 << 20     /* larger than that: im2col rows */
+};
+
+/* A patch per block: sizes of the block. 0 where im2col rows are better. */
+CKCI_FN int ckci_patch_tiles(const ckci_view *v, int32_t threads, ckci_tiles *t)
+{
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    int64_t z = axis[0].count, y = ckci_max(axis[1].count, 1), x = ckci_max(axis[2].count, 1);
+    int64_t size = v->kind->size, n = ckci_max(v->p->n, 1);
+    int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g * t->blocks_n;
+    t->height = ckci_best_run(v->k, x);
+    t->run = v->k->run[t->height];
+    if (ckci_round_up(x, t->run) * 4 > x * 5) {
+        return 0;
+    }
+    t->cb = ckci_min(v->red, CKCI_KC);
+    t->nb = 1;
+    t->yb = y;
+    t->xb = x;
+    for (t->chunk = 0; t->chunk < 2; t->chunk++) {
+        for (;;) {
+            int64_t runs = ckci_ceil_div(t->xb, t->run);
+            t->entries = ckci_window_entries(v, t->yb, t->xb, t->chunk);
+            int64_t bytes = ckci_saturating_mul(t->entries, t->cb * size);
+            if ((bytes <= CKCI_PATCH_BYTES && t->yb * t->xb <= CKCI_BLOCK_ROWS &&
+                 runs * t->yb <= CKCI_RUNS) ||
+                (t->yb == 1 && t->xb <= 2 * t->run)) {
+                break;
+            }
+            if (t->yb > 1) {
+                t->yb = ckci_ceil_div(t->yb, 2);
+            } else {
+                t->xb = ckci_round_up(ckci_ceil_div(t->xb, 2), t->run);
+            }
+        }
+        if (ckci_saturating_mul(t->entries, t->cb * size) <= 3 * CKCI_PATCH_BYTES) {
+            break;
+        }
+    }
+    t->chunk = t->chunk > 0;
+    /* even shares, and enough items */
+    int64_t all = others * n * z * ckci_ceil_div(x, t->xb);
+    while (t->yb > 1 && t->yb * t->xb > 56 && all * ckci_ceil_div(y, t->yb) < 6 * threads) {
+        t->yb = ckci_ceil_div(t->yb, 2);
+    }
+    t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
+    int64_t runs = ckci_ceil_div(t->xb, t->run) * t->yb;
+    while (t->yb == y && t->xb == x && t->nb < n && (t->nb + 1) * y * x <= CKCI_BLOCK_ROWS &&
+           (t->nb + 1) * runs <= CKCI_RUNS && (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES &&
+           others * z * ckci_ceil_div(n, t->nb + 1) >= (t->packed > 4 << 20 ? 2 : 6) * threads) {
+        t->nb++;
+    }
+    t->entries = ckci_window_entries(v, t->yb, t->xb, t->chunk) * t->nb;
+    t->blocks_b = ckci_ceil_div(n, t->nb);
+    t->blocks_y = ckci_ceil_div(y, t->yb);
+    t->blocks_x = ckci_ceil_div(x, t->xb);
+    t->mc = t->nb * t->yb * t->xb;
+    t->table = ckci_line_up(ckci_saturating_mul(v->taps, 4));
+    return ckci_saturating_mul(t->entries, t->cb * size) <= CKCI_PATCH_MOST && v->taps < 1 << 20;
+}
+
+/* fwd and bwd_data. limit 0: everything on the stack. patches: 1 or 0 to insist on them or on im2col rows, -1
+   for the better ones; both read the same packed weights. */
+CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_t limit, int patches)
+{
+    ckci_tiles t;
+    memset(&t, 0, sizeof t);
+    int64_t rows = ckci_most_rows(v), mr = 2 * v->k->run[0], nr = 2 * v->k->lanes, size = v->kind->size;
+    int64_t padded = ckci_panels(v->k, v->cols);
+    int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
+    t.kc = CKCI_KC;
+    t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 256);
+    t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+    t.packed =
+        ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(v->p->g * v->taps * v->red, padded), size));
+    t.groups_first = t.packed / ckci_max(v->p->g, 1) <= 128 * 1024;
+    t.threads = threads;
+    /* whether patches fit decides the order of the sums: it is asked for the blocks of one thread, the
+       largest */
+    int patch = patches != 0;
+    for (int32_t i = 0; i < 2 && patch; i++) {
+        patch = ckci_patch_tiles(v, i ? threads : 1, &t);
+        /* a run may reach past its row by all but one position */
+        int64_t past = t.run * t.cb * ckci_max(v->p->stride[2], 1);
+        t.scratch = ckci_total(ckci_line_up(ckci_saturating_mul(t.entries * t.cb + past, size)),
+                               ckci_line_up(t.mc * t.ldc * size) + t.table, 1);
+        patch = patch && t.entries > 0 && ckci_total(t.packed, t.scratch, 1) <= limit;
+    }
+    if (!patch) {
+        t.entries = 0;
+        t.cb = ckci_min(v->red, CKCI_KC);
+        t.mc = ckci_min(ckci_round_up(112, mr), ckci_max(ckci_round_up(rows, mr), mr));
+        t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
+        while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
+            t.mc -= mr;
+        }
+        t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
+    } else {
+        ckci_axis axis[3];
+        ckci_phase(v, 0, axis);
+        t.blocks_m = v->p->n == 0 ? 0 : t.blocks_b * axis[0].count * t.blocks_y * t.blocks_x;
+    }
+    if (ckci_total(t.packed, t.scratch, 1) <= limit) {
+        t.threads = ckci_threads_within(limit, t.packed, t.scratch, threads);
+        t.bytes = ckci_total(t.packed, t.scratch, t.threads);
+    } else {
+        t.kc = CKCI_KC / 2;
+        t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 64);
+        t.mc = ckci_round_up(CKCI_LINE, mr);
+        t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+        t.packed = t.bytes = 0;
+        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.kc * nr * size;
+        t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
+    }
+    t.items = rows == 0 ? 0 : ckci_saturating_mul(ckci_saturating_mul(others, t.blocks_n), t.blocks_m);
+    return t;
+}
+
+typedef struct ckci_gather_job {
+    ckci_view v;
+    ckci_tiles t;
+    ckci_target target;
+    unsigned char *packed;
+} ckci_gather_job;
+
+/* Where a phase's packed weights begin, in elements per (group, padded column): those of all earlier phases
+   come first, and a phase has taps_z * taps_y * taps_x of them. */
+CKCI_FN int64_t ckci_taps_before(const ckci_view *v, int64_t phase)
+{
+    int64_t index[3], before[3], here[3], all[3];
+    index[2] = phase % v->phases[2];
+    index[1] = phase / v->phases[2] % v->phases[1];
+    index[0] = phase / v->phases[2] / v->phases[1];
+    for (int i = 0; i < 3; i++) {
+        before[i] = here[i] = all[i] = 0;
+        for (int64_t tap = 0; tap < v->p->filter[i]; tap++) {
+            /* the phase that this tap belongs to; one past the input has no positions */
+            int64_t own = ckci_mod(tap * v->p->dilation[i] - v->p->pad[i], v->p->stride[i]);
+            all[i] += own < v->phases[i];
+            before[i] += own < index[i];
+            here[i] += own == index[i];
+        }
+    }
+    return before[0] * all[1] * all[2] + here[0] * (before[1] * all[2] + here[1] * before[2]);
+}
+
+/* Start of the panel at column j0. A panel holds [channel block][tap][channel][column]. */
+CKCI_FN unsigned char *ckci_panel(const ckci_gather_job *job, int64_t group, int64_t phase, int64_t taps,
+                                  int64_t j0)
+{
+    const ckci_view *v = &job->v;
+    int64_t padded = ckci_panels(v->k, v->cols);
+    int64_t before = v->phases[0] * v->phases[1] * v->phases[2] == 1 ? 0 : ckci_taps_before(v, phase);
+    return job->packed + ((group * v->taps + before) * padded + taps * j0) * v->red * v->kind->size;
+}
+
+/* One item packs one panel of one group and phase. */
+CKCI_FN void ckci_pack_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_gather_job *job = (const ckci_gather_job *)context;
+    const ckci_view *v = &job->v;
+    ckci_axis axis[3];
+    int64_t nr = 2 * v->k->lanes, panels = ckci_ceil_div(v->cols, nr), j0 = item % panels * nr;
+    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2];
+    int64_t phase = item / panels % phases, group = item / panels / phases;
+    (void)scratch;
+    ckci_phase(v, phase, axis);
+    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps;
+    if (taps > 0) {
+        int64_t width = ckci_panel_width(v->k, v->cols - j0);
+        unsigned char *dst = ckci_panel(job, group, phase, taps, j0);
+        for (int64_t c0 = 0; c0 < v->red; c0 += job->t.cb) {
+            int64_t n = ckci_min(job->t.cb, v->red - c0);
+            for (int64_t tap = 0; tap < taps; tap++, dst += n * width * v->kind->size) {
+                ckci_pack_weights(v, axis, group, j0, width, tap * v->red + c0, tap * v->red + c0 + n, dst);
+            }
+        }
+    }
+}
+
+/* What an item owns: columns n0.. of mc rows from m0 on (im2col rows), or of `images` batch entries from n on
+   x yb x xb outputs from q = (z, y, x) on. */
+typedef struct ckci_block {
+    ckci_axis axis[3];
+    int64_t phase, group, n0, cols, taps;
+    int64_t m0, rows;
+    int64_t n, images, q[3], yb, xb;
+} ckci_block;
+
+/* 0: nothing to do. */
+CKCI_FN int ckci_find_block(const ckci_gather_job *job, int64_t item, ckci_block *b)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t m, g = v->p->g;
+    if (t->groups_first) {
+        b->group = item % g;
+        item /= g;
+    }
+    b->n0 = item % t->blocks_n * t->nc;
+    item /= t->blocks_n;
+    m = item % t->blocks_m;
+    item /= t->blocks_m;
+    if (!t->groups_first) {
+        b->group = item % g;
+        item /= g;
+    }
+    b->phase = item;
+    ckci_phase(v, b->phase, b->axis);
+    b->cols = ckci_min(t->nc, v->cols - b->n0);
+    b->taps = b->axis[0].taps * b->axis[1].taps * b->axis[2].taps;
+    if (!t->entries) {
+        b->m0 = m * t->mc;
+        b->rows = ckci_min(t->mc, v->p->n * b->axis[0].count * b->axis[1].count * b->axis[2].count - b->m0);
+        return b->rows > 0;
+    }
+    b->q[2] = m % t->blocks_x * t->xb;
+    m /= t->blocks_x;
+    b->q[1] = m % t->blocks_y * t->yb;
+    m /= t->blocks_y;
+    b->n = m % t->blocks_b * t->nb;
+    b->q[0] = m / t->blocks_b;
+    b->images = ckci_min(t->nb, v->p->n - b->n);
+    b->yb = ckci_min(t->yb, b->axis[1].count - b->q[1]);
+    b->xb = ckci_min(t->xb, b->axis[2].count - b->q[2]);
+    return b->q[0] < b->axis[0].count && b->yb > 0 && b->xb > 0;
+}
+
+/* A tile whose runs hold valid[0] and valid[1] positions, of `cols` columns: whole ones in place, others
+   through a copy. */
+CKCI_FN void ckci_run_tile(ckci_tile_kernel kernel, const ckci_tile *whole, int64_t run, int64_t width,
+                           const int64_t valid[2], int64_t cols, int64_t size)
+{
+    double buffer[2 * 7 * 2 * 8]; /* 14 rows of two vectors */
+    if (valid[0] == run && valid[1] == run && cols == width) {
+        kernel(whole);
+        return;
+    }
+    ckci_tile t = *whole;
+    t.ldc = width;
+    for (int i = 0; i < 2; i++) {
+        unsigned char *c = (unsigned char *)whole->c[i],
+                      *own = (unsigned char *)buffer + i * run * width * size;
+        t.c[i] = own;
+        for (int64_t r = 0; r < valid[i] && whole->add; r++) {
+            memcpy(own + r * width * size, c + r * whole->ldc * size, (size_t)(cols * size));
+        }
+    }
+    kernel(&t);
+    for (int i = 0; i < 2; i++) {
+        unsigned char *c = (unsigned char *)whole->c[i], *own = (unsigned char *)t.c[i];
+        for (int64_t r = 0; r < valid[i]; r++) {
+            memcpy(c + r * whole->ldc * size, own + r * width * size, (size_t)(cols * size));
+        }
+    }
+}
+
+/* Where a block's sums go: the written tensor itself if it takes them as they are, else scratch. Steps in
+   elements. */
+typedef struct ckci_sums {
+    unsigned char *p;
+    int64_t image, row, step;
+    int direct;
+} ckci_sums;
+
+CKCI_FN ckci_sums ckci_place_sums(const ckci_view *v, const ckci_tiles *t, const ckci_target *o,
+                                  const ckci_block *b, unsigned char *scratch)
+{
+    ckci_sums s;
+    const int64_t *stride = o->t.stride;
+    int64_t size = v->kind->size;
+    s.direct = o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift && !o->compute &&
+               o->t.dtype == v->kind->dtype && (stride[2] == 1 || v->cols == 1) && b->taps > 0 &&
+               (uintptr_t)o->t.p % (uintptr_t)size == 0;
+    s.p = scratch;
+    s.step = t->ldc;
+    s.row = b->xb * t->ldc;
+    s.image = b->yb * s.row;
+    if (s.direct) {
+        s.step = stride[5];
+        s.row = stride[4];
+        s.image = stride[1];
+        s.p = o->t.p + (b->group * stride[0] + b->n * stride[1] + b->n0 * stride[2] + b->q[0] * stride[3] +
+                        b->q[1] * stride[4] + b->q[2] * stride[5]) *
+                           size;
+    }
+    return s;
+}
+
+/* Sums of all columns of a block over the segments of one patch, whose weights begin k0 into the panels. */
+CKCI_FN void ckci_multiply_patch(const ckci_gather_job *job, const ckci_block *b, const ckci_patch *p,
+                                 const int32_t *offset, const ckci_sums *sums, int64_t k0,
+                                 const unsigned char *patch)
+{
+    const ckci_view *v = &job->v;
+    const ckci_kernels *k = v->k;
+    int64_t size = v->kind->size, run = job->t.run, across = ckci_ceil_div(b->xb, run);
+    int64_t runs = b->images * b->yb * across, some = ckci_max(job->t.kc / p->len, 1), from[CKCI_RUNS],
+            to[CKCI_RUNS], valid[CKCI_RUNS];
+    ckci_tile t;
+    for (int64_t i = 0; i < runs; i++) {
+        int64_t x = i % across * run, y = i / across % b->yb, n = i / across / b->yb;
+        from[i] = (n * p->image + y * p->row + x * p->step) * size;
+        to[i] = (n * sums->image + y * sums->row + x * sums->step) * size;
+        valid[i] = ckci_min(run, b->xb - x);
+    }
+    t.len = p->len;
+    t.a_step = p->step;
+    t.ldc = sums->step;
+    for (int64_t j = 0; j < b->cols; j += 2 * k->lanes) {
+        int64_t width = ckci_panel_width(k, v->cols - b->n0 - j), cols = ckci_min(width, b->cols - j);
+        const unsigned char *panel =
+            ckci_panel(job, b->group, b->phase, b->taps, b->n0 + j) + k0 * width * size;
+        ckci_tile_kernel kernel = k->tile[job->t.height][width > k->lanes];
+        for (int64_t s = 0; s < p->segments; s += some) {
+            t.segments = ckci_min(some, p->segments - s);
+            t.offset = offset + s;
+            t.b = panel + s * p->len * width * size;
+            t.add = k0 > 0 || s > 0;
+            for (int64_t i = 0; i < runs; i += 2) {
+                int64_t other = ckci_min(i + 1, runs - 1), two[2];
+                two[0] = valid[i];
+                two[1] = other > i ? valid[other] : 0;
+                t.a[0] = patch + from[i];
+                t.a[1] = patch + from[other];
+                t.c[0] = sums->p + to[i] + j * size;
+                t.c[1] = sums->p + to[other] + j * size;
+                ckci_run_tile(kernel, &t, run, width, two, cols, size);
+            }
+        }
+    }
+}
+
+/* An item with patches. The reduction runs over channel blocks, then filter rows. */
+CKCI_FN void ckci_patch_item(const ckci_gather_job *job, const ckci_block *b, unsigned char *scratch)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t size = v->kind->size, k0 = 0, rows = b->axis[0].taps * b->axis[1].taps, row = 0;
+    unsigned char *c = scratch, *patch = c + ckci_line_up(t->mc * t->ldc * size) + t->table;
+    int32_t *offset = (int32_t *)(void *)(patch - t->table);
+    ckci_tensor d[4];
+    ckci_target o = ckci_phase_target(&job->target, b->axis, d);
+    ckci_sums sums = ckci_place_sums(v, t, &o, b, c);
+    if (b->taps == 0) {
+        ckci_clear(v->kind, c, b->images * sums.image);
+        rows = 0;
+    }
+    for (int64_t c0 = 0; c0 < v->red && rows > 0; c0 += t->cb) {
+        for (row = 0; row < (t->chunk ? rows : 1); row++) {
+            ckci_axis part[3];
+            memcpy(part, b->axis, sizeof part);
+            if (t->chunk) {
+                ckci_filter_row(part, row);
+            }
+            ckci_patch p = ckci_make_patch(part, b->q, b->yb, b->xb, ckci_min(t->cb, v->red - c0),
+                                           ckci_joins(v, &part[2]));
+            ckci_patch_segments(&p, part, offset);
+            for (int64_t i = 0; i < b->images; i++) {
+                ckci_pack_patch(v, &p, part, b->group, b->n + i, b->q[0], c0, patch + i * p.image * size);
+            }
+            ckci_multiply_patch(job, b, &p, offset, &sums, k0, patch);
+            k0 += p.segments * p.len;
+        }
+    }
+    for (int64_t i = 0; i < b->images * b->yb && !sums.direct; i++) {
+        int64_t q[4];
+        q[0] = b->n + i / b->yb;
+        q[1] = b->q[0];
+        q[2] = b->q[1] + i % b->yb;
+        q[3] = b->q[2];
+        ckci_write_tile(v, &o, b->axis, b->group, q, b->xb, b->n0, b->cols, c + i * sums.row * size, t->ldc);
+    }
+}
+
+/* Sums of im2col rows a over reduction [k0, k1) to c. own: room for a panel of weights where none are
+   packed. */
+CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b, int64_t k0, int64_t k1,
+                                const unsigned char *a, unsigned char *c, unsigned char *own)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    const ckci_kernels *k = v->k;
+    const int32_t zero = 0;
+    int64_t size = v->kind->size, run = k->run[0];
+    ckci_tile tile;
+    tile.segments = 1;
+    tile.len = k1 - k0;
+    tile.offset = &zero;
+    tile.a_step = CKCI_LDA;
+    tile.ldc = t->ldc;
+    tile.add = k0 > 0;
+    for (int64_t j = 0; j < b->cols; j += 2 * k->lanes) {
+        int64_t width = ckci_panel_width(k, v->cols - b->n0 - j);
+        tile.b = own;
+        if (own) {
+            ckci_pack_weights(v, b->axis, b->group, b->n0 + j, width, k0, k1, own);
+        } else {
+            tile.b = ckci_panel(job, b->group, b->phase, b->taps, b->n0 + j) + k0 * width * size;
+        }
+        for (int64_t r = 0; r < b->rows; r += 2 * run) {
+            for (int i = 0; i < 2; i++) {
+                tile.a[i] = a + (r + i * run) * CKCI_LDA * size;
+                tile.c[i] = c + ((r + i * run) * t->ldc + j) * size;
+            }
+            k->tile[0][width > k->lanes](&tile);
+        }
+    }
+}
+
+/* One item owns a block of outputs of one group and phase; the reduction runs in blocks, in order. */
+CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_gather_job *job = (const ckci_gather_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t size = v->kind->size, mr = 2 * v->k->run[0];
+    ckci_block b;
+    if (!ckci_find_block(job, item, &b)) {
+        return;
+    }
+    if (t->entries) {
+        ckci_patch_item(job, &b, scratch);
+        return;
+    }
+    /* packed rows are whole cache lines, so that nothing is lost between the parts of the scratch */
+    unsigned char *a = scratch, *c = a + t->mc * CKCI_LDA * size;
+    unsigned char *own = t->packed ? NULL : c + t->mc * t->ldc * size;
+    int64_t all = b.taps * v->red, cb = t->packed ? t->cb : v->red, done = 0;
+    if (all == 0) {
+        ckci_clear(v->kind, c, b.rows * t->ldc);
+    }
+    /* channel blocks and, where there are several, taps one by one: the order of the packed weights */
+    for (int64_t c0 = 0; c0 < v->red && all > 0; c0 += cb) {
+        int64_t n = ckci_min(cb, v->red - c0), part = n == v->red ? all : n;
+        for (int64_t first = c0; first < all; first += n == v->red ? all : v->red) {
+            for (int64_t k0 = 0; k0 < part; k0 += t->kc) {
+                int64_t len = ckci_min(part - k0, t->kc);
+                ckci_pack_rows(v, b.axis, b.group, b.m0, b.rows, first + k0, first + k0 + len, a, CKCI_LDA);
+                for (int64_t r = b.rows; r < ckci_round_up(b.rows, mr); r++) {
+                    ckci_clear(v->kind, a + r * CKCI_LDA * size, len);
+                }
+                ckci_multiply_rows(job, &b, done, done + len, a, c, own);
+                done += len;
+            }
+        }
+    }
+    int64_t q[4];
+    ckci_tensor d[4];
+    ckci_target o = ckci_phase_target(&job->target, b.axis, d);
+    ckci_place(b.axis, b.m0, q);
+    ckci_write_tile(v, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
+}
+
+/* Cost in vector multiply-adds: the padded product, plus packing it. Of one thread's blocks, so that the
+   choice of an instance does not depend on the threads. */
+CKCI_FN double ckci_gather_cost(const ckci_view *v, int64_t limit)
+{
+    ckci_tiles one = ckci_gather_tiles(v, 1, limit, -1);
+    const ckci_tiles *t = &one;
+    double rows = (double)ckci_most_rows(v) * (double)(v->phases[0] * v->phases[1] * v->phases[2]);
+    double reduction =
+        (double)v->taps * (double)v->red / (double)(v->phases[0] * v->phases[1] * v->phases[2]);
+    double columns = (double)ckci_panels(v->k, v->cols) / v->k->lanes;
+    if (t->entries) {
+        double wide = (double)(ckci_ceil_div(t->xb, t->run) * t->run) / (double)t->xb;
+        double halo = (double)t->entries / (double)t->mc;
+        double gather = halo * (4 + 2 * (double)v->red / v->k->lanes) * (double)t->blocks_n;
+        return (double)v->p->g * rows * (reduction * columns * wide * 1.05 + gather + columns * 2) + 3000;
+    }
+    double run = 2 + 24 / (double)v->red; /* a copied run costs its length and a call */
+    double pack = t->packed ? (double)t->blocks_n * run / v->k->lanes
+                            : 8.0 * (double)t->blocks_n / v->k->lanes + columns;
+    return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4) + 2000;
+}
+
+CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws)
+{
+    const ckci_view *v = &job->v;
+    int32_t threads = job->t.threads;
+    unsigned char *scratch = job->t.bytes ? ws + job->t.packed : NULL;
+    job->packed = ws;
+    if (job->t.packed) {
+        int64_t panels = ckci_ceil_div(v->cols, 2 * v->k->lanes);
+        ckci_parallel(threads, v->p->g * v->phases[0] * v->phases[1] * v->phases[2] * panels, ckci_pack_item,
+                      job, ws, 0);
+    }
+    ckci_parallel(threads, job->t.items, ckci_gather_item, job, scratch, job->t.scratch);
+}
+
+CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit, -1);
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
+    f->plan->grid[0] = t.items;
+    f->plan->launches = t.packed ? 2 : 1;
+    f->cost = ckci_gather_cost(&v, f->limit);
+    return CKCONV_OK;
+}
+
+/* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
+enum { CKCI_ALIGN = 64 };
+
+CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
+{
+    int64_t limit = plan->tune[CKCI_TUNE_LIMIT];
+    return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
+}
+
+CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features)
+{
+    ckci_gather_job job;
+    (void)args;
+    job.v = ckci_make_view(&p->conv, features);
+    job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan), -1);
+    job.target = ckci_make_target(&p->conv);
+    ckci_run_gather_job(&job, ws);
+}
+
+/* A bf16 problem as one of pairs of channels, which `paired` becomes, a copy that the view refers to. 0: its
+   channels do not pair. */
+CKCI_FN int ckci_pair_channels(const ckci_conv *p, ckci_conv *paired, ckci_view *v, int32_t features)
+{
+    int data = p->op == CKCONV_BWD_DATA, read = data ? CKCI_OUT : CKCI_IN;
+    const ckci_tensor *w = &p->t[CKCI_WEI];
+    int64_t red = data ? p->k : p->c;
+    int pairs = red % 2 == 0 && p->t[read].stride[2] == 1;
+    *paired = *p;
+    ckci_tensor *t = &paired->t[read];
+    pairs = pairs && t->plain && t->dtype == CKCONV_BF16 && w->plain && w->dtype == CKCONV_BF16;
+    for (int i = 0; i < 6; i++) {
+        pairs = pairs && (i == 2 || t->len[i] == 1 || t->stride[i] % 2 == 0);
+        t->stride[i] = i == 2 ? 1 : t->stride[i] / 2;
+    }
+    t->len[2] /= 2;
+    t->dtype = t->compute = CKCONV_F32;
+    *(data ? &paired->k : &paired->c) = red / 2;
+    *v = ckci_make_view(paired, features);
+    v->pairs = 1;
+    v->k = ckci_find_pair_kernels();
+    return pairs && v->k != NULL;
+}
+
+CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
+{
+    ckci_conv paired;
+    ckci_view v;
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    if (!ckci_pair_channels(&f->p->conv, &paired, &v, f->features)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
+                         "side, and even strides");
+    }
+    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit, -1);
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
+    f->plan->grid[0] = t.items;
+    f->plan->launches = t.packed ? 2 : 1;
+    f->cost = ckci_gather_cost(&v, f->limit);
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                            unsigned char *ws, int32_t features)
+{
+    ckci_gather_job job;
+    ckci_conv paired;
+    (void)args;
+    if (ckci_pair_channels(&p->conv, &paired, &job.v, features)) {
+        job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan), -1);
+        job.target = ckci_make_target(&p->conv);
+        ckci_run_gather_job(&job, ws);
+    }
+}
+
+/* ---- bwd_weight: an item sums part of the reduction over n and output positions for a block of dwei, output
+   channels x (tap, input channel). Vectors run over (tap, channel); output channels are the scalars. The
+   input is gathered as a patch, or as im2col rows where that wastes lanes; dout is packed in panels of
+   outer_rows channels. */
+
+/* A patch per unit of nb x yb x xb outputs; 0 where im2col rows are better. */
+CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
+{
+    ckci_axis axis[3];
+    int64_t lanes = v->k->lanes, size = v->kind->size, n = ckci_max(v->p->n, 1);
+    ckci_phase(v, 0, axis);
+    int64_t y = axis[1].count, x = axis[2].count, line = axis[2].taps * v->red;
+    t->joined = ckci_joins(v, &axis[2]) && ckci_round_up(line, lanes) * 4 <= line * 7;
+    if ((!t->joined && ckci_round_up(v->red, lanes) * 4 > v->red * 5) || v->taps > 4096) {
+        return 0;
+    }
+    t->cb = ckci_min(v->red, ckci_max(1024 / v->taps / lanes * lanes, lanes));
+    /* even blocks */
+    t->cb = ckci_min(v->red, ckci_round_up(ckci_ceil_div(v->red, ckci_ceil_div(v->red, t->cb)), lanes));
+    if (t->joined) {
+        t->cb = v->red;
+    }
+    t->nb = 1;
+    t->yb = y;
+    t->xb = x;
+    for (;;) {
+        t->entries = ckci_window_entries(v, t->yb, t->xb, 0);
+        if ((ckci_saturating_mul(t->entries, t->cb * size) <= CKCI_PATCH_BYTES &&
+             t->yb * t->xb <= CKCI_BLOCK_ROWS) ||
+            (t->yb == 1 && t->xb <= 16)) {
+            break;
+        }
+        if (t->yb > 1) {
+            t->yb = ckci_ceil_div(t->yb, 2);
+        } else {
+            t->xb = ckci_ceil_div(t->xb, 2);
+        }
+    }
+    while (t->yb == y && t->xb == x && t->nb < n && (t->nb + 1) * y * x <= CKCI_BLOCK_ROWS &&
+           (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES) {
+        t->nb++;
+    }
+    t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
+    t->xb = ckci_ceil_div(x, ckci_ceil_div(x, t->xb));
+    t->entries = ckci_window_entries(v, t->yb, t->xb, 0) * t->nb;
+    t->blocks_b = ckci_ceil_div(v->p->n, t->nb);
+    t->blocks_y = ckci_ceil_div(y, t->yb);
+    t->blocks_x = ckci_ceil_div(x, t->xb);
+    t->kc = t->nb * t->yb * t->xb;
+    t->ldc = t->joined ? v->taps / axis[2].taps * ckci_round_up(line, lanes)
+                       : v->taps * ckci_round_up(t->cb, lanes);
+    t->table = ckci_line_up(v->taps * 4);
+    return ckci_saturating_mul(t->entries, t->cb * size) <= 4 * CKCI_PATCH_BYTES && t->ldc <= 16384;
+}
+
+/* Sums of a block take ldc numbers for each output channel; this many channels. */
+CKCI_FN int64_t ckci_weight_rows(const ckci_view *v, const ckci_tiles *t, int64_t numbers)
+{
+    int64_t r = v->k->outer_rows, most = ckci_max(numbers / t->ldc / r * r, r);
+    int64_t blocks = ckci_ceil_div(v->cols, most);
+    return ckci_round_up(ckci_ceil_div(v->cols, blocks), r);
+}
+
+CKCI_FN void ckci_weight_scratch(const ckci_view *v, ckci_tiles *t)
+{
+    int64_t size = v->kind->size, lanes = v->k->lanes;
+    int64_t x = t->entries ? t->entries * t->cb : ckci_saturating_mul(t->kc, t->ldc);
+    t->scratch = ckci_line_up((x + lanes) * size) + ckci_line_up(t->kc * t->nc * size) +
+                 ckci_line_up(t->nc * t->ldc * size) + t->table;
+    t->blocks_m = t->entries ? ckci_ceil_div(v->red, t->cb) : ckci_ceil_div(v->taps * v->red, t->mc);
+    t->blocks_n = ckci_ceil_div(v->cols, t->nc);
+}
+
+CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, int32_t split_k,
+                                     int32_t threads, int64_t limit)
+{
+    ckci_tiles t;
+    memset(&t, 0, sizeof t);
+    int64_t all = v->taps * v->red, lanes = v->k->lanes, size = v->kind->size;
+    int64_t positions = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
+    if (!ckci_weight_patches(v, &t)) {
+        t.entries = t.table = t.joined = 0;
+        t.kc = CKCI_KC;
+        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), 16 * lanes);
+    }
+    t.nc = ckci_weight_rows(v, &t, 96 * 1024);
+    ckci_weight_scratch(v, &t);
+    t.split = 1;
+    int64_t blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
+    int64_t units =
+        t.entries ? t.blocks_b * v->p->output[0] * t.blocks_y * t.blocks_x : ckci_ceil_div(positions, t.kc);
+    if (family == CKCONV_FAMILY_TWO_STAGE) {
+        /* by shape alone, so that results do not depend on the threads */
+        t.split = split_k ? split_k : ckci_max(ckci_min(ckci_ceil_div(32, blocks), units / 2), 2);
+        t.split = ckci_max(ckci_min(t.split, t.entries ? units : positions), 1);
+    }
+    t.partial = t.split > 1 ? ckci_line_up(t.nc * t.ldc * size) : 0;
+    int64_t sums = ckci_saturating_mul(ckci_saturating_mul(blocks, t.split), t.partial);
+    t.threads = threads;
+    t.bytes = ckci_total(sums, t.scratch, 1);
+    if (t.bytes <= limit) {
+        t.threads = ckci_threads_within(limit, sums, t.scratch, threads);
+        t.bytes = ckci_total(sums, t.scratch, t.threads);
+    } else if (t.split == 1) {
+        t.entries = t.table = t.joined = 0;
+        t.kc = CKCI_KC / 8;
+        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(64, lanes));
+        t.nc = ckci_weight_rows(v, &t, 2048);
+        ckci_weight_scratch(v, &t);
+        t.bytes = 0;
+        blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
+    }
+    t.items = ckci_saturating_mul(blocks, t.split);
+    return t;
+}
+
+typedef struct ckci_weight_job {
+    ckci_view v;
+    ckci_tiles t;
+    ckci_target target;
+    unsigned char *partial;
+} ckci_weight_job;
+
+/* A block of dwei: `rows` output channels from k0 on x `cols` (tap, channel) pairs from c0 on (im2col) or
+   `cols` channels from c0 on for all taps. */
+typedef struct ckci_weight_block {
+    int64_t group, k0, rows, c0, cols;
+} ckci_weight_block;
+
+CKCI_FN ckci_weight_block ckci_find_weight_block(const ckci_weight_job *job, int64_t block)
+{
+    const ckci_tiles *t = &job->t;
+    const ckci_view *v = &job->v;
+    ckci_weight_block b;
+    int64_t step = t->entries ? t->cb : t->mc;
+    b.c0 = block % t->blocks_m * step;
+    b.k0 = block / t->blocks_m % t->blocks_n * t->nc;
+    b.group = block / t->blocks_m / t->blocks_n;
+    b.cols = ckci_min(step, (t->entries ? v->red : v->taps * v->red) - b.c0);
+    b.rows = ckci_min(t->nc, v->cols - b.k0);
+    return b;
+}
+
+/* `count` positions of dout along x from element `at` on: dst[panel][position][outer_rows], panels of `all`
+   positions. */
+CKCI_FN void ckci_pack_gradient(const ckci_view *v, int64_t at, int64_t count, int64_t rows, int64_t all,
+                                unsigned char *dst)
+{
+    double buffer[128];
+    const ckci_tensor *t = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, r = v->k->outer_rows, step = t->stride[5], channel = t->stride[2];
+    int bare = t->plain && t->dtype == v->kind->dtype && channel == 1;
+    for (int64_t k = 0; k < rows; k += r, dst += all * r * size) {
+        int64_t valid = ckci_min(r, rows - k);
+        if (bare && valid == r) {
+            const unsigned char *from = t->p + (at + k) * size;
+            for (int64_t i = 0; i < count; i++) {
+                ckci_copy_bytes(dst + i * r * size, from + i * step * size, r * size);
+            }
+            continue;
+        }
+        if (channel == 1 && valid == r && ckci_is_bf16(v, t)) {
+            v->k->widen(count, r, t->p + (at + k) * 2, step, dst, r);
+            continue;
+        }
+        for (int64_t i = 0; i < count && valid < r; i++) {
+            ckci_clear(v->kind, dst + (i * r + valid) * size, r - valid);
+        }
+        for (int64_t j = 0; j < valid && step < channel; j++) {
+            for (int64_t i = 0; i < count; i += 128) {
+                int64_t n = ckci_min(count - i, 128);
+                v->kind->read(t, at + (k + j) * channel + i * step, step, n, buffer);
+                ckci_scatter(v->kind, dst + (i * r + j) * size, r, buffer, n);
+            }
+        }
+        for (int64_t i = 0; i < count && step >= channel; i++) {
+            v->kind->read(t, at + k * channel + i * step, channel, valid, dst + i * r * size);
+        }
+    }
+}
+
+/* All tiles of a block over `o`'s positions. p, tap_at: the patch, where its segments begin; NULL for im2col
+   rows. */
+CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_block *b, ckci_outer *o,
+                                 const ckci_patch *p, const int32_t *tap_at, const unsigned char *dy,
+                                 unsigned char *c)
+{
+    const ckci_view *v = &job->v;
+    int64_t size = v->kind->size, r = v->k->outer_rows, lanes = v->k->lanes, ldc = job->t.ldc;
+    int64_t all = o->planes * o->rows * o->width, across = p && !p->joined ? v->p->filter[2] : 1;
+    int64_t vectors = ckci_ceil_div(p ? p->len : b->cols, lanes), taps = p ? p->segments : 1;
+    int64_t padded = p ? ldc / taps : 0;
+    o->ldc = ldc;
+    for (int64_t i = 0; i < taps * vectors; i += 3) {
+        for (int64_t j = 0; j < 3; j++) {
+            /* taps of a filter row one after the other: they read nearly the same positions */
+            int64_t e = ckci_min(i + j, taps * vectors - 1), vector = e / across % vectors;
+            int64_t tap = e / across / vectors * across + e % across;
+            o->x_at[j] = (tap_at ? tap_at[tap] : 0) + vector * lanes;
+            o->c_at[j] = tap * padded + vector * lanes;
+        }
+        for (int64_t k = 0; k < b->rows; k += r) {
+            o->dy = dy + k * all * size;
+            o->c = c + k * ldc * size;
+            v->k->outer(o);
+        }
+    }
+}
+
+/* Units [from, to) with patches. */
+CKCI_FN void ckci_weight_units(const ckci_weight_job *job, const ckci_weight_block *b, int64_t from,
+                               int64_t to, unsigned char *x, unsigned char *dy, int32_t *offset,
+                               unsigned char *c)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    const ckci_tensor *g = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, r = v->k->outer_rows;
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    for (int64_t unit = from; unit < to; unit++) {
+        int64_t q[3], rest = unit;
+        q[2] = rest % t->blocks_x * t->xb;
+        rest /= t->blocks_x;
+        q[1] = rest % t->blocks_y * t->yb;
+        rest /= t->blocks_y;
+        q[0] = rest % axis[0].count;
+        int64_t n = rest / axis[0].count * t->nb;
+        ckci_outer o;
+        o.planes = ckci_min(t->nb, v->p->n - n);
+        o.rows = ckci_min(t->yb, axis[1].count - q[1]);
+        o.width = ckci_min(t->xb, axis[2].count - q[2]);
+        ckci_patch p = ckci_make_patch(axis, q, o.rows, o.width, b->cols, t->joined);
+        ckci_patch_segments(&p, axis, offset);
+        int64_t all = o.planes * o.rows * o.width;
+        for (int64_t i = 0; i < o.planes; i++) {
+            ckci_pack_patch(v, &p, axis, b->group, n + i, q[0], b->c0, x + i * p.image * size);
+            for (int64_t y = 0; y < o.rows; y++) {
+                int64_t at = b->group * g->stride[0] + (n + i) * g->stride[1] + b->k0 * g->stride[2] +
+                             q[0] * g->stride[3] + (q[1] + y) * g->stride[4] + q[2] * g->stride[5];
+                ckci_pack_gradient(v, at, o.width, b->rows, all, dy + (i * o.rows + y) * o.width * r * size);
+            }
+        }
+        o.x = x;
+        o.x_plane = p.image;
+        o.x_row = p.row;
+        o.x_step = p.step;
+        o.add = unit > from;
+        ckci_multiply_outer(job, b, &o, &p, offset, dy, c);
+    }
+}
+
+/* Positions [from, to) as im2col rows. */
+CKCI_FN void ckci_weight_positions(const ckci_weight_job *job, const ckci_weight_block *b, int64_t from,
+                                   int64_t to, unsigned char *x, unsigned char *dy, unsigned char *c)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    const ckci_tensor *g = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, r = v->k->outer_rows, q[4];
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    for (int64_t m = from; m < to; m += t->kc) {
+        int64_t count = ckci_min(t->kc, to - m);
+        ckci_pack_rows(v, axis, b->group, m, count, b->c0, b->c0 + b->cols, x, t->ldc);
+        for (int64_t i = 0; i < count && t->ldc > b->cols; i++) {
+            ckci_clear(v->kind, x + (i * t->ldc + b->cols) * size, t->ldc - b->cols);
+        }
+        for (int64_t i = 0, n; i < count; i += n) {
+            ckci_place(axis, m + i, q);
+            n = ckci_min(axis[2].count - q[3], count - i);
+            int64_t at = b->group * g->stride[0] + q[0] * g->stride[1] + b->k0 * g->stride[2] +
+                         q[1] * g->stride[3] + q[2] * g->stride[4] + q[3] * g->stride[5];
+            ckci_pack_gradient(v, at, n, b->rows, count, dy + i * r * size);
+        }
+        ckci_outer o;
+        o.planes = o.rows = 1;
+        o.width = count;
+        o.x = x;
+        o.x_plane = o.x_row = 0;
+        o.x_step = t->ldc;
+        o.add = m > from;
+        ckci_multiply_outer(job, b, &o, NULL, NULL, dy, c);
+    }
+}
+
+/* Sums c of a block to dwei, along input channels. */
+CKCI_FN void ckci_write_weights(const ckci_weight_job *job, const ckci_weight_block *b,
+                                const unsigned char *c)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t size = v->kind->size, at[6], across = v->p->filter[2];
+    int64_t padded = t->joined ? t->ldc / (v->taps / across) : ckci_round_up(t->cb, v->k->lanes);
+    at[0] = b->group;
+    for (int64_t k = 0; k < b->rows; k++, c += t->ldc * size) {
+        at[1] = b->k0 + k;
+        int64_t first = t->entries ? 0 : b->c0 / v->red;
+        int64_t last = t->entries ? v->taps : ckci_ceil_div(b->c0 + b->cols, v->red);
+        for (int64_t tap = first; tap < last; tap++) {
+            int64_t from = t->entries ? b->c0 : ckci_max(b->c0 - tap * v->red, 0);
+            int64_t to = t->entries ? b->c0 + b->cols : ckci_min(v->red, b->c0 + b->cols - tap * v->red);
+            at[2] = from;
+            at[5] = tap % v->p->filter[2];
+            at[4] = tap / v->p->filter[2] % v->p->filter[1];
+            at[3] = tap / v->p->filter[2] / v->p->filter[1];
+            int64_t place = t->joined    ? tap / across * padded + tap % across * v->red
+                            : t->entries ? tap * padded
+                                         : tap * v->red + from - b->c0;
+            v->kind->write(&job->target, at, 2, to - from, c + place * size);
+        }
+    }
+}
+
+/* One item sums one part of the reduction for one block of dwei. */
+CKCI_FN void ckci_weight_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_weight_job *job = (const ckci_weight_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_tiles *t = &job->t;
+    int64_t size = v->kind->size, part = item % t->split;
+    ckci_weight_block b = ckci_find_weight_block(job, item / t->split);
+    int64_t all = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
+    if (t->entries) {
+        all = t->blocks_b * v->p->output[0] * t->blocks_y * t->blocks_x;
+    }
+    /* whole blocks, spread evenly */
+    int64_t share = ckci_ceil_div(all, t->split);
+    int64_t from = ckci_min(all, part * share), to = ckci_min(all, from + share);
+    unsigned char *dy = scratch, *c = dy + ckci_line_up(t->kc * t->nc * size);
+    unsigned char *offset = c + ckci_line_up(t->nc * t->ldc * size), *x = offset + t->table;
+    if (t->split > 1) {
+        c = job->partial + item * t->partial;
+    }
+    if (from == to) {
+        ckci_clear(v->kind, c, t->nc * t->ldc);
+    } else if (t->entries) {
+        ckci_weight_units(job, &b, from, to, x, dy, (int32_t *)(void *)offset, c);
+    } else {
+        ckci_weight_positions(job, &b, from, to, x, dy, c);
+    }
+    if (t->split == 1) {
+        ckci_write_weights(job, &b, c);
+    }
+}
+
+/* dst[i] += src[i]; int32 modulo 2^32 */
+CKCI_FN void ckci_add_numbers(const ckci_kind *kind, void *dst, const void *src, int64_t n)
+{
+    if (kind->dtype == CKCONV_F32) {
+        float *d = (float *)dst;
+        const float *s = (const float *)src;
+        for (int64_t i = 0; i < n; i++) {
+            d[i] += s[i];
+        }
+    } else if (kind->dtype == CKCONV_F64) {
+        double *d = (double *)dst;
+        const double *s = (const double *)src;
+        for (int64_t i = 0; i < n; i++) {
+            d[i] += s[i];
+        }
+    } else {
+        uint32_t *d = (uint32_t *)dst;
+        const uint32_t *s = (const uint32_t *)src;
+        for (int64_t i = 0; i < n; i++) {
+            d[i] += s[i];
+        }
+    }
+}
+
+/* The second stage: one item adds the parts of one block, in order, and finishes it. */
+CKCI_FN void ckci_weight_sum_item(const void *context, int64_t block, unsigned char *scratch)
+{
+    const ckci_weight_job *job = (const ckci_weight_job *)context;
+    const ckci_tiles *t = &job->t;
+    ckci_weight_block b = ckci_find_weight_block(job, block);
+    (void)scratch;
+    unsigned char *sum = job->partial + block * t->split * t->partial;
+    for (int64_t part = 1; part < t->split; part++) {
+        ckci_add_numbers(job->v.kind, sum, sum + part * t->partial, b.rows * t->ldc);
+    }
+    ckci_write_weights(job, &b, sum);
+}
+
+CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    const ckci_conv *p = &f->p->conv;
+    int32_t threads = f->plan->device.threads;
+    ckci_tiles t = ckci_weight_tiles(&v, f->family, f->split_k, threads, f->limit);
+    if (f->family == CKCONV_FAMILY_SINGLE_STAGE && f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: single_stage sums in one part, two_stage splits", (int)f->split_k);
+    }
+    if (t.bytes > f->limit) {
+        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
+                         "two_stage needs %lld bytes of workspace, the limit is %lld", CKCI_LL(t.bytes),
+                         CKCI_LL(f->limit));
+    }
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
+    f->plan->grid[0] = t.items;
+    f->plan->split_k = (int32_t)t.split;
+    f->plan->launches = t.split > 1 ? 2 : 1;
+    double positions = (double)p->n * (double)p->output[0] * (double)p->output[1] * (double)p->output[2];
+    double lanes = v.k->lanes, rows = (double)ckci_round_up(v.cols, v.k->outer_rows);
+    double vectors = (double)(t.joined    ? t.ldc / v.k->lanes
+                              : t.entries ? v.taps * ckci_ceil_div(v.red, v.k->lanes)
+                                          : ckci_ceil_div(v.taps * v.red, v.k->lanes));
+    double halo = (double)t.entries / (double)t.kc; /* positions copied for each one; else runs of taps */
+    double runs = t.entries ? halo : (double)v.taps / (v.red < v.k->lanes ? (double)p->filter[2] : 1);
+    double pack = (double)t.blocks_n * runs * ((t.entries ? 4 : 60) + 2 * (double)v.red / lanes) +
+                  (double)t.blocks_m * rows / v.k->outer_rows * 2;
+    double work = (double)p->g * positions * (rows * vectors * 1.1 + pack) + 2000;
+    double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
+    double idle = (double)ckci_round_up(t.items, 8) / (double)ckci_max(t.items, 1); /* 8: by shape alone */
+    f->cost = work * idle + sums;
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features)
+{
+    ckci_weight_job job;
+    int32_t threads = plan->device.threads;
+    ckconv_family family = ckconv_instance_family(plan->instance);
+    (void)args;
+    job.v = ckci_make_view(&p->conv, features);
+    job.t = ckci_weight_tiles(&job.v, family, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
+                              ckci_plan_limit(plan));
+    job.target = ckci_make_target(&p->conv);
+    int64_t shared = job.t.items * job.t.partial;
+    threads = job.t.threads;
+    job.partial = ws;
+    ckci_parallel(threads, job.t.items, ckci_weight_item, &job, job.t.bytes ? ws + shared : NULL,
+                  job.t.scratch);
+    if (job.t.split > 1) {
+        ckci_parallel(threads, job.t.items / job.t.split, ckci_weight_sum_item, &job, ws, 0);
+    }
+}
+
+/* ---- Direct convolution for depthwise and small groups. A vector's lanes are consecutive (group, column)
+   pairs, so that no lane is wasted however few channels a group has. An item gathers the part of the input
+   that its tile of outputs needs into lines, one for each (z, y) row and each reduction channel, in which the
+   value for lane l is the one of l's group; then every tap is one vector multiply-add per output. Lines are
+   split by position modulo the stride, so that neighbouring outputs are neighbouring vectors. Weights are
+   laid out [block][tap][channel][lane]. */
+
 /* Which (group, channel) each lane of a block reads. */
 typedef struct ckci_lanes {
     int64_t count;              /* lanes in use */
@@ -4177,16 +5309,20 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
     l.count = ckci_min(v->k->lanes, v->p->g * v->cols - first);
     l.first_group = first / v->cols;
     l.groups = (first + l.count - 1) / v->cols - l.first_group + 1;
+    int64_t group = l.first_group, column = first - group * v->cols;
     for (int i = 0; i < CKCI_LANES; i++) {
-        int64_t at = first + ckci_min(i, l.count - 1);
-        l.group[i] = at / v->cols;
-        l.column[i] = at % v->cols;
-        l.map[i] = (int32_t)((l.group[i] - l.first_group) * v->red);
+        l.group[i] = group;
+        l.column[i] = column;
+        l.map[i] = (int32_t)((group - l.first_group) * v->red);
+        if (i + 1 < l.count && ++column == v->cols) {
+            column = 0;
+            group++;
+        }
     }
     return l;
 }
 
-enum { CKCI_DIRECT_RED = 16, CKCI_SPAN = 256 };
+enum { CKCI_DIRECT_RED = 16 };
 
 /* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
    (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
@@ -4205,7 +5341,11 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
     int bare = t->plain && t->dtype == v->kind->dtype && (uintptr_t)first % (uintptr_t)size == 0;
     if (dense && span == l->count && red == 1) {
         if (bare && span == lanes) {
-            v->k->copy(n, first, step, dst, lanes);
+            v->k->copy(n, lanes, first, step, dst, lanes);
+            return;
+        }
+        if (span == lanes && ckci_is_bf16(v, t)) {
+            v->k->widen(n, lanes, first, step, dst, lanes);
             return;
         }
         for (int64_t i = 0; i < n; i++) {
@@ -4219,7 +5359,10 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
         int64_t batch = CKCI_SPAN / span;
         for (int64_t i = 0; i < n; i += batch) {
             int64_t count = ckci_min(batch, n - i);
-            for (int64_t j = 0; j < count; j++) {
+            if (ckci_is_bf16(v, t)) {
+                v->k->widen(count, span, first + i * step * 2, step, buffer, span);
+            }
+            for (int64_t j = 0; j < count && !ckci_is_bf16(v, t); j++) {
                 v->kind->read(t, start + (i + j) * step, 1, span, (unsigned char *)buffer + j * span * size);
             }
             v->k->spread(count, buffer, span, span, l->map, red, dst + i * lanes * size, dst_channel);
@@ -4296,6 +5439,7 @@ CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ck
    rows. */
 typedef struct ckci_direct_tiles {
     int64_t blocks, yb, xb, blocks_y, blocks_x; /* lane blocks; outputs of an item */
+    int64_t some, sets;                         /* lane blocks of an item, items beside each other */
     int64_t chunk;                              /* filter rows (z, y) gathered together; 0: all of them */
     int64_t lines, sums, table;                 /* bytes of an item's scratch */
     int64_t packed, scratch, items, bytes;
@@ -4306,25 +5450,19 @@ typedef struct ckci_direct_tiles {
 /* Bytes of the lines for a tile of yb x xb outputs in every phase: the largest. */
 CKCI_FN int64_t ckci_line_bytes(const ckci_view *v, int64_t yb, int64_t xb, int64_t chunk)
 {
-    int64_t most[3];
-    for (int d = 0; d < 3; d++) {
-        most[d] = 0;
-        for (int64_t i = 0; i < v->phases[d]; i++) {
-            ckci_axis a = ckci_map_axis(v->p, d, i);
-            if (d == 0 || a.taps == 0) {
-                most[d] = ckci_max(most[d], chunk ? ckci_min(a.taps, 1) : a.taps);
-                continue;
-            }
-            if (d == 1 && chunk) {
-                a.taps = ckci_min(a.taps, chunk);
-            }
-            ckci_window w = ckci_make_window(&a, 0, d == 1 ? yb : xb);
-            most[d] = ckci_max(most[d], w.planes * w.width);
-        }
-    }
     int64_t bytes = v->kind->size * v->k->lanes * v->red;
-    return ckci_line_up(
-        ckci_saturating_mul(ckci_saturating_mul(ckci_saturating_mul(bytes, most[0]), most[1]), most[2]));
+    return ckci_line_up(ckci_saturating_mul(bytes, ckci_window_entries(v, yb, xb, chunk)));
+}
+
+/* Bytes that `outputs` positions of all channels read and write, about; what an item walks for one block
+   of lanes after the other stays in L2. */
+enum { CKCI_NEAR = 640 * 1024 };
+
+CKCI_FN int64_t ckci_line_block(const ckci_view *v, int64_t outputs)
+{
+    int64_t steps = v->p->op == CKCONV_BWD_DATA ? 1 : v->p->stride[1] * v->p->stride[2];
+    int64_t channels = ckci_saturating_add(ckci_saturating_mul(v->red, ckci_min(steps, v->taps)), v->cols);
+    return ckci_saturating_mul(ckci_saturating_mul(v->p->g * v->kind->size, channels), outputs);
 }
 
 CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t threads, int64_t limit)
@@ -4348,6 +5486,10 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
         }
         t.xb = ckci_min(axis[2].count, 448);
         t.yb = ckci_min(axis[1].count, 16);
+        /* the lines that one row of outputs reads stay in L1 */
+        while (v->red > 1 && t.xb > CKCI_LINE && ckci_line_bytes(v, 1, t.xb, 0) > 40 * 1024) {
+            t.xb = ckci_round_up(t.xb / 2, CKCI_LINE);
+        }
         for (;;) {
             t.lines = ckci_line_bytes(v, t.yb, t.xb, t.chunk);
             t.sums = ckci_line_up((t.chunk ? t.yb : 1) * (t.xb + CKCI_LINE) * lanes * size);
@@ -4373,10 +5515,18 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
             break;
         }
     }
+    while (t.yb > 4 && ckci_line_block(v, t.yb * t.xb) > CKCI_NEAR) {
+        t.yb = ckci_ceil_div(t.yb, 2);
+    }
     t.blocks_y = ckci_ceil_div(axis[1].count, t.yb);
     t.blocks_x = ckci_ceil_div(axis[2].count, t.xb);
     t.items = v->p->n * axis[0].count * v->phases[0] * v->phases[1] * v->phases[2];
-    t.items = ckci_saturating_mul(ckci_saturating_mul(t.items, t.blocks_y * t.blocks_x), t.blocks);
+    t.items = ckci_saturating_mul(t.items, t.blocks_y * t.blocks_x);
+    /* blocks of lanes lie side by side in memory */
+    t.sets = ckci_min(t.blocks, ckci_ceil_div(8 * (int64_t)threads, ckci_max(t.items, 1)));
+    t.some = ckci_ceil_div(t.blocks, t.sets);
+    t.sets = ckci_ceil_div(t.blocks, t.some);
+    t.items = ckci_saturating_mul(t.items, t.sets);
     return t;
 }
 
@@ -4460,17 +5610,11 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
     at[3] = z;
     at[4] = y;
     at[5] = x0;
-    int bare =
-        o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift && !o->compute && o->t.dtype == v->kind->dtype;
-    if (flat && bare && o->t.stride[axis] == 1) {
-        unsigned char *p = o->t.p + ckci_offset(o->t.stride, at) * size;
-        if (l->count == lanes && (uintptr_t)p % (uintptr_t)size == 0) {
-            v->k->copy(count, src, lanes, p, o->t.stride[5]);
-            return;
-        }
-        for (int64_t x = 0; x < count; x++) {
-            memcpy(p + x * o->t.stride[5] * size, src + x * lanes * size, (size_t)(l->count * size));
-        }
+    int how = flat && o->t.stride[axis] == 1 ? ckci_plain_store(v, o) : 0;
+    if (how) {
+        ckci_store_rows(v, how, count, l->count, src, lanes,
+                        o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
+                        o->t.stride[5]);
         return;
     }
     if (flat && !along_x) {
@@ -4506,11 +5650,13 @@ CKCI_FN void ckci_run_line(const ckci_kernels *k, int64_t size, int64_t from, in
                            const int32_t *table, const unsigned char *x, const unsigned char *w,
                            unsigned char *acc, int64_t count, int add)
 {
+    int32_t all[CKCI_EDGES] = {0, 0, 0, 0, 0, 0, 0};
+    all[0] = (int32_t)(to - from);
     for (int64_t i = 0; i < count;) {
         int64_t rest = count - i, step = rest > 7 ? 14 : rest > 4 ? 7 : 4;
         ckci_line_kernel kernel = step == 14 ? k->line14 : step == 7 ? k->line7 : k->line4;
         int64_t at = i * k->lanes * size;
-        kernel(to - from, table + 2 * from, x + at, w, acc + at, add);
+        kernel(all, table + 2 * from, x + at, k->lanes, w, acc + at, k->lanes, add);
         i += step;
     }
 }
@@ -4576,37 +5722,224 @@ CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[
     }
 }
 
-/* One item owns a tile of one output plane for one block of lanes. */
-CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *scratch)
+/* ---- Depthwise straight from the tensor, without lines, where a vector of lanes is a vector of it. */
+typedef struct ckci_stretch {
+    int64_t at, outputs; /* 14 or 7 outputs of a row from `at` on; they may overlap the one before */
+    unsigned char edge[CKCI_SPAN]; /* for each tap in x: which count of a line kernel; CKCI_EDGES: of none */
+} ckci_stretch;
+
+/* The stretch of a row of xb outputs that begins at `at` or, at the end, before. 0: kernels cannot do it. */
+CKCI_FN int ckci_find_stretch(const ckci_axis *ax, int64_t q, int64_t at, int64_t xb, ckci_stretch *s)
 {
-    const ckci_direct_job *job = (const ckci_direct_job *)context;
+    s->outputs = xb - at > 7 && xb >= 14 ? 14 : 7;
+    s->at = ckci_min(at, xb - s->outputs);
+    for (int64_t j = 0; j < ax->taps; j++) {
+        int64_t from, to, lack;
+        ckci_inside((q + s->at) * ax->read_step + ax->read0 + j * ax->read_tap, ax->read_step, s->outputs,
+                    ax->read_len, &from, &to);
+        lack = s->outputs - to;
+        if (from < to && (from > 3 || lack > 3 || (from > 0 && lack > 0))) {
+            return 0;
+        }
+        s->edge[j] = (unsigned char)(from == to ? (int64_t)CKCI_EDGES : lack > 0 ? lack + 3 : from);
+    }
+    return 1;
+}
+
+/* Taps first[] <= (z, y) < last[], all in x: their table for outputs of one stretch of a row, sorted by
+   edge. */
+CKCI_FN void ckci_stretch_table(const ckci_view *v, const ckci_axis axis[3], const ckci_stretch *s,
+                                const int64_t first[2], const int64_t last[2], int32_t *table,
+                                int32_t count[CKCI_EDGES])
+{
+    const int64_t *stride = v->read->stride;
+    int64_t z_step = axis[0].read_tap * stride[3], y_step = axis[1].read_tap * stride[4],
+            x_step = axis[2].read_tap * stride[5], lanes = v->k->lanes;
+    for (int edge = 0; edge < CKCI_EDGES; edge++) {
+        const int32_t *begin = table;
+        for (int64_t jx = 0; jx < axis[2].taps; jx++) {
+            for (int64_t jz = first[0]; jz < last[0] && s->edge[jx] == edge; jz++) {
+                for (int64_t jy = first[1]; jy < last[1]; jy++) {
+                    *table++ = (int32_t)(jz * z_step + jy * y_step + jx * x_step);
+                    *table++ = (int32_t)(((jz * axis[1].taps + jy) * axis[2].taps + jx) * lanes);
+                }
+            }
+        }
+        count[edge] = (int32_t)((table - begin) / 2);
+    }
+}
+
+/* How many outputs from q on, before `end`, have the same valid taps, [*first, *last). */
+CKCI_FN int64_t ckci_same_taps(const ckci_axis *a, int64_t q, int64_t end, int64_t *first, int64_t *last)
+{
+    int64_t low = q * a->read_step + a->read0, n = 0, other_first, other_last;
+    ckci_inside(low, a->read_tap, a->taps, a->read_len, first, last);
+    do {
+        n++;
+        low += a->read_step;
+        ckci_inside(low, a->read_tap, a->taps, a->read_len, &other_first, &other_last);
+    } while (q + n < end && other_first == *first && other_last == *last);
+    return n;
+}
+
+/* Vectors of lanes are vectors of t, which is one of the tensors of a depthwise convolution. */
+CKCI_FN int ckci_lanes_lie(const ckci_view *v, const ckci_tensor *t, const ckci_axis axis[3])
+{
+    int64_t reach = 0;
+    for (int i = 0; i < 3; i++) {
+        int64_t tap = axis[i].read_tap < 0 ? -axis[i].read_tap : axis[i].read_tap;
+        reach = ckci_saturating_add(
+            reach, ckci_saturating_mul(ckci_saturating_mul(tap, axis[i].taps), t->stride[3 + i]));
+    }
+    return v->red == 1 && v->cols == 1 && t->stride[0] == 1 && reach < (int64_t)1 << 30 &&
+           (ckci_is_bf16(v, t) ||
+            (t->plain && t->dtype == v->kind->dtype && (uintptr_t)t->p % (uintptr_t)v->kind->size == 0));
+}
+
+/* Whether rows of xb outputs from q on are read in place, of all blocks that fill their lanes. */
+CKCI_FN int ckci_reads_in_place(const ckci_view *v, const ckci_axis axis[3], int64_t q, int64_t xb)
+{
+    ckci_stretch s;
+    if (!ckci_lanes_lie(v, v->read, axis) || xb < 7 || axis[2].taps > 16 ||
+        axis[0].taps * axis[1].taps * axis[2].taps == 0) {
+        return 0;
+    }
+    for (int64_t x = 0; x < xb; x = s.at + s.outputs) {
+        if (!ckci_find_stretch(&axis[2], q, x, xb, &s)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The tile at q for blocks [block, end), which fill their lanes; they share tap tables. */
+CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis axis[3], int64_t phase,
+                                  int64_t n, const int64_t q[3], int64_t block, int64_t end,
+                                  unsigned char *scratch)
+{
     const ckci_view *v = &job->v;
     const ckci_direct_tiles *t = &job->t;
-    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2], size = v->kind->size, lanes = v->k->lanes;
-    ckci_axis axis[3], part[3];
-    int64_t q[3], rest = item;
-    int64_t block = rest % t->blocks;
-    rest /= t->blocks;
-    q[2] = rest % t->blocks_x * t->xb;
-    rest /= t->blocks_x;
-    q[1] = rest % t->blocks_y * t->yb;
-    rest /= t->blocks_y;
-    int64_t phase = rest % phases;
-    rest /= phases;
-    int64_t n = rest % v->p->n;
-    q[0] = rest / v->p->n;
-    ckci_phase(v, phase, axis);
+    const ckci_tensor *from = v->read;
     int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
-    if (yb <= 0 || xb <= 0 || q[0] >= axis[0].count) {
+    int64_t size = v->kind->size, lanes = v->k->lanes, y_step = xb * lanes, x_step = lanes, b_step = 0;
+    /* sums need no more room than the lines that are not gathered */
+    unsigned char *out = scratch;
+    int32_t *table = (int32_t *)(void *)(scratch + t->lines + CKCI_LINE * lanes * size + t->sums);
+    int32_t count[CKCI_EDGES];
+    ckci_tensor d[4];
+    ckci_target o = ckci_phase_target(&job->target, axis, d);
+    int how = o.t.stride[0] == 1 ? ckci_plain_store(v, &o) : 0;
+    int64_t out_size = how ? (int64_t)ckci_size(o.t.dtype) : size;
+    if (how) {
+        y_step = o.t.stride[4];
+        x_step = o.t.stride[5];
+        b_step = lanes;
+        out = o.t.p +
+              (block * lanes + n * o.t.stride[1] + q[0] * o.t.stride[3] + q[1] * y_step + q[2] * x_step) *
+                  out_size;
+    } else if (end > block + 1) {
+        for (; block < end; block++) { /* there is room for the sums of one */
+            ckci_direct_in_place(job, axis, phase, n, q, block, block + 1, scratch);
+        }
         return;
     }
+    ckci_stretch s;
+    int half = from->dtype == CKCONV_BF16;
+    int64_t from_size = (int64_t)ckci_size(from->dtype);
+    int64_t first[2], last[2];
+    int64_t base =
+        block * lanes + n * from->stride[1] + (q[0] * axis[0].read_step + axis[0].read0) * from->stride[3];
+    const unsigned char *weights = ckci_direct_weights(job, block, phase);
+    int64_t weights_step = ckci_direct_weights(job, 1, phase) - ckci_direct_weights(job, 0, phase);
+    ckci_inside(q[0] * axis[0].read_step + axis[0].read0, axis[0].read_tap, axis[0].taps, axis[0].read_len,
+                &first[0], &last[0]);
+    for (int64_t x = 0; x < xb; x = s.at + s.outputs) {
+        ckci_find_stretch(&axis[2], q[2], x, xb, &s);
+        ckci_line_kernel kernel = s.outputs == 14 ? half ? v->k->half14 : v->k->line14
+                                  : half          ? v->k->half7
+                                                  : v->k->line7;
+        int64_t x_at = ((q[2] + s.at) * axis[2].read_step + axis[2].read0) * from->stride[5];
+        for (int64_t y = 0, rows; y < yb; y += rows) {
+            int64_t low = (q[1] + y) * axis[1].read_step + axis[1].read0;
+            rows = ckci_same_taps(&axis[1], q[1] + y, q[1] + yb, &first[1], &last[1]);
+            ckci_stretch_table(v, axis, &s, first, last, table, count);
+            for (int64_t i = 0; i < (end - block) * rows; i++) {
+                int64_t b = i / rows, row = i % rows;
+                /* the place of tap 0 may lie outside the tensor: added to it as a number */
+                int64_t place = base + b * lanes + x_at + (low + row * axis[1].read_step) * from->stride[4];
+                unsigned char *to = out + ((y + row) * y_step + s.at * x_step + b * b_step) * out_size;
+                unsigned char *sums = how > 1 ? scratch : to;
+                kernel(count, table, (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size)),
+                       axis[2].read_step * from->stride[5], weights + b * weights_step, sums,
+                       how > 1 ? lanes : x_step, 0);
+                if (how > 1) {
+                    ckci_store_rows(v, how, s.outputs, lanes, sums, lanes, to, x_step);
+                }
+            }
+        }
+    }
+    ckci_lanes l = ckci_make_lanes(v, block);
+    for (int64_t y = 0; y < yb && !how; y++) {
+        ckci_write_lanes(v, &o, &l, n, q[0], q[1] + y, q[2], xb, out + y * y_step * size);
+    }
+}
+
+/* Reads a byte of every cache line of outputs q.. (or, of the tensor that is gathered, all that they need):
+   blocks of lanes that follow each other walk strips of memory a vector at a time, which the processor does
+   not fetch ahead; this it does. */
+CKCI_FN void ckci_touch(const ckci_view *v, const ckci_tensor *t, int gathered, const ckci_axis axis[3],
+                        int64_t n, const int64_t q[3], int64_t yb, int64_t xb, int64_t block, int64_t end)
+{
+    int64_t from[3], count[3], size = (int64_t)ckci_size(t->dtype), per_group = gathered ? v->red : v->cols;
+    int64_t first = block * v->k->lanes / v->cols,
+            channels = (end - block) * v->k->lanes / v->cols * per_group;
+    if (end == block + 1 || (per_group > 1 && t->stride[2] != 1) || t->stride[0] != per_group ||
+        t->len[0] * t->len[1] * t->len[2] * t->len[3] * t->len[4] * t->len[5] * size < 4 << 20) {
+        return;
+    }
+    channels = ckci_min(channels, (t->len[0] - first) * per_group);
+    for (int i = 0; i < 3; i++) {
+        int64_t outputs = i == 0 ? 1 : i == 1 ? yb : xb, low = q[i], high = q[i] + outputs;
+        if (gathered) {
+            int64_t reach = (axis[i].taps - 1) * axis[i].read_tap;
+            low = q[i] * axis[i].read_step + axis[i].read0;
+            high = low + (outputs - 1) * axis[i].read_step + 1 + ckci_max(reach, 0);
+            low += ckci_min(reach, 0);
+        }
+        from[i] = ckci_max(low, 0);
+        count[i] = ckci_min(high, t->len[3 + i]) - from[i];
+    }
+    for (int64_t row = 0; row < ckci_max(count[0], 0) * ckci_max(count[1], 0); row++) {
+        int64_t z = from[0] + row / count[1], y = from[1] + row % count[1];
+        const unsigned char *p = t->p + (first * per_group + n * t->stride[1] + z * t->stride[3] +
+                                         y * t->stride[4] + from[2] * t->stride[5]) *
+                                            size;
+        for (int64_t x = 0; x < count[2]; x++, p += t->stride[5] * size) {
+            for (int64_t b = 0; b < channels * size; b += 64) {
+                (void)*(const volatile unsigned char *)(p + b);
+            }
+        }
+    }
+}
+
+/* The tile at q of phase `axis` of entry n, for one block of lanes. */
+CKCI_FN void ckci_direct_block(const ckci_direct_job *job, const ckci_axis axis[3], int64_t phase, int64_t n,
+                               const int64_t q[3], int64_t block, unsigned char *scratch)
+{
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    int64_t size = v->kind->size, lanes = v->k->lanes;
+    int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
+    ckci_axis part[3];
     ckci_lanes l = ckci_make_lanes(v, block);
     ckci_tensor d[4];
     ckci_target o = ckci_phase_target(&job->target, axis, d);
     if (axis[0].taps * axis[1].taps * axis[2].taps == 0) {
-        axis[0].taps = 0; /* no tap reaches this phase: the epilogue of 0 */
-        axis[1].taps = axis[2].taps = 1;
-        ckci_direct_chunk(job, axis, &l, n, q, yb, xb, NULL, 0, &o, scratch);
+        /* no tap reaches this phase: the epilogue of 0 */
+        memcpy(part, axis, sizeof part);
+        part[0].taps = 0;
+        part[1].taps = part[2].taps = 1;
+        ckci_direct_chunk(job, part, &l, n, q, yb, xb, NULL, 0, &o, scratch);
         return;
     }
     if (!t->chunk) {
@@ -4618,18 +5951,47 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     unsigned char *weights = sums + t->sums + ckci_line_up(v->p->filter[2] * v->red * 8);
     for (int64_t row = 0; row < axis[0].taps * axis[1].taps; row++) {
         memcpy(part, axis, sizeof part);
-        int64_t jz = row / axis[1].taps, jy = row % axis[1].taps;
-        part[0].taps = part[1].taps = 1;
-        part[0].tap0 += jz * axis[0].tap_step;
-        part[0].read0 += jz * axis[0].read_tap;
-        part[1].tap0 += jy * axis[1].tap_step;
-        part[1].read0 += jy * axis[1].read_tap;
+        ckci_filter_row(part, row);
         ckci_pack_lanes(v, part, &l, weights);
         ckci_direct_chunk(job, part, &l, n, q, yb, xb, weights, row > 0, NULL, scratch);
     }
     for (int64_t i = 0; i < yb; i++) {
         ckci_write_lanes(v, &o, &l, n, q[0], q[1] + i, q[2], xb,
                          sums + i * (t->xb + CKCI_LINE) * lanes * size);
+    }
+}
+
+/* One item owns a tile of one output plane for some blocks of lanes. */
+CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_direct_job *job = (const ckci_direct_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    int64_t phases = v->phases[0] * v->phases[1] * v->phases[2];
+    ckci_axis axis[3];
+    int64_t q[3], rest = item, block = rest % t->sets * t->some, end = ckci_min(block + t->some, t->blocks);
+    rest /= t->sets;
+    q[2] = rest % t->blocks_x * t->xb;
+    rest /= t->blocks_x;
+    q[1] = rest % t->blocks_y * t->yb;
+    rest /= t->blocks_y;
+    int64_t phase = rest % phases;
+    rest /= phases;
+    int64_t n = rest % v->p->n;
+    q[0] = rest / v->p->n;
+    ckci_phase(v, phase, axis);
+    if (q[0] < axis[0].count && q[1] < axis[1].count && q[2] < axis[2].count) {
+        ckci_touch(v, v->read, 1, axis, n, q, ckci_min(t->yb, axis[1].count - q[1]),
+                   ckci_min(t->xb, axis[2].count - q[2]), block, end);
+        int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes);
+        if (!t->chunk && full > block &&
+            ckci_reads_in_place(v, axis, q[2], ckci_min(t->xb, axis[2].count - q[2]))) {
+            ckci_direct_in_place(job, axis, phase, n, q, block, full, scratch);
+            block = full;
+        }
+        for (; block < end; block++) {
+            ckci_direct_block(job, axis, phase, n, q, block, scratch);
+        }
     }
 }
 
@@ -4729,9 +6091,9 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
         t.chunk = stack;
         int64_t room = stack ? CKCI_STACK : 768 * 1024;
         t.table =
-            ckci_line_up(ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS), 4));
+            ckci_line_up(ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS), 8));
         t.partial = ckci_line_up(
-            ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS), lanes * size));
+            ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS) + 1, lanes * size));
         t.xb = ckci_min(axis[2].count, 448);
         t.yb = ckci_min(axis[1].count, 16);
         for (;;) {
@@ -4749,14 +6111,21 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
                 t.yb = ckci_ceil_div(t.yb, 2);
             }
         }
+        while (t.yb > 4 && ckci_line_block(v, t.yb * t.xb) > CKCI_NEAR) {
+            t.yb = ckci_ceil_div(t.yb, 2);
+        }
         t.blocks_y = ckci_ceil_div(axis[1].count, t.yb);
         t.blocks_x = ckci_ceil_div(axis[2].count, t.xb);
         t.units = v->p->n * axis[0].count * t.blocks_y * t.blocks_x;
         /* by shape alone, so that results do not depend on the threads */
-        t.split = stack ? 1 : ckci_max(ckci_min(ckci_ceil_div(32, t.blocks), t.units), 1);
+        t.split = stack ? 1 : ckci_max(ckci_min(32, t.units), 1);
         t.split = split_k && !stack ? ckci_max(ckci_min(split_k, t.units), 1) : split_k > 1 ? 2 : t.split;
-        t.items = ckci_saturating_mul(t.blocks, t.split);
-        t.packed = ckci_saturating_mul(t.items, t.partial); /* all parts of all blocks */
+        t.sets = ckci_min(t.blocks, ckci_ceil_div(8 * (int64_t)threads, t.split));
+        t.some = ckci_ceil_div(t.blocks, t.sets);
+        t.sets = ckci_ceil_div(t.blocks, t.some);
+        t.items = ckci_saturating_mul(t.sets, t.split);
+        /* all parts of all blocks */
+        t.packed = ckci_saturating_mul(ckci_saturating_mul(t.blocks, t.split), t.partial);
         t.threads = threads;
         t.bytes = ckci_total(t.packed, t.scratch, 1);
         if (stack) {
@@ -4775,9 +6144,16 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
     return t;
 }
 
+/* Rows of `bytes` each that stay in L1 */
+CKCI_INLINE int64_t ckci_strip(int64_t bytes)
+{
+    return ckci_max(16384 / bytes, 1);
+}
+
 /* Sums of the taps of `axis` over units [from, to): acc[tap][lane], taps in the order (z, y, channel, x). */
 CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis axis[3], const ckci_lanes *l,
-                                     int64_t from, int64_t to, unsigned char *acc, unsigned char *scratch)
+                                     int64_t from, int64_t to, int add, unsigned char *acc,
+                                     unsigned char *scratch)
 {
     const ckci_view *v = &job->v;
     const ckci_direct_tiles *t = &job->t;
@@ -4786,7 +6162,9 @@ CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis
             taps = axis[0].taps * axis[1].taps * axis[2].taps * v->red;
     unsigned char *lines = scratch, *gradient = lines + t->lines;
     int32_t *offset = (int32_t *)(void *)(gradient + t->sums);
-    ckci_clear(v->kind, acc, ckci_round_up(taps, CKCI_TAPS) * lanes);
+    if (!add) {
+        ckci_clear(v->kind, acc, ckci_round_up(taps, CKCI_TAPS) * lanes);
+    }
     for (int64_t unit = from; unit < to; unit++) {
         int64_t x0 = unit % t->blocks_x * t->xb, y0 = unit / t->blocks_x % t->blocks_y * t->yb;
         int64_t qz = unit / t->blocks_x / t->blocks_y % axis[0].count,
@@ -4807,23 +6185,43 @@ CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis
             for (int64_t jy = 0; jy < axis[1].taps; jy++) {
                 for (int64_t c = 0; c < v->red; c++) {
                     for (int64_t jx = 0; jx < axis[2].taps; jx++) {
-                        offset[entry++] =
+                        offset[2 * entry] =
                             (int32_t)((jz * slots + ckci_window_tap(&wy, jy)) * row +
                                       (c * wx.planes * wx.width + ckci_window_tap(&wx, jx)) * lanes);
+                        offset[2 * entry + 1] = (int32_t)entry;
+                        entry++;
                     }
                 }
             }
         }
         for (; entry % CKCI_TAPS != 0; entry++) {
-            offset[entry] = offset[0];
+            offset[2 * entry] = offset[0];
+            offset[2 * entry + 1] = (int32_t)entry;
         }
-        for (int64_t i = 0; i < yb; i++) {
-            int64_t place =
-                n * dy->stride[1] + qz * dy->stride[3] + (y0 + i) * dy->stride[4] + x0 * dy->stride[5];
-            ckci_gather_lanes(v, dy, l, 1, place, dy->stride[5], xb, gradient + i * xb * lanes * size, 0);
+        /* the gradient is read where it lies if lanes are vectors of it */
+        int64_t place = n * dy->stride[1] + qz * dy->stride[3] + y0 * dy->stride[4] + x0 * dy->stride[5];
+        int64_t dy_row = xb * lanes, dy_step = lanes;
+        const unsigned char *from_dy = gradient;
+        if (l->count == lanes && dy->plain && dy->dtype == v->kind->dtype &&
+            (v->cols == 1 || dy->stride[2] == 1) && (l->groups == 1 || dy->stride[0] == v->cols) &&
+            (uintptr_t)dy->p % (uintptr_t)size == 0) {
+            dy_row = dy->stride[4];
+            dy_step = dy->stride[5];
+            place += l->group[0] * dy->stride[0] + l->column[0] * dy->stride[2];
+            from_dy = dy->p + place * size;
+        } else {
+            for (int64_t i = 0; i < yb; i++) {
+                ckci_gather_lanes(v, dy, l, 1, place + i * dy->stride[4], dy->stride[5], xb,
+                                  gradient + i * xb * lanes * size, 0);
+            }
         }
-        for (int64_t i = 0; i < entry; i += CKCI_TAPS) {
-            v->k->taps9(yb, xb, lines, row, offset + i, gradient, xb * lanes, acc + i * lanes * size);
+        /* strips of rows whose gradient stays in L1 for all taps */
+        for (int64_t y = 0; y < yb; y += ckci_strip(xb * lanes * size)) {
+            int64_t rows = ckci_min(ckci_strip(xb * lanes * size), yb - y);
+            for (int64_t i = 0; i < entry; i += CKCI_TAPS) {
+                v->k->taps9(rows, xb, lines + y * row * size, row, lanes, offset + 2 * i,
+                            from_dy + y * dy_row * size, dy_row, dy_step, acc);
+            }
         }
     }
 }
@@ -4835,6 +6233,22 @@ CKCI_FN void ckci_direct_weight_write(const ckci_direct_job *job, const ckci_axi
     double buffer[CKCI_SPAN];
     const ckci_view *v = &job->v;
     int64_t size = v->kind->size, lanes = v->k->lanes, at[6];
+    const int64_t *stride = job->target.t.stride;
+    int64_t taps = axis[0].taps * axis[1].taps * axis[2].taps;
+    if (v->red == 1 && job->target.num_d == 0 && axis[1].taps == v->p->filter[1] && taps <= CKCI_SPAN &&
+        stride[5] == 1 && (stride[4] == axis[2].taps || axis[1].taps == 1) &&
+        (stride[3] == axis[1].taps * axis[2].taps || axis[0].taps == 1)) {
+        /* all taps of a lane are one run */
+        at[2] = at[4] = at[5] = 0;
+        at[3] = axis[0].tap0;
+        for (int64_t lane = 0; lane < l->count; lane++) {
+            at[0] = l->group[lane];
+            at[1] = l->column[lane];
+            ckci_collect(v->kind, buffer, acc + lane * size, lanes, taps);
+            v->kind->write(&job->target, at, 5, taps, buffer);
+        }
+        return;
+    }
     for (int64_t lane = 0; lane < l->count; lane++) {
         at[0] = l->group[lane];
         at[1] = l->column[lane];
@@ -4853,6 +6267,117 @@ CKCI_FN void ckci_direct_weight_write(const ckci_direct_job *job, const ckci_axi
     }
 }
 
+/* Depthwise gradients straight from the tensors: whether a unit falls into few rectangles of outputs with
+   the same valid taps. */
+CKCI_FN int ckci_sums_in_place(const ckci_view *v, const ckci_axis axis[3], const int64_t q[3], int64_t yb,
+                               int64_t xb)
+{
+    int64_t pieces[3], first, last;
+    for (int i = 1; i < 3; i++) {
+        int64_t end = q[i] + (i == 1 ? yb : xb);
+        pieces[i] = 0;
+        for (int64_t at = q[i]; at < end; at += ckci_same_taps(&axis[i], at, end, &first, &last)) {
+            pieces[i]++;
+        }
+    }
+    return pieces[1] * pieces[2] <= 9 && v->read->dtype == v->p->t[CKCI_OUT].dtype &&
+           ckci_lanes_lie(v, v->read, axis) && ckci_lanes_lie(v, &v->p->t[CKCI_OUT], axis);
+}
+
+/* Adds outputs q.. of entry n to part `part` of blocks [block, end), which fill their lanes. */
+CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[3], int64_t n,
+                               const int64_t q[3], int64_t yb, int64_t xb, int64_t block, int64_t end,
+                               int64_t part, int32_t *table)
+{
+    const ckci_view *v = &job->v;
+    const ckci_direct_tiles *t = &job->t;
+    const ckci_tensor *x = v->read, *dy = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, lanes = v->k->lanes, spare = ckci_round_up(v->taps, CKCI_TAPS);
+    int64_t first[3], last[3], at[3], rows, width, from = (int64_t)ckci_size(x->dtype);
+    ckci_taps_kernel kernel = x->dtype == CKCONV_BF16 ? v->k->half_taps9 : v->k->taps9;
+    int64_t x_row = axis[1].read_step * x->stride[4], x_step = axis[2].read_step * x->stride[5];
+    at[0] = q[0];
+    ckci_same_taps(&axis[0], q[0], q[0] + 1, &first[0], &last[0]);
+    for (at[1] = q[1]; at[1] < q[1] + yb; at[1] += rows) {
+        rows = ckci_same_taps(&axis[1], at[1], q[1] + yb, &first[1], &last[1]);
+        for (at[2] = q[2]; at[2] < q[2] + xb; at[2] += width) {
+            int64_t taps = 0, x_at = n * x->stride[1], dy_at = n * dy->stride[1];
+            width = ckci_same_taps(&axis[2], at[2], q[2] + xb, &first[2], &last[2]);
+            for (int i = 0; i < 3; i++) { /* of the first valid tap */
+                int64_t low = at[i] * axis[i].read_step + axis[i].read0 + first[i] * axis[i].read_tap;
+                x_at += low * x->stride[3 + i];
+                dy_at += at[i] * dy->stride[3 + i];
+            }
+            for (int64_t jz = first[0]; jz < last[0]; jz++) {
+                for (int64_t jy = first[1]; jy < last[1]; jy++) {
+                    for (int64_t jx = first[2]; jx < last[2]; jx++, taps++) {
+                        table[2 * taps] = (int32_t)((jz - first[0]) * axis[0].read_tap * x->stride[3] +
+                                                    (jy - first[1]) * axis[1].read_tap * x->stride[4] +
+                                                    (jx - first[2]) * axis[2].read_tap * x->stride[5]);
+                        table[2 * taps + 1] = (int32_t)((jz * axis[1].taps + jy) * axis[2].taps + jx);
+                    }
+                }
+            }
+            for (; taps % CKCI_TAPS != 0; taps++) {
+                table[2 * taps] = table[0];
+                table[2 * taps + 1] = (int32_t)spare;
+            }
+            /* the longer side inside; the other one in strips */
+            int tall = rows > width;
+            int64_t inner = tall ? rows : width, outer = tall ? width : rows;
+            int64_t x_in = tall ? x_row : x_step, x_out = tall ? x_step : x_row;
+            int64_t dy_in = dy->stride[tall ? 4 : 5], dy_out = dy->stride[tall ? 5 : 4];
+            int64_t strip = ckci_strip(inner * lanes * size);
+            for (int64_t b = block; b < end && taps > 0; b++) {
+                unsigned char *acc = job->packed + (b * t->split + part) * t->partial;
+                for (int64_t y = 0; y < outer; y += strip) {
+                    for (int64_t i = 0; i < taps; i += CKCI_TAPS) {
+                        kernel(ckci_min(strip, outer - y), inner,
+                               x->p + (x_at + y * x_out + b * lanes) * from, x_out, x_in, table + 2 * i,
+                               dy->p + (dy_at + y * dy_out + b * lanes) * from, dy_out, dy_in, acc);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Part `part`, units [from, to), of some blocks of lanes, unit by unit: the blocks share cache lines. */
+CKCI_FN void ckci_direct_weight_blocks(const ckci_direct_job *job, const ckci_axis axis[3], int64_t block,
+                                       int64_t end, int64_t part, int64_t from, int64_t to,
+                                       unsigned char *scratch)
+{
+    const ckci_direct_tiles *t = &job->t;
+    const ckci_view *v = &job->v;
+    int64_t unit = from;
+    do {
+        int64_t q[3], n = unit / t->blocks_x / t->blocks_y / axis[0].count;
+        q[0] = unit / t->blocks_x / t->blocks_y % axis[0].count;
+        q[1] = unit / t->blocks_x % t->blocks_y * t->yb;
+        q[2] = unit % t->blocks_x * t->xb;
+        if (from < to) {
+            ckci_touch(v, v->read, 1, axis, n, q, t->yb, t->xb, block, end);
+            ckci_touch(v, &v->p->t[CKCI_OUT], 0, axis, n, q, t->yb, t->xb, block, end);
+        }
+        int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
+        int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes), b = block;
+        if (from < to && full > block && ckci_sums_in_place(v, axis, q, yb, xb)) {
+            for (; b < full && unit == from; b++) {
+                ckci_clear(v->kind, job->packed + (b * t->split + part) * t->partial,
+                           t->partial / v->kind->size);
+            }
+            ckci_add_in_place(job, axis, n, q, yb, xb, block, full, part,
+                              (int32_t *)(void *)(scratch + t->lines + t->sums));
+            b = full;
+        }
+        for (; b < end; b++) {
+            ckci_lanes l = ckci_make_lanes(v, b);
+            ckci_direct_weight_sums(job, axis, &l, unit, ckci_min(unit + 1, to), unit > from,
+                                    job->packed + (b * t->split + part) * t->partial, scratch);
+        }
+    } while (++unit < to);
+}
+
 CKCI_FN void ckci_direct_weight_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_direct_job *job = (const ckci_direct_job *)context;
@@ -4861,10 +6386,10 @@ CKCI_FN void ckci_direct_weight_item(const void *context, int64_t item, unsigned
     ckci_axis axis[3];
     ckci_phase(v, 0, axis);
     if (!t->chunk) {
-        ckci_lanes l = ckci_make_lanes(v, item / t->split);
-        int64_t share = ckci_ceil_div(t->units, t->split), from = ckci_min(t->units, item % t->split * share);
-        ckci_direct_weight_sums(job, axis, &l, from, ckci_min(t->units, from + share),
-                                job->packed + item * t->partial, scratch);
+        int64_t part = item / t->sets, block = item % t->sets * t->some;
+        int64_t share = ckci_ceil_div(t->units, t->split), from = ckci_min(t->units, part * share);
+        ckci_direct_weight_blocks(job, axis, block, ckci_min(block + t->some, t->blocks), part, from,
+                                  ckci_min(t->units, from + share), scratch);
         return;
     }
     /* without workspace an item owns one filter row of one block of lanes */
@@ -4876,7 +6401,7 @@ CKCI_FN void ckci_direct_weight_item(const void *context, int64_t item, unsigned
     axis[1].tap0 = row % v->p->filter[1];
     axis[1].read0 += axis[1].tap0 * axis[1].read_tap;
     axis[0].taps = axis[1].taps = 1;
-    ckci_direct_weight_sums(job, axis, &l, 0, t->units, acc, scratch);
+    ckci_direct_weight_sums(job, axis, &l, 0, t->units, 0, acc, scratch);
     ckci_direct_weight_write(job, axis, &l, acc);
 }
 
@@ -4913,10 +6438,10 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
     f->plan->split_k = (int32_t)t.split;
     f->plan->launches = t.chunk ? 1 : 2;
     double positions = (double)ckci_most_rows(&v);
-    double taps = (double)ckci_round_up(v.taps * v.red, CKCI_TAPS);
+    double taps = (double)ckci_round_up(v.taps * v.red, CKCI_TAPS), each = v.red == 1 ? 1.25 : 2.5;
     double spread = (double)v.red * (v.red == 1 && v.cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t.yb) + 3;
     f->cost =
-        (double)t.blocks * (positions * (taps * 1.25 + spread) + taps * (double)(t.split + 8 * v.k->lanes)) +
+        (double)t.blocks * (positions * (taps * each + spread) + taps * (double)(t.split + 8 * v.k->lanes)) +
         4000;
     return CKCONV_OK;
 }
@@ -4953,7 +6478,7 @@ CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, int32_t features, int32_t
     ckci_stage s;
     memset(&s, 0, sizeof s);
     s.gather.v = ckci_make_view(p, features);
-    s.gather.t = ckci_gather_tiles(&s.gather.v, threads, CKCI_MAX_BYTES);
+    s.gather.t = ckci_gather_tiles(&s.gather.v, threads, CKCI_MAX_BYTES, -1);
     s.gather.target = ckci_make_target(p);
     s.line.v = s.gather.v;
     s.line.target = s.gather.target;
@@ -4963,7 +6488,7 @@ CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, int32_t features, int32_t
         s.line.t = ckci_find_direct_tiles(&s.line.v, threads, CKCI_MAX_BYTES - 1);
         s.direct = s.line.t.bytes < CKCI_MAX_BYTES && s.line.t.packed > 0 &&
                    s.line.t.lines < ((int64_t)1 << 30) &&
-                   ckci_direct_cost(&s.line.v, &s.line.t) < ckci_gather_cost(&s.gather.v, &s.gather.t);
+                   ckci_direct_cost(&s.line.v, &s.line.t) < ckci_gather_cost(&s.gather.v, CKCI_MAX_BYTES);
     }
     if (s.direct) {
         s.packed = s.line.t.packed;
@@ -5005,7 +6530,7 @@ CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, const c
         r.line.t = ckci_find_direct_tiles(&r.line.v, 1, CKCI_MAX_BYTES - 1);
         r.scratch = r.line.t.scratch;
     } else {
-        r.gather.t = ckci_gather_tiles(&r.gather.v, 1, CKCI_MAX_BYTES);
+        r.gather.t = ckci_gather_tiles(&r.gather.v, 1, CKCI_MAX_BYTES, -1);
         r.scratch = r.gather.t.scratch;
     }
     return r;
@@ -5201,6 +6726,9 @@ CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, con
     job->stage[1] = ckci_make_stage(&p->second, features, threads);
     job->mid = ckci_make_target(&p->first);
     job->mid.compute = p->first.t[CKCI_IN].compute;
+    if (job->mid.compute == CKCONV_F32 || job->mid.compute == CKCONV_F64) {
+        job->mid.compute = (ckconv_dtype)0; /* as it is summed */
+    }
     job->out = ckci_make_target(&p->second);
     if (args) {
         job->mid.scale = (const unsigned char *)args->scale;
@@ -5257,7 +6785,7 @@ CKCI_FN ckconv_status ckci_fit_pair(ckci_fit *f, ckconv_error *err)
     f->cost = 0;
     for (int i = 0; i < 2; i++) {
         f->cost += job.stage[i].direct ? ckci_direct_cost(&job.stage[i].line.v, &job.stage[i].line.t)
-                                       : ckci_gather_cost(&job.stage[i].gather.v, &job.stage[i].gather.t);
+                                       : ckci_gather_cost(&job.stage[i].gather.v, CKCI_MAX_BYTES);
     }
     if (!fused) {
         f->cost += (double)ckci_count(&p->first.t[CKCI_OUT]); /* mid to memory and back */
@@ -5326,6 +6854,8 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
     ckci_ref_conv_conv(&p->pair, args, plan->device.threads);
 }
 
+CKCI_FN int32_t ckci_cpu_features(void);
+
 /* ---- Group norm. A slab (n, g) is walked in tiles of at most CKCI_TILE numbers, channels fastest where they
    are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
    from 0 does no harm. bwd walks x and dy once for the sums of dx and, per channel, those of dgamma and dbeta
@@ -5333,10 +6863,120 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
    dbeta walk x and dy on their own. */
 enum { CKCI_NORM_TILE = 1024 };
 
+/* Rows of channels that lie side by side, f32 or bf16, go through vectors of doubles instead, groups of an
+   item together. A slab's statistics are then one pass over x - shift, shift being one of its values: at most
+   sqrt(numbers) standard deviations off, which costs half the digits of the count, and doubles have them. */
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)
+#define CKCI_NORM_ROWS 1
+#else
+#define CKCI_NORM_ROWS 0
+#endif
+
+enum { CKCI_NORM_WIDTH = 256, CKCI_NORM_BATCH = 4 };
+
+/* sums[c] += u, sums[width + c] += v over rows: (u, v) = (x - shift, its square) or (dy * (x - shift), dy) */
+typedef void (*ckci_norm_sum_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
+                                     const float *dy, int64_t dy_step, const double *shift, double *sums);
+/* out = (x - shift) * kx + dy * kd + k0, factors for each channel */
+typedef void (*ckci_norm_map_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
+                                     const float *dy, int64_t dy_step, const double *shift, const double *kx,
+                                     const double *kd, const double *k0, float *out, int64_t out_step);
+
+#if CKCI_NORM_ROWS
+typedef double ckci_d8 __attribute__((vector_size(64)));
+typedef float ckci_f8 __attribute__((vector_size(32)));
+
+#define CKCI_NORM_DOUBLES(v, p)                                                                              \
+    ckci_d8 v;                                                                                               \
+    {                                                                                                        \
+        ckci_f8 narrow;                                                                                      \
+        memcpy(&narrow, p, sizeof narrow);                                                                   \
+        v = __builtin_convertvector(narrow, ckci_d8);                                                        \
+    }
+#define CKCI_NORM_SUMS(NAME)                                                                                 \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
+                                  const float *dy, int64_t dy_step, const double *shift, double *sums)       \
+    {                                                                                                        \
+        int64_t c = 0;                                                                                       \
+        for (; c + 8 <= width; c += 8) {                                                                     \
+            ckci_d8 s, u, v;                                                                                 \
+            memcpy(&s, shift + c, sizeof s);                                                                 \
+            memcpy(&u, sums + c, sizeof u);                                                                  \
+            memcpy(&v, sums + width + c, sizeof v);                                                          \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
+                CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                                   \
+                a -= s;                                                                                      \
+                u += dy == x ? a : a * b;                                                                    \
+                v += dy == x ? a * a : b;                                                                    \
+            }                                                                                                \
+            memcpy(sums + c, &u, sizeof u);                                                                  \
+            memcpy(sums + width + c, &v, sizeof v);                                                          \
+        }                                                                                                    \
+        for (; c < width; c++) {                                                                             \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                double a = (double)x[r * x_step + c] - shift[c], b = (double)dy[r * dy_step + c];            \
+                sums[c] += dy == x ? a : a * b;                                                              \
+                sums[width + c] += dy == x ? a * a : b;                                                      \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define CKCI_NORM_MAP(NAME)                                                                                  \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
+                                  const float *dy, int64_t dy_step, const double *shift, const double *kx,   \
+                                  const double *kd, const double *k0, float *out, int64_t out_step)          \
+    {                                                                                                        \
+        int64_t c = 0;                                                                                       \
+        for (; c + 8 <= width; c += 8) {                                                                     \
+            ckci_d8 s, fx, fd, f0;                                                                           \
+            memcpy(&s, shift + c, sizeof s);                                                                 \
+            memcpy(&fx, kx + c, sizeof fx);                                                                  \
+            memcpy(&fd, kd + c, sizeof fd);                                                                  \
+            memcpy(&f0, k0 + c, sizeof f0);                                                                  \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
+                a = (a - s) * fx + f0;                                                                       \
+                if (dy != x) {                                                                               \
+                    CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                               \
+                    a += b * fd;                                                                             \
+                }                                                                                            \
+                ckci_f8 y = __builtin_convertvector(a, ckci_f8);                                             \
+                memcpy(out + r * out_step + c, &y, sizeof y);                                                \
+            }                                                                                                \
+        }                                                                                                    \
+        for (; c < width; c++) {                                                                             \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                double a = ((double)x[r * x_step + c] - shift[c]) * kx[c] + k0[c];                           \
+                a += dy != x ? (double)dy[r * dy_step + c] * kd[c] : 0;                                      \
+                out[r * out_step + c] = (float)a;                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define CKCI_TARGET
+CKCI_NORM_SUMS(ckci_norm_sums_portable)
+CKCI_NORM_MAP(ckci_norm_map_portable)
+#undef CKCI_TARGET
+#if CKCI_X86
+#define CKCI_TARGET __attribute__((target("avx2,fma")))
+CKCI_NORM_SUMS(ckci_norm_sums_avx2)
+CKCI_NORM_MAP(ckci_norm_map_avx2)
+#undef CKCI_TARGET
+#define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
+CKCI_NORM_SUMS(ckci_norm_sums_avx512)
+CKCI_NORM_MAP(ckci_norm_map_avx512)
+#undef CKCI_TARGET
+#endif
+#endif
+
 typedef struct ckci_norm_work {
     const ckci_groupnorm *p;
     const ckconv_args *args;
     double *sums; /* [n][g * c][2]: dgamma and dbeta of each n; NULL without workspace */
+    /* rows of channels: groups of an item, items of an entry */
+    int64_t groups, blocks;
+    const ckci_kernels *k;
+    ckci_norm_sum_kernel sum;
+    ckci_norm_map_kernel map;
 } ckci_norm_work;
 
 /* A tile: channels [c, c + channels) at positions [x, x + positions) of row (z, y).
@@ -5650,6 +7290,200 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     }
 }
 
+/* ---- The same for rows of channels. */
+
+CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t)
+{
+    return (t->dtype == CKCONV_F32 || t->dtype == CKCONV_BF16) && (t->stride[2] == 1 || p->c == 1) &&
+           (t->stride[0] == p->c || p->g == 1) && (uintptr_t)t->p % ckci_size(t->dtype) == 0;
+}
+
+/* Whether rows of channels are walked, and by which kernels. */
+CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t threads)
+{
+#if CKCI_NORM_ROWS
+    const ckci_groupnorm *p = w->p;
+    int backward = p->op == CKCONV_GROUPNORM_BWD;
+    if (p->act != CKCONV_PASS || p->c > CKCI_NORM_WIDTH || p->stat == CKCONV_F64 ||
+        !ckci_norm_row(p, &p->in) || !ckci_norm_row(p, &p->out) ||
+        (backward && w->args->din && !ckci_norm_row(p, &p->din))) {
+        return 0;
+    }
+    w->groups = ckci_min(p->g, CKCI_NORM_WIDTH / p->c);
+    while (w->groups > 1 && w->groups * p->c > 32 && p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
+        w->groups = ckci_ceil_div(w->groups, 2);
+    }
+    w->groups = ckci_ceil_div(p->g, ckci_ceil_div(p->g, w->groups)); /* even shares */
+    w->blocks = ckci_ceil_div(p->g, w->groups);
+    w->k = ckci_find_kernels(features, CKCONV_F32);
+    w->sum = ckci_norm_sums_portable;
+    w->map = ckci_norm_map_portable;
+#if CKCI_X86
+    if (features & CKCONV_CPU_AVX512) {
+        w->sum = ckci_norm_sums_avx512;
+        w->map = ckci_norm_map_avx512;
+    } else if (features & CKCONV_CPU_AVX2) {
+        w->sum = ckci_norm_sums_avx2;
+        w->map = ckci_norm_map_avx2;
+    }
+#endif
+    return 1;
+#else
+    (void)w, (void)features, (void)threads;
+    return 0;
+#endif
+}
+
+typedef struct ckci_norm_rows {
+    int64_t n, channel, width, groups; /* of a group norm's entry n: channels [channel, channel + width) */
+    double shift[CKCI_NORM_WIDTH], kx[CKCI_NORM_WIDTH], kd[CKCI_NORM_WIDTH], k0[CKCI_NORM_WIDTH];
+    double sums[2 * CKCI_NORM_WIDTH], mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH];
+} ckci_norm_rows;
+
+/* `rows` rows of t as floats: in place, or in buffer. */
+CKCI_FN const float *ckci_norm_load(const ckci_norm_work *w, const ckci_norm_rows *b, const ckci_tensor *t,
+                                    int64_t at, int64_t rows, float *buffer, int64_t *step)
+{
+    if (t->dtype == CKCONV_F32) {
+        *step = t->stride[5];
+        return (const float *)(const void *)(t->p + at * 4);
+    }
+    w->k->widen(rows, b->width, t->p + at * 2, t->stride[5], buffer, CKCI_NORM_WIDTH);
+    *step = CKCI_NORM_WIDTH;
+    return buffer;
+}
+
+/* One walk over the rows of an item. dy, out: may be NULL; without out it sums. */
+CKCI_FN void ckci_norm_walk(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
+                            const ckci_tensor *out)
+{
+    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH];
+    const ckci_tensor *x = &w->p->in;
+    int64_t step[3];
+    for (int64_t line = 0; line < x->len[3] * x->len[4]; line++) {
+        int64_t z = line / x->len[4], y = line % x->len[4];
+        for (int64_t i = 0; i < x->len[5]; i += CKCI_NORM_BATCH) {
+            int64_t at[3], rows = ckci_min(x->len[5] - i, CKCI_NORM_BATCH);
+            for (int j = 0; j < 3; j++) {
+                const ckci_tensor *t = j == 0 ? x : j == 1 ? dy : out;
+                at[j] = t ? b->channel + b->n * t->stride[1] + z * t->stride[3] + y * t->stride[4] +
+                                i * t->stride[5]
+                          : 0;
+            }
+            const float *from = ckci_norm_load(w, b, x, at[0], rows, buffer[0], &step[0]), *by = from;
+            step[1] = step[0];
+            if (dy) {
+                by = ckci_norm_load(w, b, dy, at[1], rows, buffer[1], &step[1]);
+            }
+            if (!out) {
+                w->sum(rows, b->width, from, step[0], by, step[1], b->shift, b->sums);
+                continue;
+            }
+            int half = out->dtype == CKCONV_BF16;
+            float *to = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
+            w->map(rows, b->width, from, step[0], by, step[1], b->shift, b->kx, b->kd, b->k0, to,
+                   half ? (int64_t)CKCI_NORM_WIDTH : out->stride[5]);
+            if (half) {
+                w->k->narrow(rows, b->width, to, CKCI_NORM_WIDTH, out->p + at[2] * 2, out->stride[5]);
+            }
+        }
+    }
+}
+
+/* Mean and inv_std of the groups of an item, given or computed; both end in b, mean in b->shift too. */
+CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    const ckci_groupnorm *p = w->p;
+    double count = (double)p->c * (double)p->space;
+    int given = p->op == CKCONV_GROUPNORM_BWD && w->args->saved_mean;
+    memset(b->sums, 0, sizeof b->sums);
+    for (int64_t c = 0; c < b->width && !given; c++) {
+        float first;
+        ckci_widen(&p->in, b->channel + c / p->c * p->c + b->n * p->in.stride[1], 1, 1, &first);
+        b->shift[c] = (double)first;
+    }
+    if (!given) {
+        ckci_norm_walk(w, b, NULL, NULL);
+    }
+    for (int64_t g = 0; g < b->groups; g++) {
+        int64_t entry = (b->n * p->g + b->channel / p->c + g) * (int64_t)ckci_size(p->stat);
+        if (given) {
+            b->mean[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry);
+            b->inv_std[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_inv_std + entry);
+        } else {
+            double u = 0, v = 0;
+            for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
+                u += b->sums[c];
+                v += b->sums[b->width + c];
+            }
+            u /= count;
+            v = v / count - u * u;
+            b->mean[g] = b->shift[g * p->c] + u;
+            b->inv_std[g] = 1 / sqrt((v < 0 ? 0 : v) + p->eps);
+        }
+    }
+    for (int64_t c = 0; c < b->width; c++) {
+        b->shift[c] = b->mean[c / p->c];
+    }
+}
+
+CKCI_FN void ckci_norm_rows_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_norm_work *w = (const ckci_norm_work *)context;
+    const ckci_groupnorm *p = w->p;
+    ckci_norm_rows b;
+    int64_t first = item % w->blocks * w->groups, stat = (int64_t)ckci_size(p->stat);
+    (void)scratch;
+    b.n = item / w->blocks;
+    b.groups = ckci_min(w->groups, p->g - first);
+    b.channel = first * p->c;
+    b.width = b.groups * p->c;
+    ckci_norm_row_statistics(w, &b);
+    if (p->op == CKCONV_GROUPNORM_FWD) {
+        for (int64_t g = 0; g < b.groups; g++) {
+            int64_t entry = (b.n * p->g + first + g) * stat;
+            if (w->args->mean) {
+                ckci_store(p->stat, (unsigned char *)w->args->mean + entry, b.mean[g]);
+            }
+            if (w->args->inv_std) {
+                ckci_store(p->stat, (unsigned char *)w->args->inv_std + entry, b.inv_std[g]);
+            }
+        }
+        for (int64_t c = 0; c < b.width; c++) {
+            b.kx[c] = b.inv_std[c / p->c] * ckci_param(p, w->args->gamma, b.channel + c, 1);
+            b.k0[c] = ckci_param(p, w->args->beta, b.channel + c, 0);
+            b.kd[c] = 0;
+        }
+        ckci_norm_walk(w, &b, NULL, &p->out);
+        return;
+    }
+    memset(b.sums, 0, sizeof b.sums);
+    ckci_norm_walk(w, &b, &p->out, NULL);
+    double count = (double)p->c * (double)p->space;
+    for (int64_t g = 0; g < b.groups; g++) {
+        double sum_a = 0, sum_b = 0, inv_std = b.inv_std[g];
+        for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
+            double gamma = ckci_param(p, w->args->gamma, b.channel + c, 1);
+            b.sums[c] *= inv_std;
+            sum_b += b.sums[c] * gamma;
+            sum_a += b.sums[b.width + c] * gamma;
+            b.kd[c] = inv_std * gamma;
+        }
+        for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
+            b.kx[c] = -inv_std * inv_std * sum_b / count;
+            b.k0[c] = -inv_std * sum_a / count;
+        }
+    }
+    for (int64_t c = 0; c < b.width && w->sums; c++) {
+        double *sums = w->sums + 2 * (b.n * p->g * p->c + b.channel + c);
+        sums[0] = b.sums[c];
+        sums[1] = b.sums[b.width + c];
+    }
+    if (w->args->din) {
+        ckci_norm_walk(w, &b, &p->out, &p->din);
+    }
+}
+
 CKCI_FN int64_t ckci_norm_bytes(const ckci_groupnorm *p)
 {
     if (p->op == CKCONV_GROUPNORM_FWD) {
@@ -5680,10 +7514,16 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
     ckci_groupnorm p = ckci_flatten_norm(&problem->norm);
     int32_t threads = plan->device.threads;
     int params = args->dgamma || args->dbeta;
-    (void)features;
     memset(&w, 0, sizeof w);
     w.p = &p;
     w.args = args;
+    /* the instance needs no features and takes those that there are */
+    features = plan->device.features & ckci_cpu_features();
+    int rows = ckci_norm_takes_rows(&w, features, threads);
+    if (p.op == CKCONV_GROUPNORM_FWD && rows) {
+        ckci_parallel(threads, p.n * w.blocks, ckci_norm_rows_item, &w, ws, 0);
+        return;
+    }
     if (p.op == CKCONV_GROUPNORM_FWD) {
         ckci_parallel(threads, p.n * p.g, ckci_norm_fwd_item, &w, ws, 0);
         return;
@@ -5691,7 +7531,9 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
     if (plan->workspace_bytes > 0 && params) {
         w.sums = (double *)(void *)ws;
     }
-    if (args->din || w.sums) {
+    if (rows && (args->din || w.sums)) {
+        ckci_parallel(threads, p.n * w.blocks, ckci_norm_rows_item, &w, ws, 0);
+    } else if (args->din || w.sums) {
         ckci_parallel(threads, p.n * p.g, ckci_norm_bwd_item, &w, ws, 0);
     }
     if (w.sums) {
@@ -7444,6 +9286,10 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     CKCI_CPU_ROWS(X, portable, 0, 4, 8, 4)                                                                   \
     CKCI_CPU_ROWS(X, avx2, CKCONV_CPU_AVX2, 6, 16, 8)                                                        \
     CKCI_CPU_ROWS(X, avx512, CKCONV_CPU_AVX512, 14, 32, 16)                                                  \
+    X(cpu_gemm_fwd_avx512_bf16, CPU, SINGLE_STAGE, FWD, CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 32,  \
+      16, ckci_fit_pairs, ckci_run_pairs)                                                                    \
+    X(cpu_gemm_bwd_data_avx512_bf16, CPU, SINGLE_STAGE, BWD_DATA,                                            \
+      CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 32, 16, ckci_fit_pairs, ckci_run_pairs)                \
     X(cpu_recompute_conv_conv, CPU, FUSED, CONV_CONV_FWD, 0, 1, 1, 1, ckci_fit_recompute,                    \
       ckci_run_recompute)                                                                                    \
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
@@ -7648,9 +9494,9 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.threads is %d: must be 0 (means 1) to 4096",
                          (int)d->threads);
     }
-    if ((d->features & ~(CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512)) != 0) {
+    if ((d->features & ~(CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16)) != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "device.features is %d: only CKCONV_CPU_AVX2 and _AVX512 are known",
+                         "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known",
                          (int)d->features);
     }
     if (memchr(d->arch, 0, sizeof d->arch) == NULL) {
@@ -7776,7 +9622,9 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         if ((instance->features & plan->device.features) != instance->features) {
             ckci_fail(reason.text[0] ? NULL : &reason, CKCONV_ERR_UNSUPPORTED,
                       "%s needs AVX%s, which device.features does not offer", instance->name,
-                      instance->features == CKCONV_CPU_AVX512 ? "-512" : "2 with FMA");
+                      instance->features == CKCONV_CPU_AVX2     ? "2 with FMA"
+                      : instance->features == CKCONV_CPU_AVX512 ? "-512"
+                                                                : "-512 with bf16 dot products");
             continue;
         }
         ckci_fit f;
@@ -7963,6 +9811,11 @@ CKCI_FN int32_t ckci_cpu_features(void)
         features |= CKCONV_CPU_AVX2;
         if (__builtin_cpu_supports("avx512f")) {
             features |= CKCONV_CPU_AVX512;
+#if CKCI_BF16_DOT
+            if (__builtin_cpu_supports("avx512bf16")) {
+                features |= CKCONV_CPU_AVX512_BF16;
+            }
+#endif
         }
     }
 #endif
@@ -9687,30 +11540,55 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_LINE_END
 #undef CKCI_LINE_KERNEL
 #undef CKCI_LINE_STEP
+#undef CKCI_LINE_TAPS
 #undef CKCI_LL
 #undef CKCI_MAX_BYTES
+#undef CKCI_OPAQUE
+#undef CKCI_OUTER
+#undef CKCI_OUTER_ADD
+#undef CKCI_OUTER_BEGIN
+#undef CKCI_OUTER_END
+#undef CKCI_OUTER_STEP
 #undef CKCI_PRINTF
 #undef CKCI_R14
+#undef CKCI_R2
+#undef CKCI_R3
 #undef CKCI_R4
 #undef CKCI_R6
 #undef CKCI_R7
+#undef CKCI_R8
 #undef CKCI_R9
 #undef CKCI_COPY_KERNEL
+#undef CKCI_BF16_DOT
+#undef CKCI_NORM_ROWS
+#undef CKCI_NORM_DOUBLES
+#undef CKCI_NORM_SUMS
+#undef CKCI_NORM_MAP
+#undef CKCI_BF16_KERNELS
+#undef CKCI_BF16_SET
+#undef CKCI_XT
+#undef CKCI_X
 #undef CKCI_SPREAD_PERMUTE
 #undef CKCI_SPREAD_SCALAR
 #undef CKCI_TAPS_BEGIN
+#undef CKCI_TAPS_END
 #undef CKCI_TAPS_KERNEL
 #undef CKCI_TAPS_NEXT
 #undef CKCI_TAPS_STEP
 #undef CKCI_TILE
+#undef CKCI_TILES
 #undef CKCI_TILE1_ADD
 #undef CKCI_TILE1_BEGIN
 #undef CKCI_TILE1_END
-#undef CKCI_TILE1_STEP
+#undef CKCI_TILE1_FIRST
+#undef CKCI_TILE1_LOAD
+#undef CKCI_TILE1_SECOND
 #undef CKCI_TILE2_ADD
 #undef CKCI_TILE2_BEGIN
 #undef CKCI_TILE2_END
-#undef CKCI_TILE2_STEP
+#undef CKCI_TILE2_FIRST
+#undef CKCI_TILE2_LOAD
+#undef CKCI_TILE2_SECOND
 #undef CKCI_TRY
 #undef CKCI_X86
 

@@ -969,7 +969,8 @@ static inline int test_needs_other_cpu(int32_t instance)
     memset(&found, 0, sizeof found);
     ckconv_device_cpu(&found);
     return (strstr(name, "avx2") != NULL && !(found.features & CKCONV_CPU_AVX2)) ||
-           (strstr(name, "avx512") != NULL && !(found.features & CKCONV_CPU_AVX512));
+           (strstr(name, "avx512") != NULL && !(found.features & CKCONV_CPU_AVX512)) ||
+           (strstr(name, "bf16") != NULL && !(found.features & CKCONV_CPU_AVX512_BF16));
 }
 
 /* 1 for an instance of a matrix unit that this GPU does not have. */

@@ -984,7 +984,7 @@ static void test_device(ckconv_op op)
     ckconv_device_cpu(&cpu);
     static const int32_t kinds[] = {-1, 3, 99, INT32_MIN};
     static const int32_t negative[] = {-1, INT32_MIN};
-    static const int32_t features[] = {4, -1, INT32_MIN};
+    static const int32_t features[] = {8, -1, INT32_MIN};
     static const int32_t reserved[] = {1, -1, 0x5a5a5a5a};
     char value[24];
     ckconv_device d;

@@ -83,7 +83,7 @@ static ckconv_device full_cpu(int32_t threads)
     memset(&d, 0, sizeof d);
     memcpy(d.arch, "x86_64", 7);
     d.threads = threads;
-    d.features = CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512;
+    d.features = CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16;
     return d;
 }
 
@@ -255,7 +255,10 @@ static void test_selection(void)
         int suits = 0;
         for (ckconv_op op = CKCONV_FWD; op <= CKCONV_GROUPNORM_BWD; op++) {
             for (int s = 0; s < SHAPES; s++) {
-                const problem p = shape(op, s);
+                problem p = shape(op, s);
+                if (strstr(name, "bf16") != NULL) {
+                    set_dtype(&p, CKCONV_BF16);
+                }
                 ckconv_plan base, plan;
                 ckconv_error err, why;
                 ckconv_options o;
