@@ -138,7 +138,8 @@ $(eval $(call variant,merged,$(B)/single,$$(CFLAGS)))
 $(eval $(call variant,sanitized,.,$$(SANITIZER_FLAGS)))
 .SECONDARY:
 
-# The GPU's kernels: the same programs, on the simulator (wave 64 and 32: two targets) and on a real GPU.
+# The GPU's kernels: the same programs, on the simulator (wave 64 and 32, NVIDIA's units: three targets) and on
+# a real GPU.
 CXX ?= c++
 GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_epilogue test_transform test_device
 SIM_FLAGS := -O2 -g -std=c++17 -Wall -Wextra
@@ -148,6 +149,9 @@ $(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
 $(B)/test/sim/%: $(B)/test/main/%.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 $(B)/test/sim32/%: $(B)/test/sim/%
+	@mkdir -p $(@D)
+	cp $< $@
+$(B)/test/simsm/%: $(B)/test/sim/%
 	@mkdir -p $(@D)
 	cp $< $@
 $(B)/test/simasan/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
@@ -184,7 +188,8 @@ test-amd: $(B)/ckconv
 	else echo 'skipped: execution on an emulator (TINYGRAD and AMDEMU are not set)'; fi
 
 SIM_SANITIZED := test_golden test_groupnorm test_transform
-SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%)
+SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%) \
+    $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross
 
 # Holds a word if programs with sanitizers can be built and run here.
 $(B)/sanitizers: $(B)/openmp

@@ -585,6 +585,59 @@ static void part_blocks(void)
     printf("blocks: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
 
+/* Channels for 16-byte loads: what the kernels for matrix units take, f16 and bf16. */
+static const block_case aligned[] = {
+    {2, 1, 2, 72, 64, {3, 3, 0}, {11, 13, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 2, 2, 64, 72, {3, 3, 0}, {13, 11, 0}, {2, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 8, 3, 8, 8, {3, 3, 0}, {9, 11, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 20, 2, 4, 4, {3, 3, 0}, {7, 7, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 3, 5, 32, 32, {3, 3, 0}, {5, 7, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 5, 2, 16, 16, {2, 3, 0}, {9, 10, 0}, {1, 1, 0}, {1, 2, 0}, {2, 0, 0}, {0, 1, 0}},
+    {2, 1, 3, 136, 128, {1, 1, 0}, {12, 11, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 1, 264, 64, {1, 1, 0}, {9, 9, 0}, {2, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 64, 64, {3, 3, 0}, {18, 19, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 4, 2, 24, 8, {3, 2, 0}, {10, 9, 0}, {2, 3, 0}, {2, 1, 0}, {3, 0, 0}, {0, 2, 0}},
+    {1, 1, 2, 48, 64, {128, 0, 0}, {150, 0, 0}, {1, 0, 0}, {1, 0, 0}, {64, 0, 0}, {63, 0, 0}},
+    {1, 2, 2, 64, 72, {5, 0, 0}, {70, 0, 0}, {1, 0, 0}, {2, 0, 0}, {4, 0, 0}, {4, 0, 0}},
+    {1, 4, 2, 16, 16, {5, 0, 0}, {40, 0, 0}, {1, 0, 0}, {1, 0, 0}, {2, 0, 0}, {2, 0, 0}},
+    {3, 1, 1, 64, 64, {3, 3, 3}, {5, 6, 7}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {3, 2, 2, 16, 24, {2, 3, 1}, {5, 6, 7}, {1, 2, 1}, {1, 1, 1}, {1, 1, 0}, {0, 1, 0}},
+};
+
+static void part_aligned(void)
+{
+    const int count = (int)(sizeof aligned / sizeof aligned[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    for (int i = 0; i < count * 3 * 3; i++) {
+        const block_case *b = &aligned[i % count];
+        const ckconv_op op = passes[i / count % 3];
+        const int variant = i / count / 3;
+        if (!test_full() && variant != i % 3) {
+            continue;
+        }
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 177);
+        memset(&d, 0, sizeof d);
+        d.ndim = b->ndim;
+        d.g = b->g;
+        d.n = b->n;
+        d.k = b->k;
+        d.c = b->c;
+        memcpy(d.filter, b->filter, sizeof d.filter);
+        memcpy(d.input, b->input, sizeof d.input);
+        memcpy(d.stride, b->stride, sizeof d.stride);
+        memcpy(d.dilation, b->dilation, sizeof d.dilation);
+        memcpy(d.pad_lo, b->lo, sizeof d.pad_lo);
+        memcpy(d.pad_hi, b->hi, sizeof d.pad_hi);
+        set_types(&d, &types[5 + variant], op); /* f16, bf16, bf16 with f32 weights */
+        set_layout(&d, NAIVE_WEI, wei_layouts[test_below(&r, 2)], &r);
+        set_elements(&d, op, variant == 1 ? 2 : 0, &r);
+        run_problem(op, &d, (uint64_t)i + 1900001u, 1);
+    }
+    printf("aligned: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
 static void check_executed(void)
 {
     test.plan = NULL;
@@ -610,7 +663,7 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products or blocks, runs that part alone. */
+/* An argument, triples, products, blocks or aligned, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -626,7 +679,12 @@ int main(int argc, char **argv)
     if (strcmp(only, "") == 0 || strcmp(only, "blocks") == 0) {
         part_blocks();
     }
-    check_executed();
+    if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "aligned") == 0)) {
+        part_aligned();
+    }
+    if (strcmp(only, "") == 0) {
+        check_executed();
+    }
     printf("note: %ld problems, %ld runs, %d sets of CPU features\n", problems, runs, device_count);
     return test_end();
 }
