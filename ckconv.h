@@ -26,9 +26,10 @@ WHAT IT DOES
     four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
-    - GPU kernels use multiply-adds, not matrix units yet. They take sizes up to 2^30 in each dimension, 2^30
-      positions (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; the
-      rest is refused with a reason. Tensors may pass 2^31 elements.
+    - GPU kernels use multiply-adds, not matrix units yet. They take less than 2^30 in each dimension (pads,
+      stride and dilation included), positions (batch x space), taps x channels and G*K*C, and pointers that
+      are aligned to an element; AMD GPUs launch less than 2^32 threads. The rest is refused with a reason.
+      Tensors may pass 2^31 elements.
     - Types: f64, f32 (tf32, bf16 or bf16x3 arithmetic on request), f16, bf16, fp8 (four formats), i8. See
       >>types.
     - i8 sums are 32-bit: past 131071 products of the largest magnitude they wrap modulo 2^32, everywhere
@@ -87,9 +88,10 @@ THREADS AND STREAMS
 
 ERRORS
     Every function that can fail returns a status and fills the optional ckconv_error with one line that names
-    the argument, the value and what is allowed. A call that fails has written nothing. Nothing here ever
-    prints, exits, allocates or changes the current device (except ckconv_device_open and ckconv_device_alloc,
-    which say so).
+    the argument, the value and what is allowed. A call that fails has written nothing; only after
+    CKCONV_ERR_LAUNCH, when the GPU's runtime refused a kernel after others of the same call, outputs are
+    undefined. Nothing here ever prints, exits, allocates or changes the current device (except
+    ckconv_device_open and ckconv_device_alloc, which say so).
 
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
@@ -153,7 +155,7 @@ enum {
     CKCONV_ERR_NO_DEVICE_CODE = 7, /* GPU asked for, but this build holds no GPU code */
     CKCONV_ERR_NO_DEVICE = 8,      /* no such GPU */
     CKCONV_ERR_WRONG_DEVICE = 9,   /* the current device (or CPU) is not the one of the plan */
-    CKCONV_ERR_LAUNCH = 10,        /* the GPU runtime refused a launch or a copy */
+    CKCONV_ERR_LAUNCH = 10,        /* the GPU runtime refused a launch or a copy; outputs are undefined */
     CKCONV_ERR_MEMORY = 11,        /* the device helper found no memory */
     CKCONV_ERR_ALIAS = 12          /* a written tensor overlaps another argument */
 };
@@ -370,7 +372,7 @@ typedef struct ckconv_device {
     int32_t features;      /* CPU: CKCONV_CPU_... that may be used */
     int32_t wave_size;     /* GPU: 32 or 64 */
     int32_t compute_units; /* GPU */
-    int32_t lds_bytes;     /* GPU: LDS (shared memory) per block */
+    int32_t lds_bytes;     /* GPU: LDS (shared memory) per block, 48 KiB or more */
     int32_t reserved[3];
 } ckconv_device;
 enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
@@ -399,7 +401,8 @@ typedef struct ckconv_plan {
     int64_t workspace_bytes; /* exact; 0: pass NULL */
     int64_t grid[3];         /* GPU: blocks; CPU: {work items, 1, 1} */
     int32_t block[3];        /* GPU: threads; CPU: {threads, 1, 1} */
-    int32_t launches;        /* kernels (CPU: parallel loops) per run */
+    int32_t launches;        /* kernels (CPU: parallel loops) per run, with all of groupnorm_bwd's results; a
+                                copy of mid may take one more */
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
     int64_t tune[16]; /* private: block sizes and offsets */
@@ -499,7 +502,8 @@ CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan 
 
 /* Run a plan. workspace: plan->workspace_bytes at least, any alignment; contents need no preparation and are
    garbage afterwards. stream: hipStream_t or cudaStream_t of a GPU plan, else ignored.
-   Errors leave every output untouched. Deterministic (see the top comment). */
+   Errors leave every output untouched, but for CKCONV_ERR_LAUNCH: when the runtime refuses the second of
+   several kernels, outputs are undefined. Deterministic (see the top comment). */
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     size_t workspace_bytes, void *stream, ckconv_error *err);
 
@@ -626,7 +630,7 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
 CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_t *out, ckconv_error *err);
 
 /* Facts: of this CPU (threads as OpenMP would use), of GPU `ordinal`, of an architecture by name ("gfx942",
-   "sm_90", "x86_64"; typical figures, for planning without the device). */
+   "sm_90", "x86_64"; typical figures, for planning without the device). *device is all zero on an error. */
 CKCONV_API void ckconv_device_cpu(ckconv_device *device);
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
@@ -634,8 +638,7 @@ CKCONV_API int32_t ckconv_device_count(void); /* GPUs; 0 without device code */
 
 /* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host's
    malloc and memcpy, so that one program serves both. open makes the device current; alloc, copy, fill, free
-   and synchronise act on the current device. alloc returns NULL and says why. Times: mark before and after,
-   then elapsed. */
+   and synchronise act on the current device. alloc returns NULL and says why. */
 CKCONV_API ckconv_status ckconv_device_open(const ckconv_device *device, ckconv_error *err);
 CKCONV_API void *ckconv_device_alloc(const ckconv_device *device, size_t bytes, ckconv_error *err);
 CKCONV_API void ckconv_device_free(const ckconv_device *device, void *memory);
@@ -646,8 +649,9 @@ CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, voi
 CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int byte, size_t bytes,
                                             ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err);
-/* A point in time on a stream. elapsed waits for `to`, gives the seconds between and frees nothing; destroy
-   does. */
+/* The time between two points of a stream: create, then start and stop as often as wanted; seconds waits for
+   the last stop and gives what lies between, or -1 when that could not be measured (an error of the kernels,
+   too); destroy frees the events. */
 typedef struct ckconv_timer {
     void *from, *to; /* GPU events */
     double cpu_from, cpu_to;
@@ -5943,6 +5947,9 @@ typedef struct ckci_launch {
     } a;
 } ckci_launch;
 
+/* ckconv_launch keeps a copy, and CUDA passes 4096 bytes at most. */
+typedef char ckci_arguments_fit[sizeof(((ckci_launch *)0)->a) <= sizeof(((ckconv_launch *)0)->arg) ? 1 : -1];
+
 /* Where a plan's launches go: to the GPU, or to a caller who wants to look at them. */
 typedef struct ckci_emitter {
     ckconv_status (*emit)(void *context, const ckci_launch *launch, ckconv_error *err);
@@ -6051,7 +6058,6 @@ CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
         k->dim[i] = ckci_make_gpu_dim(p, i);
         k->phases *= k->dim[i].phases;
         rows *= k->dim[i].count[0].d;
-        k->columns *= weight ? k->dim[i].filter : 1;
     }
     k->g = (int32_t)p->g;
     k->n = (int32_t)p->n;
@@ -6084,29 +6090,38 @@ CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 CKCI_FN ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
 {
     static const char *const dims[3] = {"z", "y", "x"};
-    int64_t most = INT32_MAX / 2, positions = p->n, taps = 1, outputs = p->n;
+    int64_t most = INT32_MAX / 2, positions = p->n, taps = 1, phases = 1;
     for (int i = 0; i < 3; i++) {
         int64_t largest = ckci_max(ckci_max(p->input[i], p->output[i]), ckci_max(p->filter[i], p->stride[i]));
         largest = ckci_max(largest, ckci_max(p->dilation[i], p->pad[i]));
         largest = ckci_max(largest, ckci_saturating_mul(p->output[i], p->stride[i]));
-        if (ckci_saturating_add(largest, p->pad[i]) > most) {
+        largest = ckci_max(largest, ckci_saturating_mul(p->filter[i] - 1, p->dilation[i]));
+        largest = ckci_saturating_add(largest, p->pad[i]);
+        if (largest > most) {
             return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                             "GPU kernels take sizes up to 2^30 in each dimension; %s has %lld", dims[i],
-                             CKCI_LL(largest));
+                             "GPU kernels take up to 2^30 - 1 for sizes, output * stride and (filter-1) * "
+                             "dilation, each with pad_lo added; %s has %lld",
+                             dims[i], CKCI_LL(largest));
         }
+        phases = ckci_saturating_mul(phases, ckci_min(p->stride[i], p->input[i]));
         positions = ckci_saturating_mul(
             positions, p->op == CKCONV_BWD_DATA ? ckci_ceil_div(p->input[i], p->stride[i]) : p->output[i]);
-        outputs = ckci_saturating_mul(outputs, p->input[i]);
         taps = ckci_saturating_mul(taps, p->filter[i]);
     }
     int64_t red = ckci_saturating_mul(taps, ckci_max(p->c, p->k));
     int64_t channels = ckci_saturating_mul(p->g, ckci_saturating_mul(p->k, p->c));
     if (positions > most || red > most || channels > most) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "GPU kernels take 2^30 positions (N x space, of one stride phase), taps x channels "
-                         "and G*K*C; here "
-                         "they are %lld, %lld and %lld",
+                         "GPU kernels take 2^30 - 1 positions (N x space, of one stride phase), taps x "
+                         "channels and G*K*C; here they are %lld, %lld and %lld",
                          CKCI_LL(positions), CKCI_LL(red), CKCI_LL(channels));
+    }
+    if (p->op == CKCONV_BWD_DATA && phases > most) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "GPU kernels take 2^30 - 1 stride phases (the product of the strides); here they are "
+            "%lld",
+            CKCI_LL(phases));
     }
     return CKCONV_OK;
 }
@@ -6117,6 +6132,31 @@ CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
                ? CKCONV_OK
                : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                            "GPU kernels take 2^31 - 1 blocks; this problem has %lld", CKCI_LL(blocks));
+}
+
+/* NVIDIA limits the blocks of a launch; AMD its threads, to 2^32 - 1. */
+CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l, ckconv_error *err)
+{
+    int64_t most = device->kind == CKCONV_DEVICE_AMD ? (int64_t)UINT32_MAX / l->threads : INT32_MAX;
+    return l->grid >= 1 && l->grid <= most
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "%s needs %lld blocks of %d threads; %s launches 1 to %lld of them",
+                           ckci_kernel_name(l->kernel), CKCI_LL(l->grid), (int)l->threads, device->arch,
+                           CKCI_LL(most));
+}
+
+/* An emitter that checks the launches of a plan and counts them. */
+typedef struct ckci_launch_count {
+    const ckconv_device *device;
+    int32_t count;
+} ckci_launch_count;
+
+CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+{
+    ckci_launch_count *c = (ckci_launch_count *)context;
+    c->count++;
+    return ckci_check_launch(c->device, launch, err);
 }
 
 /* A kernel's cost is the time of multiply-adds on one compute unit. Smaller tiles read LDS more often, direct
@@ -6935,8 +6975,10 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
         k->saved_mean = (const unsigned char *)args->saved_mean;
         k->saved_inv_std = (const unsigned char *)args->saved_inv_std;
     }
-    k->mean = (unsigned char *)args->mean;
-    k->inv_std = (unsigned char *)args->inv_std;
+    if (p->norm.op == CKCONV_GROUPNORM_FWD) {
+        k->mean = (unsigned char *)args->mean;
+        k->inv_std = (unsigned char *)args->inv_std;
+    }
     k->dgamma = (unsigned char *)args->dgamma;
     k->dbeta = (unsigned char *)args->dbeta;
     if (k->parts > 1 && !k->saved_mean) {
@@ -6978,10 +7020,11 @@ CKCI_FN int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
     return dense;
 }
 
-CKCI_FN void ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci_launch *l)
+CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci_launch *l,
+                                     ckconv_error *err)
 {
     ckci_gpu_move *k = &l->a.move;
-    int64_t len[6], step[2][6];
+    int64_t len[6], step[2][6], blocks[6];
     int x = -1, y = -1, dense = -1, order[6], count = 2;
     memset(k, 0, sizeof *k);
     ckci_set_kernel(l, CKCI_KERNEL_move);
@@ -7035,14 +7078,16 @@ CKCI_FN void ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci
     l->grid = 1;
     for (int i = 0; i < 6; i++) {
         int64_t n = len[order[i]];
-        n = i > 1 ? n : ckci_ceil_div(n, (int64_t)1 << (i == 0 ? k->log_x : k->log_y));
+        blocks[i] = i > 1 ? n : ckci_ceil_div(n, (int64_t)1 << (i == 0 ? k->log_x : k->log_y));
         k->src_step[i] = step[0][order[i]];
         k->dst_step[i] = step[1][order[i]];
-        l->grid = ckci_saturating_mul(l->grid, n);
-        if (i < 5) {
-            k->blocks[i] = ckci_make_divisor(n);
-        }
+        l->grid = ckci_saturating_mul(l->grid, blocks[i]);
     }
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err)); /* divisors have 31 bits */
+    for (int i = 0; i < 5; i++) {
+        k->blocks[i] = ckci_make_divisor(blocks[i]);
+    }
+    return CKCONV_OK;
 }
 
 /* ---- conv_conv_fwd */
@@ -7186,8 +7231,8 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
     if (!ws) {
         int whole = 1; /* does the second convolution read each position of mid exactly once? */
         for (int i = 0; i < 3; i++) {
-            whole = whole && pair->second.stride[i] == 1 && pair->second.pad[i] == 0 &&
-                    pair->second.output[i] == pair->second.input[i];
+            whole = whole && pair->second.filter[i] == 1 && pair->second.stride[i] == 1 &&
+                    pair->second.pad[i] == 0 && pair->second.output[i] == pair->second.input[i];
         }
         CKCI_TRY(ckci_gpu_fused(pair, &plan->device, tile, &l, &cost, err));
         ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first);
@@ -7211,7 +7256,7 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
     ckci_gpu_mid_target(&pair->first, args, &l.a.conv);
     CKCI_TRY(e->emit(e->context, &l, err));
     if (args->mid) {
-        ckci_make_move(&part[0].t[CKCI_OUT], &pair->first.t[CKCI_OUT], &l);
+        CKCI_TRY(ckci_make_move(&part[0].t[CKCI_OUT], &pair->first.t[CKCI_OUT], &l, err));
         CKCI_TRY(e->emit(e->context, &l, err));
     }
     CKCI_TRY(ckci_gpu_best(&part[1], &plan->device, &l, &cost, err));
@@ -7226,7 +7271,7 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
 */
 
 CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err);
-CKCI_FN void ckci_default_device(ckconv_device *device);
+CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err);
 
 /* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
    it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
@@ -7439,6 +7484,9 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
     return CKCONV_OK;
 }
 
+/* What every GPU gives a block; kernels of the vector, direct and group norm families use no more. */
+enum { CKCI_LEAST_LDS = 49152 };
+
 CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
 {
     if (d->kind < CKCONV_DEVICE_CPU || d->kind > CKCONV_DEVICE_NVIDIA) {
@@ -7467,6 +7515,14 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
     if (d->kind != CKCONV_DEVICE_CPU && d->wave_size != 32 && d->wave_size != 64) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.wave_size is %d: must be 32 or 64",
                          (int)d->wave_size);
+    }
+    if (d->kind != CKCONV_DEVICE_CPU && (d->compute_units < 1 || d->compute_units > 65536)) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.compute_units is %d: must be 1 to 65536",
+                         (int)d->compute_units);
+    }
+    if (d->kind != CKCONV_DEVICE_CPU && d->lds_bytes < CKCI_LEAST_LDS) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.lds_bytes is %d: must be %d or more",
+                         (int)d->lds_bytes, (int)CKCI_LEAST_LDS);
     }
     for (int i = 0; i < 3; i++) {
         if (d->reserved[i] != 0) {
@@ -7558,14 +7614,53 @@ CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
     return most >= threads ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
+/* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
+   for. Addresses are made up: nothing reads there. */
+CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
+                                        const ckci_instance *instance, ckconv_error *err)
+{
+    ckconv_args a;
+    ckci_launch_count c;
+    ckci_emitter e;
+    if (!instance->list) {
+        return CKCONV_OK;
+    }
+    memset(&a, 0, sizeof a);
+    a.din = a.dgamma = a.dbeta = &a;
+    c.device = &plan->device;
+    c.count = 0;
+    e.emit = ckci_count_launch;
+    e.context = &c;
+    CKCI_TRY(instance->list(plan, p, &a, plan->workspace_bytes > 0 ? (unsigned char *)(uintptr_t)4096 : NULL,
+                            instance->tile_rows, &e, err));
+    plan->launches = c.count;
+    return CKCONV_OK;
+}
+
+/* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
+   CPU, 1 for a matrix unit, 2 for the rest. */
+CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
+{
+    int matrix =
+        i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
+    ckconv_dtype kind = plan->op == CKCONV_CONV_CONV_FWD ? ckci_conv_kind(&p->pair.first)
+                        : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_conv_kind(&p->conv)
+                                                         : i->kind;
+    if ((i->kind != 0 && i->kind != kind) || (matrix && ckci_matrix_family(&plan->device) != i->family) ||
+        (i->features & plan->device.features) != i->features) {
+        return 0;
+    }
+    return matrix ? 1 : 2;
+}
+
 /* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, ckconv_error *err)
 {
     ckconv_plan best, trial;
-    ckconv_error reason;
+    ckconv_error reason, refusal;
     double best_cost = 0;
-    int found = 0, tried = 0;
+    int found = 0, tried = 0, rank = -1;
     memset(&reason, 0, sizeof reason);
     for (int32_t i = 0; ckci_find_instance(i); i++) {
         const ckci_instance *instance = ckci_find_instance(i);
@@ -7580,6 +7675,10 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                       instance->features == CKCONV_CPU_AVX512 ? "-512" : "2 with FMA");
             continue;
         }
+        /* of all refusals the first one of the highest rank is kept */
+        int now = ckci_reason_rank(instance, plan, p);
+        ckconv_error *why = found || now <= rank ? &refusal : &reason;
+        rank = why == &reason ? now : rank;
         ckci_fit f;
         trial = *plan;
         trial.instance = i;
@@ -7597,18 +7696,21 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
-        if (instance->fit(&f, &reason) != CKCONV_OK) {
+        if (instance->fit(&f, why) != CKCONV_OK) {
             continue;
         }
         int32_t useful = ckci_useful_threads(plan->device.threads, f.cost);
         if (useful < plan->device.threads) {
             trial.device.threads = trial.block[0] = useful;
-            if (instance->fit(&f, &reason) != CKCONV_OK) {
+            if (instance->fit(&f, why) != CKCONV_OK) {
                 continue;
             }
         }
         trial.workspace_bytes += trial.workspace_bytes > 0 ? CKCI_ALIGN : 0;
-        if (!found || f.cost < best_cost) {
+        if (found && f.cost >= best_cost) {
+            continue;
+        }
+        if (ckci_try_launches(&trial, p, instance, why) == CKCONV_OK) {
             found = 1;
             best_cost = f.cost;
             best = trial;
@@ -7661,14 +7763,17 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     memcpy(&plan.u, desc, desc_bytes);
     if (device) {
         plan.device = *device;
-    } else {
-        ckci_default_device(&plan.device);
     }
     if (options) {
         o = *options;
     }
     memset(out, 0, sizeof *out);
     CKCI_TRY(ckci_check_options(&o, err));
+    if (!device && (o.engine == CKCONV_ENGINE_REF || o.engine == CKCONV_ENGINE_CPU)) {
+        ckconv_device_cpu(&plan.device);
+    } else if (!device) {
+        CKCI_TRY(ckci_default_device(&plan.device, err));
+    }
     CKCI_TRY(ckci_check_device(&plan.device, err));
     plan.op = op;
     CKCI_TRY(ckci_check_problem(op, &plan.u, problem, err));
@@ -7770,10 +7875,37 @@ CKCI_FN int32_t ckci_cpu_features(void)
     return features;
 }
 
+#if CKCI_GPU_COMPILER
+/* The status of a call of the runtime. Its memory of the last error is cleared: this one is reported here,
+   and whoever asks next would blame his own call. */
+CKCI_FN ckconv_status ckci_gpu_status(int code, const char *what, ckconv_status bad, ckconv_error *err)
+{
+    if (code == 0) {
+        return CKCONV_OK;
+    }
+    (void)CKCI_GPU(GetLastError)();
+    return ckci_fail(err, bad, "%s: %s", what, CKCI_GPU(GetErrorString)((ckci_gpu_error)code));
+}
+
+/* Number of GPUs; 0 without a driver. Any other trouble is an error: a GPU may be there. */
+CKCI_FN ckconv_status ckci_count_gpus(const char *what, int *count, ckconv_error *err)
+{
+    int code = (int)CKCI_GPU(GetDeviceCount)(count);
+    if (code == (int)CKCI_GPU(ErrorNoDevice) || code == (int)CKCI_GPU(ErrorInsufficientDriver)) {
+        (void)CKCI_GPU(GetLastError)();
+        *count = 0;
+        return CKCONV_OK;
+    }
+    return ckci_gpu_status(code, what, CKCONV_ERR_NO_DEVICE, err);
+}
+#endif
+
 /* Why there is no GPU to compute on. */
 CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err)
 {
 #if CKCI_GPU_COMPILER
+    int count = 0;
+    CKCI_TRY(ckci_count_gpus(what, &count, err));
     return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "%s: no GPU was found", what);
 #else
     return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE,
@@ -7788,17 +7920,23 @@ CKCI_FN ckconv_status ckci_no_device_code(int32_t ordinal, ckconv_error *err)
     return ckci_no_gpu(what, err);
 }
 
-/* The current GPU where there is one, else this CPU. */
-CKCI_FN void ckci_default_device(ckconv_device *device)
+/* The current GPU where there is one, else this CPU. A GPU in trouble is an error: the CPU would follow
+   pointers of its memory. */
+CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err)
 {
 #if CKCI_GPU_COMPILER
-    int ordinal = 0;
-    if (ckconv_device_count() > 0 && CKCI_GPU(GetDevice)(&ordinal) == CKCI_GPU(Success) &&
-        ckconv_device_gpu(ordinal, device, NULL) == CKCONV_OK) {
-        return;
+    int count = 0, ordinal = 0;
+    CKCI_TRY(ckci_count_gpus("default device", &count, err));
+    if (count > 0) {
+        CKCI_TRY(
+            ckci_gpu_status((int)CKCI_GPU(GetDevice)(&ordinal), "current device", CKCONV_ERR_NO_DEVICE, err));
+        return ckconv_device_gpu(ordinal, device, err);
     }
+#else
+    (void)err;
 #endif
     ckconv_device_cpu(device);
+    return CKCONV_OK;
 }
 
 /* Seconds from any fixed point; wall time wherever the C library tells it. */
@@ -7892,9 +8030,13 @@ CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_err
 {
 #if CKCI_GPU_COMPILER
     int ordinal = -1, units = 0, wave = 0;
-    if (CKCI_GPU(GetDevice)(&ordinal) != CKCI_GPU(Success) || ckconv_device_count() == 0) {
+    int count = 0;
+    CKCI_TRY(ckci_count_gpus("engine gpu", &count, err));
+    if (count == 0) {
         return ckci_no_gpu("engine gpu", err);
     }
+    CKCI_TRY(
+        ckci_gpu_status((int)CKCI_GPU(GetDevice)(&ordinal), "current device", CKCONV_ERR_NO_DEVICE, err));
     (void)CKCI_GPU(DeviceGetAttribute)(&units, CKCI_GPU_UNITS, ordinal);
     (void)CKCI_GPU(DeviceGetAttribute)(&wave, CKCI_GPU_WAVE, ordinal);
     if (ordinal != device->ordinal || units != device->compute_units || wave != device->wave_size) {
@@ -7911,17 +8053,21 @@ CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_err
 }
 
 /* The emitter of ckconv_run. */
-CKCI_FN ckconv_status ckci_launch_on_stream(void *stream, const ckci_launch *launch, ckconv_error *err)
+typedef struct ckci_stream {
+    const ckconv_device *device;
+    void *stream;
+} ckci_stream;
+
+CKCI_FN ckconv_status ckci_launch_on_stream(void *context, const ckci_launch *launch, ckconv_error *err)
 {
+    const ckci_stream *s = (const ckci_stream *)context;
+    CKCI_TRY(ckci_check_launch(s->device, launch, err));
 #if CKCI_GPU_COMPILER
-    ckci_gpu_error code = ckci_k_launch(launch, (ckci_gpu_stream)stream);
-    return code == CKCI_GPU(Success)
-               ? CKCONV_OK
-               : ckci_fail(err, CKCONV_ERR_LAUNCH, "launch of %s: %s", ckci_kernel_name(launch->kernel),
-                           CKCI_GPU(GetErrorString)(code));
+    char what[64];
+    snprintf(what, sizeof what, "launch of %s", ckci_kernel_name(launch->kernel));
+    return ckci_gpu_status((int)ckci_k_launch(launch, (ckci_gpu_stream)s->stream), what, CKCONV_ERR_LAUNCH,
+                           err);
 #else
-    (void)stream;
-    (void)launch;
     return ckci_no_gpu("launch", err);
 #endif
 }
@@ -7934,7 +8080,9 @@ CKCONV_API int32_t ckconv_device_count(void)
 
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
-    (void)device;
+    if (device) {
+        memset(device, 0, sizeof *device);
+    }
     return ckci_no_device_code(ordinal, err);
 }
 
@@ -7952,32 +8100,37 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
         return (value);                                                                                      \
     }
 #else
-CKCI_FN ckconv_status ckci_gpu_status(int code, const char *what, ckconv_status bad, ckconv_error *err)
+/* The same, with the text of a success. */
+CKCI_FN ckconv_status ckci_gpu_answer(int code, const char *what, ckconv_status bad, ckconv_error *err)
 {
-    return code == 0 ? ckci_ok(err)
-                     : ckci_fail(err, bad, "%s: %s", what, CKCI_GPU(GetErrorString)((ckci_gpu_error)code));
+    return code == 0 ? ckci_ok(err) : ckci_gpu_status(code, what, bad, err);
 }
 
 CKCONV_API int32_t ckconv_device_count(void)
 {
     int count = 0;
-    return CKCI_GPU(GetDeviceCount)(&count) == CKCI_GPU(Success) ? count : 0;
+    return ckci_count_gpus("", &count, NULL) == CKCONV_OK ? count : 0;
 }
 
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
     ckci_gpu_properties prop;
+    int count = 0;
     memset(&prop, 0, sizeof prop);
     if (!device) {
         return ckci_fail(err, CKCONV_ERR_NULL, "device is NULL");
     }
-    if (ordinal < 0 || ordinal >= ckconv_device_count()) {
-        return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "ordinal is %d: there are %d GPUs", (int)ordinal,
-                         (int)ckconv_device_count());
+    memset(device, 0, sizeof *device);
+    CKCI_TRY(ckci_count_gpus("device", &count, err));
+    if (count == 0) {
+        return ckci_no_gpu("device", err);
+    }
+    if (ordinal < 0 || ordinal >= count) {
+        return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "ordinal is %d: there %s %d GPU%s", (int)ordinal,
+                         count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
     }
     CKCI_TRY(ckci_gpu_status((int)CKCI_GPU(GetDeviceProperties)(&prop, ordinal), "device properties",
                              CKCONV_ERR_NO_DEVICE, err));
-    memset(device, 0, sizeof *device);
     device->ordinal = ordinal;
     device->wave_size = prop.warpSize;
     device->compute_units = prop.multiProcessorCount;
@@ -8001,7 +8154,7 @@ CKCI_FN ckconv_status ckci_need_device(const ckconv_device *device, ckconv_error
 CKCONV_API ckconv_status ckconv_device_open(const ckconv_device *device, ckconv_error *err)
 {
     CKCI_TRY(ckci_need_device(device, err));
-    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_GPU(SetDevice)(device->ordinal), "open",
+    CKCI_IF_GPU(device, return ckci_gpu_answer((int)CKCI_GPU(SetDevice)(device->ordinal), "open",
                                                CKCONV_ERR_NO_DEVICE, err))
     return ckci_ok(err);
 }
@@ -8011,7 +8164,7 @@ CKCI_FN void *ckci_gpu_alloc(size_t bytes, ckconv_error *err)
 {
     void *memory = NULL;
     ckconv_status s =
-        ckci_gpu_status((int)CKCI_GPU(Malloc)(&memory, bytes ? bytes : 1), "alloc", CKCONV_ERR_MEMORY, err);
+        ckci_gpu_answer((int)CKCI_GPU(Malloc)(&memory, bytes ? bytes : 1), "alloc", CKCONV_ERR_MEMORY, err);
     return s == CKCONV_OK ? memory : NULL;
 }
 #endif
@@ -8049,7 +8202,7 @@ CKCONV_API ckconv_status ckconv_device_upload(const ckconv_device *device, void 
         return ckci_fail(err, CKCONV_ERR_NULL, "upload: %s is NULL", dst ? "src" : "dst");
     }
     CKCI_IF_GPU(device,
-                return ckci_gpu_status((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyHostToDevice)),
+                return ckci_gpu_answer((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyHostToDevice)),
                                        "upload", CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memcpy(dst, src, bytes);
@@ -8065,7 +8218,7 @@ CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, voi
         return ckci_fail(err, CKCONV_ERR_NULL, "download: %s is NULL", dst ? "src" : "dst");
     }
     CKCI_IF_GPU(device,
-                return ckci_gpu_status((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyDeviceToHost)),
+                return ckci_gpu_answer((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyDeviceToHost)),
                                        "download", CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memcpy(dst, src, bytes);
@@ -8080,7 +8233,7 @@ CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *d
     if (bytes && !dst) {
         return ckci_fail(err, CKCONV_ERR_NULL, "fill: dst is NULL");
     }
-    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_GPU(Memset)(dst, byte, bytes), "fill",
+    CKCI_IF_GPU(device, return ckci_gpu_answer((int)CKCI_GPU(Memset)(dst, byte, bytes), "fill",
                                                CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memset(dst, byte, bytes);
@@ -8091,7 +8244,7 @@ CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *d
 CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err)
 {
     CKCI_TRY(ckci_need_device(device, err));
-    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_GPU(DeviceSynchronize)(), "synchronise",
+    CKCI_IF_GPU(device, return ckci_gpu_answer((int)CKCI_GPU(DeviceSynchronize)(), "synchronise",
                                                CKCONV_ERR_LAUNCH, err))
     return ckci_ok(err);
 }
@@ -8099,31 +8252,58 @@ CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, 
 #if CKCI_GPU_COMPILER
 CKCI_FN ckconv_status ckci_gpu_timer(ckconv_timer *timer, ckconv_error *err)
 {
-    ckci_gpu_event from, to;
+    ckci_gpu_event from = NULL, to = NULL;
     CKCI_TRY(ckci_gpu_status((int)CKCI_GPU(EventCreate)(&from), "timer", CKCONV_ERR_LAUNCH, err));
-    CKCI_TRY(ckci_gpu_status((int)CKCI_GPU(EventCreate)(&to), "timer", CKCONV_ERR_LAUNCH, err));
+    int code = (int)CKCI_GPU(EventCreate)(&to);
+    if (code != 0) {
+        (void)CKCI_GPU(EventDestroy)(from);
+        return ckci_gpu_status(code, "timer", CKCONV_ERR_LAUNCH, err);
+    }
     timer->from = (void *)from;
     timer->to = (void *)to;
-    return CKCONV_OK;
+    return ckci_ok(err);
+}
+
+/* 0, or -1 when the event could not be recorded. */
+CKCI_FN double ckci_gpu_record(void *event, void *stream)
+{
+    if (!event) {
+        return -1;
+    }
+    int code = (int)CKCI_GPU(EventRecord)((ckci_gpu_event)event, (ckci_gpu_stream)stream);
+    return ckci_gpu_status(code, "timer", CKCONV_ERR_LAUNCH, NULL) == CKCONV_OK ? 0 : -1;
 }
 
 CKCI_FN double ckci_gpu_seconds(const ckconv_timer *timer)
 {
     float ms = 0;
-    (void)CKCI_GPU(EventSynchronize)((ckci_gpu_event)timer->to);
-    (void)CKCI_GPU(EventElapsedTime)(&ms, (ckci_gpu_event)timer->from, (ckci_gpu_event)timer->to);
-    return (double)ms * 1e-3;
+    if (!timer->from || timer->cpu_from < 0 || timer->cpu_to < 0) {
+        return -1;
+    }
+    int code = (int)CKCI_GPU(EventSynchronize)((ckci_gpu_event)timer->to);
+    if (code == 0) {
+        code = (int)CKCI_GPU(EventElapsedTime)(&ms, (ckci_gpu_event)timer->from, (ckci_gpu_event)timer->to);
+    }
+    return ckci_gpu_status(code, "timer", CKCONV_ERR_LAUNCH, NULL) == CKCONV_OK ? (double)ms * 1e-3 : -1;
+}
+
+CKCI_FN void ckci_gpu_timer_end(const ckconv_timer *timer)
+{
+    if (timer->from) {
+        (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->from);
+        (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->to);
+    }
 }
 #endif
 
 CKCONV_API ckconv_status ckconv_timer_create(const ckconv_device *device, ckconv_timer *timer,
                                              ckconv_error *err)
 {
-    CKCI_TRY(ckci_need_device(device, err));
     if (!timer) {
         return ckci_fail(err, CKCONV_ERR_NULL, "timer is NULL");
     }
     memset(timer, 0, sizeof *timer);
+    CKCI_TRY(ckci_need_device(device, err));
     CKCI_IF_GPU(device, return ckci_gpu_timer(timer, err))
     return ckci_ok(err);
 }
@@ -8131,28 +8311,38 @@ CKCONV_API ckconv_status ckconv_timer_create(const ckconv_device *device, ckconv
 CKCONV_API void ckconv_timer_start(const ckconv_device *device, ckconv_timer *timer, void *stream)
 {
     (void)stream;
-    CKCI_IF_GPU_QUIET(device,
-                      (void)CKCI_GPU(EventRecord)((ckci_gpu_event)timer->from, (ckci_gpu_stream)stream))
+    if (!device || !timer) {
+        return;
+    }
+    CKCI_IF_GPU_QUIET(device, timer->cpu_from = ckci_gpu_record(timer->from, stream))
     timer->cpu_from = ckci_now();
 }
 
 CKCONV_API void ckconv_timer_stop(const ckconv_device *device, ckconv_timer *timer, void *stream)
 {
     (void)stream;
-    CKCI_IF_GPU_QUIET(device, (void)CKCI_GPU(EventRecord)((ckci_gpu_event)timer->to, (ckci_gpu_stream)stream))
+    if (!device || !timer) {
+        return;
+    }
+    CKCI_IF_GPU_QUIET(device, timer->cpu_to = ckci_gpu_record(timer->to, stream))
     timer->cpu_to = ckci_now();
 }
 
 CKCONV_API double ckconv_timer_seconds(const ckconv_device *device, ckconv_timer *timer)
 {
-    CKCI_IF_GPU_VALUE(device, ckci_gpu_seconds(timer), 0.0)
+    if (!device || !timer) {
+        return -1;
+    }
+    CKCI_IF_GPU_VALUE(device, ckci_gpu_seconds(timer), -1.0)
     return timer->cpu_to - timer->cpu_from;
 }
 
 CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *timer)
 {
-    CKCI_IF_GPU_QUIET(device, (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->from);
-                      (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->to))
+    if (!device || !timer) {
+        return;
+    }
+    CKCI_IF_GPU_QUIET(device, ckci_gpu_timer_end(timer); memset(timer, 0, sizeof *timer))
     memset(timer, 0, sizeof *timer);
 }
 #undef CKCI_IF_GPU
@@ -8468,6 +8658,27 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     return CKCONV_OK;
 }
 
+/* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
+CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
+                                 const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
+                                 void *stream, ckconv_error *err)
+{
+    ckci_launch_count c;
+    ckci_stream s;
+    ckci_emitter e;
+    c.device = s.device = &plan->device;
+    c.count = 0;
+    s.stream = stream;
+    if (plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) {
+        e.emit = ckci_count_launch;
+        e.context = &c;
+        CKCI_TRY(instance->list(plan, p, args, ws, instance->tile_rows, &e, err));
+    }
+    e.emit = ckci_launch_on_stream;
+    e.context = &s;
+    return instance->list(plan, p, args, ws, instance->tile_rows, &e, err);
+}
+
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     size_t workspace_bytes, void *stream, ckconv_error *err)
 {
@@ -8476,11 +8687,8 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
     CKCI_TRY(ckci_check_run(plan, args, workspace, workspace_bytes, &p, &ws, err));
     const ckci_instance *instance = ckci_find_instance(plan->instance);
     if (plan->engine == CKCONV_ENGINE_GPU) {
-        ckci_emitter e;
-        e.emit = ckci_launch_on_stream;
-        e.context = stream;
         CKCI_TRY(ckci_check_current(&plan->device, err));
-        CKCI_TRY(instance->list(plan, &p, args, ws, instance->tile_rows, &e, err));
+        CKCI_TRY(ckci_queue(plan, instance, &p, args, ws, stream, err));
         return ckci_ok(err);
     }
     if ((plan->device.features & ~ckci_cpu_features()) != 0) {
@@ -8494,6 +8702,7 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
 
 /* An emitter that copies launches for a caller. */
 typedef struct ckci_launch_list {
+    const ckconv_device *device;
     ckconv_launch *launches;
     int32_t capacity, count;
 } ckci_launch_list;
@@ -8501,7 +8710,7 @@ typedef struct ckci_launch_list {
 CKCI_FN ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_launch_list *list = (ckci_launch_list *)context;
-    (void)err;
+    CKCI_TRY(ckci_check_launch(list->device, launch, err));
     if (list->count < list->capacity) {
         ckconv_launch *l = &list->launches[list->count];
         memset(l, 0, sizeof *l);
@@ -8533,6 +8742,7 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "engine %s has no launches",
                          ckconv_engine_name(plan->engine));
     }
+    list.device = &plan->device;
     list.launches = launches;
     list.capacity = capacity;
     list.count = 0;
@@ -8969,6 +9179,11 @@ CKCI_FN ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args 
             continue;
         }
         double now = ckconv_timer_seconds(&plan->device, &timer);
+        if (now < 0) {
+            ckconv_timer_destroy(&plan->device, &timer);
+            return ckci_fail(err, CKCONV_ERR_LAUNCH, "%s: its time could not be taken, or it failed",
+                             ckconv_instance_name(plan->instance));
+        }
         int32_t at = i;
         while (at > 0 && t[at - 1] > now) {
             t[at] = t[at - 1];
@@ -9206,9 +9421,11 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
     CKCI_TRY(ckci_check_transform(ndim, length, src_desc, src, dst_desc, dst, 1, t, err));
     CKCI_TRY(ckci_check_current(device, err));
     if (ckci_count(&t[0]) > 0) {
-        ckci_make_move(&t[0], &t[1], &l);
-        CKCI_TRY(ckci_too_many_blocks(l.grid, err));
-        CKCI_TRY(ckci_launch_on_stream(stream, &l, err));
+        ckci_stream s;
+        s.device = device;
+        s.stream = stream;
+        CKCI_TRY(ckci_make_move(&t[0], &t[1], &l, err));
+        CKCI_TRY(ckci_launch_on_stream(&s, &l, err));
     }
     return ckci_ok(err);
 }
