@@ -47,6 +47,7 @@ BUILD SWITCHES (define them before the implementation; none of them changes a de
     CKCONV_NO_FP8           drop the four fp8 formats
     CKCONV_NO_CONV_CONV     drop conv_conv_fwd
     CKCONV_NO_GROUPNORM     drop groupnorm_fwd and groupnorm_bwd
+    What is dropped leaves the CPU engines; a GPU build keeps all kernels, and takes as long to compile.
 
 HELLO CONV
     ckconv_conv_desc d;  memset(&d, 0, sizeof d);          // zero means default
@@ -78,6 +79,8 @@ NUMERICS AND DETERMINISM
     - Padding counts as zeros: an infinite weight or gradient may meet it as 0 * infinity = NaN.
     - Outputs and workspace need no zeroing; every output element is written, and nothing between strided
       ones.
+    - Group norm statistics on a GPU are one pass over values less the slab's first one: where that lies far
+      from the others, inv_std of f64 tensors has about 10 right digits instead of 15.
 
 THREADS AND STREAMS
     No mutable global state: every function may be called from any thread at any time. A plan may be shared by
@@ -95,8 +98,8 @@ ERRORS
 
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
-    (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and executed by an
-    emulator.
+    (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and, but for gfx1030,
+    executed by an emulator.
 
 TAGS (search for them)
     >>head      version, linkage                     >>ref       naive engine, the specification
@@ -508,8 +511,8 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
                                     size_t workspace_bytes, void *stream, ckconv_error *err);
 
 /* The kernels that ckconv_run would launch for a GPU plan, in order: what a profiler, an emulator or a
-   graph of one's own needs. Up to `capacity` go to launches, their number to *count. No GPU is needed and
-   none touched; pointers of args are only copied. */
+   graph of one's own needs. The first `capacity` go to launches, the number of all of them to *count. No GPU
+   is needed and none touched; pointers of args are only copied. */
 CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckconv_args *args,
                                               void *workspace, size_t workspace_bytes,
                                               ckconv_launch *launches, int32_t capacity, int32_t *count,
@@ -630,7 +633,8 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
 CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_t *out, ckconv_error *err);
 
 /* Facts: of this CPU (threads as OpenMP would use), of GPU `ordinal`, of an architecture by name ("gfx942",
-   "sm_90", "x86_64"; typical figures, for planning without the device). *device is all zero on an error. */
+   "sm_90", "x86_64"; typical figures, for planning without the device; cautious ones for gfx... and sm_...
+   names that this version does not know). *device is all zero on an error. */
 CKCONV_API void ckconv_device_cpu(ckconv_device *device);
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
@@ -1377,8 +1381,10 @@ CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_e
     int32_t low, high;
     ckci_element_d_range(op->kind, &low, &high);
     if (num_d < low || num_d > high) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: the epilogue %s takes %d to %d D tensors",
-                         at, (int)num_d, ckconv_element_name(op->kind), (int)low, (int)high);
+        char range[32];
+        snprintf(range, sizeof range, low == high ? "%d" : "%d to %d", (int)low, (int)high);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: the epilogue %s takes %s D tensor%s", at,
+                         (int)num_d, ckconv_element_name(op->kind), range, high == 1 ? "" : "s");
     }
     for (int32_t i = 0; i < 4; i++) {
         if (i < num_d) {
@@ -3261,6 +3267,9 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
 
 /* What plan.tune keeps: the caller's options, from which everything else follows again. */
 enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1, CKCI_TUNE_FLAGS = 2 };
+/* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
+   that it writes mid. */
+enum { CKCI_TUNE_FIRST = 3, CKCI_TUNE_SECOND = 4, CKCI_TUNE_MID = 5 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -5718,7 +5727,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     case CKCONV_FAMILY_TWO_STAGE:
         return "implicit GEMM with a split reduction: few outputs, a long sum over batch and positions";
     case CKCONV_FAMILY_DIRECT:
-        return "direct: groups too narrow to fill a vector, so lanes run over groups";
+        return "direct: few channels per group; lanes run over groups or positions";
     case CKCONV_FAMILY_FUSED:
         return plan->workspace_bytes
                    ? "the intermediate stays in each thread's scratch"
@@ -5738,7 +5747,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
   The GPU engine's host half, pure C: what kernels are told, whether an instance fits, and the launches of a
   plan in their order. No GPU call is made here; kernels.hip.h is the device half. Kernels index with 32 bits
   inside a tensor's (n, g) slice where that is enough and with 64 bits elsewhere; what does not fit 32-bit
-  indices (positions of one phase, products of a reduction, tiles) is refused here.
+  indices (positions of one phase, products of a reduction, phases, reach of a filter, tiles) is refused.
 
   The one table of kernels: name, argument struct, threads per block, what kernels.hip.h instantiates. gather
   computes fwd and bwd_data: they differ in the coordinate map only.
@@ -5856,7 +5865,11 @@ typedef struct ckci_gpu_target {
 /* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
    the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
    runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
-   column a tap and, fastest, an input channel, and the reduction runs over positions of dout. */
+   column a tap and, fastest, an input channel, and the reduction runs over positions of dout.
+   Divisors divide by the member of their name, with these exceptions:
+     weight, matrix_weight   by_phases: g
+     direct_weight           by_tiles_m: taps; by_channels: K
+     reduce                  by_tiles_m: rows */
 typedef struct ckci_gpu_conv {
     ckci_tensor a, b;
     ckci_gpu_target o;
@@ -6146,16 +6159,26 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
                            CKCI_LL(most));
 }
 
-/* An emitter that checks the launches of a plan and counts them. */
+/* Does it write o of an argument struct ckci_gpu_conv? Then the epilogue of mid may be put there. */
+CKCI_FN int ckci_writes_target(const ckci_launch *l)
+{
+    return l->kernel != CKCI_KERNEL_pack && l->bytes == sizeof(ckci_gpu_conv);
+}
+
+/* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
 typedef struct ckci_launch_count {
     const ckconv_device *device;
-    int32_t count;
+    int32_t count, mid;
 } ckci_launch_count;
 
 CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_launch_count *c = (ckci_launch_count *)context;
     c->count++;
+    if (c->mid && launch->kernel != CKCI_KERNEL_pack && !ckci_writes_target(launch)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s does not take the epilogue of mid",
+                         ckci_kernel_name(launch->kernel));
+    }
     return ckci_check_launch(c->device, launch, err);
 }
 
@@ -7114,6 +7137,14 @@ CKCI_FN void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_gr
     t->op = none;
 }
 
+/* Bytes of mid in workspace; what follows it is aligned too. */
+CKCI_FN int64_t ckci_mid_bytes(const ckci_conv *first)
+{
+    const ckci_tensor *mid = &first->t[CKCI_OUT];
+    int64_t bytes = ckci_saturating_mul(ckci_count(mid), (int64_t)ckci_size(mid->dtype));
+    return ckci_saturating_mul(ckci_ceil_div(bytes, CKCI_ALIGN), CKCI_ALIGN);
+}
+
 /* Both convolutions with mid in workspace. */
 CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_conv part[2])
 {
@@ -7124,23 +7155,13 @@ CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_c
     memset(&part[1].t[CKCI_IN].op, 0, sizeof part[1].t[CKCI_IN].op);
 }
 
-/* The cheapest kernel of one convolution. */
-CKCI_FN ckconv_status ckci_gpu_best(const ckci_conv *p, const ckconv_device *device, ckci_launch *best,
-                                    double *cost, ckconv_error *err)
-{
-    static const int32_t tiles[4] = {0, 64, 32, 128}; /* the last two for f32 sums only */
-    int found = 0;
-    for (int i = 0; i < (ckci_conv_kind(p) == CKCONV_F32 ? 4 : 2); i++) {
-        ckci_launch l;
-        double c;
-        if (ckci_gpu_gather(p, device, tiles[i], &l, &c, err) == CKCONV_OK && (!found || c < *cost)) {
-            found = 1;
-            *best = l;
-            *cost = c;
-        }
-    }
-    return found ? CKCONV_OK : CKCONV_ERR_UNSUPPORTED;
-}
+/* One convolution of a pair is planned like any other, within `limit` bytes of workspace. mid: only instances
+   that take the first convolution's epilogue. A scratch plan gets instance, geometry and workspace. */
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     ckconv_plan *part, double *cost, ckconv_error *err);
+/* Its launches. */
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err);
 
 /* The first convolution's epilogue: scale, shift, operation, rounding. */
 CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_conv *k)
@@ -7196,7 +7217,6 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv_conv *p = &f->p->pair;
     ckci_launch l;
-    double cost[2];
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&p->first), err));
     if (f->family == CKCONV_FAMILY_FUSED) {
@@ -7206,19 +7226,82 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     }
     ckci_conv part[2];
     ckci_gpu_unfused(p, NULL, part);
-    int64_t bytes =
-        ckci_saturating_mul(ckci_count(&part[0].t[CKCI_OUT]), (int64_t)ckci_size(part[0].t[CKCI_OUT].dtype));
+    int64_t bytes = ckci_mid_bytes(&part[0]), extra = 0;
     if (bytes > f->limit) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "unfused needs %lld bytes of workspace for mid, options.max_workspace allows %lld",
                          CKCI_LL(bytes), CKCI_LL(f->limit));
     }
-    CKCI_TRY(ckci_gpu_best(&part[0], &f->plan->device, &l, &cost[0], err));
-    CKCI_TRY(ckci_gpu_best(&part[1], &f->plan->device, &l, &cost[1], err));
-    ckci_plan_launch(f->plan, &l, 2);
-    f->cost = cost[0] + cost[1] + 2e4;
-    f->plan->workspace_bytes = bytes;
+    f->cost = 2e4;
+    for (int i = 0; i < 2; i++) {
+        ckconv_plan one;
+        double cost;
+        CKCI_TRY(ckci_plan_part(&part[i], &f->plan->device, f->limit - bytes, i == 0, &one, &cost, err));
+        f->cost += cost;
+        f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
+        f->plan->grid[0] = one.grid[0];
+        f->plan->block[0] = one.block[0];
+        extra = ckci_max(extra, one.workspace_bytes);
+    }
+    f->plan->workspace_bytes = bytes + extra; /* both parts use the rest, one after the other */
     return CKCONV_OK;
+}
+
+/* The emitter of the first convolution of a pair: mid's epilogue goes into the launches. */
+typedef struct ckci_mid_emitter {
+    const ckci_conv *first;
+    const ckconv_args *args;
+    const ckci_emitter *next;
+} ckci_mid_emitter;
+
+CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ckconv_error *err)
+{
+    const ckci_mid_emitter *m = (const ckci_mid_emitter *)context;
+    ckci_launch l = *launch;
+    if (ckci_writes_target(launch)) {
+        ckci_gpu_mid_target(m->first, m->args, &l.a.conv);
+    }
+    return m->next->emit(m->next->context, &l, err);
+}
+
+CKCI_FN ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *first, const ckci_conv *p,
+                                    const ckconv_args *args, unsigned char *ws, const ckci_emitter *e,
+                                    ckconv_error *err)
+{
+    ckci_mid_emitter m;
+    ckci_emitter to_mid;
+    m.first = first;
+    m.args = args;
+    m.next = e;
+    to_mid.emit = ckci_emit_mid;
+    to_mid.context = &m;
+    return ckci_list_part(part, p, ws, &to_mid, err);
+}
+
+/* Fused; with a copy of mid that the fused kernel cannot write, a kernel for that. */
+CKCI_FN ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                      const ckconv_args *args, int32_t tile, const ckci_emitter *e,
+                                      ckconv_error *err)
+{
+    ckci_launch l;
+    ckconv_plan part;
+    double cost;
+    int whole = 1; /* does the second convolution read each position of mid exactly once? */
+    for (int i = 0; i < 3; i++) {
+        whole = whole && pair->second.filter[i] == 1 && pair->second.stride[i] == 1 &&
+                pair->second.pad[i] == 0 && pair->second.output[i] == pair->second.input[i];
+    }
+    CKCI_TRY(ckci_gpu_fused(pair, &plan->device, tile, &l, &cost, err));
+    ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first);
+    l.a.pair.write_mid = whole && args->mid != NULL;
+    if (l.grid > 0) {
+        CKCI_TRY(e->emit(e->context, &l, err));
+    }
+    if (whole || !args->mid) {
+        return CKCONV_OK;
+    }
+    CKCI_TRY(ckci_plan_part(&pair->first, &plan->device, 0, 1, &part, &cost, err));
+    return ckci_list_mid(&part, &pair->first, &pair->first, args, NULL, e, err);
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
@@ -7226,41 +7309,26 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
                                          const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_conv_conv *pair = &p->pair;
+    if (plan->tune[CKCI_TUNE_SECOND] == 0) {
+        return ckci_list_fused(plan, pair, args, tile, e, err);
+    }
     ckci_launch l;
-    double cost;
-    if (!ws) {
-        int whole = 1; /* does the second convolution read each position of mid exactly once? */
-        for (int i = 0; i < 3; i++) {
-            whole = whole && pair->second.filter[i] == 1 && pair->second.stride[i] == 1 &&
-                    pair->second.pad[i] == 0 && pair->second.output[i] == pair->second.input[i];
-        }
-        CKCI_TRY(ckci_gpu_fused(pair, &plan->device, tile, &l, &cost, err));
-        ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first);
-        l.a.pair.write_mid = whole && args->mid != NULL;
-        if (l.grid > 0) {
-            CKCI_TRY(e->emit(e->context, &l, err));
-        }
-        if (whole || !args->mid) {
-            return CKCONV_OK;
-        }
-        CKCI_TRY(ckci_gpu_best(&pair->first, &plan->device, &l, &cost, err));
-        ckci_gpu_mid_target(&pair->first, args, &l.a.conv);
-        return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
-    }
     ckci_conv part[2];
+    ckconv_plan scratch = *plan;
     ckci_gpu_unfused(pair, ws, part);
-    CKCI_TRY(ckci_gpu_best(&part[0], &plan->device, &l, &cost, err));
-    if (l.grid == 0) {
-        return CKCONV_OK;
+    int64_t bytes = ckci_mid_bytes(&part[0]);
+    if (bytes == 0) {
+        return CKCONV_OK; /* an empty batch */
     }
-    ckci_gpu_mid_target(&pair->first, args, &l.a.conv);
-    CKCI_TRY(e->emit(e->context, &l, err));
+    ws += bytes;
+    scratch.instance = (int32_t)plan->tune[CKCI_TUNE_FIRST];
+    CKCI_TRY(ckci_list_mid(&scratch, &pair->first, &part[0], args, ws, e, err));
     if (args->mid) {
         CKCI_TRY(ckci_make_move(&part[0].t[CKCI_OUT], &pair->first.t[CKCI_OUT], &l, err));
         CKCI_TRY(e->emit(e->context, &l, err));
     }
-    CKCI_TRY(ckci_gpu_best(&part[1], &plan->device, &l, &cost, err));
-    return e->emit(e->context, &l, err);
+    scratch.instance = (int32_t)plan->tune[CKCI_TUNE_SECOND];
+    return ckci_list_part(&scratch, &part[1], ws, e, err);
 }
 
 
@@ -7629,6 +7697,7 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     a.din = a.dgamma = a.dbeta = &a;
     c.device = &plan->device;
     c.count = 0;
+    c.mid = plan->tune[CKCI_TUNE_MID] != 0;
     e.emit = ckci_count_launch;
     e.context = &c;
     CKCI_TRY(instance->list(plan, p, &a, plan->workspace_bytes > 0 ? (unsigned char *)(uintptr_t)4096 : NULL,
@@ -7655,7 +7724,7 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
 
 /* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
-                                  int32_t only, ckconv_error *err)
+                                  int32_t only, double *cost, ckconv_error *err)
 {
     ckconv_plan best, trial;
     ckconv_error reason, refusal;
@@ -7726,21 +7795,46 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
             return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                              "options.instance is '%.60s': no instance or family has that name", o->instance);
         }
-        int gpu = 0;
-        for (ckconv_family f = CKCONV_FAMILY_MULTIPLE_D; f <= CKCONV_FAMILY_MMA; f++) {
-            gpu |= ckci_same_text(ckconv_family_name(f), o->instance) || ckci_same_text("dl", o->instance);
-        }
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "options.instance is '%.60s': %s %s on engine %s",
-                         o->instance ? o->instance : "",
-                         gpu ? "a GPU family that this version does not have computes"
-                             : "nothing of that name computes",
-                         ckconv_op_name(plan->op), ckconv_engine_name(plan->engine));
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "options.instance is '%.60s': nothing of that name computes %s on engine %s",
+                         o->instance ? o->instance : "", ckconv_op_name(plan->op),
+                         ckconv_engine_name(plan->engine));
     }
     if (!found) {
         return ckci_fail(err, reason.status ? reason.status : CKCONV_ERR_UNSUPPORTED, "%s", reason.text);
     }
     *plan = best;
+    *cost = best_cost;
     return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     ckconv_plan *part, double *cost, ckconv_error *err)
+{
+    ckci_problem one;
+    ckconv_options o;
+    memset(&o, 0, sizeof o);
+    memset(part, 0, sizeof *part);
+    one.conv = *p;
+    part->op = p->op;
+    part->engine = CKCONV_ENGINE_GPU;
+    part->device = *device;
+    part->tune[CKCI_TUNE_LIMIT] = limit > 0 ? ckci_saturating_add(limit, CKCI_ALIGN) : -1;
+    part->tune[CKCI_TUNE_MID] = mid;
+    CKCI_TRY(ckci_select(part, &one, &o, -1, cost, err));
+    part->workspace_bytes -= part->workspace_bytes > 0 ? CKCI_ALIGN : 0;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err)
+{
+    const ckci_instance *instance = ckci_find_instance(part->instance);
+    ckconv_args none;
+    ckci_problem one;
+    memset(&none, 0, sizeof none);
+    one.conv = *p;
+    return instance->list(part, &one, &none, ws, instance->tile_rows, e, err);
 }
 
 /* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
@@ -7803,7 +7897,8 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;
-    CKCI_TRY(ckci_select(&plan, problem, &o, only, err));
+    double cost;
+    CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
     plan.magic = CKCI_MAGIC;
     plan.version = CKCONV_VERSION;
     *out = plan;
@@ -7990,10 +8085,18 @@ CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *de
                  {"gfx1100", 1, 32, 96, 65536}, {"gfx1201", 1, 32, 64, 65536},  {"sm_80", 2, 32, 108, 166912},
                  {"sm_86", 2, 32, 84, 101376},  {"sm_89", 2, 32, 128, 101376},  {"sm_90", 2, 32, 132, 232448},
                  {"sm_100", 2, 32, 148, 232448}};
+    char plain[16];
     if (!arch || !device) {
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", arch ? "device" : "arch");
     }
     memset(device, 0, sizeof *device);
+    /* "gfx942:sramecc+:xnack-", as the vendor's tools print it */
+    size_t length = strncmp(arch, "gfx", 3) == 0 ? strcspn(arch, ":") : 0;
+    if (length > 0 && length < sizeof plain && arch[length] == ':') {
+        memcpy(plain, arch, length);
+        plain[length] = 0;
+        arch = plain;
+    }
     if (ckci_same_text(arch, "x86_64") || ckci_same_text(arch, "aarch64") || ckci_same_text(arch, "cpu")) {
         device->threads = 1;
         memcpy(device->arch, arch, strlen(arch) + 1);
@@ -8022,7 +8125,7 @@ CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *de
         return ckci_ok(err);
     }
     return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                     "arch is '%.30s': must be gfx..., sm_..., x86_64, aarch64 or cpu", arch);
+                     "arch is '%.30s': must be gfx..., sm_... (in lower case), x86_64, aarch64 or cpu", arch);
 }
 
 /* Is the current GPU the one that the plan was made for? */
@@ -8030,6 +8133,7 @@ CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_err
 {
 #if CKCI_GPU_COMPILER
     int ordinal = -1, units = 0, wave = 0;
+    ckconv_device now;
     int count = 0;
     CKCI_TRY(ckci_count_gpus("engine gpu", &count, err));
     if (count == 0) {
@@ -8040,11 +8144,12 @@ CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_err
     (void)CKCI_GPU(DeviceGetAttribute)(&units, CKCI_GPU_UNITS, ordinal);
     (void)CKCI_GPU(DeviceGetAttribute)(&wave, CKCI_GPU_WAVE, ordinal);
     if (ordinal != device->ordinal || units != device->compute_units || wave != device->wave_size) {
+        (void)ckconv_device_gpu(ordinal, &now, NULL);
         return ckci_fail(
             err, CKCONV_ERR_WRONG_DEVICE,
-            "the plan is for GPU %d (%s, %d units, wave %d); current is GPU %d (%d units, wave %d)",
+            "the plan is for GPU %d (%s, %d units, wave %d); current is GPU %d (%s, %d units, wave %d)",
             (int)device->ordinal, device->arch, (int)device->compute_units, (int)device->wave_size, ordinal,
-            units, wave);
+            now.arch, units, wave);
     }
     return CKCONV_OK;
 #else
@@ -8639,10 +8744,10 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     }
     if (plan->workspace_bytes > 0) {
         if (!workspace || (uint64_t)workspace_bytes < (uint64_t)plan->workspace_bytes) {
-            return ckci_fail(
-                err, CKCONV_ERR_WORKSPACE,
-                "workspace is %s with %lld bytes: the plan needs %lld (options.max_workspace limits it)",
-                workspace ? "given" : "NULL", CKCI_LL(workspace_bytes), CKCI_LL(plan->workspace_bytes));
+            return ckci_fail(err, CKCONV_ERR_WORKSPACE,
+                             "workspace %s %lld bytes: the plan needs %lld (options.max_workspace limits it)",
+                             workspace ? "has" : "is NULL, with", CKCI_LL(workspace_bytes),
+                             CKCI_LL(plan->workspace_bytes));
         }
         ckci_add_buffer(list, &count, "workspace", workspace, plan->workspace_bytes, 1, 0, NULL);
     }
@@ -8667,7 +8772,7 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     ckci_stream s;
     ckci_emitter e;
     c.device = s.device = &plan->device;
-    c.count = 0;
+    c.count = c.mid = 0;
     s.stream = stream;
     if (plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) {
         e.emit = ckci_count_launch;
@@ -8737,11 +8842,12 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", count ? "launches" : "count");
     }
     *count = 0;
-    CKCI_TRY(ckci_check_run(plan, args, workspace, workspace_bytes, &p, &ws, err));
+    CKCI_TRY(ckci_check_magic(plan, "plan", err));
     if (plan->engine != CKCONV_ENGINE_GPU) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "engine %s has no launches",
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "engine %s has no launches: the plan must be for a GPU",
                          ckconv_engine_name(plan->engine));
     }
+    CKCI_TRY(ckci_check_run(plan, args, workspace, workspace_bytes, &p, &ws, err));
     list.device = &plan->device;
     list.launches = launches;
     list.capacity = capacity;
@@ -8793,22 +8899,26 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
 }
 
 /* Why the planner took this one; rates are the planner's model, not measurements. */
-CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
+CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
+                                 const ckci_instance *instance)
 {
-    switch (family) {
+    int back = plan->op == CKCONV_GROUPNORM_BWD;
+    switch (instance->family) {
     case CKCONV_FAMILY_DIRECT:
         return plan->op == CKCONV_BWD_WEIGHT
                    ? "few channels per group: a block owns filters, its threads share the positions"
                    : "few channels per group: a thread owns an output";
     case CKCONV_FAMILY_FUSED:
-        return "mid stays in LDS";
+        return instance->tile_rows == 0 ? "slow: each thread computes mid again for each use"
+                                        : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
         return p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
-                   ? "two kernels through workspace: the second filter has more than one tap"
-                   : "two kernels through workspace: computing mid again for each 64 output channels would "
-                     "cost more";
+                   ? "mid goes through workspace: the second filter has more than one tap"
+               : ckci_conv_kind(&p->pair.first) != CKCONV_F32
+                   ? "mid goes through workspace: fused kernels have f32 sums only"
+                   : "mid goes through workspace: by the planner's estimate one kernel for both takes longer";
     case CKCONV_FAMILY_GROUPNORM:
-        return plan->workspace_bytes > 0 ? "slabs are shared by several blocks" : "a block owns a slab";
+        return plan->launches > (back ? 2 : 1) ? "slabs are shared by several blocks" : "a block owns a slab";
     default:
         return plan->split_k > 1 ? "implicit GEMM on multiply-adds; parts of the reduction go through "
                                    "workspace and are added in order"
@@ -8841,17 +8951,26 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          CKCI_LL(d->g), CKCI_LL(d->n), CKCI_LL(d->c));
         at = ckci_append_sizes(text, size, at, " input ", d->input, d->ndim);
     }
-    at = ckci_append(text, size, at, ": engine %s, %s (family %s, tile %dx%d, vector %d)",
-                     ckconv_engine_name(plan->engine), instance->name, ckconv_family_name(instance->family),
-                     (int)instance->tile_rows, (int)instance->tile_columns, (int)instance->lanes);
+    at = ckci_append(text, size, at, ": engine %s, %s (family %s", ckconv_engine_name(plan->engine),
+                     instance->name, ckconv_family_name(instance->family));
     if (plan->engine == CKCONV_ENGINE_GPU) {
+        int rows = (int)instance->tile_rows, both = rows < 1000; /* matrix: rows * 1000 + columns */
+        at = rows == 0 ? ckci_append(text, size, at, ")")
+                       : ckci_append(text, size, at, ", tile %dx%d)", both ? rows : rows / 1000, rows % 1000);
+        if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
+            at = ckci_append(text, size, at, " of %s and %s",
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_SECOND]));
+        }
         at = ckci_append(text, size, at,
                          ", split_k %d, %d launch%s on %s, %lld blocks of %d threads, workspace %lld bytes",
                          (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "es",
                          plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
                          CKCI_LL(plan->workspace_bytes));
-        return ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance->family));
+        return ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
     }
+    at = ckci_append(text, size, at, ", tile %dx%d, vector %d)", (int)instance->tile_rows,
+                     (int)instance->tile_columns, (int)instance->lanes);
     at = ckci_append(text, size, at,
                      ", split_k %d, %d parallel loop%s, %lld work items on %d thread%s, workspace %lld bytes",
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",

@@ -166,6 +166,84 @@ static void test_mid(void)
               (int)status, err.text);
 }
 
+/* Both convolutions of an unfused pair are planned as they are alone: no direct kernel for many channels,
+   matrix units where there are some. */
+static void test_parts(void)
+{
+    static const struct {
+        const char *arch;
+        ckconv_dtype dtype;
+        int64_t channels, size;
+        const char *parts;
+    } cases[] = {
+        {"gfx942", CKCONV_F32, 64, 56, "gpu_vector_fwd"},   {"sm_90", CKCONV_F32, 256, 14, "gpu_vector_fwd"},
+        {"gfx1030", CKCONV_F16, 256, 14, "gpu_vector_fwd"}, {"gfx942", CKCONV_F16, 256, 14, "gpu_mfma_fwd"},
+        {"gfx1100", CKCONV_F16, 256, 28, "gpu_wmma_fwd"},   {"sm_90", CKCONV_BF16, 256, 28, "gpu_mma_fwd"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckconv_conv_conv_desc d;
+        ckconv_plan plan;
+        ckconv_error err;
+        char text[1024];
+        const ckconv_device gpu = named(cases[i].arch);
+        memset(&d, 0, sizeof d);
+        d.conv0 = cube(2, cases[i].size, 3, 1, 1);
+        d.conv0.in.dtype = cases[i].dtype;
+        d.conv0.n = 16;
+        d.conv0.k = d.conv0.c = d.k1 = cases[i].channels;
+        CHECK_OK(ckconv_plan_conv_conv(&plan, &d, NULL, &gpu, &err), err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        const char *first = strstr(text, cases[i].parts);
+        CHECK_MSG(first != NULL && strstr(first + 1, cases[i].parts) != NULL &&
+                      strstr(text, "direct") == NULL,
+                  "%s: %s", cases[i].arch, text);
+    }
+}
+
+/* What describe says is so. */
+static void test_texts(void)
+{
+    ckconv_plan plan;
+    ckconv_error err;
+    ckconv_options o;
+    char text[1024];
+    const ckconv_device gpu = named("gfx942");
+    ckconv_conv_conv_desc d;
+    memset(&d, 0, sizeof d);
+    memset(&o, 0, sizeof o);
+    o.max_workspace = -1;
+    d.conv0 = cube(2, 28, 3, 1, 1);
+    d.conv0.g = 96;
+    d.k1 = 24;
+    d.filter1[0] = d.filter1[1] = 3;
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &o, &gpu, &err), err);
+    ckconv_plan_describe(&plan, text, sizeof text);
+    CHECK_MSG(strstr(text, "gpu_recompute") != NULL && strstr(text, "computes mid again") != NULL &&
+                  strstr(text, "LDS") == NULL && strstr(text, "tile") == NULL,
+              "%s", text);
+    ckconv_groupnorm_desc n;
+    memset(&n, 0, sizeof n);
+    n.ndim = 2;
+    n.g = 32;
+    n.n = 64;
+    n.c = 8;
+    n.input[0] = n.input[1] = 28;
+    n.eps = 1e-5;
+    CHECK_OK(ckconv_plan_groupnorm(&plan, CKCONV_GROUPNORM_BWD, &n, NULL, &gpu, &err), err);
+    ckconv_plan_describe(&plan, text, sizeof text);
+    CHECK_MSG(plan.launches > 2 || strstr(text, "a block owns a slab") != NULL, "%s", text);
+
+    /* a family's refusal is that of the member that comes nearest */
+    o.max_workspace = 0;
+    o.instance = "direct";
+    ckconv_conv_desc c = cube(2, 9, 3, 1, 1);
+    c.k = c.c = 64;
+    CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, &c, &o, &gpu, &err) == CKCONV_ERR_UNSUPPORTED);
+    CHECK_MSG(strstr(err.text, "16 channels") != NULL, "%s", err.text);
+    o.instance = "wmma";
+    CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, &c, &o, &gpu, &err) == CKCONV_ERR_UNSUPPORTED);
+    CHECK_MSG(strstr(err.text, "gfx942 has no wmma") != NULL, "%s", err.text);
+}
+
 /* An empty batch launches nothing, and says so. */
 static void test_empty(void)
 {
@@ -178,6 +256,31 @@ static void test_empty(void)
     CHECK(plan.launches == 0);
     CHECK_OK(ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, NULL, &gpu, &err), err);
     CHECK(plan.launches >= 1); /* zeros */
+}
+
+/* Names as vendors' tools print them, and a failure that leaves no garbage. */
+static void test_names(void)
+{
+    const ckconv_device plain = named("gfx942"), full = named("gfx942:sramecc+:xnack-");
+    CHECK(memcmp(&plain, &full, sizeof plain) == 0);
+    ckconv_device d;
+    ckconv_error err;
+    static const ckconv_device zero;
+    memset(&d, 0x55, sizeof d);
+    CHECK(ckconv_device_named("gfx942_sramecc", &d, &err) == CKCONV_ERR_ARGUMENT);
+    CHECK(memcmp(&d, &zero, sizeof d) == 0);
+    memset(&d, 0x55, sizeof d);
+    CHECK(ckconv_device_gpu(1000, &d, &err) != CKCONV_OK);
+    CHECK(memcmp(&d, &zero, sizeof d) == 0);
+    ckconv_plan plan;
+    const ckconv_conv_desc c = cube(1, 8, 3, 1, 1);
+    int32_t count;
+    ckconv_args a;
+    ckconv_device cpu;
+    memset(&a, 0, sizeof a);
+    ckconv_device_cpu(&cpu);
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &c, NULL, &cpu, &err), err);
+    CHECK(ckconv_plan_launches(&plan, &a, NULL, 0, NULL, 0, &count, &err) == CKCONV_ERR_UNSUPPORTED);
 }
 
 /* Facts that no GPU has. */
@@ -202,7 +305,10 @@ int main(void)
     test_indices();
     test_threads();
     test_mid();
+    test_parts();
+    test_texts();
     test_empty();
     test_facts();
+    test_names();
     return test_end();
 }
