@@ -532,7 +532,9 @@ static int dump_launches(const char *folder, const ckconv_plan *plan, pb_data *d
     ckconv_launch *launches = (ckconv_launch *)calloc(MOST, sizeof *launches);
     snprintf(path, sizeof path, "%s/launch.txt", folder);
     FILE *file = launches != NULL ? fopen(path, "w") : NULL;
-    int status = file != NULL ? 0 : complain("--dump-launch: %.1000s: cannot be written", path);
+    int status = file != NULL
+                     ? 0
+                     : complain("--dump-launch: %.1000s: cannot be written (the folder must exist)", path);
     if (status == 0) {
         fprintf(file, "arch %s\n", plan->device.arch);
     }
@@ -1164,8 +1166,8 @@ static int command_info(void)
 int main(int argc, char **argv)
 {
     static job j;
-    for (int i = 1; i < argc && i < 3; i++) { /* --help as the command or right behind it */
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || (i < 3 && strcmp(argv[i], "-h") == 0)) {
             const command *only = NULL;
             for (int c = 0; c < COMMANDS; c++) {
                 only = strcmp(commands[c].name, argv[1]) == 0 ? &commands[c] : only;
@@ -1191,6 +1193,16 @@ int main(int argc, char **argv)
     int status = parse(&j, argc, argv);
     if (status == 0 && j.op == 0 && (j.command->bit & (RUN | FIND)) != 0) {
         status = complain("%s: needs an operation, see ckconv %s --help", argv[1], argv[1]);
+    }
+    for (int i = 0; i < j.num_given && status == 0; i++) {
+        int dumps =
+            j.command->bit == RUN && (own(&j, "dump-launch") != NULL || own(&j, "load-results") != NULL);
+        if (strcmp(j.given[i][0], "target") == 0 && j.command->bit != LIST && !dumps) {
+            status =
+                complain("--target: %s computes, and that takes the GPU itself; list takes it, and run with "
+                         "--dump-launch",
+                         argv[1]);
+        }
     }
     if (status != 0) {
         return status;
