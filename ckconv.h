@@ -5833,9 +5833,13 @@ CKCI_FN ckci_divisor ckci_make_divisor(int64_t d)
     ckci_divisor r;
     r.d = (uint32_t)ckci_max(d, 1);
     r.shift = 0;
-    while (((uint64_t)1 << r.shift) < r.d) {
-        r.shift++;
+    uint32_t rest = r.d - 1; /* bits of d - 1: 2^shift is the first power that is not below d */
+    for (uint32_t bits = 16; bits > 0; bits /= 2) {
+        uint32_t half = rest >> bits ? bits : 0;
+        rest >>= half;
+        r.shift += half;
     }
+    r.shift += rest;
     r.mul = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << r.shift) - r.d)) / r.d + 1);
     return r;
 }
@@ -7727,7 +7731,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                                   int32_t only, double *cost, ckconv_error *err)
 {
     ckconv_plan best, trial;
-    ckconv_error reason, refusal;
+    ckconv_error reason;
     double best_cost = 0;
     int found = 0, tried = 0, rank = -1;
     memset(&reason, 0, sizeof reason);
@@ -7746,7 +7750,10 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         }
         /* of all refusals the first one of the highest rank is kept */
         int now = ckci_reason_rank(instance, plan, p);
-        ckconv_error *why = found || now <= rank ? &refusal : &reason;
+        if (now == 0 && (found || rank >= 0)) {
+            continue; /* it does not fit, and has nothing to tell */
+        }
+        ckconv_error *why = found || now <= rank ? NULL : &reason;
         rank = why == &reason ? now : rank;
         ckci_fit f;
         trial = *plan;
