@@ -5767,6 +5767,16 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 64, 64>)                                               \
     X(matrix_gather_##E##_128x32, ckci_gpu_conv, 256,                                                        \
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 32>)                                              \
+    X(matrix_back_##E##_256x128, ckci_gpu_conv, 256,                                                         \
+      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 256, 128>)                                               \
+    X(matrix_back_##E##_192x128, ckci_gpu_conv, 256,                                                         \
+      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 192, 128>)                                               \
+    X(matrix_back_##E##_128x128, ckci_gpu_conv, 256,                                                         \
+      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 128, 128>)                                               \
+    X(matrix_back_##E##_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 512, 64>)  \
+    X(matrix_back_##E##_256x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 256, 64>)  \
+    X(matrix_back_##E##_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 64, 64>)    \
+    X(matrix_back_##E##_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 128, 32>)  \
     X(matrix_weight_##E##_128x256, ckci_gpu_conv, 256,                                                       \
       ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 128, 256>)                                             \
     X(matrix_weight_##E##_128x128, ckci_gpu_conv, 256,                                                       \
@@ -6575,17 +6585,14 @@ CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned
     t->stride[0] = t->stride[back ? 2 : 1] * columns;
 }
 
-/* LDS of a tile's kernel: NVIDIA keeps three tiles of 128-byte rows there, AMD two of 64 bytes. Epilogue and
-   tables: see kernels.hip.h. */
-CKCI_FN ckconv_status ckci_matrix_lds(const ckconv_device *device, const ckci_matrix *m, ckconv_error *err)
+/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three tiles of 128-byte rows there, AMD two of 64
+   bytes; tables of positions or of taps and rows. */
+CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
-    int64_t rows = m->tile_m + m->tile_n, sums = (int64_t)m->tile_m * (m->tile_n + 4) * 4;
-    int64_t tiles = device->kind == CKCONV_DEVICE_NVIDIA ? ckci_max(3 * 128 * rows, sums) + 4112
-                                                         : 2 * 64 * rows + 2064 + 8 * m->tile_m;
-    return tiles <= device->lds_bytes
-               ? CKCONV_OK
-               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
-                           CKCI_LL(tiles), device->arch, (int)device->lds_bytes);
+    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
+    int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
+    return tables + (nvidia ? ckci_max(3 * 128 * rows, sums) : 2 * 64 * rows);
 }
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
@@ -6613,34 +6620,65 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->merge = ckci_matrix_merge(p);
     m->tile_m = tile / 1000;
     m->tile_n = tile % 1000;
-    CKCI_TRY(ckci_matrix_lds(device, m, err));
+    int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
+    if (lds > device->lds_bytes) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
+                         CKCI_LL(lds), device->arch, (int)device->lds_bytes);
+    }
     ckci_merge_groups(&m->conv, m->merge);
     return CKCONV_OK;
 }
 
-/* The kernel for a type and tile: their place in CKCI_GPU_MATRIX. */
-CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int32_t tile)
+/* The kernel for a type and tile: their place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, ckconv_dtype type, int32_t tile)
 {
     static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 256064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 0, 0}};
-    int back = op == CKCONV_BWD_WEIGHT, next = 0;
-    while (tiles[back][next] != tile) {
+    int weight = op == CKCONV_BWD_WEIGHT, next = 0;
+    int32_t of_bf16 = CKCI_KERNEL_matrix_gather_bf16_256x128 - CKCI_KERNEL_matrix_gather_f16_256x128;
+    while (tiles[weight][next] != tile) {
         next++;
     }
-    return (type == CKCONV_BF16
-                ? (back ? CKCI_KERNEL_matrix_weight_bf16_128x256 : CKCI_KERNEL_matrix_gather_bf16_256x128)
-                : (back ? CKCI_KERNEL_matrix_weight_f16_128x256 : CKCI_KERNEL_matrix_gather_f16_256x128)) +
-           next;
+    return (type == CKCONV_BF16 ? of_bf16 : 0) + next +
+           (weight   ? CKCI_KERNEL_matrix_weight_f16_128x256
+            : across ? CKCI_KERNEL_matrix_back_f16_256x128
+                     : CKCI_KERNEL_matrix_gather_f16_256x128);
 }
 
-/* Products on the matrix unit, as multiply-adds of one compute unit's vector unit. */
-CKCI_FN double ckci_matrix_cost(const ckconv_device *device, int64_t blocks, int32_t tile_m, int32_t tile_n,
-                                double red)
+/* Blocks that a compute unit holds at a time: by LDS, and two of 128 x 128 by registers. */
+CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
-    double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
-    double rounds = share > 4 ? share : (double)ckci_ceil_div(blocks, (int64_t)units);
-    double work = (double)tile_m * tile_n / 10, loads = (double)(tile_m + tile_n) * 4;
-    return rounds * ((work > loads ? work : loads) * (red + 96));
+    int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
+            sums = 32768 / (tile_m * tile_n);
+    return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
+}
+
+/* How much slower than 256 x 128 a tile takes its share of the reduction; fitted to an H100. */
+CKCI_FN double ckci_matrix_slow(ckconv_op op, int32_t tile_m, int32_t tile_n)
+{
+    static const struct {
+        int32_t tile;
+        double gather, weight;
+    } table[] = {{256128, 1, 0},    {192128, 1.1, 0},  {128128, 1.03, 1.38}, {512064, 1.2, 0},
+                 {256064, 1.55, 0}, {128256, 0, 1.35}, {64256, 0, 1.83}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (table[i].tile == tile_m * 1000 + tile_n) {
+            return op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
+        }
+    }
+    return 2.6;
+}
+
+/* Time on the matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
+   by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction. */
+CKCI_FN double ckci_matrix_cost(const ckconv_device *device, ckconv_op op, int64_t blocks, int32_t tile_m,
+                                int32_t tile_n, double red)
+{
+    double side = (double)ckci_matrix_blocks(device, op, tile_m, tile_n), area = side * tile_m * tile_n;
+    double share = (double)blocks / (side * (double)ckci_max(device->compute_units, 1));
+    double rounds = share > 6 ? share : ceil(share);
+    return 218 * rounds *
+           (1700 + area * .125 + red / 64 * area * .022 * ckci_matrix_slow(op, tile_m, tile_n));
 }
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
@@ -6661,7 +6699,10 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
         pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
     }
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
-    if (m->merge > 1 || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL)) {
+    int across = back && family == CKCONV_FAMILY_MMA && m->merge == 1 && red % 64 == 0 &&
+                 ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
+    if (!across &&
+        (m->merge > 1 || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_packed_weights(c, type, ws, w);
         m->pack = ckci_saturating_mul(ckci_count(w), 2);
         if (m->pack > limit) {
@@ -6676,7 +6717,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, across, type, tile));
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
@@ -6688,7 +6729,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     for (int i = 0; i < 3; i++) {
         sum *= (double)k->dim[i].filter / (double)k->dim[i].period;
     }
-    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 1e4 : 0);
+    *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 6e5 : 0);
     if (k->rows == 0) {
         m->l.grid = 0; /* an empty batch: nothing is written */
     }
@@ -6762,6 +6803,34 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
     return e->emit(e->context, &m.l, err);
 }
 
+/* What it costs to write the sums of `split` parts and to add them. */
+CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
+{
+    double units = (double)ckci_max(device->compute_units, 1);
+    return split > 1 ? 218 * (3000 + 2 * (double)split * (double)bytes / (20 * units)) : 0;
+}
+
+/* Parts of the positions: such that the blocks fill one to eight rounds, the cheapest. */
+CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                  int64_t positions, int64_t bytes, int64_t limit)
+{
+    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
+                   ckci_max(device->compute_units, 1);
+    int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
+    double least = 1e300;
+    for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
+        int64_t split = ckci_max(ckci_min(rounds * side / tiles, most), 1);
+        double cost = ckci_matrix_cost(device, CKCONV_BWD_WEIGHT, tiles * split, m->tile_m, m->tile_n,
+                                       (double)ckci_ceil_div(positions, split)) +
+                      ckci_sums_cost(device, split, bytes);
+        if (cost < least) {
+            least = cost;
+            best = split;
+        }
+    }
+    return best;
+}
+
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
 CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
@@ -6783,7 +6852,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, type, tile));
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->by_phases = ckci_make_divisor(c->g);
@@ -6792,10 +6861,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
                                       p->c * p->filter[0] * p->filter[1] * p->filter[2]);
     int64_t split = split_k, bytes = ckci_saturating_mul(one, 4);
     if (split == 0) {
-        int64_t want = ckci_ceil_div(2 * (int64_t)ckci_max(device->compute_units, 1), ckci_max(tiles, 1));
-        split = ckci_min(ckci_min(want, positions / 1024), 1024);
-        split = ckci_min(split, limit / ckci_max(bytes, 1));
-        split = one > INT32_MAX ? 1 : split;
+        split = ckci_matrix_split(device, m, tiles, positions, bytes, limit);
     }
     split = ckci_max(ckci_min(split, positions), 1);
     m->sums = split > 1 ? ckci_saturating_mul(split, bytes) : 0;
@@ -6818,8 +6884,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     k->by_tiles_m = ckci_make_divisor(k->tiles_m);
-    *cost = ckci_matrix_cost(device, m->l.grid, m->tile_m, m->tile_n, (double)k->part) * 1.2;
-    *cost += split > 1 ? 2e4 + (double)m->sums / 64 / (double)ckci_max(device->compute_units, 1) : 0;
+    *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, (double)k->part) +
+            ckci_sums_cost(device, split, bytes);
     return CKCONV_OK;
 }
 
@@ -7391,11 +7457,9 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
 
 /* every matrix unit */
 #define CKCI_GPU_MATRIX_TILES(X, FAMILY, LOW)                                                                \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x128, 256128, gather)                                   \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x128, 128128, gather)                                   \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 64x64, 64064, gather)                                      \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x32, 128032, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x128, 256128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x128, 128128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 64x64, 64064, gather)                            \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x32, 128032, gather)                          \
@@ -7405,6 +7469,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
 
 /* where LDS holds larger tiles */
 #define CKCI_GPU_MATRIX_LARGE(X, FAMILY, LOW)                                                                \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x128, 256128, gather)                                   \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x128, 256128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 192x128, 192128, gather)                                   \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 512x64, 512064, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x64, 256064, gather)                                    \

@@ -1289,8 +1289,23 @@ template <class T> struct ckci_k_reduce {
             return;
         }
         T sum = 0;
-        for (int32_t part = 0; part < p.split; part++) {
-            sum = ckci_k_fma((T)1, ((const T *)p.o.partial)[part * all + e], sum);
+        const T *part = (const T *)p.o.partial + e;
+        int32_t left = p.split;
+        for (; left >= 8; left -= 8) { /* loads in flight together, additions in order */
+            T v[8];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                v[i] = part[i * all];
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                sum = ckci_k_fma((T)1, v[i], sum);
+            }
+            part += 8 * all;
+        }
+        for (; left > 0; left--) {
+            sum = ckci_k_fma((T)1, *part, sum);
+            part += all;
         }
         int32_t filter = ckci_k_divide((int32_t)e, p.by_columns), column = (int32_t)e - filter * p.columns;
         int32_t group = ckci_k_divide(filter, p.by_tiles_m), k = filter - group * p.rows;
@@ -1346,9 +1361,13 @@ struct ckci_k_bf16 {
 template <class To, class From> CKCI_K_FN To ckci_k_cast(const From &from)
 {
     static_assert(sizeof(To) == sizeof(From), "as many bits");
+#if defined(__HIP_DEVICE_COMPILE__)
+    return __builtin_bit_cast(To, from); /* clang 15 leaves the copy in scratch */
+#else
     To to;
     memcpy(&to, &from, sizeof to);
     return to;
+#endif
 }
 
 /* Where chunk `chunk` of row `row` lies in a tile, in bytes. */
@@ -1371,14 +1390,17 @@ template <class E> struct ckci_k_mfma {
         float v[SUMS];
     };
 #else
+    typedef float floats __attribute__((ext_vector_type(SUMS)));
     struct sums {
-        float v __attribute__((ext_vector_type(SUMS)));
+        floats v;
     };
     typedef _Float16 half4 __attribute__((ext_vector_type(4)));
     typedef _Float16 half8 __attribute__((ext_vector_type(8)));
     typedef short short2 __attribute__((ext_vector_type(2)));
     typedef short short4 __attribute__((ext_vector_type(4)));
+#if defined(__gfx950__)
     typedef __bf16 bfloat8 __attribute__((ext_vector_type(8)));
+#endif
 #endif
 
     static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
@@ -1449,8 +1471,9 @@ template <class E, int GFX> struct ckci_k_wmma {
         float v[SUMS];
     };
 #else
+    typedef float floats __attribute__((ext_vector_type(SUMS)));
     struct sums {
-        float v __attribute__((ext_vector_type(SUMS)));
+        floats v;
     };
     typedef _Float16 half8 __attribute__((ext_vector_type(8)));
     typedef _Float16 half16 __attribute__((ext_vector_type(16)));
@@ -1594,20 +1617,20 @@ template <class E> struct ckci_k_mma {
 /* Taps that a block can have. */
 enum { CKCI_K_TAPS = 128 };
 
-/* 2^31 bytes of memory from `base` on; a load at a negative offset gives zeros. */
-struct ckci_k_window {
-#if defined(__HIP_DEVICE_COMPILE__)
-    int v __attribute__((ext_vector_type(4)));
-#else
-    const unsigned char *base;
-#endif
-};
-
 #if defined(__HIP_DEVICE_COMPILE__)
 typedef int ckci_k_int4 __attribute__((ext_vector_type(4)));
 __device__ ckci_k_int4 ckci_k_buffer_load(ckci_k_int4 window, int offset, int scalar_offset,
                                           int cache) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
 #endif
+
+/* 2^31 bytes of memory from `base` on; a load at a negative offset gives zeros. */
+struct ckci_k_window {
+#if defined(__HIP_DEVICE_COMPILE__)
+    ckci_k_int4 v;
+#else
+    const unsigned char *base;
+#endif
+};
 
 CKCI_K_FN ckci_k_window ckci_k_make_window(const unsigned char *base)
 {
@@ -1687,9 +1710,27 @@ template <int HIGH> CKCI_K_FN uint32_t ckci_k_halves(uint32_t a, uint32_t b)
 #endif
 }
 
+/* Two f32, as their bits, to f16 or bf16. */
+CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t two;
+    if (dtype == CKCONV_F16) {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
+    } else {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
+    }
+    return two;
+#else
+    float a = ckci_k_float(low), b = ckci_k_float(high);
+    return dtype == CKCONV_F16 ? ckci_k_float_half(a) | ckci_k_float_half(b) << 16
+                               : ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16;
+#endif
+}
+
 /* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile, rows of
-   the first, then of the second; ACROSS: in slabs of 64 rows, whose rows in LDS are places of the
-   reduction. */
+   the first, then of the second; ACROSS (1: both, 2: the second): in slabs of 64 rows, whose rows in LDS are
+   places of the reduction. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
     enum {
         THREADS = 256,
@@ -1702,7 +1743,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
         COLUMNS = BN / WN,
         TM = ROWS / U::M,
         TN = COLUMNS / U::N,
-        FIRST = ACROSS ? (BM + 63) / 64 * 64 : BM, /* where the second operand begins */
+        FIRST = ACROSS == 1 ? (BM + 63) / 64 * 64 : BM, /* where the second operand begins */
         TILE = (FIRST + (ACROSS ? (BN + 63) / 64 * 64 : BN)) * U::KB,
         STAGES = U::ASYNC ? 3 : 2,
         STRIP = COLUMNS < 32 ? COLUMNS : 32, /* columns that pass through LDS together */
@@ -1718,7 +1759,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
    barrier for each step. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     typedef ckci_k_grid<U, BM, BN, ACROSS> G;
-    enum { KB = U::KB, BYTES = G::BYTES };
+    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0 };
     typename U::sums sum[G::TM][G::TN];
 
     template <class Loader> CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps)
@@ -1782,9 +1823,10 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
 #endif
     }
 
+    template <int IS_ACROSS>
     static CKCI_K_MEMBER typename U::operand load(const unsigned char *tile, int row0, int at)
     {
-        if constexpr (ACROSS) {
+        if constexpr (IS_ACROSS) {
             return U::load_across(tile, row0, at);
         } else {
             return U::load(tile, row0, at);
@@ -1800,11 +1842,11 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             typename U::operand a[G::TM], b[G::TN];
             CKCI_K_UNROLL(8)
             for (int i = 0; i < G::TM; i++) {
-                a[i] = load(tile, row + i * U::M, at);
+                a[i] = load<ACROSS == 1>(tile, row + i * U::M, at);
             }
             CKCI_K_UNROLL(8)
             for (int j = 0; j < G::TN; j++) {
-                b[j] = load(tile, column + j * U::N, at);
+                b[j] = load<ACROSS != 0>(tile, column + j * U::N, at);
             }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < G::TM; i++) {
@@ -1881,11 +1923,11 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
 #define CKCI_K_SUM32(d, i)                                                                                   \
     CKCI_K_SUM8(d, i), CKCI_K_SUM8(d, i + 8), CKCI_K_SUM8(d, i + 16), CKCI_K_SUM8(d, i + 24)
 /* columns, types, names of the sums, operands after them (two descriptors, transposed), the sums */
-#define CKCI_K_WGMMA_ASM(N, TYPES, SUMS, A, B, ACROSS, ...)                                                  \
+#define CKCI_K_WGMMA_ASM(N, TYPES, SUMS, A, B, TA, TB, ...)                                                  \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" N               \
-                 "k16.f32." TYPES " {" SUMS "}, " A ", " B ", p, 1, 1, " ACROSS ", " ACROSS ";\n}"           \
+                 "k16.f32." TYPES " {" SUMS "}, " A ", " B ", p, 1, 1, " TA ", " TB ";\n}"                   \
                  : __VA_ARGS__                                                                               \
-                 : "l"(a), "l"(b), "n"(T))
+                 : "l"(a), "l"(b), "n"(ACROSS != 0), "n"(ACROSS == 1))
 
 /* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: 128-byte swizzle, 1024
    bytes to the next eight rows, slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
@@ -1894,25 +1936,25 @@ CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
     return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
 }
 
-template <class E, int N, int T> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
+template <class E, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
 {
     if constexpr (N == 256 && E::TYPE == CKCONV_F16) {
-        CKCI_K_WGMMA_ASM("256", "f16.f16", CKCI_K_SUMS_128, "%128", "%129", "%130", CKCI_K_SUM32(d, 0),
-                         CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
+        CKCI_K_WGMMA_ASM("256", "f16.f16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
+                         CKCI_K_SUM32(d, 0), CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
     } else if constexpr (N == 256 && E::TYPE == CKCONV_BF16) {
-        CKCI_K_WGMMA_ASM("256", "bf16.bf16", CKCI_K_SUMS_128, "%128", "%129", "%130", CKCI_K_SUM32(d, 0),
-                         CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
+        CKCI_K_WGMMA_ASM("256", "bf16.bf16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
+                         CKCI_K_SUM32(d, 0), CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
     } else if constexpr (N == 192 && E::TYPE == CKCONV_F16) {
-        CKCI_K_WGMMA_ASM("192", "f16.f16", CKCI_K_SUMS_96, "%96", "%97", "%98", CKCI_K_SUM32(d, 0),
+        CKCI_K_WGMMA_ASM("192", "f16.f16", CKCI_K_SUMS_96, "%96", "%97", "%98", "%99", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
     } else if constexpr (N == 192 && E::TYPE == CKCONV_BF16) {
-        CKCI_K_WGMMA_ASM("192", "bf16.bf16", CKCI_K_SUMS_96, "%96", "%97", "%98", CKCI_K_SUM32(d, 0),
+        CKCI_K_WGMMA_ASM("192", "bf16.bf16", CKCI_K_SUMS_96, "%96", "%97", "%98", "%99", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
     } else if constexpr (N == 128 && E::TYPE == CKCONV_F16) {
-        CKCI_K_WGMMA_ASM("128", "f16.f16", CKCI_K_SUMS_64, "%64", "%65", "%66", CKCI_K_SUM32(d, 0),
+        CKCI_K_WGMMA_ASM("128", "f16.f16", CKCI_K_SUMS_64, "%64", "%65", "%66", "%67", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32));
     } else if constexpr (N == 128 && E::TYPE == CKCONV_BF16) {
-        CKCI_K_WGMMA_ASM("128", "bf16.bf16", CKCI_K_SUMS_64, "%64", "%65", "%66", CKCI_K_SUM32(d, 0),
+        CKCI_K_WGMMA_ASM("128", "bf16.bf16", CKCI_K_SUMS_64, "%64", "%65", "%66", "%67", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32));
     }
 }
@@ -1926,13 +1968,14 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         STAGES = 3,
         SECOND = BM * KB, /* the second operand in a tile */
         TILE = (BM + BN) * KB,
-        DOWN = (ACROSS ? BM : BN) / 64, /* groups along the instruction's rows, 1 or 2 */
-        WIDE = ACROSS ? BN : BM,
+        DOWN = (ACROSS == 1 ? BM : BN) / 64, /* groups along the instruction's rows, 1 or 2 */
+        WIDE = ACROSS == 1 ? BN : BM,
         N = WIDE * DOWN / 2, /* its columns */
         PITCH = BN + 4,
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
+    enum { SIXTEEN = 1 };
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
 
@@ -1992,8 +2035,8 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
     CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
     {
         int group = (int)threadIdx.x / 128, down = DOWN == 2 ? group : 0, along = DOWN == 2 ? 0 : group;
-        int32_t a = full + (ACROSS ? 0 : SECOND) + down * 64 * KB,
-                b = full + (ACROSS ? SECOND : 0) + along * N * KB;
+        int32_t a = full + (ACROSS == 1 ? 0 : SECOND) + down * 64 * KB,
+                b = full + (ACROSS == 1 ? SECOND : 0) + along * N * KB;
         hold();
 #if defined(__CUDA_ARCH__)
         uint32_t start = (uint32_t)__cvta_generic_to_shared(tiles);
@@ -2003,18 +2046,51 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
 #endif
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            int at = ACROSS ? i * 16 * KB : i * 32;
+            int at_a = ACROSS ? i * 16 * KB : i * 32, at_b = ACROSS == 1 ? i * 16 * KB : i * 32;
 #if defined(CKCI_SIMULATOR)
-            sim_wgmma_m64nNk16<E>(sum, tiles + a + at, tiles + b + at, N, ACROSS);
+            sim_wgmma_m64nNk16<E>(sum, tiles + a + at_a, tiles + b + at_b, N, ACROSS != 0, ACROSS == 1);
 #else
-            ckci_k_multiply_groups<E, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)at / 16),
-                                                 ckci_k_describe(from_b + (uint32_t)at / 16));
+            ckci_k_multiply_groups<E, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)at_a / 16),
+                                                 ckci_k_describe(from_b + (uint32_t)at_b / 16));
 #endif
         }
 #if defined(__CUDA_ARCH__)
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
         hold();
+    }
+
+    /* Sums to f16 or bf16 and through LDS, transposed in blocks of 8 x 8: out(row, column, eight columns). */
+    template <class Out> CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t dtype, Out out)
+    {
+        int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        int column = (DOWN == 2 ? group * 8 : 0) + thread % 128 / 32 * 2 + lane / 8 % 2; /* in eights */
+        int row = (DOWN == 2 ? 0 : group * N) + lane / 16 * 8 + lane % 8;
+        __syncthreads();
+        CKCI_K_UNROLL(16)
+        for (int j = 0; j < N / 8; j += 2) {
+            uint32_t two[4];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                two[i] =
+                    ckci_k_two(dtype, ckci_k_bits(sum[4 * j + 2 * i]), ckci_k_bits(sum[4 * j + 2 * i + 1]));
+            }
+            unsigned char *to = tiles + (row + 8 * j) * (BN * 2) + (column ^ (lane & 7)) * 16;
+#if defined(CKCI_SIMULATOR)
+            sim_stmatrix_x4_trans(to, two);
+#else
+            asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                             (uint32_t)__cvta_generic_to_shared(to)),
+                         "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
+                         : "memory");
+#endif
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(4)
+        for (int e = thread; e < BM * BN / 8; e += 256) {
+            int r = e / (BN / 8), c = e % (BN / 8);
+            out(r, c * 8, *(const ckci_k_uint4 *)(tiles + r * (BN * 2) + (c ^ (r & 7)) * 16));
+        }
     }
 
     /* Sums through LDS, all at once; see ckci_k_fragments::finish. */
@@ -2029,7 +2105,7 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         CKCI_K_UNROLL(128)
         for (int i = 0; i < N / 2; i++) {
             int row = row0 + i % 4 / 2 * 8, column = column0 + i / 4 * 8 + i % 2;
-            strip[ACROSS ? row * PITCH + column : column * PITCH + row] = sum[i];
+            strip[ACROSS == 1 ? row * PITCH + column : column * PITCH + row] = sum[i];
         }
         __syncthreads();
         if (rows_fast) {
@@ -2047,24 +2123,6 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
     }
 };
 #endif
-
-/* Two f32, as their bits, to f16 or bf16. */
-CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    uint32_t two;
-    if (dtype == CKCONV_F16) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
-    } else {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
-    }
-    return two;
-#else
-    float a = ckci_k_float(low), b = ckci_k_float(high);
-    return dtype == CKCONV_F16 ? ckci_k_float_half(a) | ckci_k_float_half(b) << 16
-                               : ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16;
-#endif
-}
 
 /* Eight neighbouring finished values, aligned together. */
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
@@ -2177,17 +2235,19 @@ struct ckci_k_row_entry {
    chunks of 16 bytes, which lie in one tap: the channels of a tap are a multiple of a chunk. A thread fetches
    chunks of one place in the reduction, of several rows and columns. Rows keep the offset of their first tap
    and what lies on padding, taps their offsets (in LDS), so that a chunk costs an addition and a test. */
-template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
+template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     enum {
         CHUNKS = U::KB / 16,
         EACH = 256 / CHUNKS, /* rows that the block fetches at a time */
         A = (BM + EACH - 1) / EACH,
-        B = (BN + EACH - 1) / EACH
+        B = (BN + EACH - 1) / EACH,
+        SLABS = (BN + 63) / 64
     };
     const ckci_gpu_conv &p;
     const ckci_k_tap_entry *taps;
     ckci_k_window wa, wb;
     int32_t tap, at, count, red, first; /* at: bytes past the first channel of the tap */
+    int32_t down;                       /* BACK: bytes past the first row of weights */
     int32_t a_at[A], b_at[B];
     ckci_k_hole hole[A];
     ckci_k_uint4 a_raw[A], b_raw[B];
@@ -2216,6 +2276,17 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
             const ckci_k_row_entry e = rows[(BM >= EACH ? first : first % BM) + i * EACH];
             a_at[i] = e.at;
             hole[i] = e.hole;
+        }
+        down = 0;
+        if (BACK) {
+            const int32_t column = (int32_t)threadIdx.x % CHUNKS * 8;
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < SLABS; i++) {
+                b_at[i] = b.column + column + i * 64 < p.columns && column + i * 64 < BN
+                              ? E::SIZE * (first * (int32_t)p.b_red + column + i * 64)
+                              : INT32_MIN;
+            }
+            return;
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
@@ -2278,6 +2349,7 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
             if (++tap == count) {
                 tap = 0;
                 at += U::KB;
+                down += E::SIZE * 64 * (int32_t)p.b_red;
             }
         } else {
             at += U::KB;
@@ -2329,6 +2401,18 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
         for (int i = 0; i < A; i++) {
             ckci_k_copy(to + i * EACH * U::KB, wa, a_at[i] + a, hole[i].good(RANGES, tap, e.need) ? 16 : 0);
         }
+        if (BACK) {
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < 2; j++) {
+                const int32_t row = ckci_k_add(e.b, down, j * E::SIZE * 32 * (int32_t)p.b_red);
+                CKCI_K_UNROLL(2)
+                for (int i = 0; i < SLABS; i++) {
+                    ckci_k_copy(to + (BM + i * 64 + j * 32) * U::KB, wb, ckci_k_add(b_at[i], row, 0),
+                                b_at[i] < 0 ? 0 : 16);
+                }
+            }
+            return;
+        }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
             ckci_k_copy(to + (BM + i * EACH) * U::KB, wb, ckci_k_add(b_at[i], b, 0), b_at[i] < 0 ? 0 : most);
@@ -2354,11 +2438,11 @@ template <class E, class U, int BM, int BN> struct ckci_k_gather_chunks {
     }
 };
 
-/* The table holds the taps and, in bwd_weight, four steps of places in the reduction; rows afterwards their
+/* The table holds the taps and, in bwd_weight, eight steps of places in the reduction; rows afterwards their
    offsets in the output. */
 template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_lds {
     alignas(1024) unsigned char tiles[BYTES];
-    ckci_k_tap_entry table[PLACES * 4 > CKCI_K_TAPS + 1 ? PLACES * 4 : CKCI_K_TAPS + 1];
+    ckci_k_tap_entry table[PLACES ? PLACES * 8 : CKCI_K_TAPS + 1];
     union {
         ckci_k_row_entry rows[ROWS];
         int64_t outputs[ROWS];
@@ -2395,6 +2479,16 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
         }
         const int32_t size = ckci_k_size(t.dtype), dtype = t.dtype, columns = p.columns;
         unsigned char *base = t.p;
+        if constexpr (F::SIXTEEN) {
+            if (size == 2) {
+                f.finish16(m.tiles, dtype, [&](int row, int column, const ckci_k_uint4 &v) {
+                    if (at[row] >= 0 && b.column + column < columns) {
+                        *(ckci_k_uint4 *)(base + (at[row] + b.column + column) * 2) = v;
+                    }
+                });
+                return;
+            }
+        }
         f.finish(
             m.tiles, false,
             [&](int row, int column, float *v) {
@@ -2425,7 +2519,8 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
 }
 
 /* The positions of bwd_weight. Each is decoded once, by one thread, and passes through LDS: offsets in dout
-   and in, what lies on padding. KT positions a step, four steps in the table. */
+   and in, what lies on padding. KT positions a step; threads decode those of four steps at a time, while the
+   four before are used. */
 template <class E, int KT> struct ckci_k_positions {
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table;
@@ -2451,31 +2546,29 @@ template <class E, int KT> struct ckci_k_positions {
     CKCI_K_MEMBER void begin()
     {
         prepare(0);
-        prepare(1);
         __syncthreads();
     }
 
-    /* After the entries of a step were read, which were written at least one barrier before. */
+    /* After the entries of a step were read; those of the four steps before are not read any more, since
+       there was a barrier after them. */
     CKCI_K_MEMBER void next(int32_t step)
     {
-        if (step > 0) {
-            prepare(step + 1);
+        if (step % 4 == 1) {
+            prepare(step / 4 + 1);
         }
     }
 
     CKCI_K_MEMBER const ckci_k_tap_entry &entry(int32_t step, int32_t j) const
     {
-        return table[step % 4 * KT + j];
+        return table[step % 8 * KT + j];
     }
 
-    /* The entries of a step, by its share of the threads. */
-    CKCI_K_MEMBER void prepare(int32_t step)
+    CKCI_K_MEMBER void prepare(int32_t four)
     {
-        int32_t j = (int32_t)threadIdx.x - step % (256 / KT) * KT;
-        if (j < 0 || j >= KT) {
+        int32_t j = (int32_t)threadIdx.x, k = from + four * 4 * KT + j;
+        if (j >= 4 * KT) {
             return;
         }
-        int32_t k = from + step * KT + j;
         ckci_k_tap_entry e = {INT32_MIN, INT32_MIN, 0, 0};
         ckci_k_hole hole;
         hole.close(p.ranges);
@@ -2493,7 +2586,7 @@ template <class E, int KT> struct ckci_k_positions {
                      p.dim[2].filter + p.dim[1].filter);
         }
         e.need = hole.word;
-        table[step % 4 * KT + j] = e;
+        table[four % 2 * 4 * KT + j] = e;
     }
 };
 
@@ -2771,11 +2864,21 @@ struct ckci_k_pack {
 /* ---- The kernels, with the unit U of the target; a target without any has empty kernels, which no plan
    takes. F: the tile loop, of fragments or of groups of waves. */
 template <class E, int BM, int BN> struct ckci_k_matrix_gather {
-    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0 };
+    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0, WEIGHT = 0 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        ckci_k_matrix_gather_run<E, F, ckci_k_gather_chunks<E, U, BM, BN>, BM, BN>(p, m);
+        ckci_k_matrix_gather_run<E, F, ckci_k_gather_chunks<E, U, BM, BN, 0>, BM, BN>(p, m);
+    }
+};
+
+/* bwd_data that reads weights as they are, rows of output channels: places of the reduction. */
+template <class E, int BM, int BN> struct ckci_k_matrix_back {
+    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 2, WEIGHT = 0 };
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_gather_run<E, F, ckci_k_gather_chunks<E, U, BM, BN, 1>, BM, BN>(p, m);
     }
 };
 
@@ -2789,7 +2892,7 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_loader<E, U, BM
 #endif
 
 template <class E, int BM, int BN> struct ckci_k_matrix_weight {
-    enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = 1 };
+    enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = 1, WEIGHT = 1 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -2800,7 +2903,8 @@ template <class E, int BM, int BN> struct ckci_k_matrix_weight {
 
 template <template <class, int, int> class Body, class E, int BM, int BN> struct ckci_k_matrix {
     typedef Body<E, BM, BN> body;
-    enum { LARGE = BM == 192 || BM == 512 || BN == 256 || (BM == 256 && BN == 64) }; /* not planned for AMD */
+    /* not planned for AMD */
+    enum { LARGE = BM > 128 || BN == 256 || body::ACROSS == 2 };
 
 #if defined(CKCI_SIMULATOR)
     struct lds {
@@ -2808,7 +2912,7 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
 
     template <class U, class F> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_matrix_lds<F::BYTES, body::ACROSS ? 1 : BM, body::ACROSS * U::KB / E::SIZE> bytes;
+        typedef ckci_k_matrix_lds<F::BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * U::KB / E::SIZE> bytes;
         CKCI_K_LDS(bytes, m);
         body::template with<U, F>(p, m);
     }
@@ -2850,7 +2954,7 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
 #endif
     typedef ckci_k_fragments<unit, LARGE ? 64 : BM, LARGE ? 64 : BN, 0> tile;
     typedef ckci_k_matrix_lds<LARGE ? 16 : +tile::BYTES, LARGE || body::ACROSS ? 1 : BM,
-                              body::ACROSS * unit::KB / E::SIZE>
+                              body::WEIGHT * unit::KB / E::SIZE>
         lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
@@ -2869,7 +2973,7 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
         STRIPS = BM * (BN + 4) * 4,
         BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
     };
-    typedef ckci_k_matrix_lds<BYTES, body::ACROSS ? 1 : BM, body::ACROSS * ckci_k_mma<E>::KB / E::SIZE> lds;
+    typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * ckci_k_mma<E>::KB / E::SIZE> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {

@@ -920,6 +920,24 @@ static inline void sim_ldmatrix_x4_trans(void *registers, const void *row, int l
     sim_ldmatrix(registers, row, 1, line);
 }
 
+/* stmatrix.x4.trans: the opposite. */
+static inline void sim_stmatrix_x4_trans(void *row, const void *registers, int line = __builtin_LINE())
+{
+    uint64_t bits = (uint64_t)(uintptr_t)row;
+    if (bits % 16 != 0) {
+        sim_die("stmatrix: a row is not aligned to 16 bytes (line %d)", line);
+    }
+    const unsigned turn = sim_meet(bits, 0, (uint64_t)52 << 8, line);
+    const int lane = sim_block.thread % 32, first = sim_block.thread - lane;
+    for (int m = 0; m < 4; m++) {
+        for (int i = 0; i < 2; i++) {
+            const uint64_t to =
+                sim_block.deposit[turn][first + m * 8 + lane % 4 * 2 + i] + (uint64_t)(2 * (lane / 4));
+            memcpy((void *)(uintptr_t)to, (const unsigned char *)registers + 4 * m + 2 * i, 2);
+        }
+    }
+}
+
 /* An element of a 128-byte swizzled operand of wgmma, `minor` along its contiguous side: address bits 4 to 6
    are XORed with bits 7 to 9. Eight-row groups 1024 bytes apart, slabs of 64 along the contiguous side
    8192. */
@@ -930,19 +948,19 @@ static inline const unsigned char *sim_swizzled(const unsigned char *base, int m
 }
 
 /* wgmma.m64nNk16: wave w of four holds rows 16 * w to that + 15, as mma.sync's D, 8 columns after the other.
-   a and b as descriptors give them (start of 16 places of the reduction); across: rows in LDS are these
+   a and b as descriptors give them (start of 16 places of the reduction); across_...: rows in LDS are these
    places. */
 template <class E>
 static inline void sim_wgmma_m64nNk16(float *d, const unsigned char *a, const unsigned char *b, int n,
-                                      int across)
+                                      int across_a, int across_b)
 {
     const int lane = sim_block.thread % 32, wave = sim_block.thread % 128 / 32;
     for (int r = 0; r < n / 2; r++) {
         const int i = wave * 16 + r % 4 / 2 * 8 + lane / 4, j = r / 4 * 8 + lane % 4 * 2 + r % 2;
         double sum = (double)d[r];
         for (int k = 0; k < 16; k++) {
-            sum += sim_element(E::TYPE, across ? sim_swizzled(a, k, i) : sim_swizzled(a, i, k), 0) *
-                   sim_element(E::TYPE, across ? sim_swizzled(b, k, j) : sim_swizzled(b, j, k), 0);
+            sum += sim_element(E::TYPE, across_a ? sim_swizzled(a, k, i) : sim_swizzled(a, i, k), 0) *
+                   sim_element(E::TYPE, across_b ? sim_swizzled(b, k, j) : sim_swizzled(b, j, k), 0);
         }
         d[r] = (float)sum;
     }
