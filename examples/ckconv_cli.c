@@ -237,6 +237,11 @@ static int take_problem(job *j, const char *name, int *at, int argc, char **argv
     if (pb_options[known].value != NULL && *at + 1 >= argc) {
         return complain("--%s: needs a value", name);
     }
+    for (int i = 0; i < j->num_given; i++) {
+        if (strcmp(j->given[i][0], name) == 0) {
+            return complain("--%s: given twice", name);
+        }
+    }
     if (j->num_given == MAX_GIVEN) {
         return complain("--%s: too many options", name);
     }
@@ -1119,7 +1124,10 @@ static int command_list(job *j)
             print_ops(ops);
             putchar('\n');
         } else {
-            puts(ckconv_instance_supports(i, &base, &err) == CKCONV_OK ? "supported" : err.text);
+            int host = base.engine == CKCONV_ENGINE_GPU && ckconv_instance_engine(i) != CKCONV_ENGINE_GPU;
+            puts(ckconv_instance_supports(i, &base, &err) != CKCONV_OK ? err.text
+                 : host                                                ? "supported, on the host"
+                                                                       : "supported");
         }
     }
     return 0;
@@ -1132,7 +1140,7 @@ static int command_info(void)
     ckconv_error err;
     printf("ckconv   %d.%d.%d\n", (int)(version / 10000), (int)(version / 100 % 100), (int)(version % 100));
     ckconv_device_cpu(&d);
-    printf("cpu      %s, %d threads, %s%s%s\n", d.arch, (int)d.threads,
+    printf("cpu      %s, %d thread%s, %s%s%s\n", d.arch, (int)d.threads, d.threads == 1 ? "" : "s",
            (d.features & CKCONV_CPU_AVX2) != 0 ? "AVX2 " : "",
            (d.features & CKCONV_CPU_AVX512) != 0 ? "AVX-512" : "", d.features == 0 ? "portable vectors" : "");
     int counts[4] = {0, 0, 0, 0};
@@ -1145,7 +1153,8 @@ static int command_info(void)
         if (engine == CKCONV_ENGINE_GPU && !gpu_code) {
             printf("engine   gpu: %s\n", err.text);
         } else {
-            printf("engine   %s: %d instances\n", ckconv_engine_name(engine), counts[engine]);
+            printf("engine   %s: %d instance%s\n", ckconv_engine_name(engine), counts[engine],
+                   counts[engine] == 1 ? "" : "s");
         }
     }
     int32_t gpus = ckconv_device_count();

@@ -45,6 +45,8 @@ if [ -x "$cli" ]; then
         expect 2 "bias_relu" "$cli" list fwd $conv --epilogue bias_foo
         expect 2 "gelu" "$cli" list fwd $conv --op-in relux
         expect 2 "one dimension" "$cli" list fwd --n 2 --k 6 --c 4 --filter 3,3 --input 9
+        expect 2 "given twice" "$cli" list fwd $conv --n 3
+        expect 0 "on the host" "$cli" list fwd $conv --target sm_90
         expect 0 "usage" "$cli" verify fwd $conv --help
     }
 else
