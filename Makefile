@@ -13,6 +13,7 @@
 ##   make clean        removes build/
 ##
 ##   CC=clang          compiler (cc)           CFLAGS=-O2   its flags (-O3); -fopenmp is added where it works
+##   CXX=clang++       C++17 compiler (c++) of the simulated GPU: test and sim
 ##   GPU=hip|cuda|none build the examples with hipcc, with nvcc, or for the CPU only; the default,
 ##                     auto, takes hipcc or nvcc only where there is a GPU. GPUFLAGS go to hipcc or nvcc
 
@@ -39,6 +40,9 @@ ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
 ifeq ($(origin CC),default)
 CC := $(shell for c in cc gcc clang; do if command -v $$c; then break; fi; done | sed 's|.*/||')
 endif
+ifeq ($(origin CXX),default)
+CXX := $(shell for c in c++ g++ clang++; do if command -v $$c; then break; fi; done | sed 's|.*/||')
+endif
 ifeq ($(GPU),auto)
 GPU := $(shell if [ -e /dev/kfd ] && command -v hipcc >/dev/null 2>&1; then echo hip; \
     elif command -v nvcc >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then echo cuda; else echo none; fi)
@@ -57,23 +61,37 @@ $(B)/openmp: $(B)/config
 	@if $(CC) -fopenmp $(B)/probe.c -o $(B)/probe >/dev/null 2>&1; then echo -fopenmp; fi >$@
 	@rm -f $(B)/probe.c $(B)/probe
 OPENMP = $$(cat $(B)/openmp)
+# The same of hipcc or nvcc, whose OpenMP may be missing.
+OPENMP_FLAG = $(if $(filter cuda,$(GPU)),-Xcompiler) -fopenmp
+$(B)/openmp_gpu: $(B)/config
+	@printf '#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n' >$(B)/probe_gpu.cc
+	@if [ '$(GPU)' = hip ]; then compiler='hipcc -x hip'; else compiler='nvcc -x cu'; fi; \
+	link=$${compiler%% *}; \
+	if { $$compiler -std=c++17 $(GPUFLAGS) $(OPENMP_FLAG) -c $(B)/probe_gpu.cc -o $(B)/probe_gpu.o && \
+	    $$link $(GPUFLAGS) $(B)/probe_gpu.o -o $(B)/probe_gpu $(OPENMP_FLAG); } >/dev/null 2>&1; \
+	then echo '$(OPENMP_FLAG)'; fi >$@
+	@[ -s $@ ] || echo 'note: $(GPU) without OpenMP: the cpu engine of these programs has one thread'
+	@rm -f $(B)/probe_gpu*
+OPENMP_GPU = $$(cat $(B)/openmp_gpu)
 
 # --- Examples. A program that does not define the implementation itself is linked with that of ckconv_impl.c.
 # Only implementations need a GPU compiler; the other programs are C and are compiled as C.
 
 EXAMPLES := $(filter-out ckconv_impl,$(basename $(notdir $(wildcard examples/*.c))))
-# hello is README's first program, on the host whatever the machine; it holds its own implementation.
+# hello is a first program, on the host whatever the machine; it holds its own implementation.
 IMPLEMENTERS := $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTATION' examples/*.c)))
 program = $(B)/$(if $(filter ckconv_cli,$1),ckconv,$1)
 
 ifeq ($(GPU),hip)
-COMPILE_GPU = hipcc -x hip -std=c++17 $(GPUFLAGS) -fopenmp -I. -c $< -o $@
+COMPILE_GPU = hipcc -x hip -std=c++17 $(GPUFLAGS) $(OPENMP_GPU) -I. -c $< -o $@
 COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
-LINK = hipcc $^ -o $@ -fopenmp -lm
+LINK = hipcc $(GPUFLAGS) $^ -o $@ $(OPENMP_GPU) -lm
+GPU_PROBE = $(B)/openmp_gpu
 else ifeq ($(GPU),cuda)
-COMPILE_GPU = nvcc -x cu -std=c++17 $(GPUFLAGS) -Xcompiler -fopenmp -I. -c $< -o $@
+COMPILE_GPU = nvcc -x cu -std=c++17 $(GPUFLAGS) $(OPENMP_GPU) -I. -c $< -o $@
 COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
-LINK = nvcc $^ -o $@ -Xcompiler -fopenmp -lm
+LINK = nvcc $^ -o $@ $(OPENMP_GPU) -lm
+GPU_PROBE = $(B)/openmp_gpu
 else ifeq ($(filter-out auto none,$(GPU)),)
 COMPILE = $(CC) $(CFLAGS) $(WARNINGS) $(OPENMP) -I. -c $< -o $@
 COMPILE_GPU = $(COMPILE)
@@ -89,7 +107,7 @@ $(filter-out $(IMPLEMENTERS:%=$(B)/examples/%.o),$(EXAMPLES:%=$(B)/examples/%.o)
 $(IMPLEMENTERS:%=$(B)/examples/%.o): $(B)/examples/%.o: examples/%.c $(HEADERS) $(B)/openmp
 	@mkdir -p $(@D)
 	$(COMPILE)
-$(B)/ckconv.o: examples/ckconv_impl.c $(HEADERS) $(B)/openmp
+$(B)/ckconv.o: examples/ckconv_impl.c $(HEADERS) $(B)/openmp $(GPU_PROBE)
 	$(COMPILE_GPU)
 $(foreach e,$(EXAMPLES),$(eval $(call program,$e): \
     $(B)/examples/$e.o $(if $(filter $e,$(IMPLEMENTERS)),,$(B)/ckconv.o); $$(LINK)))
@@ -140,7 +158,6 @@ $(eval $(call variant,sanitized,.,$$(SANITIZER_FLAGS)))
 
 # The GPU's kernels: the same programs, on the simulator (wave 64 and 32, NVIDIA's units: three targets) and on
 # a real GPU.
-CXX ?= c++
 GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_epilogue test_transform test_device
 SIM_FLAGS := -O2 -g -std=c++17 -Wall -Wextra
 $(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
@@ -169,7 +186,7 @@ $(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 sim: $(B)/ckconv-sim
 
-$(B)/test/gpu/ckconv.o: examples/ckconv_impl.c $(HEADERS) $(B)/openmp
+$(B)/test/gpu/ckconv.o: examples/ckconv_impl.c $(HEADERS) $(B)/openmp $(GPU_PROBE)
 	@mkdir -p $(@D)
 	$(COMPILE_GPU)
 $(B)/test/gpu/%: $(B)/test/main/%.o $(B)/test/gpu/ckconv.o

@@ -26,9 +26,10 @@ WHAT IT DOES
     four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
-    - GPU kernels use multiply-adds, not matrix units yet. They take sizes up to 2^30 in each dimension, 2^30
-      positions (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; the
-      rest is refused with a reason. Tensors may pass 2^31 elements.
+    - GPU kernels use multiply-adds, not matrix units yet. They take less than 2^30 in each dimension (pads,
+      stride and dilation included), positions (batch x space), taps x channels and G*K*C, and pointers that
+      are aligned to an element; AMD GPUs launch less than 2^32 threads. The rest is refused with a reason.
+      Tensors may pass 2^31 elements.
     - Types: f64, f32 (tf32, bf16 or bf16x3 arithmetic on request), f16, bf16, fp8 (four formats), i8. See
       >>types.
     - i8 sums are 32-bit: past 131071 products of the largest magnitude they wrap modulo 2^32, everywhere
@@ -46,6 +47,7 @@ BUILD SWITCHES (define them before the implementation; none of them changes a de
     CKCONV_NO_FP8           drop the four fp8 formats
     CKCONV_NO_CONV_CONV     drop conv_conv_fwd
     CKCONV_NO_GROUPNORM     drop groupnorm_fwd and groupnorm_bwd
+    What is dropped leaves the CPU engines; a GPU build keeps all kernels, and takes as long to compile.
 
 HELLO CONV
     ckconv_conv_desc d;  memset(&d, 0, sizeof d);          // zero means default
@@ -77,6 +79,8 @@ NUMERICS AND DETERMINISM
     - Padding counts as zeros: an infinite weight or gradient may meet it as 0 * infinity = NaN.
     - Outputs and workspace need no zeroing; every output element is written, and nothing between strided
       ones.
+    - Group norm statistics on a GPU are one pass over values less the slab's first one: where that lies far
+      from the others, inv_std of f64 tensors has about 10 right digits instead of 15.
 
 THREADS AND STREAMS
     No mutable global state: every function may be called from any thread at any time. A plan may be shared by
@@ -87,14 +91,15 @@ THREADS AND STREAMS
 
 ERRORS
     Every function that can fail returns a status and fills the optional ckconv_error with one line that names
-    the argument, the value and what is allowed. A call that fails has written nothing. Nothing here ever
-    prints, exits, allocates or changes the current device (except ckconv_device_open and ckconv_device_alloc,
-    which say so).
+    the argument, the value and what is allowed. A call that fails has written nothing; only after
+    CKCONV_ERR_LAUNCH, when the GPU's runtime refused a kernel after others of the same call, outputs are
+    undefined. Nothing here ever prints, exits, allocates or changes the current device (except
+    ckconv_device_open and ckconv_device_alloc, which say so).
 
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
-    (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and executed by an
-    emulator.
+    (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and, but for gfx1030,
+    executed by an emulator.
 
 TAGS (search for them)
     >>head      version, linkage                     >>ref       naive engine, the specification
@@ -153,7 +158,7 @@ enum {
     CKCONV_ERR_NO_DEVICE_CODE = 7, /* GPU asked for, but this build holds no GPU code */
     CKCONV_ERR_NO_DEVICE = 8,      /* no such GPU */
     CKCONV_ERR_WRONG_DEVICE = 9,   /* the current device (or CPU) is not the one of the plan */
-    CKCONV_ERR_LAUNCH = 10,        /* the GPU runtime refused a launch or a copy */
+    CKCONV_ERR_LAUNCH = 10,        /* the GPU runtime refused a launch or a copy; outputs are undefined */
     CKCONV_ERR_MEMORY = 11,        /* the device helper found no memory */
     CKCONV_ERR_ALIAS = 12          /* a written tensor overlaps another argument */
 };
@@ -370,7 +375,7 @@ typedef struct ckconv_device {
     int32_t features;      /* CPU: CKCONV_CPU_... that may be used */
     int32_t wave_size;     /* GPU: 32 or 64 */
     int32_t compute_units; /* GPU */
-    int32_t lds_bytes;     /* GPU: LDS (shared memory) per block */
+    int32_t lds_bytes;     /* GPU: LDS (shared memory) per block, 48 KiB or more */
     int32_t reserved[3];
 } ckconv_device;
 enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
@@ -403,7 +408,8 @@ typedef struct ckconv_plan {
     int64_t workspace_bytes; /* exact; 0: pass NULL */
     int64_t grid[3];         /* GPU: blocks; CPU: {work items, 1, 1} */
     int32_t block[3];        /* GPU: threads; CPU: {threads, 1, 1} */
-    int32_t launches;        /* kernels (CPU: parallel loops) per run */
+    int32_t launches;        /* kernels (CPU: parallel loops) per run, with all of groupnorm_bwd's results; a
+                                copy of mid may take one more */
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
     int64_t tune[16]; /* private: block sizes and offsets */
@@ -503,13 +509,14 @@ CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan 
 
 /* Run a plan. workspace: plan->workspace_bytes at least, any alignment; contents need no preparation and are
    garbage afterwards. stream: hipStream_t or cudaStream_t of a GPU plan, else ignored.
-   Errors leave every output untouched. Deterministic (see the top comment). */
+   Errors leave every output untouched, but for CKCONV_ERR_LAUNCH: when the runtime refuses the second of
+   several kernels, outputs are undefined. Deterministic (see the top comment). */
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     size_t workspace_bytes, void *stream, ckconv_error *err);
 
 /* The kernels that ckconv_run would launch for a GPU plan, in order: what a profiler, an emulator or a
-   graph of one's own needs. Up to `capacity` go to launches, their number to *count. No GPU is needed and
-   none touched; pointers of args are only copied. */
+   graph of one's own needs. The first `capacity` go to launches, the number of all of them to *count. No GPU
+   is needed and none touched; pointers of args are only copied. */
 CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckconv_args *args,
                                               void *workspace, size_t workspace_bytes,
                                               ckconv_launch *launches, int32_t capacity, int32_t *count,
@@ -630,7 +637,8 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
 CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_t *out, ckconv_error *err);
 
 /* Facts: of this CPU (threads as OpenMP would use), of GPU `ordinal`, of an architecture by name ("gfx942",
-   "sm_90", "x86_64"; typical figures, for planning without the device). */
+   "sm_90", "x86_64"; typical figures, for planning without the device; cautious ones for gfx... and sm_...
+   names that this version does not know). *device is all zero on an error. */
 CKCONV_API void ckconv_device_cpu(ckconv_device *device);
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
@@ -638,8 +646,7 @@ CKCONV_API int32_t ckconv_device_count(void); /* GPUs; 0 without device code */
 
 /* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host's
    malloc and memcpy, so that one program serves both. open makes the device current; alloc, copy, fill, free
-   and synchronise act on the current device. alloc returns NULL and says why. Times: mark before and after,
-   then elapsed. */
+   and synchronise act on the current device. alloc returns NULL and says why. */
 CKCONV_API ckconv_status ckconv_device_open(const ckconv_device *device, ckconv_error *err);
 CKCONV_API void *ckconv_device_alloc(const ckconv_device *device, size_t bytes, ckconv_error *err);
 CKCONV_API void ckconv_device_free(const ckconv_device *device, void *memory);
@@ -650,8 +657,9 @@ CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, voi
 CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int byte, size_t bytes,
                                             ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err);
-/* A point in time on a stream. elapsed waits for `to`, gives the seconds between and frees nothing; destroy
-   does. */
+/* The time between two points of a stream: create, then start and stop as often as wanted; seconds waits for
+   the last stop and gives what lies between, or -1 when that could not be measured (an error of the kernels,
+   too); destroy frees the events. */
 typedef struct ckconv_timer {
     void *from, *to; /* GPU events */
     double cpu_from, cpu_to;
@@ -1377,8 +1385,10 @@ CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_e
     int32_t low, high;
     ckci_element_d_range(op->kind, &low, &high);
     if (num_d < low || num_d > high) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: the epilogue %s takes %d to %d D tensors",
-                         at, (int)num_d, ckconv_element_name(op->kind), (int)low, (int)high);
+        char range[32];
+        snprintf(range, sizeof range, low == high ? "%d" : "%d to %d", (int)low, (int)high);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: the epilogue %s takes %s D tensor%s", at,
+                         (int)num_d, ckconv_element_name(op->kind), range, high == 1 ? "" : "s");
     }
     for (int32_t i = 0; i < 4; i++) {
         if (i < num_d) {
@@ -3565,6 +3575,9 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
 
 /* What plan.tune keeps: the caller's options, from which everything else follows again. */
 enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1, CKCI_TUNE_FLAGS = 2 };
+/* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
+   that it writes mid. */
+enum { CKCI_TUNE_FIRST = 3, CKCI_TUNE_SECOND = 4, CKCI_TUNE_MID = 5 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -7556,7 +7569,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     case CKCONV_FAMILY_TWO_STAGE:
         return "implicit GEMM with a split reduction: few outputs, a long sum over batch and positions";
     case CKCONV_FAMILY_DIRECT:
-        return "direct: groups too narrow to fill a vector, so lanes run over groups";
+        return "direct: few channels per group; lanes run over groups or positions";
     case CKCONV_FAMILY_FUSED:
         return plan->workspace_bytes
                    ? "the intermediate stays in each thread's scratch"
@@ -7576,7 +7589,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
   The GPU engine's host half, pure C: what kernels are told, whether an instance fits, and the launches of a
   plan in their order. No GPU call is made here; kernels.hip.h is the device half. Kernels index with 32 bits
   inside a tensor's (n, g) slice where that is enough and with 64 bits elsewhere; what does not fit 32-bit
-  indices (positions of one phase, products of a reduction, tiles) is refused here.
+  indices (positions of one phase, products of a reduction, phases, reach of a filter, tiles) is refused.
 
   The one table of kernels: name, argument struct, threads per block, what kernels.hip.h instantiates. gather
   computes fwd and bwd_data: they differ in the coordinate map only.
@@ -7678,9 +7691,13 @@ CKCI_FN ckci_divisor ckci_make_divisor(int64_t d)
     ckci_divisor r;
     r.d = (uint32_t)ckci_max(d, 1);
     r.shift = 0;
-    while (((uint64_t)1 << r.shift) < r.d) {
-        r.shift++;
+    uint32_t rest = r.d - 1; /* bits of d - 1: 2^shift is the first power that is not below d */
+    for (uint32_t bits = 16; bits > 0; bits /= 2) {
+        uint32_t half = rest >> bits ? bits : 0;
+        rest >>= half;
+        r.shift += half;
     }
+    r.shift += rest;
     r.mul = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << r.shift) - r.d)) / r.d + 1);
     return r;
 }
@@ -7710,7 +7727,11 @@ typedef struct ckci_gpu_target {
 /* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
    the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
    runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
-   column a tap and, fastest, an input channel, and the reduction runs over positions of dout. */
+   column a tap and, fastest, an input channel, and the reduction runs over positions of dout.
+   Divisors divide by the member of their name, with these exceptions:
+     weight, matrix_weight   by_phases: g
+     direct_weight           by_tiles_m: taps; by_channels: K
+     reduce                  by_tiles_m: rows */
 typedef struct ckci_gpu_conv {
     ckci_tensor a, b;
     ckci_gpu_target o;
@@ -7802,6 +7823,9 @@ typedef struct ckci_launch {
         ckci_gpu_move move;
     } a;
 } ckci_launch;
+
+/* ckconv_launch keeps a copy, and CUDA passes 4096 bytes at most. */
+typedef char ckci_arguments_fit[sizeof(((ckci_launch *)0)->a) <= sizeof(((ckconv_launch *)0)->arg) ? 1 : -1];
 
 /* Where a plan's launches go: to the GPU, or to a caller who wants to look at them. */
 typedef struct ckci_emitter {
@@ -7911,7 +7935,6 @@ CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
         k->dim[i] = ckci_make_gpu_dim(p, i);
         k->phases *= k->dim[i].phases;
         rows *= k->dim[i].count[0].d;
-        k->columns *= weight ? k->dim[i].filter : 1;
     }
     k->g = (int32_t)p->g;
     k->n = (int32_t)p->n;
@@ -7944,29 +7967,38 @@ CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 CKCI_FN ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
 {
     static const char *const dims[3] = {"z", "y", "x"};
-    int64_t most = INT32_MAX / 2, positions = p->n, taps = 1, outputs = p->n;
+    int64_t most = INT32_MAX / 2, positions = p->n, taps = 1, phases = 1;
     for (int i = 0; i < 3; i++) {
         int64_t largest = ckci_max(ckci_max(p->input[i], p->output[i]), ckci_max(p->filter[i], p->stride[i]));
         largest = ckci_max(largest, ckci_max(p->dilation[i], p->pad[i]));
         largest = ckci_max(largest, ckci_saturating_mul(p->output[i], p->stride[i]));
-        if (ckci_saturating_add(largest, p->pad[i]) > most) {
+        largest = ckci_max(largest, ckci_saturating_mul(p->filter[i] - 1, p->dilation[i]));
+        largest = ckci_saturating_add(largest, p->pad[i]);
+        if (largest > most) {
             return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                             "GPU kernels take sizes up to 2^30 in each dimension; %s has %lld", dims[i],
-                             CKCI_LL(largest));
+                             "GPU kernels take up to 2^30 - 1 for sizes, output * stride and (filter-1) * "
+                             "dilation, each with pad_lo added; %s has %lld",
+                             dims[i], CKCI_LL(largest));
         }
+        phases = ckci_saturating_mul(phases, ckci_min(p->stride[i], p->input[i]));
         positions = ckci_saturating_mul(
             positions, p->op == CKCONV_BWD_DATA ? ckci_ceil_div(p->input[i], p->stride[i]) : p->output[i]);
-        outputs = ckci_saturating_mul(outputs, p->input[i]);
         taps = ckci_saturating_mul(taps, p->filter[i]);
     }
     int64_t red = ckci_saturating_mul(taps, ckci_max(p->c, p->k));
     int64_t channels = ckci_saturating_mul(p->g, ckci_saturating_mul(p->k, p->c));
     if (positions > most || red > most || channels > most) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "GPU kernels take 2^30 positions (N x space, of one stride phase), taps x channels "
-                         "and G*K*C; here "
-                         "they are %lld, %lld and %lld",
+                         "GPU kernels take 2^30 - 1 positions (N x space, of one stride phase), taps x "
+                         "channels and G*K*C; here they are %lld, %lld and %lld",
                          CKCI_LL(positions), CKCI_LL(red), CKCI_LL(channels));
+    }
+    if (p->op == CKCONV_BWD_DATA && phases > most) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "GPU kernels take 2^30 - 1 stride phases (the product of the strides); here they are "
+            "%lld",
+            CKCI_LL(phases));
     }
     return CKCONV_OK;
 }
@@ -7977,6 +8009,41 @@ CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
                ? CKCONV_OK
                : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                            "GPU kernels take 2^31 - 1 blocks; this problem has %lld", CKCI_LL(blocks));
+}
+
+/* NVIDIA limits the blocks of a launch; AMD its threads, to 2^32 - 1. */
+CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l, ckconv_error *err)
+{
+    int64_t most = device->kind == CKCONV_DEVICE_AMD ? (int64_t)UINT32_MAX / l->threads : INT32_MAX;
+    return l->grid >= 1 && l->grid <= most
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "%s needs %lld blocks of %d threads; %s launches 1 to %lld of them",
+                           ckci_kernel_name(l->kernel), CKCI_LL(l->grid), (int)l->threads, device->arch,
+                           CKCI_LL(most));
+}
+
+/* Does it write o of an argument struct ckci_gpu_conv? Then the epilogue of mid may be put there. */
+CKCI_FN int ckci_writes_target(const ckci_launch *l)
+{
+    return l->kernel != CKCI_KERNEL_pack && l->bytes == sizeof(ckci_gpu_conv);
+}
+
+/* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
+typedef struct ckci_launch_count {
+    const ckconv_device *device;
+    int32_t count, mid;
+} ckci_launch_count;
+
+CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+{
+    ckci_launch_count *c = (ckci_launch_count *)context;
+    c->count++;
+    if (c->mid && launch->kernel != CKCI_KERNEL_pack && !ckci_writes_target(launch)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s does not take the epilogue of mid",
+                         ckci_kernel_name(launch->kernel));
+    }
+    return ckci_check_launch(c->device, launch, err);
 }
 
 /* A kernel's cost is the time of multiply-adds on one compute unit. Smaller tiles read LDS more often, direct
@@ -8968,8 +9035,10 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
         k->saved_mean = (const unsigned char *)args->saved_mean;
         k->saved_inv_std = (const unsigned char *)args->saved_inv_std;
     }
-    k->mean = (unsigned char *)args->mean;
-    k->inv_std = (unsigned char *)args->inv_std;
+    if (p->norm.op == CKCONV_GROUPNORM_FWD) {
+        k->mean = (unsigned char *)args->mean;
+        k->inv_std = (unsigned char *)args->inv_std;
+    }
     k->dgamma = (unsigned char *)args->dgamma;
     k->dbeta = (unsigned char *)args->dbeta;
     if (k->parts > 1 && !k->saved_mean) {
@@ -9011,10 +9080,11 @@ CKCI_FN int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
     return dense;
 }
 
-CKCI_FN void ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci_launch *l)
+CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci_launch *l,
+                                     ckconv_error *err)
 {
     ckci_gpu_move *k = &l->a.move;
-    int64_t len[6], step[2][6];
+    int64_t len[6], step[2][6], blocks[6];
     int x = -1, y = -1, dense = -1, order[6], count = 2;
     memset(k, 0, sizeof *k);
     ckci_set_kernel(l, CKCI_KERNEL_move);
@@ -9068,14 +9138,16 @@ CKCI_FN void ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci
     l->grid = 1;
     for (int i = 0; i < 6; i++) {
         int64_t n = len[order[i]];
-        n = i > 1 ? n : ckci_ceil_div(n, (int64_t)1 << (i == 0 ? k->log_x : k->log_y));
+        blocks[i] = i > 1 ? n : ckci_ceil_div(n, (int64_t)1 << (i == 0 ? k->log_x : k->log_y));
         k->src_step[i] = step[0][order[i]];
         k->dst_step[i] = step[1][order[i]];
-        l->grid = ckci_saturating_mul(l->grid, n);
-        if (i < 5) {
-            k->blocks[i] = ckci_make_divisor(n);
-        }
+        l->grid = ckci_saturating_mul(l->grid, blocks[i]);
     }
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err)); /* divisors have 31 bits */
+    for (int i = 0; i < 5; i++) {
+        k->blocks[i] = ckci_make_divisor(blocks[i]);
+    }
+    return CKCONV_OK;
 }
 
 /* ---- conv_conv_fwd */
@@ -9102,6 +9174,14 @@ CKCI_FN void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_gr
     t->op = none;
 }
 
+/* Bytes of mid in workspace; what follows it is aligned too. */
+CKCI_FN int64_t ckci_mid_bytes(const ckci_conv *first)
+{
+    const ckci_tensor *mid = &first->t[CKCI_OUT];
+    int64_t bytes = ckci_saturating_mul(ckci_count(mid), (int64_t)ckci_size(mid->dtype));
+    return ckci_saturating_mul(ckci_ceil_div(bytes, CKCI_ALIGN), CKCI_ALIGN);
+}
+
 /* Both convolutions with mid in workspace. */
 CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_conv part[2])
 {
@@ -9112,23 +9192,13 @@ CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_c
     memset(&part[1].t[CKCI_IN].op, 0, sizeof part[1].t[CKCI_IN].op);
 }
 
-/* The cheapest kernel of one convolution. */
-CKCI_FN ckconv_status ckci_gpu_best(const ckci_conv *p, const ckconv_device *device, ckci_launch *best,
-                                    double *cost, ckconv_error *err)
-{
-    static const int32_t tiles[4] = {0, 64, 32, 128}; /* the last two for f32 sums only */
-    int found = 0;
-    for (int i = 0; i < (ckci_conv_kind(p) == CKCONV_F32 ? 4 : 2); i++) {
-        ckci_launch l;
-        double c;
-        if (ckci_gpu_gather(p, device, tiles[i], &l, &c, err) == CKCONV_OK && (!found || c < *cost)) {
-            found = 1;
-            *best = l;
-            *cost = c;
-        }
-    }
-    return found ? CKCONV_OK : CKCONV_ERR_UNSUPPORTED;
-}
+/* One convolution of a pair is planned like any other, within `limit` bytes of workspace. mid: only instances
+   that take the first convolution's epilogue. A scratch plan gets instance, geometry and workspace. */
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     ckconv_plan *part, double *cost, ckconv_error *err);
+/* Its launches. */
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err);
 
 /* The first convolution's epilogue: scale, shift, operation, rounding. */
 CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_conv *k)
@@ -9184,7 +9254,6 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv_conv *p = &f->p->pair;
     ckci_launch l;
-    double cost[2];
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&p->first), err));
     if (f->family == CKCONV_FAMILY_FUSED) {
@@ -9194,19 +9263,82 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     }
     ckci_conv part[2];
     ckci_gpu_unfused(p, NULL, part);
-    int64_t bytes =
-        ckci_saturating_mul(ckci_count(&part[0].t[CKCI_OUT]), (int64_t)ckci_size(part[0].t[CKCI_OUT].dtype));
+    int64_t bytes = ckci_mid_bytes(&part[0]), extra = 0;
     if (bytes > f->limit) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "unfused needs %lld bytes of workspace for mid, options.max_workspace allows %lld",
                          CKCI_LL(bytes), CKCI_LL(f->limit));
     }
-    CKCI_TRY(ckci_gpu_best(&part[0], &f->plan->device, &l, &cost[0], err));
-    CKCI_TRY(ckci_gpu_best(&part[1], &f->plan->device, &l, &cost[1], err));
-    ckci_plan_launch(f->plan, &l, 2);
-    f->cost = cost[0] + cost[1] + 2e4;
-    f->plan->workspace_bytes = bytes;
+    f->cost = 2e4;
+    for (int i = 0; i < 2; i++) {
+        ckconv_plan one;
+        double cost;
+        CKCI_TRY(ckci_plan_part(&part[i], &f->plan->device, f->limit - bytes, i == 0, &one, &cost, err));
+        f->cost += cost;
+        f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
+        f->plan->grid[0] = one.grid[0];
+        f->plan->block[0] = one.block[0];
+        extra = ckci_max(extra, one.workspace_bytes);
+    }
+    f->plan->workspace_bytes = bytes + extra; /* both parts use the rest, one after the other */
     return CKCONV_OK;
+}
+
+/* The emitter of the first convolution of a pair: mid's epilogue goes into the launches. */
+typedef struct ckci_mid_emitter {
+    const ckci_conv *first;
+    const ckconv_args *args;
+    const ckci_emitter *next;
+} ckci_mid_emitter;
+
+CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ckconv_error *err)
+{
+    const ckci_mid_emitter *m = (const ckci_mid_emitter *)context;
+    ckci_launch l = *launch;
+    if (ckci_writes_target(launch)) {
+        ckci_gpu_mid_target(m->first, m->args, &l.a.conv);
+    }
+    return m->next->emit(m->next->context, &l, err);
+}
+
+CKCI_FN ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *first, const ckci_conv *p,
+                                    const ckconv_args *args, unsigned char *ws, const ckci_emitter *e,
+                                    ckconv_error *err)
+{
+    ckci_mid_emitter m;
+    ckci_emitter to_mid;
+    m.first = first;
+    m.args = args;
+    m.next = e;
+    to_mid.emit = ckci_emit_mid;
+    to_mid.context = &m;
+    return ckci_list_part(part, p, ws, &to_mid, err);
+}
+
+/* Fused; with a copy of mid that the fused kernel cannot write, a kernel for that. */
+CKCI_FN ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                      const ckconv_args *args, int32_t tile, const ckci_emitter *e,
+                                      ckconv_error *err)
+{
+    ckci_launch l;
+    ckconv_plan part;
+    double cost;
+    int whole = 1; /* does the second convolution read each position of mid exactly once? */
+    for (int i = 0; i < 3; i++) {
+        whole = whole && pair->second.filter[i] == 1 && pair->second.stride[i] == 1 &&
+                pair->second.pad[i] == 0 && pair->second.output[i] == pair->second.input[i];
+    }
+    CKCI_TRY(ckci_gpu_fused(pair, &plan->device, tile, &l, &cost, err));
+    ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first);
+    l.a.pair.write_mid = whole && args->mid != NULL;
+    if (l.grid > 0) {
+        CKCI_TRY(e->emit(e->context, &l, err));
+    }
+    if (whole || !args->mid) {
+        return CKCONV_OK;
+    }
+    CKCI_TRY(ckci_plan_part(&pair->first, &plan->device, 0, 1, &part, &cost, err));
+    return ckci_list_mid(&part, &pair->first, &pair->first, args, NULL, e, err);
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
@@ -9214,41 +9346,26 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
                                          const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_conv_conv *pair = &p->pair;
+    if (plan->tune[CKCI_TUNE_SECOND] == 0) {
+        return ckci_list_fused(plan, pair, args, tile, e, err);
+    }
     ckci_launch l;
-    double cost;
-    if (!ws) {
-        int whole = 1; /* does the second convolution read each position of mid exactly once? */
-        for (int i = 0; i < 3; i++) {
-            whole = whole && pair->second.stride[i] == 1 && pair->second.pad[i] == 0 &&
-                    pair->second.output[i] == pair->second.input[i];
-        }
-        CKCI_TRY(ckci_gpu_fused(pair, &plan->device, tile, &l, &cost, err));
-        ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first);
-        l.a.pair.write_mid = whole && args->mid != NULL;
-        if (l.grid > 0) {
-            CKCI_TRY(e->emit(e->context, &l, err));
-        }
-        if (whole || !args->mid) {
-            return CKCONV_OK;
-        }
-        CKCI_TRY(ckci_gpu_best(&pair->first, &plan->device, &l, &cost, err));
-        ckci_gpu_mid_target(&pair->first, args, &l.a.conv);
-        return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
-    }
     ckci_conv part[2];
+    ckconv_plan scratch = *plan;
     ckci_gpu_unfused(pair, ws, part);
-    CKCI_TRY(ckci_gpu_best(&part[0], &plan->device, &l, &cost, err));
-    if (l.grid == 0) {
-        return CKCONV_OK;
+    int64_t bytes = ckci_mid_bytes(&part[0]);
+    if (bytes == 0) {
+        return CKCONV_OK; /* an empty batch */
     }
-    ckci_gpu_mid_target(&pair->first, args, &l.a.conv);
-    CKCI_TRY(e->emit(e->context, &l, err));
+    ws += bytes;
+    scratch.instance = (int32_t)plan->tune[CKCI_TUNE_FIRST];
+    CKCI_TRY(ckci_list_mid(&scratch, &pair->first, &part[0], args, ws, e, err));
     if (args->mid) {
-        ckci_make_move(&part[0].t[CKCI_OUT], &pair->first.t[CKCI_OUT], &l);
+        CKCI_TRY(ckci_make_move(&part[0].t[CKCI_OUT], &pair->first.t[CKCI_OUT], &l, err));
         CKCI_TRY(e->emit(e->context, &l, err));
     }
-    CKCI_TRY(ckci_gpu_best(&part[1], &plan->device, &l, &cost, err));
-    return e->emit(e->context, &l, err);
+    scratch.instance = (int32_t)plan->tune[CKCI_TUNE_SECOND];
+    return ckci_list_part(&scratch, &part[1], ws, e, err);
 }
 
 
@@ -9259,7 +9376,7 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
 */
 
 CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err);
-CKCI_FN void ckci_default_device(ckconv_device *device);
+CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err);
 
 /* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
    it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
@@ -9484,6 +9601,9 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
     return CKCONV_OK;
 }
 
+/* What every GPU gives a block; kernels of the vector, direct and group norm families use no more. */
+enum { CKCI_LEAST_LDS = 49152 };
+
 CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
 {
     if (d->kind < CKCONV_DEVICE_CPU || d->kind > CKCONV_DEVICE_NVIDIA) {
@@ -9512,6 +9632,14 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
     if (d->kind != CKCONV_DEVICE_CPU && d->wave_size != 32 && d->wave_size != 64) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.wave_size is %d: must be 32 or 64",
                          (int)d->wave_size);
+    }
+    if (d->kind != CKCONV_DEVICE_CPU && (d->compute_units < 1 || d->compute_units > 65536)) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.compute_units is %d: must be 1 to 65536",
+                         (int)d->compute_units);
+    }
+    if (d->kind != CKCONV_DEVICE_CPU && d->lds_bytes < CKCI_LEAST_LDS) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.lds_bytes is %d: must be %d or more",
+                         (int)d->lds_bytes, (int)CKCI_LEAST_LDS);
     }
     for (int i = 0; i < 3; i++) {
         if (d->reserved[i] != 0) {
@@ -9603,14 +9731,54 @@ CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
     return most >= threads ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
+/* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
+   for. Addresses are made up: nothing reads there. */
+CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
+                                        const ckci_instance *instance, ckconv_error *err)
+{
+    ckconv_args a;
+    ckci_launch_count c;
+    ckci_emitter e;
+    if (!instance->list) {
+        return CKCONV_OK;
+    }
+    memset(&a, 0, sizeof a);
+    a.din = a.dgamma = a.dbeta = &a;
+    c.device = &plan->device;
+    c.count = 0;
+    c.mid = plan->tune[CKCI_TUNE_MID] != 0;
+    e.emit = ckci_count_launch;
+    e.context = &c;
+    CKCI_TRY(instance->list(plan, p, &a, plan->workspace_bytes > 0 ? (unsigned char *)(uintptr_t)4096 : NULL,
+                            instance->tile_rows, &e, err));
+    plan->launches = c.count;
+    return CKCONV_OK;
+}
+
+/* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
+   CPU, 1 for a matrix unit, 2 for the rest. */
+CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
+{
+    int matrix =
+        i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
+    ckconv_dtype kind = plan->op == CKCONV_CONV_CONV_FWD ? ckci_conv_kind(&p->pair.first)
+                        : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_conv_kind(&p->conv)
+                                                         : i->kind;
+    if ((i->kind != 0 && i->kind != kind) || (matrix && ckci_matrix_family(&plan->device) != i->family) ||
+        (i->features & plan->device.features) != i->features) {
+        return 0;
+    }
+    return matrix ? 1 : 2;
+}
+
 /* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
-                                  int32_t only, ckconv_error *err)
+                                  int32_t only, double *cost, ckconv_error *err)
 {
     ckconv_plan best, trial;
     ckconv_error reason;
     double best_cost = 0;
-    int found = 0, tried = 0;
+    int found = 0, tried = 0, rank = -1;
     memset(&reason, 0, sizeof reason);
     for (int32_t i = 0; ckci_find_instance(i); i++) {
         const ckci_instance *instance = ckci_find_instance(i);
@@ -9627,6 +9795,13 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                                                                 : "-512 with bf16 dot products");
             continue;
         }
+        /* of all refusals the first one of the highest rank is kept */
+        int now = ckci_reason_rank(instance, plan, p);
+        if (now == 0 && (found || rank >= 0)) {
+            continue; /* it does not fit, and has nothing to tell */
+        }
+        ckconv_error *why = found || now <= rank ? NULL : &reason;
+        rank = why == &reason ? now : rank;
         ckci_fit f;
         trial = *plan;
         trial.instance = i;
@@ -9644,18 +9819,21 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
-        if (instance->fit(&f, &reason) != CKCONV_OK) {
+        if (instance->fit(&f, why) != CKCONV_OK) {
             continue;
         }
         int32_t useful = ckci_useful_threads(plan->device.threads, f.cost);
         if (useful < plan->device.threads) {
             trial.device.threads = trial.block[0] = useful;
-            if (instance->fit(&f, &reason) != CKCONV_OK) {
+            if (instance->fit(&f, why) != CKCONV_OK) {
                 continue;
             }
         }
         trial.workspace_bytes += trial.workspace_bytes > 0 ? CKCI_ALIGN : 0;
-        if (!found || f.cost < best_cost) {
+        if (found && f.cost >= best_cost) {
+            continue;
+        }
+        if (ckci_try_launches(&trial, p, instance, why) == CKCONV_OK) {
             found = 1;
             best_cost = f.cost;
             best = trial;
@@ -9671,21 +9849,46 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
             return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                              "options.instance is '%.60s': no instance or family has that name", o->instance);
         }
-        int gpu = 0;
-        for (ckconv_family f = CKCONV_FAMILY_MULTIPLE_D; f <= CKCONV_FAMILY_MMA; f++) {
-            gpu |= ckci_same_text(ckconv_family_name(f), o->instance) || ckci_same_text("dl", o->instance);
-        }
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "options.instance is '%.60s': %s %s on engine %s",
-                         o->instance ? o->instance : "",
-                         gpu ? "a GPU family that this version does not have computes"
-                             : "nothing of that name computes",
-                         ckconv_op_name(plan->op), ckconv_engine_name(plan->engine));
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "options.instance is '%.60s': nothing of that name computes %s on engine %s",
+                         o->instance ? o->instance : "", ckconv_op_name(plan->op),
+                         ckconv_engine_name(plan->engine));
     }
     if (!found) {
         return ckci_fail(err, reason.status ? reason.status : CKCONV_ERR_UNSUPPORTED, "%s", reason.text);
     }
     *plan = best;
+    *cost = best_cost;
     return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     ckconv_plan *part, double *cost, ckconv_error *err)
+{
+    ckci_problem one;
+    ckconv_options o;
+    memset(&o, 0, sizeof o);
+    memset(part, 0, sizeof *part);
+    one.conv = *p;
+    part->op = p->op;
+    part->engine = CKCONV_ENGINE_GPU;
+    part->device = *device;
+    part->tune[CKCI_TUNE_LIMIT] = limit > 0 ? ckci_saturating_add(limit, CKCI_ALIGN) : -1;
+    part->tune[CKCI_TUNE_MID] = mid;
+    CKCI_TRY(ckci_select(part, &one, &o, -1, cost, err));
+    part->workspace_bytes -= part->workspace_bytes > 0 ? CKCI_ALIGN : 0;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err)
+{
+    const ckci_instance *instance = ckci_find_instance(part->instance);
+    ckconv_args none;
+    ckci_problem one;
+    memset(&none, 0, sizeof none);
+    one.conv = *p;
+    return instance->list(part, &one, &none, ws, instance->tile_rows, e, err);
 }
 
 /* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
@@ -9708,14 +9911,17 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     memcpy(&plan.u, desc, desc_bytes);
     if (device) {
         plan.device = *device;
-    } else {
-        ckci_default_device(&plan.device);
     }
     if (options) {
         o = *options;
     }
     memset(out, 0, sizeof *out);
     CKCI_TRY(ckci_check_options(&o, err));
+    if (!device && (o.engine == CKCONV_ENGINE_REF || o.engine == CKCONV_ENGINE_CPU)) {
+        ckconv_device_cpu(&plan.device);
+    } else if (!device) {
+        CKCI_TRY(ckci_default_device(&plan.device, err));
+    }
     CKCI_TRY(ckci_check_device(&plan.device, err));
     plan.op = op;
     CKCI_TRY(ckci_check_problem(op, &plan.u, problem, err));
@@ -9745,7 +9951,8 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;
-    CKCI_TRY(ckci_select(&plan, problem, &o, only, err));
+    double cost;
+    CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
     plan.magic = CKCI_MAGIC;
     plan.version = CKCONV_VERSION;
     *out = plan;
@@ -9822,10 +10029,37 @@ CKCI_FN int32_t ckci_cpu_features(void)
     return features;
 }
 
+#if CKCI_GPU_COMPILER
+/* The status of a call of the runtime. Its memory of the last error is cleared: this one is reported here,
+   and whoever asks next would blame his own call. */
+CKCI_FN ckconv_status ckci_gpu_status(int code, const char *what, ckconv_status bad, ckconv_error *err)
+{
+    if (code == 0) {
+        return CKCONV_OK;
+    }
+    (void)CKCI_GPU(GetLastError)();
+    return ckci_fail(err, bad, "%s: %s", what, CKCI_GPU(GetErrorString)((ckci_gpu_error)code));
+}
+
+/* Number of GPUs; 0 without a driver. Any other trouble is an error: a GPU may be there. */
+CKCI_FN ckconv_status ckci_count_gpus(const char *what, int *count, ckconv_error *err)
+{
+    int code = (int)CKCI_GPU(GetDeviceCount)(count);
+    if (code == (int)CKCI_GPU(ErrorNoDevice) || code == (int)CKCI_GPU(ErrorInsufficientDriver)) {
+        (void)CKCI_GPU(GetLastError)();
+        *count = 0;
+        return CKCONV_OK;
+    }
+    return ckci_gpu_status(code, what, CKCONV_ERR_NO_DEVICE, err);
+}
+#endif
+
 /* Why there is no GPU to compute on. */
 CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err)
 {
 #if CKCI_GPU_COMPILER
+    int count = 0;
+    CKCI_TRY(ckci_count_gpus(what, &count, err));
     return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "%s: no GPU was found", what);
 #else
     return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE,
@@ -9840,17 +10074,23 @@ CKCI_FN ckconv_status ckci_no_device_code(int32_t ordinal, ckconv_error *err)
     return ckci_no_gpu(what, err);
 }
 
-/* The current GPU where there is one, else this CPU. */
-CKCI_FN void ckci_default_device(ckconv_device *device)
+/* The current GPU where there is one, else this CPU. A GPU in trouble is an error: the CPU would follow
+   pointers of its memory. */
+CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err)
 {
 #if CKCI_GPU_COMPILER
-    int ordinal = 0;
-    if (ckconv_device_count() > 0 && CKCI_GPU(GetDevice)(&ordinal) == CKCI_GPU(Success) &&
-        ckconv_device_gpu(ordinal, device, NULL) == CKCONV_OK) {
-        return;
+    int count = 0, ordinal = 0;
+    CKCI_TRY(ckci_count_gpus("default device", &count, err));
+    if (count > 0) {
+        CKCI_TRY(
+            ckci_gpu_status((int)CKCI_GPU(GetDevice)(&ordinal), "current device", CKCONV_ERR_NO_DEVICE, err));
+        return ckconv_device_gpu(ordinal, device, err);
     }
+#else
+    (void)err;
 #endif
     ckconv_device_cpu(device);
+    return CKCONV_OK;
 }
 
 /* Seconds from any fixed point; wall time wherever the C library tells it. */
@@ -9904,10 +10144,18 @@ CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *de
                  {"gfx1100", 1, 32, 96, 65536}, {"gfx1201", 1, 32, 64, 65536},  {"sm_80", 2, 32, 108, 166912},
                  {"sm_86", 2, 32, 84, 101376},  {"sm_89", 2, 32, 128, 101376},  {"sm_90", 2, 32, 132, 232448},
                  {"sm_100", 2, 32, 148, 232448}};
+    char plain[16];
     if (!arch || !device) {
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", arch ? "device" : "arch");
     }
     memset(device, 0, sizeof *device);
+    /* "gfx942:sramecc+:xnack-", as the vendor's tools print it */
+    size_t length = strncmp(arch, "gfx", 3) == 0 ? strcspn(arch, ":") : 0;
+    if (length > 0 && length < sizeof plain && arch[length] == ':') {
+        memcpy(plain, arch, length);
+        plain[length] = 0;
+        arch = plain;
+    }
     if (ckci_same_text(arch, "x86_64") || ckci_same_text(arch, "aarch64") || ckci_same_text(arch, "cpu")) {
         device->threads = 1;
         memcpy(device->arch, arch, strlen(arch) + 1);
@@ -9936,7 +10184,7 @@ CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *de
         return ckci_ok(err);
     }
     return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                     "arch is '%.30s': must be gfx..., sm_..., x86_64, aarch64 or cpu", arch);
+                     "arch is '%.30s': must be gfx..., sm_... (in lower case), x86_64, aarch64 or cpu", arch);
 }
 
 /* Is the current GPU the one that the plan was made for? */
@@ -9944,17 +10192,23 @@ CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_err
 {
 #if CKCI_GPU_COMPILER
     int ordinal = -1, units = 0, wave = 0;
-    if (CKCI_GPU(GetDevice)(&ordinal) != CKCI_GPU(Success) || ckconv_device_count() == 0) {
+    ckconv_device now;
+    int count = 0;
+    CKCI_TRY(ckci_count_gpus("engine gpu", &count, err));
+    if (count == 0) {
         return ckci_no_gpu("engine gpu", err);
     }
+    CKCI_TRY(
+        ckci_gpu_status((int)CKCI_GPU(GetDevice)(&ordinal), "current device", CKCONV_ERR_NO_DEVICE, err));
     (void)CKCI_GPU(DeviceGetAttribute)(&units, CKCI_GPU_UNITS, ordinal);
     (void)CKCI_GPU(DeviceGetAttribute)(&wave, CKCI_GPU_WAVE, ordinal);
     if (ordinal != device->ordinal || units != device->compute_units || wave != device->wave_size) {
+        (void)ckconv_device_gpu(ordinal, &now, NULL);
         return ckci_fail(
             err, CKCONV_ERR_WRONG_DEVICE,
-            "the plan is for GPU %d (%s, %d units, wave %d); current is GPU %d (%d units, wave %d)",
+            "the plan is for GPU %d (%s, %d units, wave %d); current is GPU %d (%s, %d units, wave %d)",
             (int)device->ordinal, device->arch, (int)device->compute_units, (int)device->wave_size, ordinal,
-            units, wave);
+            now.arch, units, wave);
     }
     return CKCONV_OK;
 #else
@@ -9963,17 +10217,21 @@ CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_err
 }
 
 /* The emitter of ckconv_run. */
-CKCI_FN ckconv_status ckci_launch_on_stream(void *stream, const ckci_launch *launch, ckconv_error *err)
+typedef struct ckci_stream {
+    const ckconv_device *device;
+    void *stream;
+} ckci_stream;
+
+CKCI_FN ckconv_status ckci_launch_on_stream(void *context, const ckci_launch *launch, ckconv_error *err)
 {
+    const ckci_stream *s = (const ckci_stream *)context;
+    CKCI_TRY(ckci_check_launch(s->device, launch, err));
 #if CKCI_GPU_COMPILER
-    ckci_gpu_error code = ckci_k_launch(launch, (ckci_gpu_stream)stream);
-    return code == CKCI_GPU(Success)
-               ? CKCONV_OK
-               : ckci_fail(err, CKCONV_ERR_LAUNCH, "launch of %s: %s", ckci_kernel_name(launch->kernel),
-                           CKCI_GPU(GetErrorString)(code));
+    char what[64];
+    snprintf(what, sizeof what, "launch of %s", ckci_kernel_name(launch->kernel));
+    return ckci_gpu_status((int)ckci_k_launch(launch, (ckci_gpu_stream)s->stream), what, CKCONV_ERR_LAUNCH,
+                           err);
 #else
-    (void)stream;
-    (void)launch;
     return ckci_no_gpu("launch", err);
 #endif
 }
@@ -9986,7 +10244,9 @@ CKCONV_API int32_t ckconv_device_count(void)
 
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
-    (void)device;
+    if (device) {
+        memset(device, 0, sizeof *device);
+    }
     return ckci_no_device_code(ordinal, err);
 }
 
@@ -10004,32 +10264,37 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
         return (value);                                                                                      \
     }
 #else
-CKCI_FN ckconv_status ckci_gpu_status(int code, const char *what, ckconv_status bad, ckconv_error *err)
+/* The same, with the text of a success. */
+CKCI_FN ckconv_status ckci_gpu_answer(int code, const char *what, ckconv_status bad, ckconv_error *err)
 {
-    return code == 0 ? ckci_ok(err)
-                     : ckci_fail(err, bad, "%s: %s", what, CKCI_GPU(GetErrorString)((ckci_gpu_error)code));
+    return code == 0 ? ckci_ok(err) : ckci_gpu_status(code, what, bad, err);
 }
 
 CKCONV_API int32_t ckconv_device_count(void)
 {
     int count = 0;
-    return CKCI_GPU(GetDeviceCount)(&count) == CKCI_GPU(Success) ? count : 0;
+    return ckci_count_gpus("", &count, NULL) == CKCONV_OK ? count : 0;
 }
 
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
     ckci_gpu_properties prop;
+    int count = 0;
     memset(&prop, 0, sizeof prop);
     if (!device) {
         return ckci_fail(err, CKCONV_ERR_NULL, "device is NULL");
     }
-    if (ordinal < 0 || ordinal >= ckconv_device_count()) {
-        return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "ordinal is %d: there are %d GPUs", (int)ordinal,
-                         (int)ckconv_device_count());
+    memset(device, 0, sizeof *device);
+    CKCI_TRY(ckci_count_gpus("device", &count, err));
+    if (count == 0) {
+        return ckci_no_gpu("device", err);
+    }
+    if (ordinal < 0 || ordinal >= count) {
+        return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "ordinal is %d: there %s %d GPU%s", (int)ordinal,
+                         count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
     }
     CKCI_TRY(ckci_gpu_status((int)CKCI_GPU(GetDeviceProperties)(&prop, ordinal), "device properties",
                              CKCONV_ERR_NO_DEVICE, err));
-    memset(device, 0, sizeof *device);
     device->ordinal = ordinal;
     device->wave_size = prop.warpSize;
     device->compute_units = prop.multiProcessorCount;
@@ -10053,7 +10318,7 @@ CKCI_FN ckconv_status ckci_need_device(const ckconv_device *device, ckconv_error
 CKCONV_API ckconv_status ckconv_device_open(const ckconv_device *device, ckconv_error *err)
 {
     CKCI_TRY(ckci_need_device(device, err));
-    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_GPU(SetDevice)(device->ordinal), "open",
+    CKCI_IF_GPU(device, return ckci_gpu_answer((int)CKCI_GPU(SetDevice)(device->ordinal), "open",
                                                CKCONV_ERR_NO_DEVICE, err))
     return ckci_ok(err);
 }
@@ -10063,7 +10328,7 @@ CKCI_FN void *ckci_gpu_alloc(size_t bytes, ckconv_error *err)
 {
     void *memory = NULL;
     ckconv_status s =
-        ckci_gpu_status((int)CKCI_GPU(Malloc)(&memory, bytes ? bytes : 1), "alloc", CKCONV_ERR_MEMORY, err);
+        ckci_gpu_answer((int)CKCI_GPU(Malloc)(&memory, bytes ? bytes : 1), "alloc", CKCONV_ERR_MEMORY, err);
     return s == CKCONV_OK ? memory : NULL;
 }
 #endif
@@ -10101,7 +10366,7 @@ CKCONV_API ckconv_status ckconv_device_upload(const ckconv_device *device, void 
         return ckci_fail(err, CKCONV_ERR_NULL, "upload: %s is NULL", dst ? "src" : "dst");
     }
     CKCI_IF_GPU(device,
-                return ckci_gpu_status((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyHostToDevice)),
+                return ckci_gpu_answer((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyHostToDevice)),
                                        "upload", CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memcpy(dst, src, bytes);
@@ -10117,7 +10382,7 @@ CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, voi
         return ckci_fail(err, CKCONV_ERR_NULL, "download: %s is NULL", dst ? "src" : "dst");
     }
     CKCI_IF_GPU(device,
-                return ckci_gpu_status((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyDeviceToHost)),
+                return ckci_gpu_answer((int)CKCI_GPU(Memcpy)(dst, src, bytes, CKCI_GPU(MemcpyDeviceToHost)),
                                        "download", CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memcpy(dst, src, bytes);
@@ -10132,7 +10397,7 @@ CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *d
     if (bytes && !dst) {
         return ckci_fail(err, CKCONV_ERR_NULL, "fill: dst is NULL");
     }
-    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_GPU(Memset)(dst, byte, bytes), "fill",
+    CKCI_IF_GPU(device, return ckci_gpu_answer((int)CKCI_GPU(Memset)(dst, byte, bytes), "fill",
                                                CKCONV_ERR_LAUNCH, err))
     if (bytes) {
         memset(dst, byte, bytes);
@@ -10143,7 +10408,7 @@ CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *d
 CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err)
 {
     CKCI_TRY(ckci_need_device(device, err));
-    CKCI_IF_GPU(device, return ckci_gpu_status((int)CKCI_GPU(DeviceSynchronize)(), "synchronise",
+    CKCI_IF_GPU(device, return ckci_gpu_answer((int)CKCI_GPU(DeviceSynchronize)(), "synchronise",
                                                CKCONV_ERR_LAUNCH, err))
     return ckci_ok(err);
 }
@@ -10151,31 +10416,58 @@ CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, 
 #if CKCI_GPU_COMPILER
 CKCI_FN ckconv_status ckci_gpu_timer(ckconv_timer *timer, ckconv_error *err)
 {
-    ckci_gpu_event from, to;
+    ckci_gpu_event from = NULL, to = NULL;
     CKCI_TRY(ckci_gpu_status((int)CKCI_GPU(EventCreate)(&from), "timer", CKCONV_ERR_LAUNCH, err));
-    CKCI_TRY(ckci_gpu_status((int)CKCI_GPU(EventCreate)(&to), "timer", CKCONV_ERR_LAUNCH, err));
+    int code = (int)CKCI_GPU(EventCreate)(&to);
+    if (code != 0) {
+        (void)CKCI_GPU(EventDestroy)(from);
+        return ckci_gpu_status(code, "timer", CKCONV_ERR_LAUNCH, err);
+    }
     timer->from = (void *)from;
     timer->to = (void *)to;
-    return CKCONV_OK;
+    return ckci_ok(err);
+}
+
+/* 0, or -1 when the event could not be recorded. */
+CKCI_FN double ckci_gpu_record(void *event, void *stream)
+{
+    if (!event) {
+        return -1;
+    }
+    int code = (int)CKCI_GPU(EventRecord)((ckci_gpu_event)event, (ckci_gpu_stream)stream);
+    return ckci_gpu_status(code, "timer", CKCONV_ERR_LAUNCH, NULL) == CKCONV_OK ? 0 : -1;
 }
 
 CKCI_FN double ckci_gpu_seconds(const ckconv_timer *timer)
 {
     float ms = 0;
-    (void)CKCI_GPU(EventSynchronize)((ckci_gpu_event)timer->to);
-    (void)CKCI_GPU(EventElapsedTime)(&ms, (ckci_gpu_event)timer->from, (ckci_gpu_event)timer->to);
-    return (double)ms * 1e-3;
+    if (!timer->from || timer->cpu_from < 0 || timer->cpu_to < 0) {
+        return -1;
+    }
+    int code = (int)CKCI_GPU(EventSynchronize)((ckci_gpu_event)timer->to);
+    if (code == 0) {
+        code = (int)CKCI_GPU(EventElapsedTime)(&ms, (ckci_gpu_event)timer->from, (ckci_gpu_event)timer->to);
+    }
+    return ckci_gpu_status(code, "timer", CKCONV_ERR_LAUNCH, NULL) == CKCONV_OK ? (double)ms * 1e-3 : -1;
+}
+
+CKCI_FN void ckci_gpu_timer_end(const ckconv_timer *timer)
+{
+    if (timer->from) {
+        (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->from);
+        (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->to);
+    }
 }
 #endif
 
 CKCONV_API ckconv_status ckconv_timer_create(const ckconv_device *device, ckconv_timer *timer,
                                              ckconv_error *err)
 {
-    CKCI_TRY(ckci_need_device(device, err));
     if (!timer) {
         return ckci_fail(err, CKCONV_ERR_NULL, "timer is NULL");
     }
     memset(timer, 0, sizeof *timer);
+    CKCI_TRY(ckci_need_device(device, err));
     CKCI_IF_GPU(device, return ckci_gpu_timer(timer, err))
     return ckci_ok(err);
 }
@@ -10183,28 +10475,38 @@ CKCONV_API ckconv_status ckconv_timer_create(const ckconv_device *device, ckconv
 CKCONV_API void ckconv_timer_start(const ckconv_device *device, ckconv_timer *timer, void *stream)
 {
     (void)stream;
-    CKCI_IF_GPU_QUIET(device,
-                      (void)CKCI_GPU(EventRecord)((ckci_gpu_event)timer->from, (ckci_gpu_stream)stream))
+    if (!device || !timer) {
+        return;
+    }
+    CKCI_IF_GPU_QUIET(device, timer->cpu_from = ckci_gpu_record(timer->from, stream))
     timer->cpu_from = ckci_now();
 }
 
 CKCONV_API void ckconv_timer_stop(const ckconv_device *device, ckconv_timer *timer, void *stream)
 {
     (void)stream;
-    CKCI_IF_GPU_QUIET(device, (void)CKCI_GPU(EventRecord)((ckci_gpu_event)timer->to, (ckci_gpu_stream)stream))
+    if (!device || !timer) {
+        return;
+    }
+    CKCI_IF_GPU_QUIET(device, timer->cpu_to = ckci_gpu_record(timer->to, stream))
     timer->cpu_to = ckci_now();
 }
 
 CKCONV_API double ckconv_timer_seconds(const ckconv_device *device, ckconv_timer *timer)
 {
-    CKCI_IF_GPU_VALUE(device, ckci_gpu_seconds(timer), 0.0)
+    if (!device || !timer) {
+        return -1;
+    }
+    CKCI_IF_GPU_VALUE(device, ckci_gpu_seconds(timer), -1.0)
     return timer->cpu_to - timer->cpu_from;
 }
 
 CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *timer)
 {
-    CKCI_IF_GPU_QUIET(device, (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->from);
-                      (void)CKCI_GPU(EventDestroy)((ckci_gpu_event)timer->to))
+    if (!device || !timer) {
+        return;
+    }
+    CKCI_IF_GPU_QUIET(device, ckci_gpu_timer_end(timer); memset(timer, 0, sizeof *timer))
     memset(timer, 0, sizeof *timer);
 }
 #undef CKCI_IF_GPU
@@ -10501,10 +10803,10 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     }
     if (plan->workspace_bytes > 0) {
         if (!workspace || (uint64_t)workspace_bytes < (uint64_t)plan->workspace_bytes) {
-            return ckci_fail(
-                err, CKCONV_ERR_WORKSPACE,
-                "workspace is %s with %lld bytes: the plan needs %lld (options.max_workspace limits it)",
-                workspace ? "given" : "NULL", CKCI_LL(workspace_bytes), CKCI_LL(plan->workspace_bytes));
+            return ckci_fail(err, CKCONV_ERR_WORKSPACE,
+                             "workspace %s %lld bytes: the plan needs %lld (options.max_workspace limits it)",
+                             workspace ? "has" : "is NULL, with", CKCI_LL(workspace_bytes),
+                             CKCI_LL(plan->workspace_bytes));
         }
         ckci_add_buffer(list, &count, "workspace", workspace, plan->workspace_bytes, 1, 0, NULL);
     }
@@ -10520,6 +10822,27 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     return CKCONV_OK;
 }
 
+/* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
+CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
+                                 const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
+                                 void *stream, ckconv_error *err)
+{
+    ckci_launch_count c;
+    ckci_stream s;
+    ckci_emitter e;
+    c.device = s.device = &plan->device;
+    c.count = c.mid = 0;
+    s.stream = stream;
+    if (plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) {
+        e.emit = ckci_count_launch;
+        e.context = &c;
+        CKCI_TRY(instance->list(plan, p, args, ws, instance->tile_rows, &e, err));
+    }
+    e.emit = ckci_launch_on_stream;
+    e.context = &s;
+    return instance->list(plan, p, args, ws, instance->tile_rows, &e, err);
+}
+
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     size_t workspace_bytes, void *stream, ckconv_error *err)
 {
@@ -10528,11 +10851,8 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
     CKCI_TRY(ckci_check_run(plan, args, workspace, workspace_bytes, &p, &ws, err));
     const ckci_instance *instance = ckci_find_instance(plan->instance);
     if (plan->engine == CKCONV_ENGINE_GPU) {
-        ckci_emitter e;
-        e.emit = ckci_launch_on_stream;
-        e.context = stream;
         CKCI_TRY(ckci_check_current(&plan->device, err));
-        CKCI_TRY(instance->list(plan, &p, args, ws, instance->tile_rows, &e, err));
+        CKCI_TRY(ckci_queue(plan, instance, &p, args, ws, stream, err));
         return ckci_ok(err);
     }
     if ((plan->device.features & ~ckci_cpu_features()) != 0) {
@@ -10546,6 +10866,7 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
 
 /* An emitter that copies launches for a caller. */
 typedef struct ckci_launch_list {
+    const ckconv_device *device;
     ckconv_launch *launches;
     int32_t capacity, count;
 } ckci_launch_list;
@@ -10553,7 +10874,7 @@ typedef struct ckci_launch_list {
 CKCI_FN ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_launch_list *list = (ckci_launch_list *)context;
-    (void)err;
+    CKCI_TRY(ckci_check_launch(list->device, launch, err));
     if (list->count < list->capacity) {
         ckconv_launch *l = &list->launches[list->count];
         memset(l, 0, sizeof *l);
@@ -10580,11 +10901,13 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", count ? "launches" : "count");
     }
     *count = 0;
-    CKCI_TRY(ckci_check_run(plan, args, workspace, workspace_bytes, &p, &ws, err));
+    CKCI_TRY(ckci_check_magic(plan, "plan", err));
     if (plan->engine != CKCONV_ENGINE_GPU) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "engine %s has no launches",
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "engine %s has no launches: the plan must be for a GPU",
                          ckconv_engine_name(plan->engine));
     }
+    CKCI_TRY(ckci_check_run(plan, args, workspace, workspace_bytes, &p, &ws, err));
+    list.device = &plan->device;
     list.launches = launches;
     list.capacity = capacity;
     list.count = 0;
@@ -10635,22 +10958,26 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
 }
 
 /* Why the planner took this one; rates are the planner's model, not measurements. */
-CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
+CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
+                                 const ckci_instance *instance)
 {
-    switch (family) {
+    int back = plan->op == CKCONV_GROUPNORM_BWD;
+    switch (instance->family) {
     case CKCONV_FAMILY_DIRECT:
         return plan->op == CKCONV_BWD_WEIGHT
                    ? "few channels per group: a block owns filters, its threads share the positions"
                    : "few channels per group: a thread owns an output";
     case CKCONV_FAMILY_FUSED:
-        return "mid stays in LDS";
+        return instance->tile_rows == 0 ? "slow: each thread computes mid again for each use"
+                                        : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
         return p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
-                   ? "two kernels through workspace: the second filter has more than one tap"
-                   : "two kernels through workspace: computing mid again for each 64 output channels would "
-                     "cost more";
+                   ? "mid goes through workspace: the second filter has more than one tap"
+               : ckci_conv_kind(&p->pair.first) != CKCONV_F32
+                   ? "mid goes through workspace: fused kernels have f32 sums only"
+                   : "mid goes through workspace: by the planner's estimate one kernel for both takes longer";
     case CKCONV_FAMILY_GROUPNORM:
-        return plan->workspace_bytes > 0 ? "slabs are shared by several blocks" : "a block owns a slab";
+        return plan->launches > (back ? 2 : 1) ? "slabs are shared by several blocks" : "a block owns a slab";
     default:
         return plan->split_k > 1 ? "implicit GEMM on multiply-adds; parts of the reduction go through "
                                    "workspace and are added in order"
@@ -10683,17 +11010,26 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          CKCI_LL(d->g), CKCI_LL(d->n), CKCI_LL(d->c));
         at = ckci_append_sizes(text, size, at, " input ", d->input, d->ndim);
     }
-    at = ckci_append(text, size, at, ": engine %s, %s (family %s, tile %dx%d, vector %d)",
-                     ckconv_engine_name(plan->engine), instance->name, ckconv_family_name(instance->family),
-                     (int)instance->tile_rows, (int)instance->tile_columns, (int)instance->lanes);
+    at = ckci_append(text, size, at, ": engine %s, %s (family %s", ckconv_engine_name(plan->engine),
+                     instance->name, ckconv_family_name(instance->family));
     if (plan->engine == CKCONV_ENGINE_GPU) {
+        int rows = (int)instance->tile_rows, both = rows < 1000; /* matrix: rows * 1000 + columns */
+        at = rows == 0 ? ckci_append(text, size, at, ")")
+                       : ckci_append(text, size, at, ", tile %dx%d)", both ? rows : rows / 1000, rows % 1000);
+        if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
+            at = ckci_append(text, size, at, " of %s and %s",
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_SECOND]));
+        }
         at = ckci_append(text, size, at,
                          ", split_k %d, %d launch%s on %s, %lld blocks of %d threads, workspace %lld bytes",
                          (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "es",
                          plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
                          CKCI_LL(plan->workspace_bytes));
-        return ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance->family));
+        return ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
     }
+    at = ckci_append(text, size, at, ", tile %dx%d, vector %d)", (int)instance->tile_rows,
+                     (int)instance->tile_columns, (int)instance->lanes);
     at = ckci_append(text, size, at,
                      ", split_k %d, %d parallel loop%s, %lld work items on %d thread%s, workspace %lld bytes",
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
@@ -11021,6 +11357,11 @@ CKCI_FN ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args 
             continue;
         }
         double now = ckconv_timer_seconds(&plan->device, &timer);
+        if (now < 0) {
+            ckconv_timer_destroy(&plan->device, &timer);
+            return ckci_fail(err, CKCONV_ERR_LAUNCH, "%s: its time could not be taken, or it failed",
+                             ckconv_instance_name(plan->instance));
+        }
         int32_t at = i;
         while (at > 0 && t[at - 1] > now) {
             t[at] = t[at - 1];
@@ -11258,9 +11599,11 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
     CKCI_TRY(ckci_check_transform(ndim, length, src_desc, src, dst_desc, dst, 1, t, err));
     CKCI_TRY(ckci_check_current(device, err));
     if (ckci_count(&t[0]) > 0) {
-        ckci_make_move(&t[0], &t[1], &l);
-        CKCI_TRY(ckci_too_many_blocks(l.grid, err));
-        CKCI_TRY(ckci_launch_on_stream(stream, &l, err));
+        ckci_stream s;
+        s.device = device;
+        s.stream = stream;
+        CKCI_TRY(ckci_make_move(&t[0], &t[1], &l, err));
+        CKCI_TRY(ckci_launch_on_stream(&s, &l, err));
     }
     return ckci_ok(err);
 }

@@ -147,10 +147,11 @@ CKCI_K_FN float ckci_k_float(uint32_t u)
     return x;
 }
 
-/* Arguments that only a rare path needs: loaded there, not kept in scalar registers all along. */
+/* Arguments that only a rare path needs: loaded there, not kept in scalar registers all along. (Without
+   optimisation the pointer does not lie in such registers.) */
 template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
 {
-#if defined(__HIP_DEVICE_COMPILE__)
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__)
     typedef const T __attribute__((address_space(4))) * pointer;
     pointer p = (pointer)&x;
     asm("" : "+s"(p));
@@ -4262,9 +4263,14 @@ struct ckci_k_move {
   >>k-inst
   The table as kernels with plain C names, and the launch of one.
 */
+#ifdef CKCONV_STATIC
+#define CKCI_K_KERNEL static __global__
+#else
+#define CKCI_K_KERNEL __global__
+#endif
 extern "C" {
 #define CKCI_ROW(NAME, ARGS, THREADS, ...)                                                                   \
-    __global__ void __launch_bounds__(THREADS) ckconv_k_##NAME(CKCI_K_PARAM const ARGS a)                    \
+    CKCI_K_KERNEL void __launch_bounds__(THREADS) ckconv_k_##NAME(CKCI_K_PARAM const ARGS a)                 \
     {                                                                                                        \
         typedef __VA_ARGS__ body;                                                                            \
         CKCI_K_LDS(body::lds, m);                                                                            \
@@ -4319,6 +4325,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
 */
 #undef CKCI_K_ARGS
 #undef CKCI_K_FN
+#undef CKCI_K_KERNEL
 #undef CKCI_K_LDS
 #undef CKCI_K_MEMBER
 #undef CKCI_K_MFMA

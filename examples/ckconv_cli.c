@@ -237,6 +237,11 @@ static int take_problem(job *j, const char *name, int *at, int argc, char **argv
     if (pb_options[known].value != NULL && *at + 1 >= argc) {
         return complain("--%s: needs a value", name);
     }
+    for (int i = 0; i < j->num_given; i++) {
+        if (strcmp(j->given[i][0], name) == 0) {
+            return complain("--%s: given twice", name);
+        }
+    }
     if (j->num_given == MAX_GIVEN) {
         return complain("--%s: too many options", name);
     }
@@ -532,7 +537,9 @@ static int dump_launches(const char *folder, const ckconv_plan *plan, pb_data *d
     ckconv_launch *launches = (ckconv_launch *)calloc(MOST, sizeof *launches);
     snprintf(path, sizeof path, "%s/launch.txt", folder);
     FILE *file = launches != NULL ? fopen(path, "w") : NULL;
-    int status = file != NULL ? 0 : complain("--dump-launch: %.1000s: cannot be written", path);
+    int status = file != NULL
+                     ? 0
+                     : complain("--dump-launch: %.1000s: cannot be written (the folder must exist)", path);
     if (status == 0) {
         fprintf(file, "arch %s\n", plan->device.arch);
     }
@@ -1117,7 +1124,10 @@ static int command_list(job *j)
             print_ops(ops);
             putchar('\n');
         } else {
-            puts(ckconv_instance_supports(i, &base, &err) == CKCONV_OK ? "supported" : err.text);
+            int host = base.engine == CKCONV_ENGINE_GPU && ckconv_instance_engine(i) != CKCONV_ENGINE_GPU;
+            puts(ckconv_instance_supports(i, &base, &err) != CKCONV_OK ? err.text
+                 : host                                                ? "supported, on the host"
+                                                                       : "supported");
         }
     }
     return 0;
@@ -1130,7 +1140,7 @@ static int command_info(void)
     ckconv_error err;
     printf("ckconv   %d.%d.%d\n", (int)(version / 10000), (int)(version / 100 % 100), (int)(version % 100));
     ckconv_device_cpu(&d);
-    printf("cpu      %s, %d threads, %s%s%s\n", d.arch, (int)d.threads,
+    printf("cpu      %s, %d thread%s, %s%s%s\n", d.arch, (int)d.threads, d.threads == 1 ? "" : "s",
            (d.features & CKCONV_CPU_AVX2) != 0 ? "AVX2 " : "",
            (d.features & CKCONV_CPU_AVX512) != 0 ? "AVX-512" : "", d.features == 0 ? "portable vectors" : "");
     int counts[4] = {0, 0, 0, 0};
@@ -1143,7 +1153,8 @@ static int command_info(void)
         if (engine == CKCONV_ENGINE_GPU && !gpu_code) {
             printf("engine   gpu: %s\n", err.text);
         } else {
-            printf("engine   %s: %d instances\n", ckconv_engine_name(engine), counts[engine]);
+            printf("engine   %s: %d instance%s\n", ckconv_engine_name(engine), counts[engine],
+                   counts[engine] == 1 ? "" : "s");
         }
     }
     int32_t gpus = ckconv_device_count();
@@ -1164,8 +1175,8 @@ static int command_info(void)
 int main(int argc, char **argv)
 {
     static job j;
-    for (int i = 1; i < argc && i < 3; i++) { /* --help as the command or right behind it */
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || (i < 3 && strcmp(argv[i], "-h") == 0)) {
             const command *only = NULL;
             for (int c = 0; c < COMMANDS; c++) {
                 only = strcmp(commands[c].name, argv[1]) == 0 ? &commands[c] : only;
@@ -1191,6 +1202,16 @@ int main(int argc, char **argv)
     int status = parse(&j, argc, argv);
     if (status == 0 && j.op == 0 && (j.command->bit & (RUN | FIND)) != 0) {
         status = complain("%s: needs an operation, see ckconv %s --help", argv[1], argv[1]);
+    }
+    for (int i = 0; i < j.num_given && status == 0; i++) {
+        int dumps =
+            j.command->bit == RUN && (own(&j, "dump-launch") != NULL || own(&j, "load-results") != NULL);
+        if (strcmp(j.given[i][0], "target") == 0 && j.command->bit != LIST && !dumps) {
+            status =
+                complain("--target: %s computes, and that takes the GPU itself; list takes it, and run with "
+                         "--dump-launch",
+                         argv[1]);
+        }
     }
     if (status != 0) {
         return status;

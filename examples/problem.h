@@ -266,8 +266,8 @@ PB_FUNCTION int pb_list(const pb_problem *p, const char *name, int required, int
     const char *at = text;
     for (int i = 0; i < count; i++) {
         if (!pb_parse_int(at, &at, &values[i]) || *at != (i + 1 < count ? ',' : '\0')) {
-            return pb_fail(err, "--%s: '%.60s' is not %d whole numbers with commas between", name, text,
-                           count);
+            return pb_fail(err, "--%s: '%.60s' must be %d whole number%s", name, text, count,
+                           count == 1 ? " (--input has one dimension)" : "s with commas between");
         }
         if (values[i] < least) {
             return pb_fail(err, "--%s: holds %lld, at least %lld is allowed", name, (long long)values[i],
@@ -291,7 +291,10 @@ PB_FUNCTION int pb_dtype(const pb_problem *p, const char *name, ckconv_dtype *dt
 {
     const char *text = pb_value(p, name);
     if (text != NULL && (*dtype = ckconv_dtype_from_name(text)) == 0) {
-        return pb_fail(err, "--%s: '%.60s' is not a type", name, text);
+        return pb_fail(err,
+                       "--%s: '%.60s' is none of f64, f32, f16, bf16, i8, i32, f8e4m3, f8e5m2, f8e4m3fnuz, "
+                       "f8e5m2fnuz, tf32, bf16x3",
+                       name, text);
     }
     return 1;
 }
@@ -300,7 +303,10 @@ PB_FUNCTION int pb_layout(const pb_problem *p, const char *name, ckconv_layout *
 {
     const char *text = pb_value(p, name);
     if (text != NULL && (*layout = ckconv_layout_from_name(text)) == 0) {
-        return pb_fail(err, "--%s: '%.60s' is not a layout", name, text);
+        return pb_fail(err,
+                       "--%s: '%.60s' is none of NHWGC, GNHWC, NGCHW (plain NCHW is NGCHW), GKYXC, GKCYX, "
+                       "CHANNEL",
+                       name, text);
     }
     return 1;
 }
@@ -326,6 +332,10 @@ PB_FUNCTION int pb_tensor_options(const pb_problem *p, const char *name, int ndi
     return pb_list(p, strides, 0, least_stride, 3 + ndim, tensor->stride, err);
 }
 
+#define PB_ELEMENTS                                                                                          \
+    "pass, scale, relu, clamp, sigmoid, silu, gelu, bilinear, scale_add, bias, bias_relu, "                  \
+    "bias_residual_relu, add, add_relu"
+
 /* How many parameters and D tensors an operation takes; -1 D tensors: any number. */
 PB_FUNCTION void pb_element_needs(ckconv_element kind, int *parameters, int *d)
 {
@@ -350,7 +360,7 @@ PB_FUNCTION int pb_element(const pb_problem *p, const char *name, ckconv_element
     snprintf(kind, sizeof kind, "%.*s", (int)(length < sizeof kind ? length : sizeof kind - 1), text);
     op->kind = ckconv_element_from_name(kind);
     if (op->kind < 0) {
-        return pb_fail(err, "--%s: '%s' is not an element operation", name, kind);
+        return pb_fail(err, "--%s: '%s' is none of " PB_ELEMENTS, name, kind);
     }
     int parameters, d, given = 0;
     pb_element_needs(op->kind, &parameters, &d);
@@ -388,7 +398,7 @@ PB_FUNCTION int pb_epilogue_options(const pb_problem *p, const char *same, ckcon
     }
     op->kind = ckconv_element_from_name(text);
     if (op->kind < 0) {
-        return pb_fail(err, "--epilogue: '%.60s' is not an element operation", text);
+        return pb_fail(err, "--epilogue: '%.60s' is none of " PB_ELEMENTS, text);
     }
     int parameters, d;
     pb_element_needs(op->kind, &parameters, &d);
@@ -575,6 +585,9 @@ PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
     }
     if (ckconv_device_gpu(ordinal, &p->device, &why) != CKCONV_OK) {
         return pb_fail(err, "--%s: %s", pb_value(p, "device") != NULL ? "device" : "engine", why.text);
+    }
+    if (ckconv_device_open(&p->device, &why) != CKCONV_OK) {
+        return pb_fail(err, "--device: %s", why.text);
     }
     return 1;
 }

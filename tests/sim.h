@@ -13,9 +13,8 @@
    that no order of blocks shows, and anything about time, caches or the memory model.
 
    Environment, read at the first use of the device:
-       CKCONV_SIM_TARGET  gfx90a gfx942 (default) gfx950 gfx1030 gfx1100 gfx1201 sm_80 sm_90; with another
-                          name there is no device. There are two of the kind, so that "wrong device" can be
-                          tested.
+       CKCONV_SIM_TARGET  gfx90a gfx942 (default) gfx950 gfx1030 gfx1100 gfx1201 sm_80 sm_90, or none: no
+                          device. There are two of the kind, so that "wrong device" can be tested.
        CKCONV_SIM_ORDER   forward (default): blocks and threads by number; reverse: both from the last to the
                           first; random: threads in an order of its own for each block and each interval
                           between barriers, from a fixed seed
@@ -64,8 +63,8 @@ struct sim_dim3 {
 };
 static sim_dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-/* Tests: as many of the next launches fail, without running anything. */
-static int sim_fail_launches;
+/* Tests: of the next launches, after sim_good_launches as many fail, without running anything. */
+static int sim_good_launches, sim_fail_launches;
 
 /* Larger allocations fail: that must not depend on how generous the machine is with memory that it lacks. */
 enum : uint64_t { SIM_LARGEST_ALLOCATION = (uint64_t)4 << 30 };
@@ -85,6 +84,7 @@ enum simError_t {
     simErrorInvalidValue = 1,
     simErrorMemoryAllocation = 2,
     simErrorInvalidConfiguration = 9,
+    simErrorInsufficientDriver = 35,
     simErrorNoDevice = 100,
     simErrorInvalidDevice = 101,
     simErrorLaunchFailure = 719
@@ -108,6 +108,11 @@ typedef struct simDeviceProp_t {
 enum sim_order_kind { SIM_FORWARD, SIM_REVERSE, SIM_RANDOM };
 
 static simDeviceProp_t sim_device; /* arch is empty: there is none */
+/* Tests: what every call of the runtime answers but GetLastError, as after a kernel that crashed; the number
+   of the call to EventCreate that fails, counted down; events that exist; EventElapsedTime fails. */
+static simError_t sim_sticky;
+static int sim_fail_event, sim_events, sim_fail_elapsed;
+static simError_t sim_last_error;
 static sim_order_kind sim_order_of_threads;
 static int sim_configured, sim_ordinal, sim_in_kernel;
 static uint64_t sim_random;
@@ -144,6 +149,14 @@ static inline void sim_configure(const char *target, const char *order)
             sim_device = row;
         }
     }
+    if (sim_device.arch[0] == 0 && strcmp(target, "none") != 0) {
+        fprintf(stderr, "sim: CKCONV_SIM_TARGET=%s: must be none", target);
+        for (const simDeviceProp_t &row : table) {
+            fprintf(stderr, ", %s", row.arch);
+        }
+        fprintf(stderr, "\n");
+        exit(2);
+    }
     if (strcmp(order, "forward") == 0) {
         sim_order_of_threads = SIM_FORWARD;
     } else if (strcmp(order, "reverse") == 0) {
@@ -175,6 +188,8 @@ static inline const char *simGetErrorString(simError_t code)
         return "invalid argument";
     case simErrorMemoryAllocation:
         return "out of memory";
+    case simErrorInsufficientDriver:
+        return "driver is insufficient for the runtime";
     case simErrorInvalidConfiguration:
         return "invalid configuration argument";
     case simErrorNoDevice:
@@ -188,19 +203,34 @@ static inline const char *simGetErrorString(simError_t code)
     }
 }
 
+/* What a call answers; a failure is kept until it is asked for. */
+static inline simError_t sim_answer(simError_t code)
+{
+    code = sim_sticky != simSuccess ? sim_sticky : code;
+    sim_last_error = code != simSuccess ? code : sim_last_error;
+    return code;
+}
+
+static inline simError_t simGetLastError()
+{
+    const simError_t code = sim_last_error;
+    sim_last_error = simSuccess;
+    return code;
+}
+
 static inline simError_t simGetDeviceCount(int *count)
 {
     *count = sim_device_count();
-    return simSuccess;
+    return sim_answer(*count > 0 ? simSuccess : simErrorNoDevice);
 }
 
 static inline simError_t simGetDeviceProperties(simDeviceProp_t *prop, int ordinal)
 {
     if (ordinal < 0 || ordinal >= sim_device_count()) {
-        return simErrorInvalidDevice;
+        return sim_answer(simErrorInvalidDevice);
     }
     *prop = sim_device;
-    return simSuccess;
+    return sim_answer(simSuccess);
 }
 
 static inline simError_t simDeviceGetAttribute(int *value, int attribute, int ordinal)
@@ -221,19 +251,19 @@ static inline simError_t simDeviceGetAttribute(int *value, int attribute, int or
 static inline simError_t simGetDevice(int *ordinal)
 {
     if (sim_device_count() == 0) {
-        return simErrorNoDevice;
+        return sim_answer(simErrorNoDevice);
     }
     *ordinal = sim_ordinal;
-    return simSuccess;
+    return sim_answer(simSuccess);
 }
 
 static inline simError_t simSetDevice(int ordinal)
 {
     if (ordinal < 0 || ordinal >= sim_device_count()) {
-        return simErrorInvalidDevice;
+        return sim_answer(simErrorInvalidDevice);
     }
     sim_ordinal = ordinal;
-    return simSuccess;
+    return sim_answer(simSuccess);
 }
 
 /* Of exactly this size, so that the red zone of AddressSanitizer begins at the first wrong byte; poisoned. */
@@ -248,7 +278,7 @@ static inline simError_t simMalloc(void **memory, size_t bytes)
     }
     void *made = NULL;
     if (bytes > SIM_LARGEST_ALLOCATION || posix_memalign(&made, 256, bytes) != 0) {
-        return simErrorMemoryAllocation;
+        return sim_answer(simErrorMemoryAllocation);
     }
     *memory = memset(made, 0x7f, bytes);
     return simSuccess;
@@ -286,12 +316,17 @@ static inline simError_t simDeviceSynchronize()
 
 static inline simError_t simEventCreate(simEvent_t *event)
 {
+    if (sim_fail_event > 0 && --sim_fail_event == 0) {
+        return sim_answer(simErrorMemoryAllocation);
+    }
     *event = (simEvent_t)calloc(1, sizeof **event);
+    sim_events += *event != NULL;
     return *event != NULL ? simSuccess : simErrorMemoryAllocation;
 }
 
 static inline simError_t simEventDestroy(simEvent_t event)
 {
+    sim_events -= event != NULL;
     free(event);
     return simSuccess;
 }
@@ -300,17 +335,20 @@ static inline simError_t simEventRecord(simEvent_t event, simStream_t stream)
 {
     (void)stream;
     clock_gettime(CLOCK_MONOTONIC, &event->at);
-    return simSuccess;
+    return sim_answer(simSuccess);
 }
 
 static inline simError_t simEventSynchronize(simEvent_t event)
 {
     (void)event;
-    return simSuccess;
+    return sim_answer(simSuccess);
 }
 
 static inline simError_t simEventElapsedTime(float *ms, simEvent_t from, simEvent_t to)
 {
+    if (sim_fail_elapsed) {
+        return sim_answer(simErrorInvalidValue);
+    }
     const double seconds = (double)(to->at.tv_sec - from->at.tv_sec);
     *ms = (float)(seconds * 1e3 + (double)(to->at.tv_nsec - from->at.tv_nsec) * 1e-6);
     return simSuccess;
@@ -1002,12 +1040,14 @@ static inline simError_t sim_launch(void (*kernel)(A), const A &args, int64_t gr
     if (sim_in_kernel) {
         sim_die("a launch in a kernel");
     }
-    if (sim_fail_launches > 0) {
+    if (sim_fail_launches > 0 && sim_good_launches-- <= 0) {
+        sim_good_launches = 0;
         sim_fail_launches--;
-        return simErrorLaunchFailure;
+        return sim_answer(simErrorLaunchFailure);
     }
-    if (grid_x < 1 || grid_x > INT32_MAX || block_x < 1 || block_x > SIM_THREADS) {
-        return simErrorInvalidConfiguration;
+    const int64_t most = sim_device.kind == 1 ? (int64_t)UINT32_MAX / (block_x < 1 ? 1 : block_x) : INT32_MAX;
+    if (grid_x < 1 || grid_x > most || block_x < 1 || block_x > SIM_THREADS) {
+        return sim_answer(simErrorInvalidConfiguration);
     }
     sim_fiber launcher;
     memset(&launcher, 0, sizeof launcher);

@@ -118,11 +118,13 @@ read_times() {
     }' "$dir/times")
 }
 
-# compile TARGET: a bare ELF with code object version 5 (hipcc: its own default, as lld 15 does not link 5).
+# compile TARGET LEVEL FILE: a bare ELF with code object version 5 (hipcc: its own default, as lld 15 does not link 5).
 # The line of clang 22 is what it takes to read headers as old as HIP 5.2: a macro that it dropped, two
 # functions of libraries that it replaced by builtins, and the library files that it no longer asks for.
 compile() {
-    set -- "$1" --cuda-device-only --no-gpu-bundle-output -O3 -std=c++17 -I"$INCLUDE"
+    level=$2
+    file=$3
+    set -- "$1" --cuda-device-only --no-gpu-bundle-output "$level" -std=c++17 -I"$INCLUDE"
     if [ "$compiler" = hipcc ]; then
         set -- "$@" -c
     else
@@ -138,8 +140,7 @@ compile() {
     fi
     target=$1
     shift
-    "$compiler" -x hip --offload-arch="$target" "$@" "$SOURCE" -o "$dir/$target.hsaco" \
-        >"$dir/$target.log" 2>&1
+    "$compiler" -x hip --offload-arch="$target" "$@" "$SOURCE" -o "$file" >"$dir/$target.log" 2>&1
 }
 
 # one_target TARGET
@@ -155,7 +156,7 @@ one_target() {
     rm -f "$object" "$table"
     read_times
     before=$spent
-    if ! compile "$1"; then
+    if ! compile "$1" -O3 "$object"; then
         check "$1: $compiler does not compile $SOURCE ($dir/$1.log)" false
         grep -E 'error' "$dir/$1.log" | sed -n '1,8s/^/    /p'
         return
@@ -191,5 +192,9 @@ fi
 for target in $targets; do
     one_target "$target"
 done
+# for debuggers; inline assembly may need what only optimisation gives
+if [ -z "$missing" ]; then
+    check "$target: compiles without optimisation ($dir/$target.log)" compile "$target" -O0 "$dir/unoptimised.hsaco"
+fi
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1605,7 +1605,7 @@ static void test_corrupt_plans(ckconv_op op)
 */
 static void test_names(void)
 {
-    static const int32_t unknown[] = {-1, 23, 99, INT32_MAX, INT32_MIN};
+    static const int32_t unknown[] = {-1, 23, 99999, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
         CHECK(ckconv_dtype_name(unknown[i]) == NULL && ckconv_layout_name(unknown[i]) == NULL);
         CHECK(ckconv_op_name(unknown[i]) == NULL && ckconv_element_name(unknown[i]) == NULL);

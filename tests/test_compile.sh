@@ -287,6 +287,16 @@ test_gpu_compilers() {
     if have "$HIPCC"; then
         quiet hipcc "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a -O1 -Wall -Wextra -I"$INCLUDE" -c "$src/impl.c" \
             -o "$dir/hip.o"
+        # a program may hold several static copies: nothing of them is external, kernels and their stubs included
+        quiet "hipcc, CKCONV_STATIC" "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a --cuda-host-only -O0 -Wall -Wextra \
+            -I"$INCLUDE" -c "$src/static_cc.cc" -o "$dir/hip_static.o"
+        if have nm && nm "$dir/hip_static.o" >"$dir/log" && grep -q ckconv_k_ "$dir/log"; then
+            if grep ' [A-TV-Z] .*ckconv_k_' "$dir/log" >"$dir/external"; then
+                bad "CKCONV_STATIC leaves external kernels" "$dir/external"
+            else
+                good
+            fi
+        fi
     else
         echo "skipped: hipcc not found"
     fi

@@ -202,8 +202,18 @@ static void test_no_device()
 {
     int count = -1;
     simDeviceProp_t prop;
-    CHECK(simGetDeviceCount(&count) == simSuccess && count == 0);
+    CHECK(simGetDeviceCount(&count) == simErrorNoDevice && count == 0);
+    CHECK(simGetLastError() == simErrorNoDevice && simGetLastError() == simSuccess);
     CHECK(simGetDeviceProperties(&prop, 0) != simSuccess);
+}
+
+/* A name that does not exist ends the program: a test would pass on the CPU otherwise. */
+static void test_wrong_name()
+{
+    const death d = in_child([] { sim_configure("gfx9999", ""); });
+    CHECK(WIFEXITED(d.status) && WEXITSTATUS(d.status) == 2 && d.lines == 1);
+    CHECK(strstr(d.text, "gfx9999") != NULL && strstr(d.text, "gfx90a") != NULL &&
+          strstr(d.text, "none") != NULL);
 }
 
 static void test_memory()
@@ -871,7 +881,8 @@ int main()
     for (const char *target : targets) {
         with(target, "", test_device);
     }
-    with("gfx9999", "", test_no_device);
+    with("none", "", test_no_device);
+    test_wrong_name();
     for (const char *target : full) {
         for (const char *order : orders) {
             with(target, order, test_all);

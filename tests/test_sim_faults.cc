@@ -23,6 +23,142 @@ static bool untouched(const float *p, int count)
     return true;
 }
 
+/* The runtime's memory of a failure is cleared by whoever reports it. */
+static void check_cleared(const char *what)
+{
+    check(simGetLastError() == simSuccess, what, NULL);
+}
+
+/* A launch after others fails: outputs are undefined, the status tells. */
+static void test_second_launch(const ckconv_device *gpu)
+{
+    ckconv_error err;
+    ckconv_plan plan;
+    ckconv_groupnorm_desc d;
+    memset(&d, 0, sizeof d);
+    d.ndim = 1;
+    d.n = 2;
+    d.g = 2;
+    d.c = 3;
+    d.input[0] = 5;
+    d.eps = 1e-5;
+    float x[60], dy[60], dx[60], dgamma[6], mean[4] = {99, 99, 99, 99}, inv_std[4] = {99, 99, 99, 99};
+    for (int i = 0; i < 60; i++) {
+        x[i] = (float)(i % 7);
+        dy[i] = (float)(i % 5);
+    }
+    check(ckconv_plan_groupnorm(&plan, CKCONV_GROUPNORM_BWD, &d, NULL, gpu, &err) == CKCONV_OK, "norm plan",
+          &err);
+    check(plan.launches == 2, "norm launches", NULL);
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    a.in = x;
+    a.dout = dy;
+    a.din = dx;
+    a.dgamma = dgamma;
+    a.mean = mean; /* not of this operation: neither looked at nor written */
+    a.inv_std = (char *)inv_std + 1;
+    void *ws = ckconv_device_alloc(gpu, (size_t)plan.workspace_bytes, &err);
+    check(ckconv_run(&plan, &a, ws, (size_t)plan.workspace_bytes, NULL, &err) == CKCONV_OK, "norm backward",
+          &err);
+    check(mean[0] == 99 && mean[3] == 99 && inv_std[0] == 99 && inv_std[3] == 99, "backward leaves mean",
+          NULL);
+    sim_good_launches = 1;
+    sim_fail_launches = 1;
+    check(ckconv_run(&plan, &a, ws, (size_t)plan.workspace_bytes, NULL, &err) == CKCONV_ERR_LAUNCH &&
+              strstr(err.text, "norm_param"),
+          "second launch fails", &err);
+    check_cleared("second launch: last error");
+    ckconv_device_free(gpu, ws);
+}
+
+/* Sizes whose blocks are a multiple of 2^32. */
+static void test_large_move(const ckconv_device *gpu)
+{
+    ckconv_error err;
+    static const int64_t length[5] = {1, (int64_t)1 << 32, 2, 3, 1};
+    ckconv_tensor from = {CKCONV_F32, CKCONV_NGCHW, {0}}, to = {CKCONV_F32, CKCONV_NHWGC, {0}};
+    void *src = (void *)((uintptr_t)1 << 40), *dst = (void *)((uintptr_t)1 << 50); /* nothing is read there */
+    check(ckconv_device_transform(gpu, 2, length, &from, src, &to, dst, NULL, &err) ==
+                  CKCONV_ERR_UNSUPPORTED &&
+              strstr(err.text, "blocks"),
+          "2^32 blocks", &err);
+}
+
+static void test_timers(const ckconv_device *gpu)
+{
+    ckconv_error err;
+    ckconv_timer timer;
+    check(ckconv_timer_create(gpu, &timer, &err) == CKCONV_OK && sim_events == 2, "timer", &err);
+    check(ckconv_timer_seconds(gpu, &timer) >= 0, "timer that never ran", NULL);
+    ckconv_timer_destroy(gpu, &timer);
+    ckconv_timer_destroy(gpu, &timer);
+    check(sim_events == 0 && !timer.from && !timer.to, "timer destroyed twice", NULL);
+    for (int which = 1; which <= 2; which++) {
+        sim_fail_event = which;
+        check(ckconv_timer_create(gpu, &timer, &err) == CKCONV_ERR_LAUNCH && sim_events == 0, "no timer",
+              &err);
+        ckconv_timer_start(gpu, &timer, NULL);
+        ckconv_timer_stop(gpu, &timer, NULL);
+        check(ckconv_timer_seconds(gpu, &timer) < 0, "time of no timer", NULL);
+        ckconv_timer_destroy(gpu, &timer);
+        check_cleared("no timer: last error");
+    }
+    check(ckconv_timer_create(NULL, &timer, &err) == CKCONV_ERR_NULL, "timer of no device", &err);
+    check(ckconv_timer_create(gpu, NULL, &err) == CKCONV_ERR_NULL, "NULL timer", &err);
+    ckconv_timer_start(NULL, &timer, NULL);
+    ckconv_timer_stop(gpu, NULL, NULL);
+    check(ckconv_timer_seconds(NULL, &timer) < 0 && ckconv_timer_seconds(gpu, NULL) < 0, "time of NULL",
+          NULL);
+    ckconv_timer_destroy(NULL, &timer);
+    ckconv_timer_destroy(gpu, NULL);
+}
+
+/* After a kernel that crashed every call fails: that is told, not taken for a machine without a GPU. */
+static void test_sticky(const ckconv_device *gpu, const ckconv_conv_desc *d, const ckconv_args *a)
+{
+    ckconv_error err;
+    ckconv_plan plan, made;
+    ckconv_device facts;
+    check(ckconv_plan_conv(&made, CKCONV_FWD, d, NULL, gpu, &err) == CKCONV_OK, "plan", &err);
+    sim_sticky = simErrorLaunchFailure;
+    check(ckconv_plan_conv(&plan, CKCONV_FWD, d, NULL, NULL, &err) == CKCONV_ERR_NO_DEVICE &&
+              strstr(err.text, "unspecified launch failure") && plan.magic == 0,
+          "sticky error: default device", &err);
+    check(ckconv_run(&made, a, NULL, 0, NULL, &err) == CKCONV_ERR_NO_DEVICE &&
+              strstr(err.text, "unspecified launch failure"),
+          "sticky error: run", &err);
+    memset(&facts, 0x55, sizeof facts);
+    check(ckconv_device_gpu(0, &facts, &err) == CKCONV_ERR_NO_DEVICE && strstr(err.text, "launch failure") &&
+              facts.kind == CKCONV_DEVICE_CPU && facts.arch[0] == 0 && facts.reserved[2] == 0,
+          "sticky error: facts", &err);
+    check(ckconv_device_count() == 0, "sticky error: count", NULL);
+    check_cleared("sticky error: last error");
+    ckconv_options o;
+    memset(&o, 0, sizeof o);
+    o.engine = CKCONV_ENGINE_REF;
+    check(ckconv_plan_conv(&plan, CKCONV_FWD, d, &o, NULL, &err) == CKCONV_OK, "sticky error: ref", &err);
+    sim_sticky = simSuccess;
+}
+
+/* An instance whose time is not known is not ranked first. */
+static void test_failed_tuning(const ckconv_device *gpu, const ckconv_conv_desc *d, const ckconv_args *a)
+{
+    ckconv_error err;
+    ckconv_plan plan;
+    ckconv_choice choices[64];
+    int32_t count = 0;
+    check(ckconv_plan_conv(&plan, CKCONV_FWD, d, NULL, gpu, &err) == CKCONV_OK, "plan", &err);
+    sim_fail_elapsed = 1;
+    check(ckconv_tune(&plan, a, NULL, 0, NULL, 2, choices, 64, &count, &err) == CKCONV_ERR_LAUNCH &&
+              strstr(err.text, "gpu_"),
+          "tuning with a broken clock", &err);
+    sim_fail_elapsed = 0;
+    check_cleared("tuning: last error");
+    check(ckconv_tune(&plan, a, NULL, 0, NULL, 2, choices, 64, &count, &err) == CKCONV_OK && count > 1,
+          "tuning", &err);
+}
+
 int main()
 {
     ckconv_device gpu, second;
@@ -79,6 +215,7 @@ int main()
     check(ckconv_run(&plan, &a, NULL, 0, NULL, &err) == CKCONV_ERR_LAUNCH && strstr(err.text, "ckconv_k_"),
           "launch failure", &err);
     check(untouched(out, OUT), "launch failure: out", NULL);
+    check_cleared("launch failure: last error");
     ckconv_options o;
     memset(&o, 0, sizeof o);
     o.split_k = 4;
@@ -109,6 +246,13 @@ int main()
     /* memory */
     check(!ckconv_device_alloc(&gpu, (size_t)1 << 50, &err) && err.status == CKCONV_ERR_MEMORY, "memory",
           &err);
+    check_cleared("memory: last error");
+
+    test_second_launch(&gpu);
+    test_large_move(&gpu);
+    test_timers(&gpu);
+    test_failed_tuning(&gpu, &d, &a);
+    test_sticky(&gpu, &d, &a);
 
     /* a target that nobody knows is planned with cautious facts; what 32-bit indices do not hold is refused */
     check(ckconv_device_named("gfx1399", &other, &err) == CKCONV_OK, "unknown target", &err);
@@ -122,6 +266,7 @@ int main()
     sim_device.arch[0] = 0;
     d.input[0] = 600;
     check(ckconv_device_count() == 0, "no GPU", NULL);
+    check_cleared("no GPU: last error");
     memset(&o, 0, sizeof o);
     o.engine = CKCONV_ENGINE_GPU;
     check(ckconv_plan_conv(&plan, CKCONV_FWD, &d, &o, NULL, &err) == CKCONV_ERR_NO_DEVICE, "no GPU: plan",

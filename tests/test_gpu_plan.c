@@ -1,0 +1,314 @@
+/* test_gpu_plan.c - what the planner gives a GPU to do: limits of kernels and of launches, without a GPU
+   SPDX-License-Identifier: MIT */
+#include "test.h"
+
+static ckconv_device named(const char *arch)
+{
+    ckconv_device d;
+    ckconv_error err;
+    CHECK_OK(ckconv_device_named(arch, &d, &err), err);
+    return d;
+}
+
+/* A convolution of one channel: the same filter, stride and dilation in all dimensions. */
+static ckconv_conv_desc cube(int32_t ndim, int64_t input, int64_t filter, int64_t stride, int64_t dilation)
+{
+    ckconv_conv_desc d;
+    memset(&d, 0, sizeof d);
+    d.ndim = ndim;
+    d.n = d.k = d.c = 1;
+    for (int32_t i = 0; i < ndim; i++) {
+        d.filter[i] = filter;
+        d.input[i] = input;
+        d.stride[i] = stride;
+        d.dilation[i] = dilation;
+    }
+    return d;
+}
+
+static void check_refused(const char *what, ckconv_op op, const ckconv_conv_desc *d, const char *word)
+{
+    ckconv_plan plan;
+    ckconv_error err;
+    const ckconv_device gpu = named("gfx942");
+    const ckconv_status status = ckconv_plan_conv(&plan, op, d, NULL, &gpu, &err);
+    CHECK_MSG(status == CKCONV_ERR_UNSUPPORTED && strstr(err.text, word) != NULL, "%s, %s: status %d (%s)",
+              what, ckconv_op_name(op), (int)status, err.text);
+}
+
+/* What 32-bit indices do not hold is refused, whichever product passes them. */
+static void test_indices(void)
+{
+    ckconv_plan plan;
+    ckconv_error err;
+    const ckconv_device gpu = named("sm_90");
+    static const int64_t strides[] = {2048, 1625, 2047, 1291};
+    for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
+        const ckconv_conv_desc d = cube(3, strides[i], 1, strides[i], 1);
+        check_refused("stride phases", CKCONV_BWD_DATA, &d, "stride phases");
+    }
+    const ckconv_conv_desc phases = cube(3, 1000, 1, 1000, 1);
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_BWD_DATA, &phases, NULL, &gpu, &err), err);
+    CHECK(plan.grid[0] >= 1000000000 / 256);
+    for (ckconv_op op = CKCONV_FWD; op <= CKCONV_BWD_WEIGHT; op++) {
+        ckconv_conv_desc d = cube(1, 4, 9, 1, (int64_t)1 << 29);
+        d.pad_hi[0] = ((int64_t)1 << 32) - 3; /* the last tap lies 2^32 past the first one */
+        check_refused("reach of the filter", op, &d, "dilation");
+        d = cube(1, 4, 2, 1, (int64_t)1 << 30);
+        d.pad_hi[0] = (int64_t)1 << 30;
+        check_refused("2^30", op, &d, "2^30 - 1");
+        d = cube(1, 600000000, 1, 600000000, 1);
+        d.pad_lo[0] = 600000000;
+        check_refused("pad added", op, &d, "1800000000");
+    }
+}
+
+/* AMD launches less than 2^32 threads, NVIDIA less than 2^31 blocks. */
+static void test_threads(void)
+{
+    ckconv_plan plan;
+    ckconv_error err;
+    const ckconv_device amd = named("gfx942"), nvidia = named("sm_90");
+    ckconv_conv_desc d = cube(2, 1024, 1, 1, 1);
+    d.g = 32;
+    d.n = 256;
+    d.in.dtype = CKCONV_I8;
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &nvidia, &err), err);
+    CHECK(plan.grid[0] > (int64_t)UINT32_MAX / plan.block[0]);
+    ckconv_status status = ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &amd, &err);
+    CHECK_MSG(status == CKCONV_ERR_UNSUPPORTED && strstr(err.text, "threads") != NULL, "status %d (%s)",
+              (int)status, err.text);
+    ckconv_groupnorm_desc n;
+    memset(&n, 0, sizeof n);
+    n.ndim = 1;
+    n.g = 32;
+    n.n = 1 << 20;
+    n.c = 32;
+    n.input[0] = 64;
+    n.eps = 1e-5;
+    n.in.dtype = CKCONV_F16;
+    for (ckconv_op op = CKCONV_GROUPNORM_FWD; op <= CKCONV_GROUPNORM_BWD; op++) {
+        CHECK_OK(ckconv_plan_groupnorm(&plan, op, &n, NULL, &nvidia, &err), err);
+        const int big = plan.grid[0] * plan.block[0] > UINT32_MAX;
+        status = ckconv_plan_groupnorm(&plan, op, &n, NULL, &amd, &err);
+        CHECK_MSG(!big || (status == CKCONV_ERR_UNSUPPORTED && strstr(err.text, "threads") != NULL),
+                  "status %d (%s)", (int)status, err.text);
+    }
+}
+
+enum { MOST = 8 };
+
+/* The launches of a pair whose tensors are made-up addresses. */
+static ckconv_status pair_launches(const ckconv_conv_conv_desc *d, const ckconv_options *o, const char *arch,
+                                   int mid, ckconv_plan *plan, ckconv_launch *launches, int32_t *count,
+                                   ckconv_error *err)
+{
+    const ckconv_device gpu = named(arch);
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    const uintptr_t far = (uintptr_t)1 << 44;
+    a.in = (void *)far;
+    a.wei = (void *)(2 * far);
+    a.wei1 = (void *)(3 * far);
+    a.out = (void *)(4 * far);
+    a.mid = mid ? (void *)(5 * far) : NULL;
+    *count = 0;
+    CHECK_OK(ckconv_plan_conv_conv(plan, d, o, &gpu, err), *err);
+    return ckconv_plan_launches(plan, &a, plan->workspace_bytes ? (void *)(6 * far) : NULL,
+                                (size_t)plan->workspace_bytes, launches, MOST, count, err);
+}
+
+/* A copy of mid: counted where it takes a launch, refused before anything runs where it takes too many
+   threads, and never written by the kernel that reads its positions more than once. */
+static void test_mid(void)
+{
+    static ckconv_launch launches[MOST];
+    int32_t count;
+    ckconv_plan plan;
+    ckconv_error err;
+    ckconv_options o;
+    ckconv_conv_conv_desc d;
+    memset(&o, 0, sizeof o);
+    memset(&d, 0, sizeof d);
+    d.conv0 = cube(2, 28, 3, 1, 1);
+    d.conv0.g = 96;
+    d.k1 = 128;
+    CHECK_OK(pair_launches(&d, &o, "gfx942", 0, &plan, launches, &count, &err), err);
+    CHECK_MSG(count == plan.launches, "%d launches of %d", (int)count, (int)plan.launches);
+    CHECK_OK(pair_launches(&d, &o, "gfx942", 1, &plan, launches, &count, &err), err);
+    CHECK_MSG(count == plan.launches || count == plan.launches + 1, "%d launches of %d", (int)count,
+              (int)plan.launches);
+
+    /* the taps of filter1 share positions of mid: a launch of its own writes them */
+    o.instance = "gpu_recompute_conv_conv";
+    d.filter1[0] = d.filter1[1] = 3;
+    d.pad_hi1[0] = d.pad_hi1[1] = 2;
+    CHECK_OK(pair_launches(&d, &o, "gfx942", 1, &plan, launches, &count, &err), err);
+    CHECK_MSG(count == 2, "%d launches", (int)count);
+
+    /* a mid whose strides leave its blocks nearly empty */
+    memset(&d, 0, sizeof d);
+    memset(&o, 0, sizeof o);
+    o.instance = "unfused";
+    d.conv0 = cube(3, 2, 1, 1, 1);
+    d.conv0.in.dtype = CKCONV_I8;
+    d.conv0.c = 1;
+    d.conv0.k = 2;
+    d.conv0.n = (int64_t)1 << 26;
+    d.k1 = 1;
+    d.conv0.out.layout = CKCONV_STRIDED;
+    static const int64_t strides[6] = {0, 3 << 10, 7, 3 << 6, 3 << 4, 1};
+    memcpy(d.conv0.out.stride, strides, sizeof strides);
+    d.conv0.out.stride[0] = (int64_t)3 << 36;
+    CHECK_OK(pair_launches(&d, &o, "gfx942", 0, &plan, launches, &count, &err), err);
+    const ckconv_status status = pair_launches(&d, &o, "gfx942", 1, &plan, launches, &count, &err);
+    CHECK_MSG(status == CKCONV_ERR_UNSUPPORTED && strstr(err.text, "ckconv_k_move") != NULL, "status %d (%s)",
+              (int)status, err.text);
+}
+
+/* Both convolutions of an unfused pair are planned as they are alone: no direct kernel for many channels,
+   matrix units where there are some. */
+static void test_parts(void)
+{
+    static const struct {
+        const char *arch;
+        ckconv_dtype dtype;
+        int64_t channels, size;
+        const char *parts;
+    } cases[] = {
+        {"gfx942", CKCONV_F32, 64, 56, "gpu_vector_fwd"},   {"sm_90", CKCONV_F32, 256, 14, "gpu_vector_fwd"},
+        {"gfx1030", CKCONV_F16, 256, 14, "gpu_vector_fwd"}, {"gfx942", CKCONV_F16, 256, 14, "gpu_mfma_fwd"},
+        {"gfx1100", CKCONV_F16, 256, 28, "gpu_wmma_fwd"},   {"sm_90", CKCONV_BF16, 256, 28, "gpu_mma_fwd"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckconv_conv_conv_desc d;
+        ckconv_plan plan;
+        ckconv_error err;
+        char text[1024];
+        const ckconv_device gpu = named(cases[i].arch);
+        memset(&d, 0, sizeof d);
+        d.conv0 = cube(2, cases[i].size, 3, 1, 1);
+        d.conv0.in.dtype = cases[i].dtype;
+        d.conv0.n = 16;
+        d.conv0.k = d.conv0.c = d.k1 = cases[i].channels;
+        CHECK_OK(ckconv_plan_conv_conv(&plan, &d, NULL, &gpu, &err), err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        const char *first = strstr(text, cases[i].parts);
+        CHECK_MSG(first != NULL && strstr(first + 1, cases[i].parts) != NULL &&
+                      strstr(text, "direct") == NULL,
+                  "%s: %s", cases[i].arch, text);
+    }
+}
+
+/* What describe says is so. */
+static void test_texts(void)
+{
+    ckconv_plan plan;
+    ckconv_error err;
+    ckconv_options o;
+    char text[1024];
+    const ckconv_device gpu = named("gfx942");
+    ckconv_conv_conv_desc d;
+    memset(&d, 0, sizeof d);
+    memset(&o, 0, sizeof o);
+    o.max_workspace = -1;
+    d.conv0 = cube(2, 28, 3, 1, 1);
+    d.conv0.g = 96;
+    d.k1 = 24;
+    d.filter1[0] = d.filter1[1] = 3;
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &o, &gpu, &err), err);
+    ckconv_plan_describe(&plan, text, sizeof text);
+    CHECK_MSG(strstr(text, "gpu_recompute") != NULL && strstr(text, "computes mid again") != NULL &&
+                  strstr(text, "LDS") == NULL && strstr(text, "tile") == NULL,
+              "%s", text);
+    ckconv_groupnorm_desc n;
+    memset(&n, 0, sizeof n);
+    n.ndim = 2;
+    n.g = 32;
+    n.n = 64;
+    n.c = 8;
+    n.input[0] = n.input[1] = 28;
+    n.eps = 1e-5;
+    CHECK_OK(ckconv_plan_groupnorm(&plan, CKCONV_GROUPNORM_BWD, &n, NULL, &gpu, &err), err);
+    ckconv_plan_describe(&plan, text, sizeof text);
+    CHECK_MSG(plan.launches > 2 || strstr(text, "a block owns a slab") != NULL, "%s", text);
+
+    /* a family's refusal is that of the member that comes nearest */
+    o.max_workspace = 0;
+    o.instance = "direct";
+    ckconv_conv_desc c = cube(2, 9, 3, 1, 1);
+    c.k = c.c = 64;
+    CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, &c, &o, &gpu, &err) == CKCONV_ERR_UNSUPPORTED);
+    CHECK_MSG(strstr(err.text, "16 channels") != NULL, "%s", err.text);
+    o.instance = "wmma";
+    CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, &c, &o, &gpu, &err) == CKCONV_ERR_UNSUPPORTED);
+    CHECK_MSG(strstr(err.text, "gfx942 has no wmma") != NULL, "%s", err.text);
+}
+
+/* An empty batch launches nothing, and says so. */
+static void test_empty(void)
+{
+    ckconv_plan plan;
+    ckconv_error err;
+    const ckconv_device gpu = named("sm_90");
+    ckconv_conv_desc d = cube(1, 8, 3, 1, 1);
+    d.n = 0;
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &gpu, &err), err);
+    CHECK(plan.launches == 0);
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, NULL, &gpu, &err), err);
+    CHECK(plan.launches >= 1); /* zeros */
+}
+
+/* Names as vendors' tools print them, and a failure that leaves no garbage. */
+static void test_names(void)
+{
+    const ckconv_device plain = named("gfx942"), full = named("gfx942:sramecc+:xnack-");
+    CHECK(memcmp(&plain, &full, sizeof plain) == 0);
+    ckconv_device d;
+    ckconv_error err;
+    static const ckconv_device zero;
+    memset(&d, 0x55, sizeof d);
+    CHECK(ckconv_device_named("gfx942_sramecc", &d, &err) == CKCONV_ERR_ARGUMENT);
+    CHECK(memcmp(&d, &zero, sizeof d) == 0);
+    memset(&d, 0x55, sizeof d);
+    CHECK(ckconv_device_gpu(1000, &d, &err) != CKCONV_OK);
+    CHECK(memcmp(&d, &zero, sizeof d) == 0);
+    ckconv_plan plan;
+    const ckconv_conv_desc c = cube(1, 8, 3, 1, 1);
+    int32_t count;
+    ckconv_args a;
+    ckconv_device cpu;
+    memset(&a, 0, sizeof a);
+    ckconv_device_cpu(&cpu);
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &c, NULL, &cpu, &err), err);
+    CHECK(ckconv_plan_launches(&plan, &a, NULL, 0, NULL, 0, &count, &err) == CKCONV_ERR_UNSUPPORTED);
+}
+
+/* Facts that no GPU has. */
+static void test_facts(void)
+{
+    ckconv_plan plan;
+    ckconv_error err;
+    const ckconv_conv_desc d = cube(1, 8, 3, 1, 1);
+    ckconv_device gpu = named("gfx942");
+    gpu.compute_units = -7;
+    CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &gpu, &err) == CKCONV_ERR_ARGUMENT &&
+          strstr(err.text, "compute_units") != NULL);
+    gpu = named("gfx942");
+    gpu.lds_bytes = 16;
+    CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &gpu, &err) == CKCONV_ERR_ARGUMENT &&
+          strstr(err.text, "lds_bytes") != NULL);
+}
+
+int main(void)
+{
+    test_begin("test_gpu_plan");
+    test_indices();
+    test_threads();
+    test_mid();
+    test_parts();
+    test_texts();
+    test_empty();
+    test_facts();
+    test_names();
+    return test_end();
+}
