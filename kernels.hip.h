@@ -3245,7 +3245,7 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
     typedef ckci_k_wmma<E, 12> unit;
 #endif
     typedef ckci_k_fragments<unit, LARGE ? 64 : BM, LARGE ? 64 : BN, 0> tile;
-    typedef ckci_k_matrix_lds<LARGE ? 16 : +tile::BYTES, LARGE || body::ACROSS ? 1 : BM,
+    typedef ckci_k_matrix_lds<LARGE ? 16 : +tile::BYTES, LARGE || body::ACROSS != 0 ? 1 : BM,
                               body::WEIGHT * unit::KB / E::SIZE>
         lds;
 
