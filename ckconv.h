@@ -5753,6 +5753,19 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(matrix_weight_##E##_32x128, ckci_gpu_conv, 256,                                                        \
       ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 32, 128>)
 
+#define CKCI_GPU_FMA(X)                                                                                      \
+    X(tile_gather_128x128, ckci_gpu_conv, 256, ckci_k_tile_gather<ckci_k_shape<128, 128, 8, 8, 8, 1>, 4>)    \
+    X(tile_gather_128x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 4>)      \
+    X(tile_gather_256x32, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)      \
+    X(tile_gather_512x16, ckci_gpu_conv, 256, ckci_k_tile_gather<ckci_k_shape<512, 16, 8, 4, 8, 1>, 4>)      \
+    X(tile_gather_128x64_any, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)  \
+    X(tile_weight_128x128, ckci_gpu_conv, 256, ckci_k_tile_weight<ckci_k_shape<128, 128, 8, 8, 8, 1>, 4>)    \
+    X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 4>)        \
+    X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
+    X(tile_weight_16x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 32, 8>, 4>)       \
+    X(tile_weight_8x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<8, 48, 8, 4, 64, 16>, 4>)        \
+    X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
+
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
     X(gather_f32_64, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                                  \
@@ -5769,6 +5782,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(direct_weight_f32, ckci_gpu_conv, 256, ckci_k_direct_weight<float>)                                    \
     X(direct_weight_f64, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                                   \
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
+    CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X, f16)                                                                                  \
     CKCI_GPU_MATRIX(X, bf16)                                                                                 \
     X(reduce_f32, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                                  \
@@ -5852,8 +5866,11 @@ typedef struct ckci_gpu_conv {
     int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
     int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
-    int32_t o_vec;              /* matrix: eight neighbouring columns are one aligned store */
-    int32_t ranges;             /* matrix: padding as ranges of taps, not as masks */
+    int32_t o_vec;              /* neighbouring columns are one aligned store; matrix: eight, tile: four
+                                   that need no epilogue */
+    int32_t ranges;             /* matrix, tile: padding as ranges of taps, not as masks */
+    int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
+                                   2: single elements along the reduction */
     int32_t merge;              /* matrix bwd_weight: groups that are one here */
     int32_t lanes;              /* direct: neighbouring threads that take channels, the others positions */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
@@ -6751,6 +6768,278 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
     return m.sums ? ckci_emit_reduce(&p->conv, m.l.a.conv.split, ws, e, err) : CKCONV_OK;
 }
 
+/* ---- FMA tiles: f32 tensors that are read as they are. */
+
+/* name, rows, columns and threads of a block; elements per load; its rate: time of a multiply-add, that of a
+   generic 128 x 128 tile being 1. */
+typedef struct ckci_tile {
+    int32_t code, kernel, rows, columns, threads, width;
+    double rate;
+} ckci_tile;
+
+CKCI_FN ckci_tile ckci_find_tile(ckconv_op op, int32_t code)
+{
+    static const ckci_tile gather[] = {{128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 256, 4, 0.55},
+                                       {128064, CKCI_KERNEL_tile_gather_128x64, 128, 64, 128, 4, 0.6},
+                                       {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 128, 4, 0.7},
+                                       {512016, CKCI_KERNEL_tile_gather_512x16, 512, 16, 256, 4, 0.9},
+                                       {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 0.9}};
+    static const ckci_tile weight[] = {{128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 256, 4, 0.55},
+                                       {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 0.65},
+                                       {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 0.75},
+                                       {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 0.9},
+                                       {8048, CKCI_KERNEL_tile_weight_8x48, 8, 48, 192, 4, 1.1},
+                                       {1064064, CKCI_KERNEL_tile_weight_64x64_any, 64, 64, 128, 1, 0.9}};
+    const ckci_tile *table = op == CKCONV_BWD_WEIGHT ? weight : gather;
+    size_t count =
+        op == CKCONV_BWD_WEIGHT ? sizeof weight / sizeof weight[0] : sizeof gather / sizeof gather[0];
+    for (size_t i = 1; i < count; i++) {
+        if (table[i].code == code) {
+            return table[i];
+        }
+    }
+    return table[0];
+}
+
+/* Blocks share a compute unit in twos of 256 threads; fewer leave it waiting for memory now and then. */
+CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_tile *t, double red)
+{
+    double units = (double)ckci_max(device->compute_units, 1), slots = 512. / t->threads;
+    double block = (double)t->rows * t->columns * t->rate * (red + 48), share = (double)blocks / units;
+    double rounds = share / slots, most = (double)((int64_t)rounds + 1);
+    if (share <= slots / 2) {
+        return (double)(ckci_max((int64_t)share, 1)) * block * 1.4;
+    }
+    return (rounds > 6 ? rounds : rounds > most - 1 ? most : most - 1) * slots * block;
+}
+
+/* Do offsets of a block's images fit 31 bits, in bytes? */
+CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, int64_t pad)
+{
+    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(channels, t->stride[2]));
+    for (int i = 3; i < 6; i++) {
+        reach = ckci_saturating_add(reach,
+                                    ckci_saturating_mul(ckci_saturating_add(t->len[i], pad), t->stride[i]));
+    }
+    return ckci_saturating_mul(reach, 4) <= INT32_MAX;
+}
+
+/* What all FMA tiles ask for. a, b: the tensors that are read. */
+CKCI_FN ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+{
+    const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
+    const ckci_tensor *b = &p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
+    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2];
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    if (a->dtype != CKCONV_F32 || b->dtype != CKCONV_F32 || !a->plain || !b->plain) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "FMA tiles read f32 tensors without an operation or rounding; here %s and %s",
+                         ckconv_dtype_name(a->dtype), ckconv_dtype_name(b->dtype));
+    }
+    if (ckci_matrix_taps(p, ranges, NULL) != CKCONV_OK) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "FMA tiles take filters of 128 taps (31 for the sum of several sizes); here %lld",
+                         CKCI_LL(taps));
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_tile_too_far(ckconv_error *err)
+{
+    return ckci_fail(
+        err, CKCONV_ERR_UNSUPPORTED,
+        "FMA tiles take 2^31 bytes of weights per group and of a block's images; here it is more");
+}
+
+CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
+{
+    return ckci_fail(
+        err, CKCONV_ERR_UNSUPPORTED,
+        "this FMA tile loads 16 bytes along the channels: it needs channels last, a multiple of 4, "
+        "and alignment");
+}
+
+CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    ckci_tile tile = ckci_find_tile(p->op, code);
+    int back = p->op == CKCONV_BWD_DATA;
+    int64_t positions = 1, pad = 0;
+    int32_t ranges;
+    CKCI_TRY(ckci_tile_takes(p, &ranges, err));
+    ckci_make_gpu_conv(p, k);
+    k->ranges = ranges;
+    for (int i = 0; i < 3; i++) {
+        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
+        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+    if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, pad) ||
+        ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8 ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
+        return ckci_tile_too_far(err);
+    }
+    if (tile.width == 4 && !ckci_vector_loads(&k->a, 2, k->red)) {
+        return ckci_tile_unaligned(err);
+    }
+    k->b_mode = ckci_vector_loads(&k->b, back ? 1 : 2, k->red)       ? 0
+                : ckci_vector_loads(&k->b, back ? 2 : 1, k->columns) ? 1
+                                                                     : 2;
+    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
+               ckci_vector_loads(&k->o.t, 2, k->columns);
+    double red = (double)k->red;
+    for (int i = 0; i < 3; i++) {
+        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
+    }
+    ckci_set_kernel(l, tile.kernel);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile.rows), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
+                                  ckci_saturating_mul(k->phases, k->g));
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    *cost = ckci_tile_cost(device, l->grid, &tile, red);
+    if (k->rows == 0) {
+        l->grid = 0; /* an empty batch: nothing is written */
+    }
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_tile_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_tile_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_tile_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    if (ckci_tile_gather(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+    }
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* Is dw dense as [g][k][taps][c], so that sums are stored as they come? */
+CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
+{
+    static const int order[6] = {2, 5, 4, 3, 1, 0};
+    int64_t step = 1;
+    int dense = t->dtype == CKCONV_F32 && t->op.kind == CKCONV_PASS && (uintptr_t)t->p % 16 == 0;
+    for (int i = 0; i < 6; i++) {
+        dense = dense && (t->len[order[i]] == 1 || t->stride[order[i]] == step);
+        step *= t->len[order[i]];
+    }
+    return dense;
+}
+
+/* bwd_weight. split_k 0: the number of parts that takes the least time, within `limit` bytes. */
+CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    ckci_tile tile = ckci_find_tile(p->op, code);
+    int32_t ranges;
+    CKCI_TRY(ckci_tile_takes(p, &ranges, err));
+    ckci_make_gpu_conv(p, k);
+    k->ranges = ranges;
+    int64_t space = p->output[0] * p->output[1] * p->output[2], positions = p->n * space, pad = 0;
+    for (int i = 0; i < 3; i++) {
+        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+    if (tile.width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
+        return ckci_tile_unaligned(err);
+    }
+    ckci_set_kernel(l, tile.kernel);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, tile.rows);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
+    k->by_phases = ckci_make_divisor(p->g);
+    int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), p->g);
+    int64_t sums = ckci_saturating_mul(ckci_saturating_mul(p->g, k->rows), k->columns);
+    int64_t sum_bytes = ckci_saturating_mul(sums, 4), split = split_k, most = 1;
+    double units = (double)ckci_max(device->compute_units, 1), best = 1e300;
+    if (split == 0) {
+        most = ckci_min(ckci_ceil_div(8 * (int64_t)units, ckci_max(tiles, 1)), positions / 256);
+        most = ckci_min(ckci_min(most, 1024), sums > INT32_MAX ? 1 : limit / ckci_max(sum_bytes, 1));
+        most = ckci_max(most, 1);
+    }
+    for (int64_t s = split == 0 ? 1 : split; s <= (split_k == 0 ? most : split_k); s++) {
+        double time =
+            ckci_tile_cost(device, ckci_saturating_mul(tiles, s), &tile, (double)positions / (double)s);
+        time += s > 1 ? 2e5 + (double)sum_bytes * (double)s * 8 / units : 0;
+        if (time < best) {
+            best = time;
+            split = s;
+        }
+    }
+    *cost = best;
+    split = ckci_max(ckci_min(split, positions), 1);
+    *bytes = split > 1 ? ckci_saturating_mul(split, sum_bytes) : 0;
+    if (*bytes > limit || (split > 1 && sums > INT32_MAX)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
+                         "%lld (and 2^31 - 1 weights can be split)",
+                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    }
+    k->split = (int32_t)split;
+    k->part = (int32_t)(positions / split);
+    k->part_rest = (int32_t)(positions % split);
+    int64_t images = k->part / ckci_max(space, 1) + 2;
+    if (!ckci_tile_reach(&k->b, images, k->red, pad) || !ckci_tile_reach(&k->a, images, k->rows, 0)) {
+        return ckci_tile_too_far(err);
+    }
+    k->o_vec = k->columns % 4 == 0 && (split > 1 || ckci_tile_dense(&k->o.t));
+    l->grid = ckci_saturating_mul(tiles, split);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_tile_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    int64_t bytes;
+    CKCI_TRY(ckci_tile_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
+                              &f->cost, err));
+    ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
+    f->plan->split_k = l.a.conv.split;
+    f->plan->workspace_bytes = bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_tile_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    int64_t bytes;
+    (void)args;
+    if (ckci_tile_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
+                         NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
+                                 &cost, err));
+    }
+    int32_t split = l.a.conv.split;
+    l.a.conv.o.partial = split > 1 ? ws : NULL;
+    CKCI_TRY(e->emit(e->context, &l, err));
+    return split > 1 ? ckci_emit_reduce(&p->conv, split, ws, e, err) : CKCONV_OK;
+}
+
 /* ---- Group norm */
 
 /* Lanes for a block of `columns` x `positions` that waste least. fast: what neighbouring threads take. */
@@ -7254,6 +7543,36 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     X(gpu_##LOW##_bwd_weight_32x128, FAMILY, BWD_WEIGHT, CKCONV_F32, 32128, ckci_fit_matrix_weight,          \
       ckci_list_matrix_weight)
 
+#define CKCI_GPU_FMA_TILES(X)                                                                                \
+    X(gpu_tile_fwd_128x128, VECTOR, FWD, CKCONV_F32, 128128, ckci_fit_tile_gather, ckci_list_tile_gather)    \
+    X(gpu_tile_fwd_128x64, VECTOR, FWD, CKCONV_F32, 128064, ckci_fit_tile_gather, ckci_list_tile_gather)     \
+    X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_tile_gather, ckci_list_tile_gather)     \
+    X(gpu_tile_fwd_512x16, VECTOR, FWD, CKCONV_F32, 512016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
+    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_tile_gather,                       \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_128x128, VECTOR, BWD_DATA, CKCONV_F32, 128128, ckci_fit_tile_gather,                 \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_128x64, VECTOR, BWD_DATA, CKCONV_F32, 128064, ckci_fit_tile_gather,                  \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_tile_gather,                  \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_512x16, VECTOR, BWD_DATA, CKCONV_F32, 512016, ckci_fit_tile_gather,                  \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_tile_gather,             \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_tile_weight,             \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_tile_weight,                \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_32x96, VECTOR, BWD_WEIGHT, CKCONV_F32, 32096, ckci_fit_tile_weight,                \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_16x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 16048, ckci_fit_tile_weight,                \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_8x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 8048, ckci_fit_tile_weight,                  \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_64x64_any, VECTOR, BWD_WEIGHT, CKCONV_F32, 1064064, ckci_fit_tile_weight,          \
+      ckci_list_tile_weight)
+
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
     X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, 32, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
@@ -7261,6 +7580,7 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, 32, ckci_fit_gpu_gather,                     \
       ckci_list_gpu_gather)                                                                                  \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
+    CKCI_GPU_FMA_TILES(X)                                                                                    \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
     CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
@@ -9425,6 +9745,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 */
 #undef CKCI_CPU_ROWS
 #undef CKCI_FN
+#undef CKCI_GPU_FMA
+#undef CKCI_GPU_FMA_TILES
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX

@@ -14,6 +14,8 @@ the sums, and every storage type is converted when it is loaded)
     matrix_gather_T_R  fwd, bwd_data on a matrix unit, blocks of R outputs; T: f16, bf16
     matrix_weight_T_R  bwd_weight likewise
     pack               weights in the order in which matrix_gather reads them
+    tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
+    tile_weight_S      bwd_weight likewise
     reduce_T           sum of those parts in fixed order, and the epilogue
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
@@ -32,6 +34,7 @@ TAGS
     >>k-gather   fwd, bwd_data                              >>k-inst    the table expanded, launch
     >>k-weight   bwd_weight                                 >>k-undef
     >>k-matrix   all three on matrix units
+    >>k-tile     all three in f32, tuned
 */
 
 #ifndef CKCONV_IMPLEMENTATION
@@ -2239,7 +2242,8 @@ template <class E, int BM, int BN> struct ckci_k_matrix_weight {
 
 template <template <class, int, int> class Body, class E, int BM, int BN> struct ckci_k_matrix {
 #if defined(CKCI_SIMULATOR)
-    struct lds {};
+    struct lds {
+    };
 
     template <class U> static void with(const ckci_gpu_conv &p)
     {
@@ -2285,6 +2289,616 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
         (void)p;
         (void)m;
 #endif
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-tile
+  The three passes in f32 on plain multiply-adds, for tensors that are read as they are (f32, no operation):
+  what >>k-gather and >>k-weight compute, with what costs them most taken out of the loop. Offsets come from
+  tables in LDS (as in >>k-matrix: taps for fwd and bwd_data, positions for bwd_weight), padding is a test of
+  a mask, memory is read in 16-byte chunks.
+  A block owns BM x BN sums, a thread RM x RN of them; KT places of the reduction pass through LDS at a time,
+  as [place][row or column], in two buffers: while the block multiplies from one, the loads of the next are
+  in flight. Where a tile has fewer sums than keep a block busy, SLICES groups of threads own the same sums at
+  every SLICES-th place of each step, and the first one adds those of the others in their order at the end.
+  Rows and columns past the end read a valid neighbour instead: their sums are not written.
+*/
+template <int M, int N, int M1, int N1, int K, int S> struct ckci_k_shape {
+    enum { BM = M, BN = N, RM = M1, RN = N1, KT = K, SLICES = S, TY = BM / RM, TX = BN / RN, EACH = TX * TY };
+    enum { THREADS = EACH * SLICES, LA = BM + 4, LB = BN + 4 };
+    static_assert(KT % SLICES == 0 && RM % 4 == 0 && RN % 4 == 0, "whole quads for every thread");
+};
+
+struct alignas(16) ckci_k_quad {
+    float v[4];
+};
+
+template <class S, int ENTRIES> struct ckci_k_tile_lds {
+    alignas(16) float a[2][S::KT][S::LA];
+    alignas(16) float b[2][S::KT][S::LB];
+    ckci_k_tap_entry table[ENTRIES];
+};
+
+#if defined(__HIP_DEVICE_COMPILE__)
+__device__ int ckci_k_buffer_word(ckci_k_int4 window, int offset, int scalar_offset,
+                                  int cache) __asm("llvm.amdgcn.raw.buffer.load.i32");
+#endif
+
+/* Four floats from the window; one: at an offset of its own for each. */
+CKCI_K_FN ckci_k_quad ckci_k_window_quad(const ckci_k_window &w, int32_t offset)
+{
+    return ckci_k_cast<ckci_k_quad>(ckci_k_window_load(w, offset));
+}
+
+CKCI_K_FN float ckci_k_window_word(const ckci_k_window &w, int32_t offset)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return ckci_k_cast<float>(ckci_k_buffer_word(w.v, offset, 0, 0));
+#else
+    return offset < 0 ? 0.f : *(const float *)(w.base + offset);
+#endif
+}
+
+template <class S> struct ckci_k_tile_sums {
+    float c[S::RM][S::RN];
+
+    /* A wave's threads form a patch of rows and columns, neighbours two by two, so that the quads that eight
+       threads read together lie in different banks or are the same. */
+    static CKCI_K_MEMBER int inner()
+    {
+        return (int)threadIdx.x % S::EACH;
+    }
+
+    static CKCI_K_MEMBER int slice()
+    {
+        return (int)threadIdx.x / S::EACH;
+    }
+
+    static CKCI_K_MEMBER int tx()
+    {
+        constexpr int wide = S::TX < 8 ? S::TX : 8;
+        if (S::EACH % 32 != 0) {
+            return inner() % S::TX;
+        }
+        return inner() / 32 % (S::TX / wide) * wide + inner() % 32 / 2 % wide;
+    }
+
+    static CKCI_K_MEMBER int ty()
+    {
+        constexpr int wide = S::TX < 8 ? S::TX : 8;
+        if (S::EACH % 32 != 0) {
+            return inner() / S::TX;
+        }
+        int lane = inner() % 32;
+        return inner() / 32 / (S::TX / wide) * (32 / wide) + lane % 2 + lane / (2 * wide) * 2;
+    }
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        return i / 4 * (S::BM / (S::RM / 4)) + 4 * ty() + i % 4;
+    }
+
+    static CKCI_K_MEMBER int column(int j)
+    {
+        return j / 4 * (S::BN / (S::RN / 4)) + 4 * tx() + j % 4;
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < S::RM; i++) {
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < S::RN; j++) {
+                c[i][j] = 0;
+            }
+        }
+    }
+
+    template <class L> CKCI_K_MEMBER void multiply(const L &m, int buffer)
+    {
+        const float *pa = &m.a[buffer][slice()][row(0)], *pb = &m.b[buffer][slice()][column(0)];
+        CKCI_K_UNROLL(16)
+        for (int k = 0; k < S::KT; k += S::SLICES) {
+            ckci_k_quad a[S::RM / 4], b[S::RN / 4];
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < S::RM / 4; i++) {
+                a[i] = *(const ckci_k_quad *)(pa + k * S::LA + i * (S::BM / (S::RM / 4)));
+            }
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < S::RN / 4; j++) {
+                b[j] = *(const ckci_k_quad *)(pb + k * S::LB + j * (S::BN / (S::RN / 4)));
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < S::RM; i++) {
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < S::RN; j++) {
+                    c[i][j] = ckci_k_fma(a[i / 4].v[i % 4], b[j / 4].v[j % 4], c[i][j]);
+                }
+            }
+        }
+    }
+
+    template <class L, class Loader> CKCI_K_MEMBER void run(L &m, Loader &loader, int32_t steps)
+    {
+        clear();
+        if (steps <= 0) {
+            return;
+        }
+        loader.fetch(0);
+        loader.put(m, 0);
+        __syncthreads();
+        int buffer = 0;
+        for (int32_t s = 1; s < steps; s++) {
+            loader.fetch(s);
+            multiply(m, buffer);
+            buffer ^= 1;
+            loader.put(m, buffer);
+            __syncthreads();
+        }
+        multiply(m, buffer);
+    }
+
+    /* Sums of the other slices, one slice after the other. */
+    template <class L> CKCI_K_MEMBER void join(L &m)
+    {
+        float *sums = &m.a[0][0][0];
+        static_assert(S::SLICES == 1 || S::BM * S::BN <= 2 * S::KT * (S::LA + S::LB), "LDS holds a slice");
+        CKCI_K_UNROLL(1)
+        for (int s = 1; s < S::SLICES; s++) {
+            __syncthreads();
+            if (slice() == s) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < S::RM; i++) {
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < S::RN; j++) {
+                        sums[(i * S::RN + j) * S::EACH + inner()] = c[i][j];
+                    }
+                }
+            }
+            __syncthreads();
+            if (slice() == 0) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < S::RM; i++) {
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < S::RN; j++) {
+                        c[i][j] += sums[(i * S::RN + j) * S::EACH + inner()];
+                    }
+                }
+            }
+        }
+    }
+
+    /* Sums to memory. vec: four columns are one store at out + at(row), negative: no such row; columns: how
+       many there are. Else through LDS, RM-th part of the rows at a time, to one(row, column, sum), so that
+       the code of the epilogue stands once and neighbouring threads write neighbours. */
+    template <class L, class At, class One>
+    CKCI_K_MEMBER void finish(L &m, bool vec, bool along_rows, unsigned char *out, int32_t columns,
+                              const At &at, const One &one)
+    {
+        join(m);
+        __syncthreads();
+        if (vec) {
+            int64_t *rows = (int64_t *)&m.a[0][0][0];
+            for (int r = (int)threadIdx.x; r < S::BM; r += S::THREADS) {
+                rows[r] = at(r);
+            }
+            __syncthreads();
+            if (slice() != 0) {
+                return;
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < S::RM; i++) {
+                int64_t place = rows[row(i)];
+                CKCI_K_UNROLL(2)
+                for (int j = 0; j < S::RN; j += 4) {
+                    ckci_k_quad q = {{c[i][j], c[i][j + 1], c[i][j + 2], c[i][j + 3]}};
+                    if (place >= 0 && column(j) < columns) {
+                        *(ckci_k_quad *)(out + place + 4 * column(j)) = q;
+                    }
+                }
+            }
+            return;
+        }
+        float *strip = &m.a[0][0][0]; /* [TY rows][BN + 1] */
+        static_assert(S::TY * (S::BN + 1) <= 2 * S::KT * (S::LA + S::LB), "LDS holds a strip");
+        CKCI_K_UNROLL(1)
+        for (int s = 0; s < S::RM; s++) {
+            __syncthreads();
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < S::RN; j++) {
+                if (S::SLICES == 1 || slice() == 0) {
+                    strip[ty() * (S::BN + 1) + column(j)] = c[0][j];
+                }
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i + 1 < S::RM; i++) {
+                    c[i][j] = c[i + 1][j]; /* an index known at compile time keeps c in registers */
+                }
+            }
+            __syncthreads();
+            CKCI_K_UNROLL(1)
+            for (int e = (int)threadIdx.x; e < S::TY * S::BN; e += S::THREADS) {
+                int r = along_rows ? e % S::TY : e / S::BN, column = along_rows ? e / S::TY : e % S::BN;
+                one(s / 4 * (S::BM / (S::RM / 4)) + 4 * r + s % 4, column, strip[r * (S::BN + 1) + column]);
+            }
+        }
+    }
+};
+
+/* ---- fwd and bwd_data. V 4: chunks of the tensor that is read are four channels of one tap; V 1: four places
+   of the reduction, each where it lies. Weights come in chunks of four places of the reduction (b_mode 0), of
+   four columns (1), or one by one (2). */
+template <class S, int V> struct ckci_k_tile_gather_loader {
+    enum { CHUNKS = S::KT / 4, ROWS = S::THREADS / CHUNKS, A = S::BM / ROWS, QUADS = S::BN / 4 };
+    static_assert(S::BM % ROWS == 0 && S::KT * QUADS <= S::THREADS, "whole passes; one chunk of b at most");
+    const ckci_gpu_conv &p;
+    const ckci_k_tap_entry *taps;
+    ckci_k_window wa, wb;
+    int32_t count, tap, at, end, step; /* of a: bytes past the first channel of the tap, channels, one */
+    int32_t b_tap, b_c, b_step, b_at, b_place;
+    int32_t a_at[A];
+    ckci_k_hole hole[A];
+    float raw[A][4], b_raw[4];
+
+    CKCI_K_MEMBER ckci_k_tile_gather_loader(const ckci_gpu_conv &conv, const ckci_k_block &b,
+                                            ckci_k_tap_entry *table)
+        : p(conv), taps(table)
+    {
+        const ckci_k_axis *axis = b.axis;
+        const int64_t *s = p.a.stride;
+        int t = (int)threadIdx.x;
+        count = axis[0].taps * axis[1].taps * axis[2].taps;
+        fill(axis, table);
+        ckci_k_place start = ckci_k_row(p, axis, b.row);
+        wa = ckci_k_make_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));
+        wb = ckci_k_make_window(p.b.p + 4 * (b.group * p.b.stride[0] + b.column * p.b_column));
+        step = V == 4 ? 4 : 4 * (int32_t)s[2];
+        end = p.red * step;
+        tap = 0;
+        at = t % CHUNKS * 4 * step;
+        wrap(tap, at, end);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < A; i++) {
+            ckci_k_place q = ckci_k_row(p, axis, b.row + t / CHUNKS + i * ROWS);
+            int32_t z = q.z * p.dim[0].read_step + axis[0].read0,
+                    y = q.y * p.dim[1].read_step + axis[1].read0,
+                    x = q.x * p.dim[2].read_step + axis[2].read0;
+            a_at[i] = 4 * (int32_t)((q.n - start.n) * s[1] + z * s[3] + y * s[4] + x * s[5]);
+            hole[i].close(p.ranges);
+            if (q.n < p.n) {
+                hole[i].open(p.ranges);
+                hole[i].add(p.ranges, x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len, 0);
+                hole[i].add(p.ranges, y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len, axis[2].taps);
+                hole[i].add(p.ranges, z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len,
+                            axis[2].taps + axis[1].taps);
+            }
+        }
+        int32_t column = p.b_mode == 1 ? t % QUADS * 4 : t / CHUNKS;
+        b_place = p.b_mode == 1 ? t / QUADS : t % CHUNKS * 4;
+        b_step = 4 * (int32_t)p.b_red;
+        b_at = b.column + column < p.columns ? 4 * column * (int32_t)p.b_column : 0;
+        b_tap = 0;
+        b_c = b_place;
+        wrap(b_tap, b_c, p.red);
+    }
+
+    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], ckci_k_tap_entry *table) const
+    {
+        const int64_t *s = p.a.stride;
+        for (int32_t i = (int32_t)threadIdx.x; i <= count; i += S::THREADS) {
+            ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
+            ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
+            if (i < count) {
+                t.c = 0;
+                e.a = 4 * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
+                                    t.x * p.dim[2].read_tap * s[5]);
+                e.b = 4 * (int32_t)ckci_k_weight_at(p, axis, t);
+                e.need = 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
+                         1u << (axis[2].taps + axis[1].taps + t.z) % 32;
+            }
+            table[i] = e;
+        }
+        __syncthreads();
+    }
+
+    CKCI_K_MEMBER void wrap(int32_t &t, int32_t &place, int32_t past) const
+    {
+        while (place >= past) {
+            place -= past;
+            t++;
+        }
+        t = t < count ? t : count;
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t)
+    {
+        if constexpr (V == 4) {
+            ckci_k_tap_entry e = taps[tap];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < A; i++) {
+                ckci_k_quad q =
+                    ckci_k_window_quad(wa, ckci_k_add(a_at[i], e.a, at) | hole[i].bad(p.ranges, tap, e.need));
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    raw[i][j] = q.v[j];
+                }
+            }
+        } else {
+            int32_t t = tap, place = at;
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                ckci_k_tap_entry e = taps[t];
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < A; i++) {
+                    raw[i][j] = ckci_k_window_word(wa, ckci_k_add(a_at[i], e.a, place) |
+                                                           hole[i].bad(p.ranges, t, e.need));
+                }
+                place += step;
+                wrap(t, place, end);
+            }
+        }
+        at += S::KT * step;
+        wrap(tap, at, end);
+        if (p.b_mode < 2) {
+            ckci_k_quad q = ckci_k_window_quad(wb, ckci_k_add(b_at, taps[b_tap].b, b_c * b_step));
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                b_raw[j] = q.v[j];
+            }
+        } else {
+            int32_t t = b_tap, c = b_c;
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                int32_t tap_at = taps[t].b;
+                b_raw[j] = ckci_k_window_word(wb, tap_at < 0 ? tap_at : ckci_k_add(b_at, tap_at, c * b_step));
+                c++;
+                wrap(t, c, p.red);
+            }
+        }
+        b_c += S::KT;
+        wrap(b_tap, b_c, p.red);
+    }
+
+    template <class L> CKCI_K_MEMBER void put(L &m, int buffer) const
+    {
+        int t = (int)threadIdx.x;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < A; i++) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                m.a[buffer][t % CHUNKS * 4 + j][t / CHUNKS + i * ROWS] = raw[i][j];
+            }
+        }
+        if (S::KT * QUADS < S::THREADS && t >= S::KT * QUADS) {
+            return;
+        }
+        if (p.b_mode == 1) {
+            ckci_k_quad q = {{b_raw[0], b_raw[1], b_raw[2], b_raw[3]}};
+            *(ckci_k_quad *)&m.b[buffer][b_place][t % QUADS * 4] = q;
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                m.b[buffer][b_place + j][t / CHUNKS] = b_raw[j];
+            }
+        }
+    }
+};
+
+template <class S, int V> struct ckci_k_tile_gather {
+    typedef ckci_k_tile_lds<S, CKCI_K_TAPS + 1> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &conv, lds &m)
+    {
+        ckci_k_tile_sums<S> sums;
+        {
+            const ckci_gpu_conv &p = conv;
+            ckci_k_block b = ckci_k_find_block(p, S::BM, S::BN);
+            int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
+            if (b.row >= rows) {
+                return; /* a phase with fewer positions than the first one; the whole block */
+            }
+            ckci_k_tile_gather_loader<S, V> loader(p, b, m.table);
+            sums.run(m, loader, (ckci_k_reduction(p, b.axis) + S::KT - 1) / S::KT);
+        }
+        const ckci_gpu_conv &p = ckci_k_late(conv);
+        ckci_k_block b = ckci_k_find_block(p, S::BM, S::BN);
+        const int64_t *s = p.o.t.stride;
+        sums.finish(
+            m, p.o_vec != 0, s[5] < s[2], p.o.t.p + 4 * (b.group * s[0] + b.column), p.columns - b.column,
+            [&](int row) {
+                ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+                return q.n < p.n ? 4 * (q.n * s[1] + (b.axis[0].write0 + q.z * p.dim[0].write_step) * s[3] +
+                                        (b.axis[1].write0 + q.y * p.dim[1].write_step) * s[4] +
+                                        (b.axis[2].write0 + q.x * p.dim[2].write_step) * s[5])
+                                 : (int64_t)-1;
+            },
+            [&](int row, int column, float sum) {
+                ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+                if (q.n < p.n && b.column + column < p.columns) {
+                    ckci_k_write<float>(p.o, sum, b.group, q.n, b.column + column,
+                                        b.axis[0].write0 + q.z * p.dim[0].write_step,
+                                        b.axis[1].write0 + q.y * p.dim[1].write_step,
+                                        b.axis[2].write0 + q.x * p.dim[2].write_step);
+                }
+            });
+    }
+};
+
+/* ---- bwd_weight. In memory rows and columns are contiguous, as they are in LDS. A thread's columns stay the
+   same, its positions advance: they are decoded PT at a time, each by one thread, into the table. V 1: each of
+   a chunk's four rows and columns where it lies. */
+template <class S, int V> struct ckci_k_tile_weight_loader {
+    enum {
+        PT = 128,
+        QA = S::BM / 4,
+        QB = S::BN / 4,
+        PA = S::THREADS / QA, /* positions that the block fetches at a time */
+        PB = S::THREADS / QB,
+        A = (S::KT + PA - 1) / PA,
+        B = (S::KT + PB - 1) / PB,
+        PARTS = 4 / V
+    };
+    static_assert(S::THREADS % QA == 0 && S::THREADS % QB == 0 && PT % S::KT == 0, "columns stay");
+    const ckci_gpu_conv &p;
+    ckci_k_tap_entry *table; /* two times PT positions */
+    ckci_k_window wa, wb;
+    int32_t from, to, start; /* start: the batch that offsets count from */
+    int32_t a_at[PARTS], b_at[PARTS], tap[PARTS];
+    uint32_t need[PARTS];
+    float a_raw[A][4], b_raw[B][4];
+
+    CKCI_K_MEMBER ckci_k_tile_weight_loader(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
+                                            int32_t column0, int32_t first, int32_t last,
+                                            ckci_k_tap_entry *entries)
+        : p(conv), table(entries), from(first), to(last)
+    {
+        int t = (int)threadIdx.x;
+        start = position(from).n;
+        wa = ckci_k_make_window(p.a.p + 4 * (group * p.a.stride[0] + start * p.a.stride[1]));
+        wb = ckci_k_make_window(p.b.p + 4 * (group * p.b.stride[0] + start * p.b.stride[1]));
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < PARTS; i++) {
+            int32_t row = row0 + t % QA * 4 + i, column = column0 + t % QB * 4 + i;
+            a_at[i] = row < p.rows ? 4 * row * (int32_t)p.a.stride[2] : 0;
+            column = column < p.columns ? column : 0;
+            tap[i] = ckci_k_divide(column, p.by_red);
+            int32_t rest = ckci_k_divide(tap[i], p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]),
+                    y = rest - z * p.dim[1].filter, x = tap[i] - rest * p.dim[2].filter;
+            const int64_t *s = p.b.stride;
+            b_at[i] = 4 * (int32_t)((column - tap[i] * p.red) * s[2] + z * p.dim[0].dilation * s[3] +
+                                    y * p.dim[1].dilation * s[4] + x * p.dim[2].dilation * s[5]);
+            need[i] = 1u << x % 32 | 1u << (p.dim[2].filter + y) % 32 |
+                      1u << (p.dim[2].filter + p.dim[1].filter + z) % 32;
+        }
+        prepare(0);
+        __syncthreads();
+    }
+
+    CKCI_K_MEMBER ckci_k_place position(int32_t k) const
+    {
+        return ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+    }
+
+    CKCI_K_MEMBER void prepare(int32_t chapter)
+    {
+        const int64_t *a = p.a.stride, *b = p.b.stride;
+        for (int32_t j = (int32_t)threadIdx.x; j < PT; j += S::THREADS) {
+            int32_t k = from + chapter * PT + j;
+            ckci_k_tap_entry e = {INT32_MIN, INT32_MIN, 0, 0};
+            ckci_k_hole hole;
+            hole.close(p.ranges);
+            if (k < to) {
+                ckci_k_place q = position(k);
+                int32_t z = q.z * p.dim[0].stride - p.dim[0].pad, y = q.y * p.dim[1].stride - p.dim[1].pad,
+                        x = q.x * p.dim[2].stride - p.dim[2].pad;
+                e.a = 4 * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
+                e.b = 4 * (int32_t)((q.n - start) * b[1] + z * b[3] + y * b[4] + x * b[5]);
+                hole.open(p.ranges);
+                hole.add(p.ranges, x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len, 0);
+                hole.add(p.ranges, y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len, p.dim[2].filter);
+                hole.add(p.ranges, z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len,
+                         p.dim[2].filter + p.dim[1].filter);
+            }
+            e.need = hole.word;
+            table[chapter % 2 * PT + j] = e;
+        }
+    }
+
+    CKCI_K_MEMBER int32_t b_offset(const ckci_k_tap_entry &e, int i) const
+    {
+        ckci_k_hole hole = {e.need};
+        return ckci_k_add(b_at[i], e.b, 0) | hole.bad(p.ranges, tap[i], need[i]);
+    }
+
+    /* A chapter is decoded while the one before it begins: its half of the table was read to the end before
+       the last barrier, and many barriers follow before it is read. */
+    CKCI_K_MEMBER void fetch(int32_t step)
+    {
+        const ckci_k_tap_entry *entries = table + step * S::KT % (2 * PT);
+        int t = (int)threadIdx.x;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < A; i++) {
+            int place = t / QA + i * PA;
+            ckci_k_tap_entry e = entries[S::KT % PA != 0 && place >= S::KT ? 0 : place];
+            load(a_raw[i], wa, [&](int j) { return ckci_k_add(a_at[j], e.a, 0); });
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            int place = t / QB + i * PB;
+            ckci_k_tap_entry e = entries[S::KT % PB != 0 && place >= S::KT ? 0 : place];
+            load(b_raw[i], wb, [&](int j) { return b_offset(e, j); });
+        }
+        if (step * S::KT % PT == 0) {
+            prepare(step * S::KT / PT + 1);
+        }
+    }
+
+    template <class F> CKCI_K_MEMBER void load(float *raw, const ckci_k_window &w, const F &offset) const
+    {
+        if constexpr (V == 4) {
+            ckci_k_quad q = ckci_k_window_quad(w, offset(0));
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                raw[j] = q.v[j];
+            }
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                raw[j] = ckci_k_window_word(w, offset(j));
+            }
+        }
+    }
+
+    template <class L> CKCI_K_MEMBER void put(L &m, int buffer) const
+    {
+        int t = (int)threadIdx.x;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < A; i++) {
+            ckci_k_quad q = {{a_raw[i][0], a_raw[i][1], a_raw[i][2], a_raw[i][3]}};
+            if (S::KT % PA == 0 || t / QA + i * PA < S::KT) {
+                *(ckci_k_quad *)&m.a[buffer][t / QA + i * PA][t % QA * 4] = q;
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            ckci_k_quad q = {{b_raw[i][0], b_raw[i][1], b_raw[i][2], b_raw[i][3]}};
+            if (S::KT % PB == 0 || t / QB + i * PB < S::KT) {
+                *(ckci_k_quad *)&m.b[buffer][t / QB + i * PB][t % QB * 4] = q;
+            }
+        }
+    }
+};
+
+template <class S, int V> struct ckci_k_tile_weight {
+    typedef ckci_k_tile_lds<S, 2 * 128> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
+        int32_t column0 = (work - rest * p.tiles_n) * S::BN, up = ckci_k_divide(rest, p.by_tiles_m);
+        int32_t row0 = (rest - up * p.tiles_m) * S::BM, part = ckci_k_divide(up, p.by_phases);
+        int32_t group = up - part * p.g;
+        int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
+        int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
+        ckci_k_tile_sums<S> sums;
+        {
+            ckci_k_tile_weight_loader<S, V> loader(p, group, row0, column0, from, to, m.table);
+            sums.run(m, loader, (to - from + S::KT - 1) / S::KT);
+        }
+        /* o_vec: dw is dense in the order of the sums */
+        unsigned char *out = p.o.partial ? p.o.partial : p.o.t.p;
+        sums.finish(
+            m, p.o_vec != 0, false, out, p.columns - column0,
+            [&](int row) {
+                int64_t filter = ((int64_t)part * p.g + group) * p.rows + row0 + row;
+                return row0 + row < p.rows ? 4 * (filter * p.columns + column0) : (int64_t)-1;
+            },
+            [&](int row, int column, float sum) {
+                if (row0 + row < p.rows && column0 + column < p.columns) {
+                    ckci_k_write_weight<float>(p, sum, part, group, row0 + row, column0 + column);
+                }
+            });
     }
 };
 
