@@ -5755,12 +5755,12 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 
 #define CKCI_GPU_FMA(X)                                                                                      \
     X(tile_gather_128x128, ckci_gpu_conv, 256, ckci_k_tile_gather<ckci_k_shape<128, 128, 8, 8, 8, 1>, 4>)    \
-    X(tile_gather_128x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 4>)      \
+    X(tile_gather_128x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 16, 1, 8>, 4>)  \
     X(tile_gather_256x32, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)      \
     X(tile_gather_512x16, ckci_gpu_conv, 256, ckci_k_tile_gather<ckci_k_shape<512, 16, 8, 4, 8, 1>, 4>)      \
     X(tile_gather_128x64_any, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)  \
-    X(tile_weight_128x128, ckci_gpu_conv, 256, ckci_k_tile_weight<ckci_k_shape<128, 128, 8, 8, 8, 1>, 4>)    \
-    X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 4>)        \
+    X(tile_weight_128x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)   \
+    X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, 16, 4>, 4>)      \
     X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
     X(tile_weight_16x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 32, 8>, 4>)       \
     X(tile_weight_8x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<8, 48, 8, 4, 64, 16>, 4>)        \
@@ -6770,26 +6770,28 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
 
 /* ---- FMA tiles: f32 tensors that are read as they are. */
 
-/* name, rows, columns and threads of a block; elements per load; its rate: time of a multiply-add, that of a
-   generic 128 x 128 tile being 1. */
+/* Name, rows, columns and threads of a block, elements per load, places of the reduction per step, blocks that
+   share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1). */
 typedef struct ckci_tile {
-    int32_t code, kernel, rows, columns, threads, width;
+    int32_t code, kernel, rows, columns, threads, width, step, blocks;
     double rate;
 } ckci_tile;
 
 CKCI_FN ckci_tile ckci_find_tile(ckconv_op op, int32_t code)
 {
-    static const ckci_tile gather[] = {{128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 256, 4, 0.55},
-                                       {128064, CKCI_KERNEL_tile_gather_128x64, 128, 64, 128, 4, 0.6},
-                                       {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 128, 4, 0.7},
-                                       {512016, CKCI_KERNEL_tile_gather_512x16, 512, 16, 256, 4, 0.9},
-                                       {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 0.9}};
-    static const ckci_tile weight[] = {{128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 256, 4, 0.55},
-                                       {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 0.65},
-                                       {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 0.75},
-                                       {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 0.9},
-                                       {8048, CKCI_KERNEL_tile_weight_8x48, 8, 48, 192, 4, 1.1},
-                                       {1064064, CKCI_KERNEL_tile_weight_64x64_any, 64, 64, 128, 1, 0.9}};
+    static const ckci_tile gather[] = {
+        {128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 256, 4, 8, 2, 0.58},
+        {128064, CKCI_KERNEL_tile_gather_128x64, 128, 64, 128, 4, 16, 3, 0.6},
+        {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 128, 4, 8, 3, 0.79},
+        {512016, CKCI_KERNEL_tile_gather_512x16, 512, 16, 256, 4, 8, 2, 1.05},
+        {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 8, 3, 0.8}};
+    static const ckci_tile weight[] = {
+        {128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 128, 4, 8, 2, 0.52},
+        {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 16, 2, 0.58},
+        {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 16, 2, 0.8},
+        {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 32, 3, 1.15},
+        {8048, CKCI_KERNEL_tile_weight_8x48, 8, 48, 192, 4, 64, 3, 1.8},
+        {1064064, CKCI_KERNEL_tile_weight_64x64_any, 64, 64, 128, 1, 16, 3, 0.9}};
     const ckci_tile *table = op == CKCONV_BWD_WEIGHT ? weight : gather;
     size_t count =
         op == CKCONV_BWD_WEIGHT ? sizeof weight / sizeof weight[0] : sizeof gather / sizeof gather[0];
@@ -6801,16 +6803,19 @@ CKCI_FN ckci_tile ckci_find_tile(ckconv_op op, int32_t code)
     return table[0];
 }
 
-/* Blocks share a compute unit in twos of 256 threads; fewer leave it waiting for memory now and then. */
+/* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
+   now and then. */
 CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_tile *t, double red)
 {
-    double units = (double)ckci_max(device->compute_units, 1), slots = 512. / t->threads;
-    double block = (double)t->rows * t->columns * t->rate * (red + 48), share = (double)blocks / units;
-    double rounds = share / slots, most = (double)((int64_t)rounds + 1);
-    if (share <= slots / 2) {
-        return (double)(ckci_max((int64_t)share, 1)) * block * 1.4;
+    double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
+    double block = (double)t->rows * t->columns * t->rate * (red + 48);
+    double rounds = (double)blocks / slots;
+    if (rounds <= 1) {
+        double share = (double)ckci_ceil_div(blocks, (int64_t)units);
+        return block * share * (share * t->threads < 256 ? 1.5 : share * t->threads < 512 ? 1.1 : 1);
     }
-    return (rounds > 6 ? rounds : rounds > most - 1 ? most : most - 1) * slots * block;
+    double whole = (double)ckci_ceil_div(blocks, (int64_t)slots);
+    return block * t->blocks * (rounds > 8 ? rounds + 0.3 : 0.3 * rounds + 0.7 * whole);
 }
 
 /* Do offsets of a block's images fit 31 bits, in bytes? */
@@ -6883,9 +6888,17 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     if (tile.width == 4 && !ckci_vector_loads(&k->a, 2, k->red)) {
         return ckci_tile_unaligned(err);
     }
+    if (tile.width == 4 && k->red < tile.step) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "this FMA tile takes %d channels per group at least; here %d", (int)tile.step,
+                         (int)k->red);
+    }
     k->b_mode = ckci_vector_loads(&k->b, back ? 1 : 2, k->red)       ? 0
                 : ckci_vector_loads(&k->b, back ? 2 : 1, k->columns) ? 1
                                                                      : 2;
+    if (tile.width == 4 && k->b_mode == 2) {
+        return ckci_tile_unaligned(err);
+    }
     k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
                ckci_vector_loads(&k->o.t, 2, k->columns);
     double red = (double)k->red;

@@ -2305,9 +2305,9 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
   every SLICES-th place of each step, and the first one adds those of the others in their order at the end.
   Rows and columns past the end read a valid neighbour instead: their sums are not written.
 */
-template <int M, int N, int M1, int N1, int K, int S> struct ckci_k_shape {
+template <int M, int N, int M1, int N1, int K, int S, int F = 0> struct ckci_k_shape {
     enum { BM = M, BN = N, RM = M1, RN = N1, KT = K, SLICES = S, TY = BM / RM, TX = BN / RN, EACH = TX * TY };
-    enum { THREADS = EACH * SLICES, LA = BM + 4, LB = BN + 4 };
+    enum { THREADS = EACH * SLICES, LA = BM + 4, LB = BN + 4, FLIP = F };
     static_assert(KT % SLICES == 0 && RM % 4 == 0 && RN % 4 == 0, "whole quads for every thread");
 };
 
@@ -2326,16 +2326,56 @@ __device__ int ckci_k_buffer_word(ckci_k_int4 window, int offset, int scalar_off
                                   int cache) __asm("llvm.amdgcn.raw.buffer.load.i32");
 #endif
 
-/* Four floats from the window; one: at an offset of its own for each. */
+/* The same value, which the compiler does not know any more: it is not computed again, or kept, elsewhere. */
+CKCI_K_FN int32_t ckci_k_opaque(int32_t x)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    asm volatile("" : "+v"(x));
+#elif defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(x));
+#endif
+    return x;
+}
+
+/* Keeps the base in registers: not computed again at each load. */
+CKCI_K_FN ckci_k_window ckci_k_pinned_window(const unsigned char *base)
+{
+    ckci_k_window w = ckci_k_make_window(base);
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+l"(w.base));
+#endif
+    return w;
+}
+
+/* Four floats, and one, from the window, zero at a negative offset; on NVIDIA without a branch, which would
+   keep the compiler from mixing loads and multiply-adds. */
 CKCI_K_FN ckci_k_quad ckci_k_window_quad(const ckci_k_window &w, int32_t offset)
 {
+#if defined(__CUDA_ARCH__)
+    ckci_k_quad q;
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ge.s32 p, %5, 0;\n\t"
+                 "mov.f32 %0, 0f00000000;\n\tmov.f32 %1, 0f00000000;\n\t"
+                 "mov.f32 %2, 0f00000000;\n\tmov.f32 %3, 0f00000000;\n\t"
+                 "@p ld.global.v4.f32 {%0, %1, %2, %3}, [%4];\n\t}"
+                 : "=&f"(q.v[0]), "=&f"(q.v[1]), "=&f"(q.v[2]), "=&f"(q.v[3])
+                 : "l"(w.base + (uint32_t)offset), "r"(offset));
+    return q;
+#else
     return ckci_k_cast<ckci_k_quad>(ckci_k_window_load(w, offset));
+#endif
 }
 
 CKCI_K_FN float ckci_k_window_word(const ckci_k_window &w, int32_t offset)
 {
 #if defined(__HIP_DEVICE_COMPILE__)
     return ckci_k_cast<float>(ckci_k_buffer_word(w.v, offset, 0, 0));
+#elif defined(__CUDA_ARCH__)
+    float x;
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ge.s32 p, %2, 0;\n\tmov.f32 %0, 0f00000000;\n\t"
+                 "@p ld.global.f32 %0, [%1];\n\t}"
+                 : "=&f"(x)
+                 : "l"(w.base + (uint32_t)offset), "r"(offset));
+    return x;
 #else
     return offset < 0 ? 0.f : *(const float *)(w.base + offset);
 #endif
@@ -2387,9 +2427,9 @@ template <class S> struct ckci_k_tile_sums {
 
     CKCI_K_MEMBER void clear()
     {
-        CKCI_K_UNROLL(8)
+        CKCI_K_UNROLL(16)
         for (int i = 0; i < S::RM; i++) {
-            CKCI_K_UNROLL(8)
+            CKCI_K_UNROLL(16)
             for (int j = 0; j < S::RN; j++) {
                 c[i][j] = 0;
             }
@@ -2399,20 +2439,22 @@ template <class S> struct ckci_k_tile_sums {
     template <class L> CKCI_K_MEMBER void multiply(const L &m, int buffer)
     {
         const float *pa = &m.a[buffer][slice()][row(0)], *pb = &m.b[buffer][slice()][column(0)];
+        const float *fa = &m.a[buffer][slice()][row(0) ^ S::FLIP],
+                    *fb = &m.b[buffer][slice()][column(0) ^ S::FLIP];
         CKCI_K_UNROLL(16)
         for (int k = 0; k < S::KT; k += S::SLICES) {
             ckci_k_quad a[S::RM / 4], b[S::RN / 4];
-            CKCI_K_UNROLL(2)
+            CKCI_K_UNROLL(16)
             for (int i = 0; i < S::RM / 4; i++) {
-                a[i] = *(const ckci_k_quad *)(pa + k * S::LA + i * (S::BM / (S::RM / 4)));
+                a[i] = *(const ckci_k_quad *)((k & 8 ? fa : pa) + k * S::LA + i * (S::BM / (S::RM / 4)));
             }
-            CKCI_K_UNROLL(2)
+            CKCI_K_UNROLL(16)
             for (int j = 0; j < S::RN / 4; j++) {
-                b[j] = *(const ckci_k_quad *)(pb + k * S::LB + j * (S::BN / (S::RN / 4)));
+                b[j] = *(const ckci_k_quad *)((k & 8 ? fb : pb) + k * S::LB + j * (S::BN / (S::RN / 4)));
             }
-            CKCI_K_UNROLL(8)
+            CKCI_K_UNROLL(16)
             for (int i = 0; i < S::RM; i++) {
-                CKCI_K_UNROLL(8)
+                CKCI_K_UNROLL(16)
                 for (int j = 0; j < S::RN; j++) {
                     c[i][j] = ckci_k_fma(a[i / 4].v[i % 4], b[j / 4].v[j % 4], c[i][j]);
                 }
@@ -2420,6 +2462,7 @@ template <class S> struct ckci_k_tile_sums {
         }
     }
 
+    /* loader: fetch(step), put it into a buffer; renew before steps from s on: up to which step? */
     template <class L, class Loader> CKCI_K_MEMBER void run(L &m, Loader &loader, int32_t steps)
     {
         clear();
@@ -2430,12 +2473,15 @@ template <class S> struct ckci_k_tile_sums {
         loader.put(m, 0);
         __syncthreads();
         int buffer = 0;
-        for (int32_t s = 1; s < steps; s++) {
-            loader.fetch(s);
-            multiply(m, buffer);
-            buffer ^= 1;
-            loader.put(m, buffer);
-            __syncthreads();
+        for (int32_t s = 1; s < steps;) {
+            int32_t stop = loader.renew(s, steps);
+            for (; s < stop; s++) {
+                loader.fetch(s);
+                multiply(m, buffer);
+                buffer ^= 1;
+                loader.put(m, buffer);
+                __syncthreads();
+            }
         }
         multiply(m, buffer);
     }
@@ -2449,9 +2495,9 @@ template <class S> struct ckci_k_tile_sums {
         for (int s = 1; s < S::SLICES; s++) {
             __syncthreads();
             if (slice() == s) {
-                CKCI_K_UNROLL(8)
+                CKCI_K_UNROLL(16)
                 for (int i = 0; i < S::RM; i++) {
-                    CKCI_K_UNROLL(8)
+                    CKCI_K_UNROLL(16)
                     for (int j = 0; j < S::RN; j++) {
                         sums[(i * S::RN + j) * S::EACH + inner()] = c[i][j];
                     }
@@ -2459,9 +2505,9 @@ template <class S> struct ckci_k_tile_sums {
             }
             __syncthreads();
             if (slice() == 0) {
-                CKCI_K_UNROLL(8)
+                CKCI_K_UNROLL(16)
                 for (int i = 0; i < S::RM; i++) {
-                    CKCI_K_UNROLL(8)
+                    CKCI_K_UNROLL(16)
                     for (int j = 0; j < S::RN; j++) {
                         c[i][j] += sums[(i * S::RN + j) * S::EACH + inner()];
                     }
@@ -2488,10 +2534,10 @@ template <class S> struct ckci_k_tile_sums {
             if (slice() != 0) {
                 return;
             }
-            CKCI_K_UNROLL(8)
+            CKCI_K_UNROLL(16)
             for (int i = 0; i < S::RM; i++) {
                 int64_t place = rows[row(i)];
-                CKCI_K_UNROLL(2)
+                CKCI_K_UNROLL(16)
                 for (int j = 0; j < S::RN; j += 4) {
                     ckci_k_quad q = {{c[i][j], c[i][j + 1], c[i][j + 2], c[i][j + 3]}};
                     if (place >= 0 && column(j) < columns) {
@@ -2506,12 +2552,12 @@ template <class S> struct ckci_k_tile_sums {
         CKCI_K_UNROLL(1)
         for (int s = 0; s < S::RM; s++) {
             __syncthreads();
-            CKCI_K_UNROLL(8)
+            CKCI_K_UNROLL(16)
             for (int j = 0; j < S::RN; j++) {
                 if (S::SLICES == 1 || slice() == 0) {
                     strip[ty() * (S::BN + 1) + column(j)] = c[0][j];
                 }
-                CKCI_K_UNROLL(8)
+                CKCI_K_UNROLL(16)
                 for (int i = 0; i + 1 < S::RM; i++) {
                     c[i][j] = c[i + 1][j]; /* an index known at compile time keeps c in registers */
                 }
@@ -2528,62 +2574,101 @@ template <class S> struct ckci_k_tile_sums {
 
 /* ---- fwd and bwd_data. V 4: chunks of the tensor that is read are four channels of one tap; V 1: four places
    of the reduction, each where it lies. Weights come in chunks of four places of the reduction (b_mode 0), of
-   four columns (1), or one by one (2). */
+   four columns (1), or, with V 1 only, one by one (2). */
 template <class S, int V> struct ckci_k_tile_gather_loader {
-    enum { CHUNKS = S::KT / 4, ROWS = S::THREADS / CHUNKS, A = S::BM / ROWS, QUADS = S::BN / 4 };
-    static_assert(S::BM % ROWS == 0 && S::KT * QUADS <= S::THREADS, "whole passes; one chunk of b at most");
+    enum {
+        CHUNKS = S::KT / 4,
+        ROWS = S::THREADS / CHUNKS,
+        A = S::BM / ROWS,
+        QUADS = S::BN / 4,
+        ALL = S::KT * QUADS, /* chunks of b */
+        B = (ALL + (int)S::THREADS - 1) / (int)S::THREADS,
+        BITS = 30,
+        LONG = 20 /* a step reaches KT taps at most */
+    };
+    static_assert(S::BM % ROWS == 0 && (B == 1 || ALL % (int)S::THREADS == 0), "whole passes");
+    static_assert(S::SLICES == 1 && (S::KT == 8 || (S::KT == 16 && S::FLIP == 8)), "see spot");
     const ckci_gpu_conv &p;
+    const ckci_k_axis *axis;
     const ckci_k_tap_entry *taps;
     ckci_k_window wa, wb;
-    int32_t count, tap, at, end, step; /* of a: bytes past the first channel of the tap, channels, one */
-    int32_t b_tap, b_c, b_step, b_at, b_place;
-    int32_t a_at[A];
-    ckci_k_hole hole[A];
-    float raw[A][4], b_raw[4];
+    int32_t row0, count, tap, at, end, step; /* of a: bytes past the tap's first channel, channels, one */
+    int32_t b_tap[B], b_c[B], b_at[B], b_step;
+    int32_t a_at[A], window; /* of taps in the masks, where all do not fit */
+    uint32_t mask[A];
+    float raw[A][4], b_raw[B][4];
 
     CKCI_K_MEMBER ckci_k_tile_gather_loader(const ckci_gpu_conv &conv, const ckci_k_block &b,
                                             ckci_k_tap_entry *table)
-        : p(conv), taps(table)
+        : p(conv), axis(b.axis), taps(table), row0(b.row)
     {
-        const ckci_k_axis *axis = b.axis;
         const int64_t *s = p.a.stride;
         int t = (int)threadIdx.x;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        fill(axis, table);
+        fill(table);
         ckci_k_place start = ckci_k_row(p, axis, b.row);
-        wa = ckci_k_make_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));
-        wb = ckci_k_make_window(p.b.p + 4 * (b.group * p.b.stride[0] + b.column * p.b_column));
+        wa = ckci_k_pinned_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));
+        wb = ckci_k_pinned_window(p.b.p + 4 * (b.group * p.b.stride[0] + b.column * p.b_column));
         step = V == 4 ? 4 : 4 * (int32_t)s[2];
         end = p.red * step;
         tap = 0;
         at = t % CHUNKS * 4 * step;
         wrap(tap, at, end);
-        CKCI_K_UNROLL(8)
+        window = 0;
+        CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            ckci_k_place q = ckci_k_row(p, axis, b.row + t / CHUNKS + i * ROWS);
-            int32_t z = q.z * p.dim[0].read_step + axis[0].read0,
-                    y = q.y * p.dim[1].read_step + axis[1].read0,
-                    x = q.x * p.dim[2].read_step + axis[2].read0;
-            a_at[i] = 4 * (int32_t)((q.n - start.n) * s[1] + z * s[3] + y * s[4] + x * s[5]);
-            hole[i].close(p.ranges);
-            if (q.n < p.n) {
-                hole[i].open(p.ranges);
-                hole[i].add(p.ranges, x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len, 0);
-                hole[i].add(p.ranges, y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len, axis[2].taps);
-                hole[i].add(p.ranges, z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len,
-                            axis[2].taps + axis[1].taps);
-            }
+            ckci_k_place q = place_of(row0, i);
+            a_at[i] = 4 * (int32_t)((q.n - start.n) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+            mask[i] = make_mask(q, 0);
         }
-        int32_t column = p.b_mode == 1 ? t % QUADS * 4 : t / CHUNKS;
-        b_place = p.b_mode == 1 ? t / QUADS : t % CHUNKS * 4;
         b_step = 4 * (int32_t)p.b_red;
-        b_at = b.column + column < p.columns ? 4 * column * (int32_t)p.b_column : 0;
-        b_tap = 0;
-        b_c = b_place;
-        wrap(b_tap, b_c, p.red);
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < B; i++) {
+            int32_t column = p.b_mode == 1 ? t % QUADS * 4 : t / CHUNKS + i * ROWS;
+            b_at[i] = b.column + column < p.columns ? 4 * column * (int32_t)p.b_column : 0;
+            if (ALL < (int)S::THREADS && t >= ALL) {
+                b_at[i] = INT32_MIN; /* nothing to fetch */
+            }
+            b_tap[i] = 0;
+            b_c[i] = place(i);
+            wrap(b_tap[i], b_c[i], p.red);
+        }
     }
 
-    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], ckci_k_tap_entry *table) const
+    /* Where row i begins to read: its batch, coordinates of tap 0. */
+    CKCI_K_MEMBER ckci_k_place place_of(int32_t row, int i) const
+    {
+        ckci_k_place q = ckci_k_row(p, axis, row + (int32_t)threadIdx.x / CHUNKS + i * ROWS);
+        q.z = q.z * p.dim[0].read_step + axis[0].read0;
+        q.y = q.y * p.dim[1].read_step + axis[1].read0;
+        q.x = q.x * p.dim[2].read_step + axis[2].read0;
+        return q;
+    }
+
+    /* A bit for each tap of each dimension (z above y above x) that lies on padding; bit 31 always. Where the
+       taps do not fit, one dimension alone has several: then the bits are those of taps from `first` on, as
+       many as a window holds and a step can reach beyond it. */
+    CKCI_K_MEMBER uint32_t make_mask(const ckci_k_place &q, int32_t first) const
+    {
+        uint32_t word = 0x80000000u;
+        int32_t from[3] = {q.z, q.y, q.x};
+        int shift = 0;
+        CKCI_K_UNROLL(3)
+        for (int d = 2; d >= 0; d--) {
+            int32_t have = axis[d].taps, long_one = p.ranges && have > 1, t = long_one ? first : 0;
+            have = long_one && have - t > BITS ? t + BITS : have;
+            CKCI_K_UNROLL(1)
+            for (; t < have; t++) {
+                int32_t at_tap = from[d] + t * p.dim[d].read_tap;
+                uint32_t bit = p.ranges ? (long_one ? 1u << t % BITS : 0xffffffffu) : 1u << (shift + t) % 32;
+                word |= (uint32_t)at_tap < (uint32_t)p.dim[d].read_len ? 0u : bit;
+            }
+            shift += p.ranges ? 0 : have;
+        }
+        return q.n < p.n ? word : 0xffffffffu;
+    }
+
+    CKCI_K_MEMBER void fill(ckci_k_tap_entry *table) const
     {
         const int64_t *s = p.a.stride;
         for (int32_t i = (int32_t)threadIdx.x; i <= count; i += S::THREADS) {
@@ -2594,45 +2679,82 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
                 e.a = 4 * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
                                     t.x * p.dim[2].read_tap * s[5]);
                 e.b = 4 * (int32_t)ckci_k_weight_at(p, axis, t);
-                e.need = 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
-                         1u << (axis[2].taps + axis[1].taps + t.z) % 32;
+                e.need = p.ranges ? 1u << i % BITS
+                                  : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
+                                        1u << (axis[2].taps + axis[1].taps + t.z) % 32;
             }
             table[i] = e;
         }
         __syncthreads();
     }
 
+    /* First place of the reduction in chunk i of b. */
+    CKCI_K_MEMBER int32_t place(int i) const
+    {
+        int32_t t = (int32_t)threadIdx.x;
+        return p.b_mode == 1 ? (t / QUADS + i * (S::THREADS / QUADS)) % S::KT : t % CHUNKS * 4;
+    }
+
+    /* V 4: the channels of a tap are a step at least, so that one test will do, and no place is past the tap
+       that follows the last one. */
     CKCI_K_MEMBER void wrap(int32_t &t, int32_t &place, int32_t past) const
     {
-        while (place >= past) {
-            place -= past;
-            t++;
+        if constexpr (V == 4) {
+            bool over = place >= past;
+            place -= over ? past : 0;
+            t += over ? 1 : 0;
+        } else {
+            while (place >= past) {
+                place -= past;
+                t++;
+            }
+            t = t < count ? t : count;
         }
-        t = t < count ? t : count;
+    }
+
+    CKCI_K_MEMBER int32_t a_offset(int i, const ckci_k_tap_entry &e, int32_t place) const
+    {
+        return ckci_k_add(a_at[i], e.a, place) | (int32_t)(0u - (mask[i] & e.need));
+    }
+
+    /* Masks for the next window of taps. */
+    CKCI_K_MEMBER int32_t renew(int32_t s, int32_t steps)
+    {
+        if (!p.ranges) {
+            return steps;
+        }
+        if (s > 1) {
+            window++;
+            int32_t row = ckci_k_opaque(row0);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < A; i++) {
+                mask[i] = make_mask(place_of(row, i), window * LONG);
+            }
+        }
+        int32_t stop = ((window + 1) * LONG * p.red + S::KT - 1) / S::KT;
+        return stop < steps ? stop : steps;
     }
 
     CKCI_K_MEMBER void fetch(int32_t)
     {
         if constexpr (V == 4) {
             ckci_k_tap_entry e = taps[tap];
-            CKCI_K_UNROLL(8)
+            CKCI_K_UNROLL(16)
             for (int i = 0; i < A; i++) {
-                ckci_k_quad q =
-                    ckci_k_window_quad(wa, ckci_k_add(a_at[i], e.a, at) | hole[i].bad(p.ranges, tap, e.need));
-                CKCI_K_UNROLL(4)
+                ckci_k_quad q = ckci_k_window_quad(wa, a_offset(i, e, at));
+                CKCI_K_UNROLL(16)
                 for (int j = 0; j < 4; j++) {
                     raw[i][j] = q.v[j];
                 }
             }
         } else {
             int32_t t = tap, place = at;
-            CKCI_K_UNROLL(4)
+            CKCI_K_UNROLL(16)
             for (int j = 0; j < 4; j++) {
                 ckci_k_tap_entry e = taps[t];
-                CKCI_K_UNROLL(8)
+                CKCI_K_UNROLL(16)
                 for (int i = 0; i < A; i++) {
-                    raw[i][j] = ckci_k_window_word(wa, ckci_k_add(a_at[i], e.a, place) |
-                                                           hole[i].bad(p.ranges, t, e.need));
+                    raw[i][j] = ckci_k_window_word(wa, a_offset(i, e, place));
                 }
                 place += step;
                 wrap(t, place, end);
@@ -2640,46 +2762,61 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         }
         at += S::KT * step;
         wrap(tap, at, end);
-        if (p.b_mode < 2) {
-            ckci_k_quad q = ckci_k_window_quad(wb, ckci_k_add(b_at, taps[b_tap].b, b_c * b_step));
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                b_raw[j] = q.v[j];
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < B; i++) {
+            if (V == 4 || p.b_mode < 2) {
+                ckci_k_quad q =
+                    ckci_k_window_quad(wb, ckci_k_add(b_at[i], taps[b_tap[i]].b, b_c[i] * b_step));
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 4; j++) {
+                    b_raw[i][j] = q.v[j];
+                }
+            } else {
+                int32_t t = b_tap[i], c = b_c[i];
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 4; j++) {
+                    b_raw[i][j] = ckci_k_window_word(wb, ckci_k_add(b_at[i], taps[t].b, c * b_step));
+                    c++;
+                    wrap(t, c, p.red);
+                }
             }
-        } else {
-            int32_t t = b_tap, c = b_c;
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                int32_t tap_at = taps[t].b;
-                b_raw[j] = ckci_k_window_word(wb, tap_at < 0 ? tap_at : ckci_k_add(b_at, tap_at, c * b_step));
-                c++;
-                wrap(t, c, p.red);
-            }
+            b_c[i] += S::KT;
+            wrap(b_tap[i], b_c[i], p.red);
         }
-        b_c += S::KT;
-        wrap(b_tap, b_c, p.red);
+    }
+
+    /* Places from 8 on have their rows and columns flipped in eights, so that the four chunks of a row that
+       neighbouring threads store fall into different banks. */
+    static CKCI_K_MEMBER int spot(int k, int r)
+    {
+        return r ^ (k & 8 ? (int)S::FLIP : 0);
     }
 
     template <class L> CKCI_K_MEMBER void put(L &m, int buffer) const
     {
-        int t = (int)threadIdx.x;
-        CKCI_K_UNROLL(8)
+        int t = (int)threadIdx.x, k = t % CHUNKS * 4;
+        CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            CKCI_K_UNROLL(4)
+            float *row = &m.a[buffer][k][spot(k, t / CHUNKS + i * ROWS)];
+            CKCI_K_UNROLL(16)
             for (int j = 0; j < 4; j++) {
-                m.a[buffer][t % CHUNKS * 4 + j][t / CHUNKS + i * ROWS] = raw[i][j];
+                row[j * S::LA] = raw[i][j];
             }
         }
-        if (S::KT * QUADS < S::THREADS && t >= S::KT * QUADS) {
+        if (ALL < (int)S::THREADS && t >= ALL) {
             return;
         }
-        if (p.b_mode == 1) {
-            ckci_k_quad q = {{b_raw[0], b_raw[1], b_raw[2], b_raw[3]}};
-            *(ckci_k_quad *)&m.b[buffer][b_place][t % QUADS * 4] = q;
-        } else {
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                m.b[buffer][b_place + j][t / CHUNKS] = b_raw[j];
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < B; i++) {
+            if (p.b_mode == 1) {
+                ckci_k_quad q = {{b_raw[i][0], b_raw[i][1], b_raw[i][2], b_raw[i][3]}};
+                *(ckci_k_quad *)&m.b[buffer][place(i)][spot(place(i), t % QUADS * 4)] = q;
+            } else {
+                float *column = &m.b[buffer][k][spot(k, t / CHUNKS + i * ROWS)];
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 4; j++) {
+                    column[j * S::LB] = b_raw[i][j];
+                }
             }
         }
     }
@@ -2699,7 +2836,7 @@ template <class S, int V> struct ckci_k_tile_gather {
                 return; /* a phase with fewer positions than the first one; the whole block */
             }
             ckci_k_tile_gather_loader<S, V> loader(p, b, m.table);
-            sums.run(m, loader, (ckci_k_reduction(p, b.axis) + S::KT - 1) / S::KT);
+            sums.run(m, loader, ckci_k_opaque((ckci_k_reduction(p, b.axis) + S::KT - 1) / S::KT));
         }
         const ckci_gpu_conv &p = ckci_k_late(conv);
         ckci_k_block b = ckci_k_find_block(p, S::BM, S::BN);
@@ -2739,7 +2876,7 @@ template <class S, int V> struct ckci_k_tile_weight_loader {
         B = (S::KT + PB - 1) / PB,
         PARTS = 4 / V
     };
-    static_assert(S::THREADS % QA == 0 && S::THREADS % QB == 0 && PT % S::KT == 0, "columns stay");
+    static_assert(S::THREADS % QA == 0 && S::THREADS % QB == 0 && PT % (2 * S::KT) == 0, "columns stay");
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table; /* two times PT positions */
     ckci_k_window wa, wb;
@@ -2755,8 +2892,8 @@ template <class S, int V> struct ckci_k_tile_weight_loader {
     {
         int t = (int)threadIdx.x;
         start = position(from).n;
-        wa = ckci_k_make_window(p.a.p + 4 * (group * p.a.stride[0] + start * p.a.stride[1]));
-        wb = ckci_k_make_window(p.b.p + 4 * (group * p.b.stride[0] + start * p.b.stride[1]));
+        wa = ckci_k_pinned_window(p.a.p + 4 * (group * p.a.stride[0] + start * p.a.stride[1]));
+        wb = ckci_k_pinned_window(p.b.p + 4 * (group * p.b.stride[0] + start * p.b.stride[1]));
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PARTS; i++) {
             int32_t row = row0 + t % QA * 4 + i, column = column0 + t % QB * 4 + i;
@@ -2811,8 +2948,17 @@ template <class S, int V> struct ckci_k_tile_weight_loader {
         return ckci_k_add(b_at[i], e.b, 0) | hole.bad(p.ranges, tap[i], need[i]);
     }
 
-    /* A chapter is decoded while the one before it begins: its half of the table was read to the end before
-       the last barrier, and many barriers follow before it is read. */
+    /* A chapter is decoded before the steps of the one ahead of it: its half of the table was read to the end
+       before the last barrier, and another barrier follows before it is read. */
+    CKCI_K_MEMBER int32_t renew(int32_t s, int32_t steps)
+    {
+        int32_t chapter = s * S::KT / PT + 1, stop = chapter * (PT / S::KT);
+        if (stop < steps) {
+            prepare(chapter);
+        }
+        return stop < steps ? stop : steps;
+    }
+
     CKCI_K_MEMBER void fetch(int32_t step)
     {
         const ckci_k_tap_entry *entries = table + step * S::KT % (2 * PT);
@@ -2828,9 +2974,6 @@ template <class S, int V> struct ckci_k_tile_weight_loader {
             int place = t / QB + i * PB;
             ckci_k_tap_entry e = entries[S::KT % PB != 0 && place >= S::KT ? 0 : place];
             load(b_raw[i], wb, [&](int j) { return b_offset(e, j); });
-        }
-        if (step * S::KT % PT == 0) {
-            prepare(step * S::KT / PT + 1);
         }
     }
 
@@ -2884,7 +3027,7 @@ template <class S, int V> struct ckci_k_tile_weight {
         ckci_k_tile_sums<S> sums;
         {
             ckci_k_tile_weight_loader<S, V> loader(p, group, row0, column0, from, to, m.table);
-            sums.run(m, loader, (to - from + S::KT - 1) / S::KT);
+            sums.run(m, loader, ckci_k_opaque((to - from + S::KT - 1) / S::KT));
         }
         /* o_vec: dw is dense in the order of the sums */
         unsigned char *out = p.o.partial ? p.o.partial : p.o.t.p;
