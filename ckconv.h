@@ -5754,11 +5754,15 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
       ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 32, 128>)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
-    X(tile_gather_128x128, ckci_gpu_conv, 256, ckci_k_tile_gather<ckci_k_shape<128, 128, 8, 8, 8, 1>, 4>)    \
+    X(tile_gather_128x128, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 128, 8, 16, 8, 1>, 4>)   \
+    X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
     X(tile_gather_128x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 16, 1, 8>, 4>)  \
     X(tile_gather_256x32, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)      \
     X(tile_gather_512x16, ckci_gpu_conv, 256, ckci_k_tile_gather<ckci_k_shape<512, 16, 8, 4, 8, 1>, 4>)      \
     X(tile_gather_128x64_any, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)  \
+    X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 8>)                                                   \
+    X(grouped_8, ckci_gpu_conv, 256, ckci_k_grouped<8, 4>)                                                   \
+    X(grouped_16, ckci_gpu_conv, 256, ckci_k_grouped<16, 4>)                                                 \
     X(tile_weight_128x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)   \
     X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, 16, 4>, 4>)      \
     X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
@@ -6780,7 +6784,8 @@ typedef struct ckci_tile {
 CKCI_FN ckci_tile ckci_find_tile(ckconv_op op, int32_t code)
 {
     static const ckci_tile gather[] = {
-        {128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 256, 4, 8, 2, 0.58},
+        {128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 128, 4, 8, 2, 0.55},
+        {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.55},
         {128064, CKCI_KERNEL_tile_gather_128x64, 128, 64, 128, 4, 16, 3, 0.6},
         {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 128, 4, 8, 3, 0.79},
         {512016, CKCI_KERNEL_tile_gather_512x16, 512, 16, 256, 4, 8, 2, 1.05},
@@ -6938,6 +6943,119 @@ CKCI_FN ckconv_status ckci_list_tile_gather(const ckconv_plan *plan, const ckci_
     (void)args;
     (void)ws;
     if (ckci_tile_gather(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+    }
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* ---- Few channels per group. */
+
+/* A block's groups lie side by side, 512 bytes of them, with all taps of the weights in LDS where they fit. */
+CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
+{
+    int32_t room = 9536, taps = 1, items = k->g * (int32_t)ckci_ceil_div(k->columns, wide);
+    for (int i = 0; i < 3; i++) {
+        taps *= (int32_t)k->dim[i].taps[0].d;
+    }
+    k->lanes = 1;
+    while (2 * k->lanes <= items && 2 * k->lanes <= 128 / wide) {
+        k->lanes *= 2;
+    }
+    while (k->lanes > 1 && k->lanes * wide > 16 && k->lanes * (taps * k->red * wide + 20) > room) {
+        k->lanes /= 2;
+    }
+    k->split = (room / k->lanes - 20) / (k->red * wide);
+    k->split = k->split > taps ? taps : k->split;
+    int64_t rows = (int64_t)deep * 256 / k->lanes;
+    k->tiles_n = (int32_t)ckci_ceil_div(items, k->lanes);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, rows), 1);
+    int64_t batches = ckci_saturating_mul(k->tiles_n, ckci_saturating_mul(k->tiles_m, k->phases));
+    k->part = k->split < taps ? 1 : (int32_t)ckci_max(ckci_min(batches / (units * 12), 16), 1);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, rows * k->part), 1);
+    k->by_channels = ckci_make_divisor(ckci_ceil_div(k->columns, wide));
+    k->by_one_k = ckci_make_divisor(k->split);
+}
+
+/* wide: columns of a thread. */
+CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
+                                   ckci_launch *l, double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    int back = p->op == CKCONV_BWD_DATA;
+    int64_t positions = 1, pad = 0, units = ckci_max(device->compute_units, 1);
+    int32_t ranges, deep = wide == 4 ? 8 : 4;
+    CKCI_TRY(ckci_tile_takes(p, &ranges, err));
+    ckci_make_gpu_conv(p, k);
+    if (ranges || k->red % 4 != 0 || k->red * wide > 1024 || !ckci_vector_loads(&k->a, 2, k->red)) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "grouped kernels take channels last, aligned, a multiple of 4 up to %d per group, and "
+            "31 for the sum of filter sizes; here %d",
+            (int)(1024 / wide), (int)k->red);
+    }
+    for (int i = 0; i < 3; i++) {
+        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
+        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+    ckci_grouped_blocks(k, wide, deep, units);
+    int64_t rows = (int64_t)deep * 256 / k->lanes * k->part;
+    ckci_tensor all = k->a;
+    all.stride[2] = all.stride[0] > all.stride[2] ? all.stride[0] : all.stride[2]; /* all groups */
+    if (!ckci_tile_reach(&all, rows / positions + 2, p->g + k->red, pad) ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
+        return ckci_tile_too_far(err);
+    }
+    k->b_mode = k->b_column < k->b_red ? 1 : 0;
+    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
+               ckci_vector_loads(&k->o.t, 2, k->columns);
+    double red = (double)k->red;
+    for (int i = 0; i < 3; i++) {
+        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
+    }
+    ckci_tile shape = {wide,
+                       wide == 4   ? CKCI_KERNEL_grouped_4
+                       : wide == 8 ? CKCI_KERNEL_grouped_8
+                                   : CKCI_KERNEL_grouped_16,
+                       256 * deep * k->part,
+                       wide,
+                       256,
+                       4,
+                       4,
+                       2,
+                       wide == 4   ? 1.2
+                       : wide == 8 ? 0.9
+                                   : 0.8};
+    ckci_set_kernel(l, shape.kernel);
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->phases);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    *cost = ckci_tile_cost(device, l->grid, &shape, red);
+    if (k->rows == 0) {
+        l->grid = 0; /* an empty batch: nothing is written */
+    }
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_grouped(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_grouped(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_grouped(const ckconv_plan *plan, const ckci_problem *p,
+                                        const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                        const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    if (ckci_grouped(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
     }
@@ -7558,12 +7676,15 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
 
 #define CKCI_GPU_FMA_TILES(X)                                                                                \
     X(gpu_tile_fwd_128x128, VECTOR, FWD, CKCONV_F32, 128128, ckci_fit_tile_gather, ckci_list_tile_gather)    \
+    X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_tile_gather, ckci_list_tile_gather)     \
     X(gpu_tile_fwd_128x64, VECTOR, FWD, CKCONV_F32, 128064, ckci_fit_tile_gather, ckci_list_tile_gather)     \
     X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_tile_gather, ckci_list_tile_gather)     \
     X(gpu_tile_fwd_512x16, VECTOR, FWD, CKCONV_F32, 512016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
     X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_tile_gather,                       \
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_128x128, VECTOR, BWD_DATA, CKCONV_F32, 128128, ckci_fit_tile_gather,                 \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_tile_gather,                  \
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_128x64, VECTOR, BWD_DATA, CKCONV_F32, 128064, ckci_fit_tile_gather,                  \
       ckci_list_tile_gather)                                                                                 \
@@ -7573,6 +7694,12 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_tile_gather,             \
       ckci_list_tile_gather)                                                                                 \
+    X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)                    \
+    X(gpu_grouped_fwd_8, VECTOR, FWD, CKCONV_F32, 8, ckci_fit_grouped, ckci_list_grouped)                    \
+    X(gpu_grouped_fwd_16, VECTOR, FWD, CKCONV_F32, 16, ckci_fit_grouped, ckci_list_grouped)                  \
+    X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)          \
+    X(gpu_grouped_bwd_data_8, VECTOR, BWD_DATA, CKCONV_F32, 8, ckci_fit_grouped, ckci_list_grouped)          \
+    X(gpu_grouped_bwd_data_16, VECTOR, BWD_DATA, CKCONV_F32, 16, ckci_fit_grouped, ckci_list_grouped)        \
     X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_tile_weight,             \
       ckci_list_tile_weight)                                                                                 \
     X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_tile_weight,                \

@@ -16,6 +16,7 @@ the sums, and every storage type is converted when it is loaded)
     pack               weights in the order in which matrix_gather reads them
     tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
     tile_weight_S      bwd_weight likewise
+    grouped_C          fwd, bwd_data in f32, C columns of a group, groups side by side
     reduce_T           sum of those parts in fixed order, and the epilogue
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
@@ -2572,6 +2573,67 @@ template <class S> struct ckci_k_tile_sums {
     }
 };
 
+/* What reads a row: where it begins to read (its batch, coordinates of tap 0). */
+CKCI_K_FN ckci_k_place ckci_k_first_tap(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t row)
+{
+    ckci_k_place q = ckci_k_row(p, axis, row);
+    q.z = q.z * p.dim[0].read_step + axis[0].read0;
+    q.y = q.y * p.dim[1].read_step + axis[1].read0;
+    q.x = q.x * p.dim[2].read_step + axis[2].read0;
+    return q;
+}
+
+/* Taps in the masks of a long filter. */
+enum { CKCI_K_BITS = 30 };
+
+/* A bit for each tap of each dimension (z above y above x) that lies on padding; bit 31 always. Where the
+   taps do not fit, one dimension alone has several: then the bits are those of taps from `first` on, as
+   many as a window holds and a step can reach beyond it. */
+CKCI_K_FN uint32_t ckci_k_pad_mask(const ckci_gpu_conv &p, const ckci_k_axis axis[3], const ckci_k_place &q,
+                                   int32_t first)
+{
+    uint32_t word = 0x80000000u;
+    int32_t from[3] = {q.z, q.y, q.x};
+    int shift = 0;
+    CKCI_K_UNROLL(3)
+    for (int d = 2; d >= 0; d--) {
+        int32_t have = axis[d].taps, long_one = p.ranges && have > 1, t = long_one ? first : 0;
+        have = long_one && have - t > CKCI_K_BITS ? t + CKCI_K_BITS : have;
+        CKCI_K_UNROLL(1)
+        for (; t < have; t++) {
+            int32_t at_tap = from[d] + t * p.dim[d].read_tap;
+            uint32_t bit =
+                p.ranges ? (long_one ? 1u << t % CKCI_K_BITS : 0xffffffffu) : 1u << (shift + t) % 32;
+            word |= (uint32_t)at_tap < (uint32_t)p.dim[d].read_len ? 0u : bit;
+        }
+        shift += p.ranges ? 0 : have;
+    }
+    return q.n < p.n ? word : 0xffffffffu;
+}
+
+/* The table of a phase's taps: byte offsets in both tensors, the bit of the masks. */
+CKCI_K_FN void ckci_k_fill_taps(const ckci_gpu_conv &p, const ckci_k_axis axis[3], ckci_k_tap_entry *table,
+                                int threads)
+{
+    const int64_t *s = p.a.stride;
+    int32_t count = axis[0].taps * axis[1].taps * axis[2].taps;
+    for (int32_t i = (int32_t)threadIdx.x; i <= count; i += threads) {
+        ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
+        ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
+        if (i < count) {
+            t.c = 0;
+            e.a = 4 * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
+                                t.x * p.dim[2].read_tap * s[5]);
+            e.b = 4 * (int32_t)ckci_k_weight_at(p, axis, t);
+            e.need = p.ranges ? 1u << i % CKCI_K_BITS
+                              : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
+                                    1u << (axis[2].taps + axis[1].taps + t.z) % 32;
+        }
+        table[i] = e;
+    }
+    __syncthreads();
+}
+
 /* ---- fwd and bwd_data. V 4: chunks of the tensor that is read are four channels of one tap; V 1: four places
    of the reduction, each where it lies. Weights come in chunks of four places of the reduction (b_mode 0), of
    four columns (1), or, with V 1 only, one by one (2). */
@@ -2583,7 +2645,6 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         QUADS = S::BN / 4,
         ALL = S::KT * QUADS, /* chunks of b */
         B = (ALL + (int)S::THREADS - 1) / (int)S::THREADS,
-        BITS = 30,
         LONG = 20 /* a step reaches KT taps at most */
     };
     static_assert(S::BM % ROWS == 0 && (B == 1 || ALL % (int)S::THREADS == 0), "whole passes");
@@ -2605,7 +2666,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         const int64_t *s = p.a.stride;
         int t = (int)threadIdx.x;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        fill(table);
+        ckci_k_fill_taps(p, axis, table, S::THREADS);
         ckci_k_place start = ckci_k_row(p, axis, b.row);
         wa = ckci_k_pinned_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));
         wb = ckci_k_pinned_window(p.b.p + 4 * (b.group * p.b.stride[0] + b.column * p.b_column));
@@ -2617,9 +2678,9 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         window = 0;
         CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            ckci_k_place q = place_of(row0, i);
+            ckci_k_place q = ckci_k_first_tap(p, axis, row0 + t / CHUNKS + i * ROWS);
             a_at[i] = 4 * (int32_t)((q.n - start.n) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
-            mask[i] = make_mask(q, 0);
+            mask[i] = ckci_k_pad_mask(p, axis, q, 0);
         }
         b_step = 4 * (int32_t)p.b_red;
         CKCI_K_UNROLL(16)
@@ -2633,59 +2694,6 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
             b_c[i] = place(i);
             wrap(b_tap[i], b_c[i], p.red);
         }
-    }
-
-    /* Where row i begins to read: its batch, coordinates of tap 0. */
-    CKCI_K_MEMBER ckci_k_place place_of(int32_t row, int i) const
-    {
-        ckci_k_place q = ckci_k_row(p, axis, row + (int32_t)threadIdx.x / CHUNKS + i * ROWS);
-        q.z = q.z * p.dim[0].read_step + axis[0].read0;
-        q.y = q.y * p.dim[1].read_step + axis[1].read0;
-        q.x = q.x * p.dim[2].read_step + axis[2].read0;
-        return q;
-    }
-
-    /* A bit for each tap of each dimension (z above y above x) that lies on padding; bit 31 always. Where the
-       taps do not fit, one dimension alone has several: then the bits are those of taps from `first` on, as
-       many as a window holds and a step can reach beyond it. */
-    CKCI_K_MEMBER uint32_t make_mask(const ckci_k_place &q, int32_t first) const
-    {
-        uint32_t word = 0x80000000u;
-        int32_t from[3] = {q.z, q.y, q.x};
-        int shift = 0;
-        CKCI_K_UNROLL(3)
-        for (int d = 2; d >= 0; d--) {
-            int32_t have = axis[d].taps, long_one = p.ranges && have > 1, t = long_one ? first : 0;
-            have = long_one && have - t > BITS ? t + BITS : have;
-            CKCI_K_UNROLL(1)
-            for (; t < have; t++) {
-                int32_t at_tap = from[d] + t * p.dim[d].read_tap;
-                uint32_t bit = p.ranges ? (long_one ? 1u << t % BITS : 0xffffffffu) : 1u << (shift + t) % 32;
-                word |= (uint32_t)at_tap < (uint32_t)p.dim[d].read_len ? 0u : bit;
-            }
-            shift += p.ranges ? 0 : have;
-        }
-        return q.n < p.n ? word : 0xffffffffu;
-    }
-
-    CKCI_K_MEMBER void fill(ckci_k_tap_entry *table) const
-    {
-        const int64_t *s = p.a.stride;
-        for (int32_t i = (int32_t)threadIdx.x; i <= count; i += S::THREADS) {
-            ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
-            ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
-            if (i < count) {
-                t.c = 0;
-                e.a = 4 * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
-                                    t.x * p.dim[2].read_tap * s[5]);
-                e.b = 4 * (int32_t)ckci_k_weight_at(p, axis, t);
-                e.need = p.ranges ? 1u << i % BITS
-                                  : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
-                                        1u << (axis[2].taps + axis[1].taps + t.z) % 32;
-            }
-            table[i] = e;
-        }
-        __syncthreads();
     }
 
     /* First place of the reduction in chunk i of b. */
@@ -2728,7 +2736,8 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
             int32_t row = ckci_k_opaque(row0);
             CKCI_K_UNROLL(16)
             for (int i = 0; i < A; i++) {
-                mask[i] = make_mask(place_of(row, i), window * LONG);
+                ckci_k_place q = ckci_k_first_tap(p, axis, row + (int32_t)threadIdx.x / CHUNKS + i * ROWS);
+                mask[i] = ckci_k_pad_mask(p, axis, q, window * LONG);
             }
         }
         int32_t stop = ((window + 1) * LONG * p.red + S::KT - 1) / S::KT;
@@ -2859,6 +2868,184 @@ template <class S, int V> struct ckci_k_tile_gather {
                                         b.axis[2].write0 + q.x * p.dim[2].write_step);
                 }
             });
+    }
+};
+
+/* ---- fwd and bwd_data with few channels per group. Neighbouring threads (p.lanes of them) take neighbouring
+   groups, or blocks of CB columns of a group, as they lie in memory, the others positions. A thread owns RP
+   positions and CB columns: it reads its positions from memory, 16 bytes at a time, the weights from LDS,
+   where p.split taps of the block's groups lie at a time as [group][tap][channel][column]. A block takes p.part
+   batches of positions one after the other, so that the weights are read once for all of them if they fit. */
+enum { CKCI_K_GROUPED = 9600 };
+
+template <int CB, int RP> struct ckci_k_grouped {
+    struct lds {
+        alignas(16) float w[CKCI_K_GROUPED];
+        ckci_k_tap_entry table[CKCI_K_TAPS + 1];
+    };
+
+    /* Weights of taps from `first` on. */
+    static CKCI_K_MEMBER void load(const ckci_gpu_conv &p, const ckci_k_block &b, int32_t first,
+                                   int32_t count, int32_t pitch, lds &m)
+    {
+        int32_t rows = p.split * p.red, all = p.lanes * rows * CB;
+        for (int32_t e = (int32_t)threadIdx.x; e < all; e += 256) {
+            /* the fastest index is that along which the weights are dense */
+            int32_t up = p.b_mode == 1 ? e / CB : ckci_k_divide(e, p.by_red);
+            int32_t r = e - up * p.red, column = e % CB;
+            int32_t tap = ckci_k_divide(up, p.by_one_k), lane = up - tap * p.split;
+            if (p.b_mode == 1) {
+                tap = ckci_k_divide(up, p.by_red);
+                r = up - tap * p.red;
+                lane = ckci_k_divide(tap, p.by_one_k);
+                tap -= lane * p.split;
+            } else {
+                int32_t line = tap;
+                tap = lane;
+                column = line % CB;
+                lane = line / CB;
+            }
+            int32_t group = ckci_k_divide(b.column + lane, p.by_channels);
+            int32_t c = (b.column + lane - group * (int32_t)p.by_channels.d) * CB + column;
+            float x = 0;
+            if (group < p.g && c < p.columns && first + tap < count) {
+                x = *(const float *)(p.b.p + 4 * (group * p.b.stride[0] + c * p.b_column + r * p.b_red) +
+                                     m.table[first + tap].b);
+            }
+            m.w[lane * pitch + (tap * p.red + r) * CB + column] = x;
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, wide = 256 / p.lanes, lane = t & (p.lanes - 1);
+        ckci_k_block b = ckci_k_find_block(p, RP * wide * p.part, p.lanes);
+        int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
+        if (b.row >= rows) {
+            return; /* a phase with fewer positions than the first one; the whole block */
+        }
+        ckci_k_fill_taps(p, b.axis, m.table, 256);
+        int32_t count = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
+        int32_t pitch = p.split * p.red * CB;
+        pitch += pitch % 32 == 0 ? 4 : 20; /* eight neighbouring groups lie in different banks */
+        int32_t group = ckci_k_divide(b.column + lane, p.by_channels);
+        int32_t column = (b.column + lane - group * (int32_t)p.by_channels.d) * CB;
+        bool inside = group < p.g;
+        group = inside ? group : 0;
+        int32_t start = ckci_k_row(p, b.axis, b.row).n;
+        const int64_t *s = p.a.stride;
+        ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * start * s[1]);
+        for (int32_t batch = 0; batch < p.part && b.row + batch * RP * wide < rows; batch++) {
+            int32_t row0 = b.row + batch * RP * wide + t / p.lanes, at[RP];
+            uint32_t mask[RP];
+            float sum[RP][CB];
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < RP; i++) {
+                ckci_k_place q = ckci_k_first_tap(p, b.axis, row0 + i * wide);
+                at[i] =
+                    4 * (int32_t)(group * s[0] + (q.n - start) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+                mask[i] = ckci_k_pad_mask(p, b.axis, q, 0);
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < CB; j++) {
+                    sum[i][j] = 0;
+                }
+            }
+            for (int32_t first = 0; first < count; first += p.split) {
+                if (batch == 0 || count > p.split || !p.o_vec) {
+                    __syncthreads();
+                    load(p, b, first, count, pitch, m);
+                    __syncthreads();
+                }
+                int32_t past = first + p.split < count ? first + p.split : count;
+                const float *w = m.w + lane * pitch;
+                for (int32_t tap = first; tap < past; tap++) {
+                    ckci_k_tap_entry e = m.table[tap];
+                    int32_t from[RP];
+                    CKCI_K_UNROLL(16)
+                    for (int i = 0; i < RP; i++) {
+                        from[i] = mask[i] & e.need ? INT32_MIN : ckci_k_add(at[i], e.a, 0);
+                    }
+                    CKCI_K_UNROLL(1)
+                    for (int32_t c = 0; c < p.red; c += 4, w += 4 * CB) {
+                        multiply(wa, from, c, w, sum);
+                    }
+                }
+            }
+            write(p, b, row0, wide, inside, group, column, sum, m);
+        }
+    }
+
+    static CKCI_K_MEMBER void multiply(const ckci_k_window &wa, const int32_t *from, int32_t c,
+                                       const float *w, float (*sum)[CB])
+    {
+        ckci_k_quad a[RP];
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < RP; i++) {
+            a[i] = ckci_k_window_quad(wa, from[i] + 4 * c);
+        }
+        CKCI_K_UNROLL(4)
+        for (int k = 0; k < 4; k++) {
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < CB; j += 4) {
+                ckci_k_quad b = *(const ckci_k_quad *)(w + k * CB + j);
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < RP; i++) {
+                    CKCI_K_UNROLL(4)
+                    for (int h = 0; h < 4; h++) {
+                        sum[i][j + h] = ckci_k_fma(a[i].v[k], b.v[h], sum[i][j + h]);
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_block &b, int32_t row0,
+                                    int32_t wide, bool inside, int32_t group, int32_t column,
+                                    float (*sum)[CB], lds &m)
+    {
+        const ckci_gpu_conv &p = ckci_k_late(conv);
+        const int64_t *s = p.o.t.stride;
+        int t = (int)threadIdx.x;
+        if (!p.o_vec) {
+            __syncthreads(); /* the weights make room */
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < RP; i++) {
+            ckci_k_place q = ckci_k_row(p, b.axis, row0 + i * wide);
+            q.z = b.axis[0].write0 + q.z * p.dim[0].write_step;
+            q.y = b.axis[1].write0 + q.y * p.dim[1].write_step;
+            q.x = b.axis[2].write0 + q.x * p.dim[2].write_step;
+            bool row = inside && q.n < p.n;
+            if (p.o_vec) {
+                unsigned char *out =
+                    p.o.t.p + 4 * (group * s[0] + q.n * s[1] + column + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < CB; j += 4) {
+                    ckci_k_quad v = {{sum[0][j], sum[0][j + 1], sum[0][j + 2], sum[0][j + 3]}};
+                    if (row && column + j < p.columns) {
+                        *(ckci_k_quad *)(out + 4 * j) = v;
+                    }
+                }
+            } else {
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < CB; j++) {
+                    m.w[j * 256 + t] = sum[0][j];
+                }
+                CKCI_K_UNROLL(1)
+                for (int j = 0; j < CB; j++) {
+                    if (row && column + j < p.columns) {
+                        ckci_k_write<float>(p.o, m.w[j * 256 + t], group, q.n, column + j, q.z, q.y, q.x);
+                    }
+                }
+            }
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < CB; j++) {
+                CKCI_K_UNROLL(16)
+                for (int h = 0; h + 1 < RP; h++) {
+                    sum[h][j] = sum[h + 1][j]; /* an index known at compile time keeps sum in registers */
+                }
+            }
+        }
     }
 };
 
