@@ -5756,17 +5756,16 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 #define CKCI_GPU_FMA(X)                                                                                      \
     X(tile_gather_128x128, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 128, 8, 16, 8, 1>, 4>)   \
     X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
-    X(tile_gather_128x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 16, 1, 8>, 4>)  \
-    X(tile_gather_256x32, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)      \
-    X(tile_gather_512x16, ckci_gpu_conv, 256, ckci_k_tile_gather<ckci_k_shape<512, 16, 8, 4, 8, 1>, 4>)      \
-    X(tile_gather_128x64_any, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)  \
-    X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 8>)                                                   \
-    X(grouped_8, ckci_gpu_conv, 256, ckci_k_grouped<8, 4>)                                                   \
-    X(grouped_16, ckci_gpu_conv, 256, ckci_k_grouped<16, 4>)                                                 \
+    X(tile_gather_64x64, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)         \
+    X(tile_gather_256x32, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<256, 32, 16, 8, 8, 1>, 4>)      \
+    X(tile_gather_256x16, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<256, 16, 8, 8, 8, 1>, 4>)       \
+    X(tile_gather_64x64_any, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 1>)     \
+    X(narrow, ckci_gpu_conv, 128, ckci_k_narrow)                                                             \
+    X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                                   \
     X(tile_weight_128x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)   \
     X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, 16, 4>, 4>)      \
     X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
-    X(tile_weight_16x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 32, 8>, 4>)       \
+    X(tile_weight_16x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)       \
     X(tile_weight_8x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<8, 48, 8, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
@@ -5876,7 +5875,8 @@ typedef struct ckci_gpu_conv {
     int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
                                    2: single elements along the reduction */
     int32_t merge;              /* matrix bwd_weight: groups that are one here */
-    int32_t lanes;              /* direct: neighbouring threads that take channels, the others positions */
+    int32_t lanes;              /* direct, grouped: neighbouring threads that take channels (groups), the
+                                   others positions; narrow: that take positions of a row */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight: channels of one group */
 } ckci_gpu_conv;
@@ -6784,19 +6784,19 @@ typedef struct ckci_tile {
 CKCI_FN ckci_tile ckci_find_tile(ckconv_op op, int32_t code)
 {
     static const ckci_tile gather[] = {
-        {128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 128, 4, 8, 2, 0.55},
-        {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.55},
-        {128064, CKCI_KERNEL_tile_gather_128x64, 128, 64, 128, 4, 16, 3, 0.6},
-        {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 128, 4, 8, 3, 0.79},
-        {512016, CKCI_KERNEL_tile_gather_512x16, 512, 16, 256, 4, 8, 2, 1.05},
-        {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 8, 3, 0.8}};
+        {128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 128, 4, 8, 2, 0.54},
+        {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.545},
+        {64064, CKCI_KERNEL_tile_gather_64x64, 64, 64, 64, 4, 8, 6, 0.57},
+        {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 64, 4, 8, 4, 0.62},
+        {256016, CKCI_KERNEL_tile_gather_256x16, 256, 16, 64, 4, 8, 6, 0.86},
+        {1064064, CKCI_KERNEL_tile_gather_64x64_any, 64, 64, 64, 1, 8, 6, 0.75}};
     static const ckci_tile weight[] = {
         {128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 128, 4, 8, 2, 0.52},
-        {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 16, 2, 0.58},
+        {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 16, 2, 0.6},
         {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 16, 2, 0.8},
-        {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 32, 3, 1.15},
-        {8048, CKCI_KERNEL_tile_weight_8x48, 8, 48, 192, 4, 64, 3, 1.8},
-        {1064064, CKCI_KERNEL_tile_weight_64x64_any, 64, 64, 128, 1, 16, 3, 0.9}};
+        {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 64, 3, 1.05},
+        {8048, CKCI_KERNEL_tile_weight_8x48, 8, 48, 192, 4, 64, 3, 1.5},
+        {1064064, CKCI_KERNEL_tile_weight_64x64_any, 64, 64, 128, 1, 16, 3, 0.75}};
     const ckci_tile *table = op == CKCONV_BWD_WEIGHT ? weight : gather;
     size_t count =
         op == CKCONV_BWD_WEIGHT ? sizeof weight / sizeof weight[0] : sizeof gather / sizeof gather[0];
@@ -6984,7 +6984,7 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
     ckci_gpu_conv *k = &l->a.conv;
     int back = p->op == CKCONV_BWD_DATA;
     int64_t positions = 1, pad = 0, units = ckci_max(device->compute_units, 1);
-    int32_t ranges, deep = wide == 4 ? 8 : 4;
+    int32_t ranges, deep = 4;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
     if (ranges || k->red % 4 != 0 || k->red * wide > 1024 || !ckci_vector_loads(&k->a, 2, k->red)) {
@@ -7013,19 +7013,7 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
     for (int i = 0; i < 3; i++) {
         red *= (double)k->dim[i].filter / (double)k->dim[i].period;
     }
-    ckci_tile shape = {wide,
-                       wide == 4   ? CKCI_KERNEL_grouped_4
-                       : wide == 8 ? CKCI_KERNEL_grouped_8
-                                   : CKCI_KERNEL_grouped_16,
-                       256 * deep * k->part,
-                       wide,
-                       256,
-                       4,
-                       4,
-                       2,
-                       wide == 4   ? 1.2
-                       : wide == 8 ? 0.9
-                                   : 0.8};
+    ckci_tile shape = {4, CKCI_KERNEL_grouped_4, 1024 * k->part, 4, 256, 4, 4, 2, 1.2};
     ckci_set_kernel(l, shape.kernel);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->phases);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
@@ -7056,6 +7044,82 @@ CKCI_FN ckconv_status ckci_list_grouped(const ckconv_plan *plan, const ckci_prob
     (void)args;
     (void)ws;
     if (ckci_grouped(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+    }
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
+CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                       double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    int32_t ranges;
+    CKCI_TRY(ckci_tile_takes(p, &ranges, err));
+    ckci_make_gpu_conv(p, k);
+    const ckci_gpu_dim *d = k->dim;
+    int64_t width = d[2].count[0].d, height = d[1].count[0].d;
+    k->lanes = (int32_t)ckci_min(ckci_ceil_div(width, 8), 128);
+    k->lanes = (int32_t)ckci_ceil_div(width, ckci_ceil_div(width, 8 * k->lanes) * 8);
+    k->part = 128 / k->lanes;
+    k->part = k->part > height ? (int32_t)height : k->part;
+    int64_t span_x = (int64_t)(d[2].taps[0].d - 1) * abs(d[2].read_tap),
+            span_y = (int64_t)(d[1].taps[0].d - 1) * abs(d[1].read_tap);
+    int64_t flat = (int64_t)d[1].taps[0].d * d[2].taps[0].d, wide = 8 * k->lanes + span_x;
+    int64_t pitch = wide + ((k->lanes - wide) & 7); /* as in the kernel */
+    while (k->part > 1 && pitch * (k->part + span_y) > 1472) {
+        k->part--;
+    }
+    int64_t patch = pitch * (k->part + span_y);
+    if (k->columns > 4 || k->red % 4 != 0 || d[1].read_step != 1 || d[2].read_step != 1 || patch > 1472 ||
+        flat > 64 || !ckci_vector_loads(&k->a, 2, k->red)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "narrow kernels take 4 written channels per group, steps of 1 in the tensor that is "
+                         "read, whose channels are last, aligned and a multiple of 4, and small filters");
+    }
+    if (!ckci_tile_reach(&k->a, 1, k->red, ckci_max(span_x, span_y) + ckci_max(p->pad[1], p->pad[2])) ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0) ||
+        ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8) {
+        return ckci_tile_too_far(err);
+    }
+    ckci_tile shape = {1, CKCI_KERNEL_narrow, 1024, 4, 128, 4, 8, 3, 1.2};
+    double red = (double)k->red;
+    for (int i = 0; i < 3; i++) {
+        red *= (double)d[i].filter / (double)d[i].period;
+    }
+    ckci_set_kernel(l, shape.kernel);
+    k->tiles_n = (int32_t)ckci_ceil_div(width, 8 * k->lanes);
+    k->tiles_m = (int32_t)ckci_ceil_div(height, k->part);
+    int64_t slices = ckci_saturating_mul(ckci_saturating_mul(p->g, p->n), d[0].count[0].d);
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
+                                  ckci_saturating_mul(slices, k->phases));
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    *cost = ckci_tile_cost(device, l->grid, &shape, red);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_narrow(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_few_columns(&f->p->conv, &f->plan->device, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_narrow(const ckconv_plan *plan, const ckci_problem *p,
+                                       const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                       const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    (void)tile;
+    if (ckci_few_columns(&p->conv, &plan->device, &l, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
     }
@@ -7677,29 +7741,26 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
 #define CKCI_GPU_FMA_TILES(X)                                                                                \
     X(gpu_tile_fwd_128x128, VECTOR, FWD, CKCONV_F32, 128128, ckci_fit_tile_gather, ckci_list_tile_gather)    \
     X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_128x64, VECTOR, FWD, CKCONV_F32, 128064, ckci_fit_tile_gather, ckci_list_tile_gather)     \
+    X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_tile_gather, ckci_list_tile_gather)       \
     X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_512x16, VECTOR, FWD, CKCONV_F32, 512016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_tile_gather,                       \
-      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_fwd_256x16, VECTOR, FWD, CKCONV_F32, 256016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
+    X(gpu_tile_fwd_64x64_any, VECTOR, FWD, CKCONV_F32, 1064064, ckci_fit_tile_gather, ckci_list_tile_gather) \
     X(gpu_tile_bwd_data_128x128, VECTOR, BWD_DATA, CKCONV_F32, 128128, ckci_fit_tile_gather,                 \
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_tile_gather,                  \
       ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_128x64, VECTOR, BWD_DATA, CKCONV_F32, 128064, ckci_fit_tile_gather,                  \
+    X(gpu_tile_bwd_data_64x64, VECTOR, BWD_DATA, CKCONV_F32, 64064, ckci_fit_tile_gather,                    \
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_tile_gather,                  \
       ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_512x16, VECTOR, BWD_DATA, CKCONV_F32, 512016, ckci_fit_tile_gather,                  \
+    X(gpu_tile_bwd_data_256x16, VECTOR, BWD_DATA, CKCONV_F32, 256016, ckci_fit_tile_gather,                  \
       ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_tile_gather,             \
+    X(gpu_tile_bwd_data_64x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1064064, ckci_fit_tile_gather,              \
       ckci_list_tile_gather)                                                                                 \
+    X(gpu_narrow_fwd, VECTOR, FWD, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)                         \
+    X(gpu_narrow_bwd_data, VECTOR, BWD_DATA, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)               \
     X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)                    \
-    X(gpu_grouped_fwd_8, VECTOR, FWD, CKCONV_F32, 8, ckci_fit_grouped, ckci_list_grouped)                    \
-    X(gpu_grouped_fwd_16, VECTOR, FWD, CKCONV_F32, 16, ckci_fit_grouped, ckci_list_grouped)                  \
     X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)          \
-    X(gpu_grouped_bwd_data_8, VECTOR, BWD_DATA, CKCONV_F32, 8, ckci_fit_grouped, ckci_list_grouped)          \
-    X(gpu_grouped_bwd_data_16, VECTOR, BWD_DATA, CKCONV_F32, 16, ckci_fit_grouped, ckci_list_grouped)        \
     X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_tile_weight,             \
       ckci_list_tile_weight)                                                                                 \
     X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_tile_weight,                \
