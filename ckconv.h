@@ -5759,10 +5759,12 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(tile_gather_64x64, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)         \
     X(tile_gather_256x32, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<256, 32, 16, 8, 8, 1>, 4>)      \
     X(tile_gather_256x16, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<256, 16, 8, 8, 8, 1>, 4>)       \
-    X(tile_gather_64x64_any, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 1>)     \
+    X(tile_gather_128x64_any, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)  \
     X(narrow, ckci_gpu_conv, 128, ckci_k_narrow)                                                             \
     X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                                   \
     X(tile_weight_128x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)   \
+    X(tile_weight_96x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<96, 128, 12, 8, 8, 1>, 4>)     \
+    X(tile_weight_48x128, ckci_gpu_conv, 64, ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)      \
     X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, 16, 4>, 4>)      \
     X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
     X(tile_weight_16x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)       \
@@ -6787,11 +6789,13 @@ CKCI_FN ckci_tile ckci_find_tile(ckconv_op op, int32_t code)
         {128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 128, 4, 8, 2, 0.54},
         {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.545},
         {64064, CKCI_KERNEL_tile_gather_64x64, 64, 64, 64, 4, 8, 6, 0.57},
-        {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 64, 4, 8, 4, 0.62},
-        {256016, CKCI_KERNEL_tile_gather_256x16, 256, 16, 64, 4, 8, 6, 0.86},
-        {1064064, CKCI_KERNEL_tile_gather_64x64_any, 64, 64, 64, 1, 8, 6, 0.75}};
+        {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 64, 4, 8, 4, 0.64},
+        {256016, CKCI_KERNEL_tile_gather_256x16, 256, 16, 64, 4, 8, 6, 0.95},
+        {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 8, 3, 0.8}};
     static const ckci_tile weight[] = {
         {128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 128, 4, 8, 2, 0.52},
+        {96128, CKCI_KERNEL_tile_weight_96x128, 96, 128, 128, 4, 8, 2, 0.54},
+        {48128, CKCI_KERNEL_tile_weight_48x128, 48, 128, 64, 4, 8, 6, 0.61},
         {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 16, 2, 0.6},
         {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 16, 2, 0.8},
         {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 64, 3, 1.05},
@@ -7013,7 +7017,9 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
     for (int i = 0; i < 3; i++) {
         red *= (double)k->dim[i].filter / (double)k->dim[i].period;
     }
-    ckci_tile shape = {4, CKCI_KERNEL_grouped_4, 1024 * k->part, 4, 256, 4, 4, 2, 1.2};
+    /* neighbouring threads read neighbouring groups: with few groups, they read apart */
+    ckci_tile shape = {
+        4, CKCI_KERNEL_grouped_4, 1024 * k->part, 4, 256, 4, 4, 2, k->lanes >= 8 ? 1.8 : 16. / k->lanes};
     ckci_set_kernel(l, shape.kernel);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->phases);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
@@ -7083,8 +7089,8 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8) {
         return ckci_tile_too_far(err);
     }
-    ckci_tile shape = {1, CKCI_KERNEL_narrow, 1024, 4, 128, 4, 8, 3, 1.2};
-    double red = (double)k->red;
+    ckci_tile shape = {1, CKCI_KERNEL_narrow, 1024, 4, 128, 4, 8, 3, 1.05};
+    double red = (double)ckci_ceil_div(k->red, 8) * 8;
     for (int i = 0; i < 3; i++) {
         red *= (double)d[i].filter / (double)d[i].period;
     }
@@ -7095,7 +7101,7 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
                                   ckci_saturating_mul(slices, k->phases));
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    *cost = ckci_tile_cost(device, l->grid, &shape, red);
+    *cost = ckci_tile_cost(device, l->grid, &shape, red + 200);
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
@@ -7744,7 +7750,8 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_tile_gather, ckci_list_tile_gather)       \
     X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_tile_gather, ckci_list_tile_gather)     \
     X(gpu_tile_fwd_256x16, VECTOR, FWD, CKCONV_F32, 256016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_64x64_any, VECTOR, FWD, CKCONV_F32, 1064064, ckci_fit_tile_gather, ckci_list_tile_gather) \
+    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_tile_gather,                       \
+      ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_128x128, VECTOR, BWD_DATA, CKCONV_F32, 128128, ckci_fit_tile_gather,                 \
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_tile_gather,                  \
@@ -7755,13 +7762,17 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_256x16, VECTOR, BWD_DATA, CKCONV_F32, 256016, ckci_fit_tile_gather,                  \
       ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_64x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1064064, ckci_fit_tile_gather,              \
+    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_tile_gather,             \
       ckci_list_tile_gather)                                                                                 \
     X(gpu_narrow_fwd, VECTOR, FWD, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)                         \
     X(gpu_narrow_bwd_data, VECTOR, BWD_DATA, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)               \
     X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)                    \
     X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)          \
     X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_tile_weight,             \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_96x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 96128, ckci_fit_tile_weight,               \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_48x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 48128, ckci_fit_tile_weight,               \
       ckci_list_tile_weight)                                                                                 \
     X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_tile_weight,                \
       ckci_list_tile_weight)                                                                                 \

@@ -3233,7 +3233,7 @@ template <class S, int V> struct ckci_k_tile_weight_loader {
         B = (S::KT + PB - 1) / PB,
         PARTS = 4 / V
     };
-    static_assert(S::THREADS % QA == 0 && S::THREADS % QB == 0 && PT % (2 * S::KT) == 0, "columns stay");
+    static_assert(PT % (2 * S::KT) == 0, "a chapter is two steps at least");
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table; /* two times PT positions */
     ckci_k_window wa, wb;
@@ -3356,14 +3356,14 @@ template <class S, int V> struct ckci_k_tile_weight_loader {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < A; i++) {
             ckci_k_quad q = {{a_raw[i][0], a_raw[i][1], a_raw[i][2], a_raw[i][3]}};
-            if (S::KT % PA == 0 || t / QA + i * PA < S::KT) {
+            if ((S::KT % PA == 0 || t / QA + i * PA < S::KT) && ((int)S::THREADS % QA == 0 || t < PA * QA)) {
                 *(ckci_k_quad *)&m.a[buffer][t / QA + i * PA][t % QA * 4] = q;
             }
         }
         CKCI_K_UNROLL(4)
         for (int i = 0; i < B; i++) {
             ckci_k_quad q = {{b_raw[i][0], b_raw[i][1], b_raw[i][2], b_raw[i][3]}};
-            if (S::KT % PB == 0 || t / QB + i * PB < S::KT) {
+            if ((S::KT % PB == 0 || t / QB + i * PB < S::KT) && ((int)S::THREADS % QB == 0 || t < PB * QB)) {
                 *(ckci_k_quad *)&m.b[buffer][t / QB + i * PB][t % QB * 4] = q;
             }
         }
