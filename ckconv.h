@@ -5758,7 +5758,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
     X(tile_gather_64x64, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)         \
     X(tile_gather_256x32, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<256, 32, 16, 8, 8, 1>, 4>)      \
-    X(tile_gather_256x16, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<256, 16, 8, 8, 8, 1>, 4>)       \
+    X(tile_gather_128x16, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<128, 16, 8, 8, 16, 2>, 4>)      \
     X(tile_gather_128x64_any, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)  \
     X(narrow, ckci_gpu_conv, 128, ckci_k_narrow)                                                             \
     X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                                   \
@@ -5768,7 +5768,8 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, 16, 4>, 4>)      \
     X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
     X(tile_weight_16x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)       \
-    X(tile_weight_8x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<8, 48, 8, 4, 64, 16>, 4>)        \
+    X(tile_weight_8x72, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>)         \
+    X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
@@ -6790,16 +6791,17 @@ CKCI_FN ckci_tile ckci_find_tile(ckconv_op op, int32_t code)
         {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.545},
         {64064, CKCI_KERNEL_tile_gather_64x64, 64, 64, 64, 4, 8, 6, 0.57},
         {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 64, 4, 8, 4, 0.64},
-        {256016, CKCI_KERNEL_tile_gather_256x16, 256, 16, 64, 4, 8, 6, 0.95},
+        {128016, CKCI_KERNEL_tile_gather_128x16, 128, 16, 64, 4, 16, 6, 0.95},
         {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 8, 3, 0.8}};
     static const ckci_tile weight[] = {
         {128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 128, 4, 8, 2, 0.52},
         {96128, CKCI_KERNEL_tile_weight_96x128, 96, 128, 128, 4, 8, 2, 0.54},
         {48128, CKCI_KERNEL_tile_weight_48x128, 48, 128, 64, 4, 8, 6, 0.61},
-        {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 16, 2, 0.6},
+        {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 16, 2, 0.625},
         {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 16, 2, 0.8},
         {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 64, 3, 1.05},
-        {8048, CKCI_KERNEL_tile_weight_8x48, 8, 48, 192, 4, 64, 3, 1.5},
+        {8072, CKCI_KERNEL_tile_weight_8x72, 8, 72, 144, 4, 32, 4, 1.6},
+        {4036, CKCI_KERNEL_tile_weight_4x36, 4, 36, 144, 4, 64, 4, 3.5},
         {1064064, CKCI_KERNEL_tile_weight_64x64_any, 64, 64, 128, 1, 16, 3, 0.75}};
     const ckci_tile *table = op == CKCONV_BWD_WEIGHT ? weight : gather;
     size_t count =
@@ -7749,7 +7751,7 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
     X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_tile_gather, ckci_list_tile_gather)     \
     X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_tile_gather, ckci_list_tile_gather)       \
     X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_256x16, VECTOR, FWD, CKCONV_F32, 256016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
+    X(gpu_tile_fwd_128x16, VECTOR, FWD, CKCONV_F32, 128016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
     X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_tile_gather,                       \
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_128x128, VECTOR, BWD_DATA, CKCONV_F32, 128128, ckci_fit_tile_gather,                 \
@@ -7760,7 +7762,7 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_tile_gather,                  \
       ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_256x16, VECTOR, BWD_DATA, CKCONV_F32, 256016, ckci_fit_tile_gather,                  \
+    X(gpu_tile_bwd_data_128x16, VECTOR, BWD_DATA, CKCONV_F32, 128016, ckci_fit_tile_gather,                  \
       ckci_list_tile_gather)                                                                                 \
     X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_tile_gather,             \
       ckci_list_tile_gather)                                                                                 \
@@ -7780,7 +7782,9 @@ CKCI_FN void ckci_default_device(ckconv_device *device);
       ckci_list_tile_weight)                                                                                 \
     X(gpu_tile_bwd_weight_16x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 16048, ckci_fit_tile_weight,                \
       ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_8x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 8048, ckci_fit_tile_weight,                  \
+    X(gpu_tile_bwd_weight_8x72, VECTOR, BWD_WEIGHT, CKCONV_F32, 8072, ckci_fit_tile_weight,                  \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_4x36, VECTOR, BWD_WEIGHT, CKCONV_F32, 4036, ckci_fit_tile_weight,                  \
       ckci_list_tile_weight)                                                                                 \
     X(gpu_tile_bwd_weight_64x64_any, VECTOR, BWD_WEIGHT, CKCONV_F32, 1064064, ckci_fit_tile_weight,          \
       ckci_list_tile_weight)

@@ -2307,9 +2307,9 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
   every SLICES-th place of each step, and the first one adds those of the others in their order at the end.
   Rows and columns past the end read a valid neighbour instead: their sums are not written.
 */
-template <int M, int N, int M1, int N1, int K, int S, int F = 0> struct ckci_k_shape {
+template <int M, int N, int M1, int N1, int K, int S> struct ckci_k_shape {
     enum { BM = M, BN = N, RM = M1, RN = N1, KT = K, SLICES = S, TY = BM / RM, TX = BN / RN, EACH = TX * TY };
-    enum { THREADS = EACH * SLICES, LA = BM + 4, LB = BN + 4, FLIP = F };
+    enum { THREADS = EACH * SLICES, LA = BM + 4, LB = BN + 4 };
     static_assert(KT % SLICES == 0 && RM % 4 == 0 && RN % 4 == 0, "whole quads for every thread");
 };
 
@@ -2385,6 +2385,11 @@ CKCI_K_FN float ckci_k_window_word(const ckci_k_window &w, int32_t offset)
 
 template <class S> struct ckci_k_tile_sums {
     float c[S::RM][S::RN];
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { STEPS = S::RM * S::RN > 64 ? 2 : 16 }; /* its compiler would load more than fits the registers */
+#else
+    enum { STEPS = 16 };
+#endif
 
     /* A wave's threads form a patch of rows and columns, neighbours two by two, so that the quads that eight
        threads read together lie in different banks or are the same. */
@@ -2441,18 +2446,16 @@ template <class S> struct ckci_k_tile_sums {
     template <class L> CKCI_K_MEMBER void multiply(const L &m, int buffer)
     {
         const float *pa = &m.a[buffer][slice()][row(0)], *pb = &m.b[buffer][slice()][column(0)];
-        const float *fa = &m.a[buffer][slice()][row(0) ^ S::FLIP],
-                    *fb = &m.b[buffer][slice()][column(0) ^ S::FLIP];
-        CKCI_K_UNROLL(16)
+        CKCI_K_UNROLL(STEPS)
         for (int k = 0; k < S::KT; k += S::SLICES) {
             ckci_k_quad a[S::RM / 4], b[S::RN / 4];
             CKCI_K_UNROLL(16)
             for (int i = 0; i < S::RM / 4; i++) {
-                a[i] = *(const ckci_k_quad *)((k & 8 ? fa : pa) + k * S::LA + i * (S::BM / (S::RM / 4)));
+                a[i] = *(const ckci_k_quad *)(pa + k * S::LA + i * (S::BM / (S::RM / 4)));
             }
             CKCI_K_UNROLL(16)
             for (int j = 0; j < S::RN / 4; j++) {
-                b[j] = *(const ckci_k_quad *)((k & 8 ? fb : pb) + k * S::LB + j * (S::BN / (S::RN / 4)));
+                b[j] = *(const ckci_k_quad *)(pb + k * S::LB + j * (S::BN / (S::RN / 4)));
             }
             CKCI_K_UNROLL(16)
             for (int i = 0; i < S::RM; i++) {
@@ -2587,6 +2590,23 @@ CKCI_K_FN ckci_k_place ckci_k_first_tap(const ckci_gpu_conv &p, const ckci_k_axi
 /* Taps in the masks of a long filter. */
 enum { CKCI_K_BITS = 30 };
 
+/* A bit for each tap t of a dimension for which first + t * step lies outside 0 to len - 1. */
+CKCI_K_FN uint32_t ckci_k_bad_taps(int32_t first, int32_t taps, int32_t step, int32_t len)
+{
+    if (step == 1 || step == -1) {
+        int32_t low = step > 0 ? -first : first - len + 1, high = step > 0 ? len - first : first + 1;
+        low = low < 0 ? 0 : low > taps ? taps : low;
+        high = high < low ? low : high > taps ? taps : high;
+        return ((1u << taps) - 1) & ~((1u << high) - (1u << low));
+    }
+    uint32_t bad = 0;
+    CKCI_K_UNROLL(1)
+    for (int32_t t = 0; t < taps; t++) {
+        bad |= (uint32_t)(first + t * step) < (uint32_t)len ? 0u : 1u << t;
+    }
+    return bad;
+}
+
 /* A bit for each tap of each dimension (z above y above x) that lies on padding; bit 31 always. Where the
    taps do not fit, one dimension alone has several: then the bits are those of taps from `first` on, as
    many as a window holds and a step can reach beyond it. */
@@ -2594,20 +2614,24 @@ CKCI_K_FN uint32_t ckci_k_pad_mask(const ckci_gpu_conv &p, const ckci_k_axis axi
                                    int32_t first)
 {
     uint32_t word = 0x80000000u;
+    if (!p.ranges) {
+        word |= ckci_k_bad_taps(q.x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len);
+        word |= ckci_k_bad_taps(q.y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len) << axis[2].taps;
+        word |= ckci_k_bad_taps(q.z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len)
+                << (axis[2].taps + axis[1].taps);
+        return q.n < p.n ? word : 0xffffffffu;
+    }
     int32_t from[3] = {q.z, q.y, q.x};
-    int shift = 0;
     CKCI_K_UNROLL(3)
     for (int d = 2; d >= 0; d--) {
-        int32_t have = axis[d].taps, long_one = p.ranges && have > 1, t = long_one ? first : 0;
-        have = long_one && have - t > CKCI_K_BITS ? t + CKCI_K_BITS : have;
+        int32_t have = axis[d].taps, several = have > 1, t = several ? first : 0;
+        have = several && have - t > CKCI_K_BITS ? t + CKCI_K_BITS : have;
         CKCI_K_UNROLL(1)
         for (; t < have; t++) {
-            int32_t at_tap = from[d] + t * p.dim[d].read_tap;
-            uint32_t bit =
-                p.ranges ? (long_one ? 1u << t % CKCI_K_BITS : 0xffffffffu) : 1u << (shift + t) % 32;
-            word |= (uint32_t)at_tap < (uint32_t)p.dim[d].read_len ? 0u : bit;
+            uint32_t bit = several ? 1u << t % CKCI_K_BITS : 0xffffffffu;
+            int32_t at = from[d] + t * p.dim[d].read_tap;
+            word |= (uint32_t)at < (uint32_t)p.dim[d].read_len ? 0u : bit;
         }
-        shift += p.ranges ? 0 : have;
     }
     return q.n < p.n ? word : 0xffffffffu;
 }
@@ -2649,7 +2673,6 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         LONG = 20 /* a step reaches KT taps at most */
     };
     static_assert(S::BM % ROWS == 0 && (B == 1 || ALL % (int)S::THREADS == 0), "whole passes");
-    static_assert(S::SLICES == 1 && (S::KT == 8 || (S::KT == 16 && S::FLIP == 8)), "see spot");
     const ckci_gpu_conv &p;
     const ckci_k_axis *axis;
     const ckci_k_tap_entry *taps;
@@ -2795,19 +2818,12 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         }
     }
 
-    /* Places from 8 on have their rows and columns flipped in eights, so that the four chunks of a row that
-       neighbouring threads store fall into different banks. */
-    static CKCI_K_MEMBER int spot(int k, int r)
-    {
-        return r ^ (k & 8 ? (int)S::FLIP : 0);
-    }
-
     template <class L> CKCI_K_MEMBER void put(L &m, int buffer) const
     {
         int t = (int)threadIdx.x, k = t % CHUNKS * 4;
         CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            float *row = &m.a[buffer][k][spot(k, t / CHUNKS + i * ROWS)];
+            float *row = &m.a[buffer][k][t / CHUNKS + i * ROWS];
             CKCI_K_UNROLL(16)
             for (int j = 0; j < 4; j++) {
                 row[j * S::LA] = raw[i][j];
@@ -2820,9 +2836,9 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         for (int i = 0; i < B; i++) {
             if (p.b_mode == 1) {
                 ckci_k_quad q = {{b_raw[i][0], b_raw[i][1], b_raw[i][2], b_raw[i][3]}};
-                *(ckci_k_quad *)&m.b[buffer][place(i)][spot(place(i), t % QUADS * 4)] = q;
+                *(ckci_k_quad *)&m.b[buffer][place(i)][t % QUADS * 4] = q;
             } else {
-                float *column = &m.b[buffer][k][spot(k, t / CHUNKS + i * ROWS)];
+                float *column = &m.b[buffer][k][t / CHUNKS + i * ROWS];
                 CKCI_K_UNROLL(16)
                 for (int j = 0; j < 4; j++) {
                     column[j * S::LB] = b_raw[i][j];
@@ -2890,6 +2906,7 @@ template <int CB, int RP> struct ckci_k_grouped {
                                    int32_t count, int32_t pitch, lds &m)
     {
         int32_t rows = p.split * p.red, all = p.lanes * rows * CB;
+        CKCI_K_UNROLL(1)
         for (int32_t e = (int32_t)threadIdx.x; e < all; e += 256) {
             /* the fastest index is that along which the weights are dense */
             int32_t up = p.b_mode == 1 ? e / CB : ckci_k_divide(e, p.by_red);
@@ -2959,6 +2976,7 @@ template <int CB, int RP> struct ckci_k_grouped {
                 }
                 int32_t past = first + p.split < count ? first + p.split : count;
                 const float *w = m.w + lane * pitch;
+                CKCI_K_UNROLL(1)
                 for (int32_t tap = first; tap < past; tap++) {
                     ckci_k_tap_entry e = m.table[tap];
                     int32_t from[RP];
@@ -3100,11 +3118,13 @@ struct ckci_k_narrow {
     {
         const int64_t *s = p.a.stride;
         int32_t t = (int32_t)threadIdx.x, q = t & 1;
+        CKCI_K_UNROLL(1)
         for (int32_t iy = t / 32; iy < v.high; iy += 4) {
             int32_t y = v.top + iy;
             bool row = (uint32_t)y < (uint32_t)p.dim[1].read_len &&
                        (uint32_t)z < (uint32_t)p.dim[0].read_len && c + 4 * q < p.red;
             int32_t at = 4 * (int32_t)(z * s[3] + y * s[4] + c + 4 * q);
+            CKCI_K_UNROLL(1)
             for (int32_t ix = t % 32 / 2; ix < v.wide; ix += 16) {
                 int32_t x = v.left + ix;
                 bool good = row && (uint32_t)x < (uint32_t)p.dim[2].read_len;
@@ -3118,6 +3138,7 @@ struct ckci_k_narrow {
                                            int32_t tz, int32_t c, lds &m)
     {
         int32_t flat = axis[1].taps * axis[2].taps;
+        CKCI_K_UNROLL(1)
         for (int32_t e = (int32_t)threadIdx.x; e < flat * 32; e += 128) {
             int32_t tap = e / 32, column = e % 4, r = e / 4 % 8 + c;
             ckci_k_tap at = {r, tz, tap / axis[2].taps, tap % axis[2].taps};
@@ -3158,7 +3179,9 @@ struct ckci_k_narrow {
                 load(p, v, wa, z, c, m);
                 load_weights(p, v, axis, tz, c, m);
                 __syncthreads();
+                CKCI_K_UNROLL(1)
                 for (int32_t fy = 0; fy < axis[1].taps; fy++) {
+                    CKCI_K_UNROLL(1)
                     for (int32_t fx = 0; fx < axis[2].taps; fx++) {
                         const ckci_k_quad *a = &m.a[0][origin + fy * step_y * v.pitch + fx * step_x];
                         multiply(a, p.lanes, m.w[fy * axis[2].taps + fx], sum);
@@ -3288,11 +3311,19 @@ template <class S, int V> struct ckci_k_tile_weight_loader {
                         x = q.x * p.dim[2].stride - p.dim[2].pad;
                 e.a = 4 * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
                 e.b = 4 * (int32_t)((q.n - start) * b[1] + z * b[3] + y * b[4] + x * b[5]);
-                hole.open(p.ranges);
-                hole.add(p.ranges, x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len, 0);
-                hole.add(p.ranges, y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len, p.dim[2].filter);
-                hole.add(p.ranges, z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len,
-                         p.dim[2].filter + p.dim[1].filter);
+                if (p.ranges) {
+                    hole.open(1);
+                    hole.add(1, x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len, 0);
+                    hole.add(1, y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len, 0);
+                    hole.add(1, z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len, 0);
+                } else {
+                    hole.word = 0x80000000u |
+                                ckci_k_bad_taps(x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len) |
+                                ckci_k_bad_taps(y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len)
+                                    << p.dim[2].filter |
+                                ckci_k_bad_taps(z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len)
+                                    << (p.dim[2].filter + p.dim[1].filter);
+                }
             }
             e.need = hole.word;
             table[chapter % 2 * PT + j] = e;
