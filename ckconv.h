@@ -6777,8 +6777,8 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
 
 /* ---- FMA tiles: f32 tensors that are read as they are. */
 
-/* Name, rows, columns and threads of a block, elements per load, places of the reduction per step, blocks that
-   share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1). */
+/* Name, kernel, rows, columns and threads of a block, elements per load, places of the reduction per step,
+   blocks that share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1). */
 typedef struct ckci_tile {
     int32_t code, kernel, rows, columns, threads, width, step, blocks;
     double rate;
@@ -6957,7 +6957,8 @@ CKCI_FN ckconv_status ckci_list_tile_gather(const ckconv_plan *plan, const ckci_
 
 /* ---- Few channels per group. */
 
-/* A block's groups lie side by side, 512 bytes of them, with all taps of the weights in LDS where they fit. */
+/* A block's groups lie side by side, 512 bytes of them, with all taps of the weights in LDS where they
+   fit. */
 CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
 {
     int32_t room = 9536, taps = 1, items = k->g * (int32_t)ckci_ceil_div(k->columns, wide);

@@ -2383,10 +2383,16 @@ CKCI_K_FN float ckci_k_window_word(const ckci_k_window &w, int32_t offset)
 #endif
 }
 
+/* n / D for 0 <= n < 256 and D <= 128 */
+template <int D> CKCI_K_FN int ckci_k_over(int n)
+{
+    return (int)((uint32_t)n * (65536u / D + 1) >> 16);
+}
+
 template <class S> struct ckci_k_tile_sums {
     float c[S::RM][S::RN];
 #if defined(__HIP_DEVICE_COMPILE__)
-    enum { STEPS = S::RM * S::RN > 64 ? 2 : 16 }; /* its compiler would load more than fits the registers */
+    enum { STEPS = S::RM * S::RN > 64 ? 2 : 4 }; /* its compiler would load more than fits the registers */
 #else
     enum { STEPS = 16 };
 #endif
@@ -2395,31 +2401,33 @@ template <class S> struct ckci_k_tile_sums {
        threads read together lie in different banks or are the same. */
     static CKCI_K_MEMBER int inner()
     {
-        return (int)threadIdx.x % S::EACH;
+        return (int)threadIdx.x - slice() * S::EACH;
     }
 
     static CKCI_K_MEMBER int slice()
     {
-        return (int)threadIdx.x / S::EACH;
+        return ckci_k_over<S::EACH>((int)threadIdx.x);
     }
 
     static CKCI_K_MEMBER int tx()
     {
         constexpr int wide = S::TX < 8 ? S::TX : 8;
-        if (S::EACH % 32 != 0) {
-            return inner() % S::TX;
+        if constexpr (S::EACH % 32 != 0) {
+            return inner() - ckci_k_over<S::TX>(inner()) * S::TX;
+        } else {
+            return inner() / 32 % (S::TX / wide) * wide + inner() % 32 / 2 % wide;
         }
-        return inner() / 32 % (S::TX / wide) * wide + inner() % 32 / 2 % wide;
     }
 
     static CKCI_K_MEMBER int ty()
     {
         constexpr int wide = S::TX < 8 ? S::TX : 8;
-        if (S::EACH % 32 != 0) {
-            return inner() / S::TX;
+        if constexpr (S::EACH % 32 != 0) {
+            return ckci_k_over<S::TX>(inner());
+        } else {
+            int lane = inner() % 32;
+            return inner() / 32 / (S::TX / wide) * (32 / wide) + lane % 2 + lane / (2 * wide) * 2;
         }
-        int lane = inner() % 32;
-        return inner() / 32 / (S::TX / wide) * (32 / wide) + lane % 2 + lane / (2 * wide) * 2;
     }
 
     static CKCI_K_MEMBER int row(int i)
@@ -2659,9 +2667,9 @@ CKCI_K_FN void ckci_k_fill_taps(const ckci_gpu_conv &p, const ckci_k_axis axis[3
     __syncthreads();
 }
 
-/* ---- fwd and bwd_data. V 4: chunks of the tensor that is read are four channels of one tap; V 1: four places
-   of the reduction, each where it lies. Weights come in chunks of four places of the reduction (b_mode 0), of
-   four columns (1), or, with V 1 only, one by one (2). */
+/* ---- fwd and bwd_data. V 4: chunks of the tensor that is read are four channels of one tap; V 1: four
+   places of the reduction, each where it lies. Weights come in chunks of four places of the reduction
+   (b_mode 0), of four columns (1), or, with V 1 only, one by one (2). */
 template <class S, int V> struct ckci_k_tile_gather_loader {
     enum {
         CHUNKS = S::KT / 4,
@@ -2891,8 +2899,9 @@ template <class S, int V> struct ckci_k_tile_gather {
 /* ---- fwd and bwd_data with few channels per group. Neighbouring threads (p.lanes of them) take neighbouring
    groups, or blocks of CB columns of a group, as they lie in memory, the others positions. A thread owns RP
    positions and CB columns: it reads its positions from memory, 16 bytes at a time, the weights from LDS,
-   where p.split taps of the block's groups lie at a time as [group][tap][channel][column]. A block takes p.part
-   batches of positions one after the other, so that the weights are read once for all of them if they fit. */
+   where p.split taps of the block's groups lie at a time as [group][tap][channel][column]. A block takes
+   p.part batches of positions one after the other, so that the weights are read once for all of them if they
+   fit. */
 enum { CKCI_K_GROUPED = 9600 };
 
 template <int CB, int RP> struct ckci_k_grouped {
@@ -3243,8 +3252,8 @@ struct ckci_k_narrow {
 };
 
 /* ---- bwd_weight. In memory rows and columns are contiguous, as they are in LDS. A thread's columns stay the
-   same, its positions advance: they are decoded PT at a time, each by one thread, into the table. V 1: each of
-   a chunk's four rows and columns where it lies. */
+   same, its positions advance: they are decoded PT at a time, each by one thread, into the table. V 1: each
+   of a chunk's four rows and columns where it lies. */
 template <class S, int V> struct ckci_k_tile_weight_loader {
     enum {
         PT = 128,
