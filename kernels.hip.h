@@ -2386,7 +2386,7 @@ CKCI_K_FN float ckci_k_window_word(const ckci_k_window &w, int32_t offset)
 /* n / D for 0 <= n < 256 and D <= 128 */
 template <int D> CKCI_K_FN int ckci_k_over(int n)
 {
-    return (int)((uint32_t)n * (65536u / D + 1) >> 16);
+    return (D & (D - 1)) == 0 ? n / D : (int)((uint32_t)n * (65536u / D + 1) >> 16);
 }
 
 template <class S> struct ckci_k_tile_sums {
@@ -2406,7 +2406,7 @@ template <class S> struct ckci_k_tile_sums {
 
     static CKCI_K_MEMBER int slice()
     {
-        return ckci_k_over<S::EACH>((int)threadIdx.x);
+        return S::SLICES == 1 ? 0 : ckci_k_over<S::EACH>((int)threadIdx.x);
     }
 
     static CKCI_K_MEMBER int tx()
