@@ -7636,6 +7636,25 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(matrix_near_##E##_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_##E, 16>)                          \
     X(matrix_near_##E##_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_##E, 32>)
 
+#define CKCI_GPU_FMA(X)                                                                                      \
+    X(tile_gather_128x128, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 128, 8, 16, 8, 1>, 4>)   \
+    X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
+    X(tile_gather_64x64, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)         \
+    X(tile_gather_256x32, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<256, 32, 16, 8, 8, 1>, 4>)      \
+    X(tile_gather_128x16, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<128, 16, 8, 8, 16, 2>, 4>)      \
+    X(tile_gather_128x64_any, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)  \
+    X(narrow, ckci_gpu_conv, 128, ckci_k_narrow)                                                             \
+    X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                                   \
+    X(tile_weight_128x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)   \
+    X(tile_weight_96x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<96, 128, 12, 8, 8, 1>, 4>)     \
+    X(tile_weight_48x128, ckci_gpu_conv, 64, ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)      \
+    X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, 16, 4>, 4>)      \
+    X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
+    X(tile_weight_16x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)       \
+    X(tile_weight_8x72, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>)         \
+    X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
+    X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
+
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
     X(gather_f32_64, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                                  \
@@ -7652,6 +7671,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(direct_weight_f32, ckci_gpu_conv, 256, ckci_k_direct_weight<float>)                                    \
     X(direct_weight_f64, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                                   \
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
+    CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X, f16)                                                                                  \
     CKCI_GPU_MATRIX(X, bf16)                                                                                 \
     X(reduce_f32, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                                  \
@@ -7743,11 +7763,15 @@ typedef struct ckci_gpu_conv {
     int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
     int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
-    int32_t o_vec;              /* matrix: eight neighbouring columns are one aligned store */
-    int32_t ranges;             /* matrix: padding as ranges of taps, not as masks */
+    int32_t o_vec;              /* neighbouring columns are one aligned store; matrix: eight, tile: four
+                                   that need no epilogue */
+    int32_t ranges;             /* matrix, tile: padding as ranges of taps, not as masks */
+    int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
+                                   2: single elements along the reduction */
     int32_t taps_inside;        /* matrix fwd, bwd_data: taps are the inner loop, channels the outer one */
     int32_t merge;              /* matrix bwd_weight: groups that are one here */
-    int32_t lanes;              /* direct: neighbouring threads that take channels, the others positions */
+    int32_t lanes;              /* direct, grouped: neighbouring threads that take channels (groups), the
+                                   others positions; narrow: that take positions of a row */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight: channels of one group */
     int32_t halo_w, halo_h;          /* near: pixels of a padded row, rows of a padded image */
@@ -8885,6 +8909,475 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
     return m.sums ? ckci_emit_reduce(&p->conv, m.l.a.conv.split, ws, e, err) : CKCONV_OK;
 }
 
+/* ---- FMA tiles: f32 tensors that are read as they are. */
+
+/* Name, kernel, rows, columns and threads of a block, elements per load, places of the reduction per step,
+   blocks that share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1). */
+typedef struct ckci_fma_tile {
+    int32_t code, kernel, rows, columns, threads, width, step, blocks;
+    double rate;
+} ckci_fma_tile;
+
+CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
+{
+    static const ckci_fma_tile gather[] = {
+        {128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 128, 4, 8, 2, 0.54},
+        {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.545},
+        {64064, CKCI_KERNEL_tile_gather_64x64, 64, 64, 64, 4, 8, 6, 0.57},
+        {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 64, 4, 8, 4, 0.64},
+        {128016, CKCI_KERNEL_tile_gather_128x16, 128, 16, 64, 4, 16, 6, 0.95},
+        {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 8, 3, 0.8}};
+    static const ckci_fma_tile weight[] = {
+        {128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 128, 4, 8, 2, 0.52},
+        {96128, CKCI_KERNEL_tile_weight_96x128, 96, 128, 128, 4, 8, 2, 0.54},
+        {48128, CKCI_KERNEL_tile_weight_48x128, 48, 128, 64, 4, 8, 6, 0.61},
+        {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 16, 2, 0.625},
+        {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 16, 2, 0.8},
+        {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 64, 3, 1.05},
+        {8072, CKCI_KERNEL_tile_weight_8x72, 8, 72, 144, 4, 32, 4, 1.6},
+        {4036, CKCI_KERNEL_tile_weight_4x36, 4, 36, 144, 4, 64, 4, 3.5},
+        {1064064, CKCI_KERNEL_tile_weight_64x64_any, 64, 64, 128, 1, 16, 3, 0.75}};
+    const ckci_fma_tile *table = op == CKCONV_BWD_WEIGHT ? weight : gather;
+    size_t count =
+        op == CKCONV_BWD_WEIGHT ? sizeof weight / sizeof weight[0] : sizeof gather / sizeof gather[0];
+    for (size_t i = 1; i < count; i++) {
+        if (table[i].code == code) {
+            return table[i];
+        }
+    }
+    return table[0];
+}
+
+/* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
+   now and then. */
+CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t, double red)
+{
+    double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
+    double block = (double)t->rows * t->columns * t->rate * (red + 48);
+    double rounds = (double)blocks / slots;
+    if (rounds <= 1) {
+        double share = (double)ckci_ceil_div(blocks, (int64_t)units);
+        return block * share * (share * t->threads < 256 ? 1.5 : share * t->threads < 512 ? 1.1 : 1);
+    }
+    double whole = (double)ckci_ceil_div(blocks, (int64_t)slots);
+    return block * t->blocks * (rounds > 8 ? rounds + 0.3 : 0.3 * rounds + 0.7 * whole);
+}
+
+/* Do offsets of a block's images fit 31 bits, in bytes? */
+CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, int64_t pad)
+{
+    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(channels, t->stride[2]));
+    for (int i = 3; i < 6; i++) {
+        reach = ckci_saturating_add(reach,
+                                    ckci_saturating_mul(ckci_saturating_add(t->len[i], pad), t->stride[i]));
+    }
+    return ckci_saturating_mul(reach, 4) <= INT32_MAX;
+}
+
+/* What all FMA tiles ask for. a, b: the tensors that are read. */
+CKCI_FN ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+{
+    const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
+    const ckci_tensor *b = &p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
+    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2];
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    if (a->dtype != CKCONV_F32 || b->dtype != CKCONV_F32 || !a->plain || !b->plain) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "FMA tiles read f32 tensors without an operation or rounding; here %s and %s",
+                         ckconv_dtype_name(a->dtype), ckconv_dtype_name(b->dtype));
+    }
+    if (ckci_matrix_taps(p, ranges, NULL) != CKCONV_OK) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "FMA tiles take filters of 128 taps (31 for the sum of several sizes); here %lld",
+                         CKCI_LL(taps));
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_tile_too_far(ckconv_error *err)
+{
+    return ckci_fail(
+        err, CKCONV_ERR_UNSUPPORTED,
+        "FMA tiles take 2^31 bytes of weights per group and of a block's images; here it is more");
+}
+
+CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
+{
+    return ckci_fail(
+        err, CKCONV_ERR_UNSUPPORTED,
+        "this FMA tile loads 16 bytes along the channels: it needs channels last, a multiple of 4, "
+        "and alignment");
+}
+
+CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    ckci_fma_tile tile = ckci_find_tile(p->op, code);
+    int back = p->op == CKCONV_BWD_DATA;
+    int64_t positions = 1, pad = 0;
+    int32_t ranges;
+    CKCI_TRY(ckci_tile_takes(p, &ranges, err));
+    ckci_make_gpu_conv(p, k);
+    k->ranges = ranges;
+    for (int i = 0; i < 3; i++) {
+        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
+        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+    if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, pad) ||
+        ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8 ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
+        return ckci_tile_too_far(err);
+    }
+    if (tile.width == 4 && !ckci_vector_loads(&k->a, 2, k->red)) {
+        return ckci_tile_unaligned(err);
+    }
+    if (tile.width == 4 && k->red < tile.step) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "this FMA tile takes %d channels per group at least; here %d", (int)tile.step,
+                         (int)k->red);
+    }
+    k->b_mode = ckci_vector_loads(&k->b, back ? 1 : 2, k->red)       ? 0
+                : ckci_vector_loads(&k->b, back ? 2 : 1, k->columns) ? 1
+                                                                     : 2;
+    if (tile.width == 4 && k->b_mode == 2) {
+        return ckci_tile_unaligned(err);
+    }
+    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
+               ckci_vector_loads(&k->o.t, 2, k->columns);
+    double red = (double)k->red;
+    for (int i = 0; i < 3; i++) {
+        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
+    }
+    ckci_set_kernel(l, tile.kernel);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile.rows), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
+                                  ckci_saturating_mul(k->phases, k->g));
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    *cost = ckci_tile_cost(device, l->grid, &tile, red);
+    if (k->rows == 0) {
+        l->grid = 0; /* an empty batch: nothing is written */
+    }
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_tile_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_tile_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_tile_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    if (ckci_tile_gather(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+    }
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* ---- Few channels per group. */
+
+/* A block's groups lie side by side, 512 bytes of them, with all taps of the weights in LDS where they
+   fit. */
+CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
+{
+    int32_t room = 9536, taps = 1, items = k->g * (int32_t)ckci_ceil_div(k->columns, wide);
+    for (int i = 0; i < 3; i++) {
+        taps *= (int32_t)k->dim[i].taps[0].d;
+    }
+    k->lanes = 1;
+    while (2 * k->lanes <= items && 2 * k->lanes <= 128 / wide) {
+        k->lanes *= 2;
+    }
+    while (k->lanes > 1 && k->lanes * wide > 16 && k->lanes * (taps * k->red * wide + 20) > room) {
+        k->lanes /= 2;
+    }
+    k->split = (room / k->lanes - 20) / (k->red * wide);
+    k->split = k->split > taps ? taps : k->split;
+    int64_t rows = (int64_t)deep * 256 / k->lanes;
+    k->tiles_n = (int32_t)ckci_ceil_div(items, k->lanes);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, rows), 1);
+    int64_t batches = ckci_saturating_mul(k->tiles_n, ckci_saturating_mul(k->tiles_m, k->phases));
+    k->part = k->split < taps ? 1 : (int32_t)ckci_max(ckci_min(batches / (units * 12), 16), 1);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, rows * k->part), 1);
+    k->by_channels = ckci_make_divisor(ckci_ceil_div(k->columns, wide));
+    k->by_one_k = ckci_make_divisor(k->split);
+}
+
+/* wide: columns of a thread. */
+CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
+                                   ckci_launch *l, double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    int back = p->op == CKCONV_BWD_DATA;
+    int64_t positions = 1, pad = 0, units = ckci_max(device->compute_units, 1);
+    int32_t ranges, deep = 4;
+    CKCI_TRY(ckci_tile_takes(p, &ranges, err));
+    ckci_make_gpu_conv(p, k);
+    if (ranges || k->red % 4 != 0 || k->red * wide > 1024 || !ckci_vector_loads(&k->a, 2, k->red)) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "grouped kernels take channels last, aligned, a multiple of 4 up to %d per group, and "
+            "31 for the sum of filter sizes; here %d",
+            (int)(1024 / wide), (int)k->red);
+    }
+    for (int i = 0; i < 3; i++) {
+        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
+        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+    ckci_grouped_blocks(k, wide, deep, units);
+    int64_t rows = (int64_t)deep * 256 / k->lanes * k->part;
+    ckci_tensor all = k->a;
+    all.stride[2] = all.stride[0] > all.stride[2] ? all.stride[0] : all.stride[2]; /* all groups */
+    if (!ckci_tile_reach(&all, rows / positions + 2, p->g + k->red, pad) ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
+        return ckci_tile_too_far(err);
+    }
+    k->b_mode = k->b_column < k->b_red ? 1 : 0;
+    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
+               ckci_vector_loads(&k->o.t, 2, k->columns);
+    double red = (double)k->red;
+    for (int i = 0; i < 3; i++) {
+        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
+    }
+    /* neighbouring threads read neighbouring groups: with few groups, they read apart */
+    ckci_fma_tile shape = {
+        4, CKCI_KERNEL_grouped_4, 1024 * k->part, 4, 256, 4, 4, 2, k->lanes >= 8 ? 1.8 : 16. / k->lanes};
+    ckci_set_kernel(l, shape.kernel);
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->phases);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    *cost = ckci_tile_cost(device, l->grid, &shape, red);
+    if (k->rows == 0) {
+        l->grid = 0; /* an empty batch: nothing is written */
+    }
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_grouped(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_grouped(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_grouped(const ckconv_plan *plan, const ckci_problem *p,
+                                        const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                        const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    if (ckci_grouped(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+    }
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
+CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                       double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    int32_t ranges;
+    CKCI_TRY(ckci_tile_takes(p, &ranges, err));
+    ckci_make_gpu_conv(p, k);
+    const ckci_gpu_dim *d = k->dim;
+    int64_t width = d[2].count[0].d, height = d[1].count[0].d;
+    k->lanes = (int32_t)ckci_min(ckci_ceil_div(width, 8), 128);
+    k->lanes = (int32_t)ckci_ceil_div(width, ckci_ceil_div(width, 8 * k->lanes) * 8);
+    k->part = 128 / k->lanes;
+    k->part = k->part > height ? (int32_t)height : k->part;
+    int64_t span_x = (int64_t)(d[2].taps[0].d - 1) * abs(d[2].read_tap),
+            span_y = (int64_t)(d[1].taps[0].d - 1) * abs(d[1].read_tap);
+    int64_t flat = (int64_t)d[1].taps[0].d * d[2].taps[0].d, wide = 8 * k->lanes + span_x;
+    int64_t pitch = wide + ((k->lanes - wide) & 7); /* as in the kernel */
+    while (k->part > 1 && pitch * (k->part + span_y) > 1472) {
+        k->part--;
+    }
+    int64_t patch = pitch * (k->part + span_y);
+    if (k->columns > 4 || k->red % 4 != 0 || d[1].read_step != 1 || d[2].read_step != 1 || patch > 1472 ||
+        flat > 64 || !ckci_vector_loads(&k->a, 2, k->red)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "narrow kernels take 4 written channels per group, steps of 1 in the tensor that is "
+                         "read, whose channels are last, aligned and a multiple of 4, and small filters");
+    }
+    if (!ckci_tile_reach(&k->a, 1, k->red, ckci_max(span_x, span_y) + ckci_max(p->pad[1], p->pad[2])) ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0) ||
+        ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8) {
+        return ckci_tile_too_far(err);
+    }
+    ckci_fma_tile shape = {1, CKCI_KERNEL_narrow, 1024, 4, 128, 4, 8, 3, 1.05};
+    double red = (double)ckci_ceil_div(k->red, 8) * 8;
+    for (int i = 0; i < 3; i++) {
+        red *= (double)d[i].filter / (double)d[i].period;
+    }
+    ckci_set_kernel(l, shape.kernel);
+    k->tiles_n = (int32_t)ckci_ceil_div(width, 8 * k->lanes);
+    k->tiles_m = (int32_t)ckci_ceil_div(height, k->part);
+    int64_t slices = ckci_saturating_mul(ckci_saturating_mul(p->g, p->n), d[0].count[0].d);
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
+                                  ckci_saturating_mul(slices, k->phases));
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    *cost = ckci_tile_cost(device, l->grid, &shape, red + 200);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_narrow(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_few_columns(&f->p->conv, &f->plan->device, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_narrow(const ckconv_plan *plan, const ckci_problem *p,
+                                       const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                       const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    (void)tile;
+    if (ckci_few_columns(&p->conv, &plan->device, &l, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+    }
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* Is dw dense as [g][k][taps][c], so that sums are stored as they come? */
+CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
+{
+    static const int order[6] = {2, 5, 4, 3, 1, 0};
+    int64_t step = 1;
+    int dense = t->dtype == CKCONV_F32 && t->op.kind == CKCONV_PASS && (uintptr_t)t->p % 16 == 0;
+    for (int i = 0; i < 6; i++) {
+        dense = dense && (t->len[order[i]] == 1 || t->stride[order[i]] == step);
+        step *= t->len[order[i]];
+    }
+    return dense;
+}
+
+/* bwd_weight. split_k 0: the number of parts that takes the least time, within `limit` bytes. */
+CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    ckci_fma_tile tile = ckci_find_tile(p->op, code);
+    int32_t ranges;
+    CKCI_TRY(ckci_tile_takes(p, &ranges, err));
+    ckci_make_gpu_conv(p, k);
+    k->ranges = ranges;
+    int64_t space = p->output[0] * p->output[1] * p->output[2], positions = p->n * space, pad = 0;
+    for (int i = 0; i < 3; i++) {
+        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+    if (tile.width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
+        return ckci_tile_unaligned(err);
+    }
+    ckci_set_kernel(l, tile.kernel);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, tile.rows);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
+    k->by_phases = ckci_make_divisor(p->g);
+    int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), p->g);
+    int64_t sums = ckci_saturating_mul(ckci_saturating_mul(p->g, k->rows), k->columns);
+    int64_t sum_bytes = ckci_saturating_mul(sums, 4), split = split_k, most = 1;
+    double units = (double)ckci_max(device->compute_units, 1), best = 1e300;
+    if (split == 0) {
+        most = ckci_min(ckci_ceil_div(8 * (int64_t)units, ckci_max(tiles, 1)), positions / 256);
+        most = ckci_min(ckci_min(most, 1024), sums > INT32_MAX ? 1 : limit / ckci_max(sum_bytes, 1));
+        most = ckci_max(most, 1);
+    }
+    for (int64_t s = split == 0 ? 1 : split; s <= (split_k == 0 ? most : split_k); s++) {
+        double time =
+            ckci_tile_cost(device, ckci_saturating_mul(tiles, s), &tile, (double)positions / (double)s);
+        time += s > 1 ? 2e5 + (double)sum_bytes * (double)s * 8 / units : 0;
+        if (time < best) {
+            best = time;
+            split = s;
+        }
+    }
+    *cost = best;
+    split = ckci_max(ckci_min(split, positions), 1);
+    *bytes = split > 1 ? ckci_saturating_mul(split, sum_bytes) : 0;
+    if (*bytes > limit || (split > 1 && sums > INT32_MAX)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
+                         "%lld (and 2^31 - 1 weights can be split)",
+                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    }
+    k->split = (int32_t)split;
+    k->part = (int32_t)(positions / split);
+    k->part_rest = (int32_t)(positions % split);
+    int64_t images = k->part / ckci_max(space, 1) + 2;
+    if (!ckci_tile_reach(&k->b, images, k->red, pad) || !ckci_tile_reach(&k->a, images, k->rows, 0)) {
+        return ckci_tile_too_far(err);
+    }
+    k->o_vec = k->columns % 4 == 0 && (split > 1 || ckci_tile_dense(&k->o.t));
+    l->grid = ckci_saturating_mul(tiles, split);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_tile_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    int64_t bytes;
+    CKCI_TRY(ckci_tile_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
+                              &f->cost, err));
+    ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
+    f->plan->split_k = l.a.conv.split;
+    f->plan->workspace_bytes = bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_tile_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    int64_t bytes;
+    (void)args;
+    if (ckci_tile_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
+                         NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
+                                 &cost, err));
+    }
+    int32_t split = l.a.conv.split;
+    l.a.conv.o.partial = split > 1 ? ws : NULL;
+    CKCI_TRY(e->emit(e->context, &l, err));
+    return split > 1 ? ckci_emit_reduce(&p->conv, split, ws, e, err) : CKCONV_OK;
+}
+
 /* ---- Group norm */
 
 /* Lanes for a block of `columns` x `positions` that waste least. fast: what neighbouring threads take. */
@@ -9456,6 +9949,49 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x256, 128256, weight)                     \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x256, 64256, weight)
 
+#define CKCI_GPU_FMA_TILES(X)                                                                                \
+    X(gpu_tile_fwd_128x128, VECTOR, FWD, CKCONV_F32, 128128, ckci_fit_tile_gather, ckci_list_tile_gather)    \
+    X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_tile_gather, ckci_list_tile_gather)     \
+    X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_tile_gather, ckci_list_tile_gather)       \
+    X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_tile_gather, ckci_list_tile_gather)     \
+    X(gpu_tile_fwd_128x16, VECTOR, FWD, CKCONV_F32, 128016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
+    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_tile_gather,                       \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_128x128, VECTOR, BWD_DATA, CKCONV_F32, 128128, ckci_fit_tile_gather,                 \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_tile_gather,                  \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_64x64, VECTOR, BWD_DATA, CKCONV_F32, 64064, ckci_fit_tile_gather,                    \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_tile_gather,                  \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_128x16, VECTOR, BWD_DATA, CKCONV_F32, 128016, ckci_fit_tile_gather,                  \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_tile_gather,             \
+      ckci_list_tile_gather)                                                                                 \
+    X(gpu_narrow_fwd, VECTOR, FWD, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)                         \
+    X(gpu_narrow_bwd_data, VECTOR, BWD_DATA, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)               \
+    X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)                    \
+    X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)          \
+    X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_tile_weight,             \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_96x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 96128, ckci_fit_tile_weight,               \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_48x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 48128, ckci_fit_tile_weight,               \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_tile_weight,                \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_32x96, VECTOR, BWD_WEIGHT, CKCONV_F32, 32096, ckci_fit_tile_weight,                \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_16x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 16048, ckci_fit_tile_weight,                \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_8x72, VECTOR, BWD_WEIGHT, CKCONV_F32, 8072, ckci_fit_tile_weight,                  \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_4x36, VECTOR, BWD_WEIGHT, CKCONV_F32, 4036, ckci_fit_tile_weight,                  \
+      ckci_list_tile_weight)                                                                                 \
+    X(gpu_tile_bwd_weight_64x64_any, VECTOR, BWD_WEIGHT, CKCONV_F32, 1064064, ckci_fit_tile_weight,          \
+      ckci_list_tile_weight)
+
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
     X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, 32, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
@@ -9463,6 +9999,7 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, 32, ckci_fit_gpu_gather,                     \
       ckci_list_gpu_gather)                                                                                  \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
+    CKCI_GPU_FMA_TILES(X)                                                                                    \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
@@ -11864,6 +12401,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 */
 #undef CKCI_CPU_ROWS
 #undef CKCI_FN
+#undef CKCI_GPU_FMA
+#undef CKCI_GPU_FMA_TILES
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX

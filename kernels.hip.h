@@ -14,6 +14,10 @@ the sums, and every storage type is converted when it is loaded)
     matrix_gather_T_R  fwd, bwd_data on a matrix unit, blocks of R outputs; T: f16, bf16
     matrix_weight_T_R  bwd_weight likewise
     pack               weights in the order in which matrix_gather reads them
+    tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
+    tile_weight_S      bwd_weight likewise
+    grouped_C          fwd, bwd_data in f32, C columns of a group, groups side by side
+    narrow             fwd, bwd_data in f32, at most four written channels per group
     reduce_T           sum of those parts in fixed order, and the epilogue
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
@@ -32,6 +36,7 @@ TAGS
     >>k-gather   fwd, bwd_data                              >>k-inst    the table expanded, launch
     >>k-weight   bwd_weight                                 >>k-undef
     >>k-matrix   all three on matrix units
+    >>k-tile     all three in f32, tuned
 */
 
 #ifndef CKCONV_IMPLEMENTATION
@@ -3339,6 +3344,1154 @@ template <class E, int Q> struct ckci_k_matrix_near {
     {
     }
 #endif
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-tile
+  The three passes in f32 on plain multiply-adds, for tensors that are read as they are (f32, no operation):
+  what >>k-gather and >>k-weight compute, with what costs them most taken out of the loop. Offsets come from
+  tables in LDS (as in >>k-matrix: taps for fwd and bwd_data, positions for bwd_weight), padding is a test of
+  a mask, memory is read in 16-byte chunks.
+  A block owns BM x BN sums, a thread RM x RN of them; KT places of the reduction pass through LDS at a time,
+  as [place][row or column], in two buffers: while the block multiplies from one, the loads of the next are
+  in flight. Where a tile has fewer sums than keep a block busy, SLICES groups of threads own the same sums at
+  every SLICES-th place of each step, and the first one adds those of the others in their order at the end.
+  Rows and columns past the end read a valid neighbour instead: their sums are not written.
+*/
+template <int M, int N, int M1, int N1, int K, int S> struct ckci_k_shape {
+    enum { BM = M, BN = N, RM = M1, RN = N1, KT = K, SLICES = S, TY = BM / RM, TX = BN / RN, EACH = TX * TY };
+    enum { THREADS = EACH * SLICES, LA = BM + 4, LB = BN + 4 };
+    static_assert(KT % SLICES == 0 && RM % 4 == 0 && RN % 4 == 0, "whole quads for every thread");
+};
+
+struct alignas(16) ckci_k_quad {
+    float v[4];
+};
+
+template <class S, int ENTRIES> struct ckci_k_tile_lds {
+    alignas(16) float a[2][S::KT][S::LA];
+    alignas(16) float b[2][S::KT][S::LB];
+    ckci_k_tap_entry table[ENTRIES];
+};
+
+#if defined(__HIP_DEVICE_COMPILE__)
+__device__ int ckci_k_buffer_word(ckci_k_int4 window, int offset, int scalar_offset,
+                                  int cache) __asm("llvm.amdgcn.raw.buffer.load.i32");
+#endif
+
+/* The same value, which the compiler does not know any more: it is not computed again, or kept, elsewhere. */
+CKCI_K_FN int32_t ckci_k_opaque(int32_t x)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    asm volatile("" : "+v"(x));
+#elif defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(x));
+#endif
+    return x;
+}
+
+/* Keeps the base in registers: not computed again at each load. */
+CKCI_K_FN ckci_k_window ckci_k_pinned_window(const unsigned char *base)
+{
+    ckci_k_window w = ckci_k_make_window(base);
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+l"(w.base));
+#endif
+    return w;
+}
+
+/* Four floats, and one, from the window, zero at a negative offset; on NVIDIA without a branch, which would
+   keep the compiler from mixing loads and multiply-adds. */
+CKCI_K_FN ckci_k_quad ckci_k_window_quad(const ckci_k_window &w, int32_t offset)
+{
+#if defined(__CUDA_ARCH__)
+    ckci_k_quad q;
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ge.s32 p, %5, 0;\n\t"
+                 "mov.f32 %0, 0f00000000;\n\tmov.f32 %1, 0f00000000;\n\t"
+                 "mov.f32 %2, 0f00000000;\n\tmov.f32 %3, 0f00000000;\n\t"
+                 "@p ld.global.v4.f32 {%0, %1, %2, %3}, [%4];\n\t}"
+                 : "=&f"(q.v[0]), "=&f"(q.v[1]), "=&f"(q.v[2]), "=&f"(q.v[3])
+                 : "l"(w.base + (uint32_t)offset), "r"(offset));
+    return q;
+#else
+    return ckci_k_cast<ckci_k_quad>(ckci_k_window_load(w, offset));
+#endif
+}
+
+CKCI_K_FN float ckci_k_window_word(const ckci_k_window &w, int32_t offset)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return ckci_k_cast<float>(ckci_k_buffer_word(w.v, offset, 0, 0));
+#elif defined(__CUDA_ARCH__)
+    float x;
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ge.s32 p, %2, 0;\n\tmov.f32 %0, 0f00000000;\n\t"
+                 "@p ld.global.f32 %0, [%1];\n\t}"
+                 : "=&f"(x)
+                 : "l"(w.base + (uint32_t)offset), "r"(offset));
+    return x;
+#else
+    return offset < 0 ? 0.f : *(const float *)(w.base + offset);
+#endif
+}
+
+/* n / D for 0 <= n < 256 and D <= 128 */
+template <int D> CKCI_K_FN int ckci_k_over(int n)
+{
+    return (D & (D - 1)) == 0 ? n / D : (int)((uint32_t)n * (65536u / D + 1) >> 16);
+}
+
+template <class S> struct ckci_k_tile_sums {
+    float c[S::RM][S::RN];
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { STEPS = S::RM * S::RN > 64 ? 2 : 4 }; /* its compiler would load more than fits the registers */
+#else
+    enum { STEPS = 16 };
+#endif
+
+    /* A wave's threads form a patch of rows and columns, neighbours two by two, so that the quads that eight
+       threads read together lie in different banks or are the same. */
+    static CKCI_K_MEMBER int inner()
+    {
+        return (int)threadIdx.x - slice() * S::EACH;
+    }
+
+    static CKCI_K_MEMBER int slice()
+    {
+        return S::SLICES == 1 ? 0 : ckci_k_over<S::EACH>((int)threadIdx.x);
+    }
+
+    static CKCI_K_MEMBER int tx()
+    {
+        constexpr int wide = S::TX < 8 ? S::TX : 8;
+        if constexpr (S::EACH % 32 != 0) {
+            return inner() - ckci_k_over<S::TX>(inner()) * S::TX;
+        } else {
+            return inner() / 32 % (S::TX / wide) * wide + inner() % 32 / 2 % wide;
+        }
+    }
+
+    static CKCI_K_MEMBER int ty()
+    {
+        constexpr int wide = S::TX < 8 ? S::TX : 8;
+        if constexpr (S::EACH % 32 != 0) {
+            return ckci_k_over<S::TX>(inner());
+        } else {
+            int lane = inner() % 32;
+            return inner() / 32 / (S::TX / wide) * (32 / wide) + lane % 2 + lane / (2 * wide) * 2;
+        }
+    }
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        return i / 4 * (S::BM / (S::RM / 4)) + 4 * ty() + i % 4;
+    }
+
+    static CKCI_K_MEMBER int column(int j)
+    {
+        return j / 4 * (S::BN / (S::RN / 4)) + 4 * tx() + j % 4;
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < S::RM; i++) {
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < S::RN; j++) {
+                c[i][j] = 0;
+            }
+        }
+    }
+
+    template <class L> CKCI_K_MEMBER void multiply(const L &m, int buffer)
+    {
+        const float *pa = &m.a[buffer][slice()][row(0)], *pb = &m.b[buffer][slice()][column(0)];
+        CKCI_K_UNROLL(STEPS)
+        for (int k = 0; k < S::KT; k += S::SLICES) {
+            ckci_k_quad a[S::RM / 4], b[S::RN / 4];
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < S::RM / 4; i++) {
+                a[i] = *(const ckci_k_quad *)(pa + k * S::LA + i * (S::BM / (S::RM / 4)));
+            }
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < S::RN / 4; j++) {
+                b[j] = *(const ckci_k_quad *)(pb + k * S::LB + j * (S::BN / (S::RN / 4)));
+            }
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < S::RM; i++) {
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < S::RN; j++) {
+                    c[i][j] = ckci_k_fma(a[i / 4].v[i % 4], b[j / 4].v[j % 4], c[i][j]);
+                }
+            }
+        }
+    }
+
+    /* loader: fetch(step), put it into a buffer; renew before steps from s on: up to which step? */
+    template <class L, class Loader> CKCI_K_MEMBER void run(L &m, Loader &loader, int32_t steps)
+    {
+        clear();
+        if (steps <= 0) {
+            return;
+        }
+        loader.fetch(0);
+        loader.put(m, 0);
+        __syncthreads();
+        int buffer = 0;
+        for (int32_t s = 1; s < steps;) {
+            int32_t stop = loader.renew(s, steps);
+            for (; s < stop; s++) {
+                loader.fetch(s);
+                multiply(m, buffer);
+                buffer ^= 1;
+                loader.put(m, buffer);
+                __syncthreads();
+            }
+        }
+        multiply(m, buffer);
+    }
+
+    /* Sums of the other slices, one slice after the other. */
+    template <class L> CKCI_K_MEMBER void join(L &m)
+    {
+        float *sums = &m.a[0][0][0];
+        static_assert(S::SLICES == 1 || S::BM * S::BN <= 2 * S::KT * (S::LA + S::LB), "LDS holds a slice");
+        CKCI_K_UNROLL(1)
+        for (int s = 1; s < S::SLICES; s++) {
+            __syncthreads();
+            if (slice() == s) {
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < S::RM; i++) {
+                    CKCI_K_UNROLL(16)
+                    for (int j = 0; j < S::RN; j++) {
+                        sums[(i * S::RN + j) * S::EACH + inner()] = c[i][j];
+                    }
+                }
+            }
+            __syncthreads();
+            if (slice() == 0) {
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < S::RM; i++) {
+                    CKCI_K_UNROLL(16)
+                    for (int j = 0; j < S::RN; j++) {
+                        c[i][j] += sums[(i * S::RN + j) * S::EACH + inner()];
+                    }
+                }
+            }
+        }
+    }
+
+    /* Sums to memory. vec: four columns are one store at out + at(row), negative: no such row; columns: how
+       many there are. Else through LDS, RM-th part of the rows at a time, to one(row, column, sum), so that
+       the code of the epilogue stands once and neighbouring threads write neighbours. */
+    template <class L, class At, class One>
+    CKCI_K_MEMBER void finish(L &m, bool vec, bool along_rows, unsigned char *out, int32_t columns,
+                              const At &at, const One &one)
+    {
+        join(m);
+        __syncthreads();
+        if (vec) {
+            int64_t *rows = (int64_t *)&m.a[0][0][0];
+            for (int r = (int)threadIdx.x; r < S::BM; r += S::THREADS) {
+                rows[r] = at(r);
+            }
+            __syncthreads();
+            if (slice() != 0) {
+                return;
+            }
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < S::RM; i++) {
+                int64_t place = rows[row(i)];
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < S::RN; j += 4) {
+                    ckci_k_quad q = {{c[i][j], c[i][j + 1], c[i][j + 2], c[i][j + 3]}};
+                    if (place >= 0 && column(j) < columns) {
+                        *(ckci_k_quad *)(out + place + 4 * column(j)) = q;
+                    }
+                }
+            }
+            return;
+        }
+        float *strip = &m.a[0][0][0]; /* [TY rows][BN + 1] */
+        static_assert(S::TY * (S::BN + 1) <= 2 * S::KT * (S::LA + S::LB), "LDS holds a strip");
+        CKCI_K_UNROLL(1)
+        for (int s = 0; s < S::RM; s++) {
+            __syncthreads();
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < S::RN; j++) {
+                if (S::SLICES == 1 || slice() == 0) {
+                    strip[ty() * (S::BN + 1) + column(j)] = c[0][j];
+                }
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i + 1 < S::RM; i++) {
+                    c[i][j] = c[i + 1][j]; /* an index known at compile time keeps c in registers */
+                }
+            }
+            __syncthreads();
+            CKCI_K_UNROLL(1)
+            for (int e = (int)threadIdx.x; e < S::TY * S::BN; e += S::THREADS) {
+                int r = along_rows ? e % S::TY : e / S::BN, column = along_rows ? e / S::TY : e % S::BN;
+                one(s / 4 * (S::BM / (S::RM / 4)) + 4 * r + s % 4, column, strip[r * (S::BN + 1) + column]);
+            }
+        }
+    }
+};
+
+/* What reads a row: where it begins to read (its batch, coordinates of tap 0). */
+CKCI_K_FN ckci_k_place ckci_k_first_tap(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t row)
+{
+    ckci_k_place q = ckci_k_row(p, axis, row);
+    q.z = q.z * p.dim[0].read_step + axis[0].read0;
+    q.y = q.y * p.dim[1].read_step + axis[1].read0;
+    q.x = q.x * p.dim[2].read_step + axis[2].read0;
+    return q;
+}
+
+/* Taps in the masks of a long filter. */
+enum { CKCI_K_BITS = 30 };
+
+/* A bit for each tap t of a dimension for which first + t * step lies outside 0 to len - 1. */
+CKCI_K_FN uint32_t ckci_k_bad_taps(int32_t first, int32_t taps, int32_t step, int32_t len)
+{
+    if (step == 1 || step == -1) {
+        int32_t low = step > 0 ? -first : first - len + 1, high = step > 0 ? len - first : first + 1;
+        low = low < 0 ? 0 : low > taps ? taps : low;
+        high = high < low ? low : high > taps ? taps : high;
+        return ((1u << taps) - 1) & ~((1u << high) - (1u << low));
+    }
+    uint32_t bad = 0;
+    CKCI_K_UNROLL(1)
+    for (int32_t t = 0; t < taps; t++) {
+        bad |= (uint32_t)(first + t * step) < (uint32_t)len ? 0u : 1u << t;
+    }
+    return bad;
+}
+
+/* A bit for each tap of each dimension (z above y above x) that lies on padding; bit 31 always. Where the
+   taps do not fit, one dimension alone has several: then the bits are those of taps from `first` on, as
+   many as a window holds and a step can reach beyond it. */
+CKCI_K_FN uint32_t ckci_k_pad_mask(const ckci_gpu_conv &p, const ckci_k_axis axis[3], const ckci_k_place &q,
+                                   int32_t first)
+{
+    uint32_t word = 0x80000000u;
+    if (!p.ranges) {
+        word |= ckci_k_bad_taps(q.x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len);
+        word |= ckci_k_bad_taps(q.y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len) << axis[2].taps;
+        word |= ckci_k_bad_taps(q.z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len)
+                << (axis[2].taps + axis[1].taps);
+        return q.n < p.n ? word : 0xffffffffu;
+    }
+    int32_t from[3] = {q.z, q.y, q.x};
+    CKCI_K_UNROLL(3)
+    for (int d = 2; d >= 0; d--) {
+        int32_t have = axis[d].taps, several = have > 1, t = several ? first : 0;
+        have = several && have - t > CKCI_K_BITS ? t + CKCI_K_BITS : have;
+        CKCI_K_UNROLL(1)
+        for (; t < have; t++) {
+            uint32_t bit = several ? 1u << t % CKCI_K_BITS : 0xffffffffu;
+            int32_t at = from[d] + t * p.dim[d].read_tap;
+            word |= (uint32_t)at < (uint32_t)p.dim[d].read_len ? 0u : bit;
+        }
+    }
+    return q.n < p.n ? word : 0xffffffffu;
+}
+
+/* The table of a phase's taps: byte offsets in both tensors, the bit of the masks. */
+CKCI_K_FN void ckci_k_fill_taps(const ckci_gpu_conv &p, const ckci_k_axis axis[3], ckci_k_tap_entry *table,
+                                int threads)
+{
+    const int64_t *s = p.a.stride;
+    int32_t count = axis[0].taps * axis[1].taps * axis[2].taps;
+    for (int32_t i = (int32_t)threadIdx.x; i <= count; i += threads) {
+        ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
+        ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
+        if (i < count) {
+            t.c = 0;
+            e.a = 4 * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
+                                t.x * p.dim[2].read_tap * s[5]);
+            e.b = 4 * (int32_t)ckci_k_weight_at(p, axis, t);
+            e.need = p.ranges ? 1u << i % CKCI_K_BITS
+                              : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
+                                    1u << (axis[2].taps + axis[1].taps + t.z) % 32;
+        }
+        table[i] = e;
+    }
+    __syncthreads();
+}
+
+/* ---- fwd and bwd_data. V 4: chunks of the tensor that is read are four channels of one tap; V 1: four
+   places of the reduction, each where it lies. Weights come in chunks of four places of the reduction
+   (b_mode 0), of four columns (1), or, with V 1 only, one by one (2). */
+template <class S, int V> struct ckci_k_tile_gather_loader {
+    enum {
+        CHUNKS = S::KT / 4,
+        ROWS = S::THREADS / CHUNKS,
+        A = S::BM / ROWS,
+        QUADS = S::BN / 4,
+        ALL = S::KT * QUADS, /* chunks of b */
+        B = (ALL + (int)S::THREADS - 1) / (int)S::THREADS,
+        LONG = 20 /* a step reaches KT taps at most */
+    };
+    static_assert(S::BM % ROWS == 0 && (B == 1 || ALL % (int)S::THREADS == 0), "whole passes");
+    const ckci_gpu_conv &p;
+    const ckci_k_axis *axis;
+    const ckci_k_tap_entry *taps;
+    ckci_k_window wa, wb;
+    int32_t row0, count, tap, at, end, step; /* of a: bytes past the tap's first channel, channels, one */
+    int32_t b_tap[B], b_c[B], b_at[B], b_step;
+    int32_t a_at[A], window; /* of taps in the masks, where all do not fit */
+    uint32_t mask[A];
+    float raw[A][4], b_raw[B][4];
+
+    CKCI_K_MEMBER ckci_k_tile_gather_loader(const ckci_gpu_conv &conv, const ckci_k_block &b,
+                                            ckci_k_tap_entry *table)
+        : p(conv), axis(b.axis), taps(table), row0(b.row)
+    {
+        const int64_t *s = p.a.stride;
+        int t = (int)threadIdx.x;
+        count = axis[0].taps * axis[1].taps * axis[2].taps;
+        ckci_k_fill_taps(p, axis, table, S::THREADS);
+        ckci_k_place start = ckci_k_row(p, axis, b.row);
+        wa = ckci_k_pinned_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));
+        wb = ckci_k_pinned_window(p.b.p + 4 * (b.group * p.b.stride[0] + b.column * p.b_column));
+        step = V == 4 ? 4 : 4 * (int32_t)s[2];
+        end = p.red * step;
+        tap = 0;
+        at = t % CHUNKS * 4 * step;
+        wrap(tap, at, end);
+        window = 0;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < A; i++) {
+            ckci_k_place q = ckci_k_first_tap(p, axis, row0 + t / CHUNKS + i * ROWS);
+            a_at[i] = 4 * (int32_t)((q.n - start.n) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+            mask[i] = ckci_k_pad_mask(p, axis, q, 0);
+        }
+        b_step = 4 * (int32_t)p.b_red;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < B; i++) {
+            int32_t column = p.b_mode == 1 ? t % QUADS * 4 : t / CHUNKS + i * ROWS;
+            b_at[i] = b.column + column < p.columns ? 4 * column * (int32_t)p.b_column : 0;
+            if (ALL < (int)S::THREADS && t >= ALL) {
+                b_at[i] = INT32_MIN; /* nothing to fetch */
+            }
+            b_tap[i] = 0;
+            b_c[i] = place(i);
+            wrap(b_tap[i], b_c[i], p.red);
+        }
+    }
+
+    /* First place of the reduction in chunk i of b. */
+    CKCI_K_MEMBER int32_t place(int i) const
+    {
+        int32_t t = (int32_t)threadIdx.x;
+        return p.b_mode == 1 ? (t / QUADS + i * (S::THREADS / QUADS)) % S::KT : t % CHUNKS * 4;
+    }
+
+    /* V 4: the channels of a tap are a step at least, so that one test will do, and no place is past the tap
+       that follows the last one. */
+    CKCI_K_MEMBER void wrap(int32_t &t, int32_t &place, int32_t past) const
+    {
+        if constexpr (V == 4) {
+            bool over = place >= past;
+            place -= over ? past : 0;
+            t += over ? 1 : 0;
+        } else {
+            while (place >= past) {
+                place -= past;
+                t++;
+            }
+            t = t < count ? t : count;
+        }
+    }
+
+    CKCI_K_MEMBER int32_t a_offset(int i, const ckci_k_tap_entry &e, int32_t place) const
+    {
+        return ckci_k_add(a_at[i], e.a, place) | (int32_t)(0u - (mask[i] & e.need));
+    }
+
+    /* Masks for the next window of taps. */
+    CKCI_K_MEMBER int32_t renew(int32_t s, int32_t steps)
+    {
+        if (!p.ranges) {
+            return steps;
+        }
+        if (s > 1) {
+            window++;
+            int32_t row = ckci_k_opaque(row0);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < A; i++) {
+                ckci_k_place q = ckci_k_first_tap(p, axis, row + (int32_t)threadIdx.x / CHUNKS + i * ROWS);
+                mask[i] = ckci_k_pad_mask(p, axis, q, window * LONG);
+            }
+        }
+        int32_t stop = ((window + 1) * LONG * p.red + S::KT - 1) / S::KT;
+        return stop < steps ? stop : steps;
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t)
+    {
+        if constexpr (V == 4) {
+            ckci_k_tap_entry e = taps[tap];
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < A; i++) {
+                ckci_k_quad q = ckci_k_window_quad(wa, a_offset(i, e, at));
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 4; j++) {
+                    raw[i][j] = q.v[j];
+                }
+            }
+        } else {
+            int32_t t = tap, place = at;
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < 4; j++) {
+                ckci_k_tap_entry e = taps[t];
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < A; i++) {
+                    raw[i][j] = ckci_k_window_word(wa, a_offset(i, e, place));
+                }
+                place += step;
+                wrap(t, place, end);
+            }
+        }
+        at += S::KT * step;
+        wrap(tap, at, end);
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < B; i++) {
+            if (V == 4 || p.b_mode < 2) {
+                ckci_k_quad q =
+                    ckci_k_window_quad(wb, ckci_k_add(b_at[i], taps[b_tap[i]].b, b_c[i] * b_step));
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 4; j++) {
+                    b_raw[i][j] = q.v[j];
+                }
+            } else {
+                int32_t t = b_tap[i], c = b_c[i];
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 4; j++) {
+                    b_raw[i][j] = ckci_k_window_word(wb, ckci_k_add(b_at[i], taps[t].b, c * b_step));
+                    c++;
+                    wrap(t, c, p.red);
+                }
+            }
+            b_c[i] += S::KT;
+            wrap(b_tap[i], b_c[i], p.red);
+        }
+    }
+
+    template <class L> CKCI_K_MEMBER void put(L &m, int buffer) const
+    {
+        int t = (int)threadIdx.x, k = t % CHUNKS * 4;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < A; i++) {
+            float *row = &m.a[buffer][k][t / CHUNKS + i * ROWS];
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < 4; j++) {
+                row[j * S::LA] = raw[i][j];
+            }
+        }
+        if (ALL < (int)S::THREADS && t >= ALL) {
+            return;
+        }
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < B; i++) {
+            if (p.b_mode == 1) {
+                ckci_k_quad q = {{b_raw[i][0], b_raw[i][1], b_raw[i][2], b_raw[i][3]}};
+                *(ckci_k_quad *)&m.b[buffer][place(i)][t % QUADS * 4] = q;
+            } else {
+                float *column = &m.b[buffer][k][t / CHUNKS + i * ROWS];
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 4; j++) {
+                    column[j * S::LB] = b_raw[i][j];
+                }
+            }
+        }
+    }
+};
+
+template <class S, int V> struct ckci_k_tile_gather {
+    typedef ckci_k_tile_lds<S, CKCI_K_TAPS + 1> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &conv, lds &m)
+    {
+        ckci_k_tile_sums<S> sums;
+        {
+            const ckci_gpu_conv &p = conv;
+            ckci_k_block b = ckci_k_find_block(p, S::BM, S::BN);
+            int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
+            if (b.row >= rows) {
+                return; /* a phase with fewer positions than the first one; the whole block */
+            }
+            ckci_k_tile_gather_loader<S, V> loader(p, b, m.table);
+            sums.run(m, loader, ckci_k_opaque((ckci_k_reduction(p, b.axis) + S::KT - 1) / S::KT));
+        }
+        const ckci_gpu_conv &p = ckci_k_late(conv);
+        ckci_k_block b = ckci_k_find_block(p, S::BM, S::BN);
+        const int64_t *s = p.o.t.stride;
+        sums.finish(
+            m, p.o_vec != 0, s[5] < s[2], p.o.t.p + 4 * (b.group * s[0] + b.column), p.columns - b.column,
+            [&](int row) {
+                ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+                return q.n < p.n ? 4 * (q.n * s[1] + (b.axis[0].write0 + q.z * p.dim[0].write_step) * s[3] +
+                                        (b.axis[1].write0 + q.y * p.dim[1].write_step) * s[4] +
+                                        (b.axis[2].write0 + q.x * p.dim[2].write_step) * s[5])
+                                 : (int64_t)-1;
+            },
+            [&](int row, int column, float sum) {
+                ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+                if (q.n < p.n && b.column + column < p.columns) {
+                    ckci_k_write<float>(p.o, sum, b.group, q.n, b.column + column,
+                                        b.axis[0].write0 + q.z * p.dim[0].write_step,
+                                        b.axis[1].write0 + q.y * p.dim[1].write_step,
+                                        b.axis[2].write0 + q.x * p.dim[2].write_step);
+                }
+            });
+    }
+};
+
+/* ---- fwd and bwd_data with few channels per group. Neighbouring threads (p.lanes of them) take neighbouring
+   groups, or blocks of CB columns of a group, as they lie in memory, the others positions. A thread owns RP
+   positions and CB columns: it reads its positions from memory, 16 bytes at a time, the weights from LDS,
+   where p.split taps of the block's groups lie at a time as [group][tap][channel][column]. A block takes
+   p.part batches of positions one after the other, so that the weights are read once for all of them if they
+   fit. */
+enum { CKCI_K_GROUPED = 9600 };
+
+template <int CB, int RP> struct ckci_k_grouped {
+    struct lds {
+        alignas(16) float w[CKCI_K_GROUPED];
+        ckci_k_tap_entry table[CKCI_K_TAPS + 1];
+    };
+
+    /* Weights of taps from `first` on. */
+    static CKCI_K_MEMBER void load(const ckci_gpu_conv &p, const ckci_k_block &b, int32_t first,
+                                   int32_t count, int32_t pitch, lds &m)
+    {
+        int32_t rows = p.split * p.red, all = p.lanes * rows * CB;
+        CKCI_K_UNROLL(1)
+        for (int32_t e = (int32_t)threadIdx.x; e < all; e += 256) {
+            /* the fastest index is that along which the weights are dense */
+            int32_t up = p.b_mode == 1 ? e / CB : ckci_k_divide(e, p.by_red);
+            int32_t r = e - up * p.red, column = e % CB;
+            int32_t tap = ckci_k_divide(up, p.by_one_k), lane = up - tap * p.split;
+            if (p.b_mode == 1) {
+                tap = ckci_k_divide(up, p.by_red);
+                r = up - tap * p.red;
+                lane = ckci_k_divide(tap, p.by_one_k);
+                tap -= lane * p.split;
+            } else {
+                int32_t line = tap;
+                tap = lane;
+                column = line % CB;
+                lane = line / CB;
+            }
+            int32_t group = ckci_k_divide(b.column + lane, p.by_channels);
+            int32_t c = (b.column + lane - group * (int32_t)p.by_channels.d) * CB + column;
+            float x = 0;
+            if (group < p.g && c < p.columns && first + tap < count) {
+                x = *(const float *)(p.b.p + 4 * (group * p.b.stride[0] + c * p.b_column + r * p.b_red) +
+                                     m.table[first + tap].b);
+            }
+            m.w[lane * pitch + (tap * p.red + r) * CB + column] = x;
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, wide = 256 / p.lanes, lane = t & (p.lanes - 1);
+        ckci_k_block b = ckci_k_find_block(p, RP * wide * p.part, p.lanes);
+        int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
+        if (b.row >= rows) {
+            return; /* a phase with fewer positions than the first one; the whole block */
+        }
+        ckci_k_fill_taps(p, b.axis, m.table, 256);
+        int32_t count = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
+        int32_t pitch = p.split * p.red * CB;
+        pitch += pitch % 32 == 0 ? 4 : 20; /* eight neighbouring groups lie in different banks */
+        int32_t group = ckci_k_divide(b.column + lane, p.by_channels);
+        int32_t column = (b.column + lane - group * (int32_t)p.by_channels.d) * CB;
+        bool inside = group < p.g;
+        group = inside ? group : 0;
+        int32_t start = ckci_k_row(p, b.axis, b.row).n;
+        const int64_t *s = p.a.stride;
+        ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * start * s[1]);
+        for (int32_t batch = 0; batch < p.part && b.row + batch * RP * wide < rows; batch++) {
+            int32_t row0 = b.row + batch * RP * wide + t / p.lanes, at[RP];
+            uint32_t mask[RP];
+            float sum[RP][CB];
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < RP; i++) {
+                ckci_k_place q = ckci_k_first_tap(p, b.axis, row0 + i * wide);
+                at[i] =
+                    4 * (int32_t)(group * s[0] + (q.n - start) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+                mask[i] = ckci_k_pad_mask(p, b.axis, q, 0);
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < CB; j++) {
+                    sum[i][j] = 0;
+                }
+            }
+            for (int32_t first = 0; first < count; first += p.split) {
+                if (batch == 0 || count > p.split || !p.o_vec) {
+                    __syncthreads();
+                    load(p, b, first, count, pitch, m);
+                    __syncthreads();
+                }
+                int32_t past = first + p.split < count ? first + p.split : count;
+                const float *w = m.w + lane * pitch;
+                CKCI_K_UNROLL(1)
+                for (int32_t tap = first; tap < past; tap++) {
+                    ckci_k_tap_entry e = m.table[tap];
+                    int32_t from[RP];
+                    CKCI_K_UNROLL(16)
+                    for (int i = 0; i < RP; i++) {
+                        from[i] = mask[i] & e.need ? INT32_MIN : ckci_k_add(at[i], e.a, 0);
+                    }
+                    CKCI_K_UNROLL(1)
+                    for (int32_t c = 0; c < p.red; c += 4, w += 4 * CB) {
+                        multiply(wa, from, c, w, sum);
+                    }
+                }
+            }
+            write(p, b, row0, wide, inside, group, column, sum, m);
+        }
+    }
+
+    static CKCI_K_MEMBER void multiply(const ckci_k_window &wa, const int32_t *from, int32_t c,
+                                       const float *w, float (*sum)[CB])
+    {
+        ckci_k_quad a[RP];
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < RP; i++) {
+            a[i] = ckci_k_window_quad(wa, from[i] + 4 * c);
+        }
+        CKCI_K_UNROLL(4)
+        for (int k = 0; k < 4; k++) {
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < CB; j += 4) {
+                ckci_k_quad b = *(const ckci_k_quad *)(w + k * CB + j);
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < RP; i++) {
+                    CKCI_K_UNROLL(4)
+                    for (int h = 0; h < 4; h++) {
+                        sum[i][j + h] = ckci_k_fma(a[i].v[k], b.v[h], sum[i][j + h]);
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_block &b, int32_t row0,
+                                    int32_t wide, bool inside, int32_t group, int32_t column,
+                                    float (*sum)[CB], lds &m)
+    {
+        const ckci_gpu_conv &p = ckci_k_late(conv);
+        const int64_t *s = p.o.t.stride;
+        int t = (int)threadIdx.x;
+        if (!p.o_vec) {
+            __syncthreads(); /* the weights make room */
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < RP; i++) {
+            ckci_k_place q = ckci_k_row(p, b.axis, row0 + i * wide);
+            q.z = b.axis[0].write0 + q.z * p.dim[0].write_step;
+            q.y = b.axis[1].write0 + q.y * p.dim[1].write_step;
+            q.x = b.axis[2].write0 + q.x * p.dim[2].write_step;
+            bool row = inside && q.n < p.n;
+            if (p.o_vec) {
+                unsigned char *out =
+                    p.o.t.p + 4 * (group * s[0] + q.n * s[1] + column + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < CB; j += 4) {
+                    ckci_k_quad v = {{sum[0][j], sum[0][j + 1], sum[0][j + 2], sum[0][j + 3]}};
+                    if (row && column + j < p.columns) {
+                        *(ckci_k_quad *)(out + 4 * j) = v;
+                    }
+                }
+            } else {
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < CB; j++) {
+                    m.w[j * 256 + t] = sum[0][j];
+                }
+                CKCI_K_UNROLL(1)
+                for (int j = 0; j < CB; j++) {
+                    if (row && column + j < p.columns) {
+                        ckci_k_write<float>(p.o, m.w[j * 256 + t], group, q.n, column + j, q.z, q.y, q.x);
+                    }
+                }
+            }
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < CB; j++) {
+                CKCI_K_UNROLL(16)
+                for (int h = 0; h + 1 < RP; h++) {
+                    sum[h][j] = sum[h + 1][j]; /* an index known at compile time keeps sum in registers */
+                }
+            }
+        }
+    }
+};
+
+/* ---- fwd and bwd_data with at most four columns, where the tensor that is read is walked in steps of one. A
+   block owns a patch of positions of one phase, p.part rows of at most 8 * p.lanes; a thread owns eight
+   positions of a row, p.lanes apart, and all columns. What the patch reads, with its rim, lies in LDS, eight
+   channels at a time, as [quad of channels][position], so that neighbouring threads read neighbouring quads;
+   beside it the weights of those channels as [tap][channel][column]. Blocks: phases fastest, so that those
+   that read the same patch run together. */
+struct ckci_k_narrow {
+    enum { PATCH = 1472, FLAT = 64, P = 8 };
+    struct lds {
+        ckci_k_quad a[2][PATCH];
+        ckci_k_quad w[FLAT][8];
+    };
+
+    /* Where the block's patch begins, and its extent with the rim. */
+    struct window {
+        int32_t group, n, z, y, x; /* of the first written position */
+        int32_t top, left, high, wide, pitch;
+    };
+
+    static CKCI_K_MEMBER window find(const ckci_gpu_conv &p, ckci_k_axis axis[3])
+    {
+        window v;
+        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_phases);
+        int32_t phase = work - rest * p.phases, pyx = phase / p.dim[2].phases;
+        axis[2] = ckci_k_phase(p.dim[2], phase - pyx * p.dim[2].phases);
+        axis[0] = ckci_k_phase(p.dim[0], pyx / p.dim[1].phases);
+        axis[1] = ckci_k_phase(p.dim[1], pyx % p.dim[1].phases);
+        int32_t up = ckci_k_divide(rest, p.by_tiles_n), line = ckci_k_divide(up, p.by_tiles_m);
+        v.x = (rest - up * p.tiles_n) * P * p.lanes;
+        v.y = (up - line * p.tiles_m) * p.part;
+        int32_t depth = ckci_k_divide(line, p.dim[0].count[0]);
+        v.z = line - depth * (int32_t)p.dim[0].count[0].d;
+        v.group = depth / p.n;
+        v.n = depth - v.group * p.n;
+        int32_t span_y = (axis[1].taps - 1) * p.dim[1].read_tap,
+                span_x = (axis[2].taps - 1) * p.dim[2].read_tap;
+        v.top = v.y + axis[1].read0 + (span_y < 0 ? span_y : 0);
+        v.left = v.x + axis[2].read0 + (span_x < 0 ? span_x : 0);
+        v.high = p.part + (span_y < 0 ? -span_y : span_y);
+        v.wide = P * p.lanes + (span_x < 0 ? -span_x : span_x);
+        v.pitch = v.wide + ((p.lanes - v.wide) & 7); /* rows of a wave meet no bank twice */
+        return v;
+    }
+
+    /* Channels c to c + 7 of the patch at depth z, 32 threads along a row of it. */
+    static CKCI_K_MEMBER void load(const ckci_gpu_conv &p, const window &v, const ckci_k_window &wa,
+                                   int32_t z, int32_t c, lds &m)
+    {
+        const int64_t *s = p.a.stride;
+        int32_t t = (int32_t)threadIdx.x, q = t & 1;
+        CKCI_K_UNROLL(1)
+        for (int32_t iy = t / 32; iy < v.high; iy += 4) {
+            int32_t y = v.top + iy;
+            bool row = (uint32_t)y < (uint32_t)p.dim[1].read_len &&
+                       (uint32_t)z < (uint32_t)p.dim[0].read_len && c + 4 * q < p.red;
+            int32_t at = 4 * (int32_t)(z * s[3] + y * s[4] + c + 4 * q);
+            CKCI_K_UNROLL(1)
+            for (int32_t ix = t % 32 / 2; ix < v.wide; ix += 16) {
+                int32_t x = v.left + ix;
+                bool good = row && (uint32_t)x < (uint32_t)p.dim[2].read_len;
+                m.a[q][iy * v.pitch + ix] =
+                    ckci_k_window_quad(wa, good ? ckci_k_add(at, 4 * x * (int32_t)s[5], 0) : INT32_MIN);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void load_weights(const ckci_gpu_conv &p, const window &v, const ckci_k_axis axis[3],
+                                           int32_t tz, int32_t c, lds &m)
+    {
+        int32_t flat = axis[1].taps * axis[2].taps;
+        CKCI_K_UNROLL(1)
+        for (int32_t e = (int32_t)threadIdx.x; e < flat * 32; e += 128) {
+            int32_t tap = e / 32, column = e % 4, r = e / 4 % 8 + c;
+            ckci_k_tap at = {r, tz, tap / axis[2].taps, tap % axis[2].taps};
+            float x = 0;
+            if (column < p.columns && r < p.red) {
+                x = *(const float *)(p.b.p + 4 * (v.group * p.b.stride[0] + column * p.b_column +
+                                                  ckci_k_weight_at(p, axis, at)));
+            }
+            m.w[tap][e / 4 % 8].v[column] = x;
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &conv, lds &m)
+    {
+        float sum[P][4];
+        const ckci_gpu_conv &p = conv;
+        ckci_k_axis axis[3];
+        window v = find(p, axis);
+        if (v.x >= axis[2].count || v.y >= axis[1].count || v.z >= axis[0].count) {
+            return; /* a phase with fewer positions than the first one; the whole block */
+        }
+        int32_t t = (int32_t)threadIdx.x, ty = t / p.lanes, tx = t - ty * p.lanes;
+        bool works = ty < p.part;
+        ty = works ? ty : 0;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < P * 4; i++) {
+            sum[i / 4][i % 4] = 0;
+        }
+        ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * (v.group * p.a.stride[0] + v.n * p.a.stride[1]));
+        int32_t step_y = p.dim[1].read_tap, step_x = p.dim[2].read_tap;
+        int32_t origin = (ty + (step_y < 0 ? (1 - axis[1].taps) * step_y : 0)) * v.pitch + tx +
+                         (step_x < 0 ? (1 - axis[2].taps) * step_x : 0);
+        int32_t taps_z = axis[1].taps * axis[2].taps > 0 ? axis[0].taps : 0;
+        for (int32_t tz = 0; tz < taps_z; tz++) {
+            int32_t z = v.z * p.dim[0].read_step + axis[0].read0 + tz * p.dim[0].read_tap;
+            for (int32_t c = 0; c < p.red; c += 8) {
+                __syncthreads();
+                load(p, v, wa, z, c, m);
+                load_weights(p, v, axis, tz, c, m);
+                __syncthreads();
+                CKCI_K_UNROLL(1)
+                for (int32_t fy = 0; fy < axis[1].taps; fy++) {
+                    CKCI_K_UNROLL(1)
+                    for (int32_t fx = 0; fx < axis[2].taps; fx++) {
+                        const ckci_k_quad *a = &m.a[0][origin + fy * step_y * v.pitch + fx * step_x];
+                        multiply(a, p.lanes, m.w[fy * axis[2].taps + fx], sum);
+                        multiply(a + PATCH, p.lanes, m.w[fy * axis[2].taps + fx] + 4, sum);
+                    }
+                }
+            }
+        }
+        write(conv, axis, v, works ? v.y + ty : INT32_MAX, v.x + tx, sum);
+    }
+
+    /* a: four channels at the first of the positions; w: their weights */
+    static CKCI_K_MEMBER void multiply(const ckci_k_quad *a, int32_t lanes, const ckci_k_quad *w,
+                                       float (*sum)[4])
+    {
+        ckci_k_quad b[4] = {w[0], w[1], w[2], w[3]};
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < P; i++) {
+            ckci_k_quad x = a[i * lanes];
+            CKCI_K_UNROLL(16)
+            for (int k = 0; k < 4; k++) {
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 4; j++) {
+                    sum[i][j] = ckci_k_fma(x.v[k], b[k].v[j], sum[i][j]);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_axis axis[3], const window &v,
+                                    int32_t y, int32_t x, float (*sum)[4])
+    {
+        const ckci_gpu_conv &p = ckci_k_late(conv);
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < P; i++) {
+            CKCI_K_UNROLL(1)
+            for (int j = 0; j < p.columns; j++) {
+                if (y < axis[1].count && x + i * p.lanes < axis[2].count) {
+                    ckci_k_write<float>(p.o, sum[0][0], v.group, v.n, j,
+                                        axis[0].write0 + v.z * p.dim[0].write_step,
+                                        axis[1].write0 + y * p.dim[1].write_step,
+                                        axis[2].write0 + (x + i * p.lanes) * p.dim[2].write_step);
+                }
+                float first = sum[0][0]; /* a turn: an index known at compile time keeps sum in registers */
+                sum[0][0] = sum[0][1];
+                sum[0][1] = sum[0][2];
+                sum[0][2] = sum[0][3];
+                sum[0][3] = first;
+            }
+            CKCI_K_UNROLL(16)
+            for (int h = 0; h + 1 < P; h++) {
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 4; j++) {
+                    sum[h][j] = sum[h + 1][j];
+                }
+            }
+        }
+    }
+};
+
+/* ---- bwd_weight. In memory rows and columns are contiguous, as they are in LDS. A thread's columns stay the
+   same, its positions advance: they are decoded PT at a time, each by one thread, into the table. V 1: each
+   of a chunk's four rows and columns where it lies. */
+template <class S, int V> struct ckci_k_tile_weight_loader {
+    enum {
+        PT = 128,
+        QA = S::BM / 4,
+        QB = S::BN / 4,
+        PA = S::THREADS / QA, /* positions that the block fetches at a time */
+        PB = S::THREADS / QB,
+        A = (S::KT + PA - 1) / PA,
+        B = (S::KT + PB - 1) / PB,
+        PARTS = 4 / V
+    };
+    static_assert(PT % (2 * S::KT) == 0, "a chapter is two steps at least");
+    const ckci_gpu_conv &p;
+    ckci_k_tap_entry *table; /* two times PT positions */
+    ckci_k_window wa, wb;
+    int32_t from, to, start; /* start: the batch that offsets count from */
+    int32_t a_at[PARTS], b_at[PARTS], tap[PARTS];
+    uint32_t need[PARTS];
+    float a_raw[A][4], b_raw[B][4];
+
+    CKCI_K_MEMBER ckci_k_tile_weight_loader(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
+                                            int32_t column0, int32_t first, int32_t last,
+                                            ckci_k_tap_entry *entries)
+        : p(conv), table(entries), from(first), to(last)
+    {
+        int t = (int)threadIdx.x;
+        start = position(from).n;
+        wa = ckci_k_pinned_window(p.a.p + 4 * (group * p.a.stride[0] + start * p.a.stride[1]));
+        wb = ckci_k_pinned_window(p.b.p + 4 * (group * p.b.stride[0] + start * p.b.stride[1]));
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < PARTS; i++) {
+            int32_t row = row0 + t % QA * 4 + i, column = column0 + t % QB * 4 + i;
+            a_at[i] = row < p.rows ? 4 * row * (int32_t)p.a.stride[2] : 0;
+            column = column < p.columns ? column : 0;
+            tap[i] = ckci_k_divide(column, p.by_red);
+            int32_t rest = ckci_k_divide(tap[i], p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]),
+                    y = rest - z * p.dim[1].filter, x = tap[i] - rest * p.dim[2].filter;
+            const int64_t *s = p.b.stride;
+            b_at[i] = 4 * (int32_t)((column - tap[i] * p.red) * s[2] + z * p.dim[0].dilation * s[3] +
+                                    y * p.dim[1].dilation * s[4] + x * p.dim[2].dilation * s[5]);
+            need[i] = 1u << x % 32 | 1u << (p.dim[2].filter + y) % 32 |
+                      1u << (p.dim[2].filter + p.dim[1].filter + z) % 32;
+        }
+        prepare(0);
+        __syncthreads();
+    }
+
+    CKCI_K_MEMBER ckci_k_place position(int32_t k) const
+    {
+        return ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+    }
+
+    CKCI_K_MEMBER void prepare(int32_t chapter)
+    {
+        const int64_t *a = p.a.stride, *b = p.b.stride;
+        for (int32_t j = (int32_t)threadIdx.x; j < PT; j += S::THREADS) {
+            int32_t k = from + chapter * PT + j;
+            ckci_k_tap_entry e = {INT32_MIN, INT32_MIN, 0, 0};
+            ckci_k_hole hole;
+            hole.close(p.ranges);
+            if (k < to) {
+                ckci_k_place q = position(k);
+                int32_t z = q.z * p.dim[0].stride - p.dim[0].pad, y = q.y * p.dim[1].stride - p.dim[1].pad,
+                        x = q.x * p.dim[2].stride - p.dim[2].pad;
+                e.a = 4 * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
+                e.b = 4 * (int32_t)((q.n - start) * b[1] + z * b[3] + y * b[4] + x * b[5]);
+                if (p.ranges) {
+                    hole.open(1);
+                    hole.add(1, x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len, 0);
+                    hole.add(1, y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len, 0);
+                    hole.add(1, z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len, 0);
+                } else {
+                    hole.word = 0x80000000u |
+                                ckci_k_bad_taps(x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len) |
+                                ckci_k_bad_taps(y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len)
+                                    << p.dim[2].filter |
+                                ckci_k_bad_taps(z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len)
+                                    << (p.dim[2].filter + p.dim[1].filter);
+                }
+            }
+            e.need = hole.word;
+            table[chapter % 2 * PT + j] = e;
+        }
+    }
+
+    CKCI_K_MEMBER int32_t b_offset(const ckci_k_tap_entry &e, int i) const
+    {
+        ckci_k_hole hole = {e.need};
+        return ckci_k_add(b_at[i], e.b, 0) | hole.bad(p.ranges, tap[i], need[i]);
+    }
+
+    /* A chapter is decoded before the steps of the one ahead of it: its half of the table was read to the end
+       before the last barrier, and another barrier follows before it is read. */
+    CKCI_K_MEMBER int32_t renew(int32_t s, int32_t steps)
+    {
+        int32_t chapter = s * S::KT / PT + 1, stop = chapter * (PT / S::KT);
+        if (stop < steps) {
+            prepare(chapter);
+        }
+        return stop < steps ? stop : steps;
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t step)
+    {
+        const ckci_k_tap_entry *entries = table + step * S::KT % (2 * PT);
+        int t = (int)threadIdx.x;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < A; i++) {
+            int place = t / QA + i * PA;
+            ckci_k_tap_entry e = entries[S::KT % PA != 0 && place >= S::KT ? 0 : place];
+            load(a_raw[i], wa, [&](int j) { return ckci_k_add(a_at[j], e.a, 0); });
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            int place = t / QB + i * PB;
+            ckci_k_tap_entry e = entries[S::KT % PB != 0 && place >= S::KT ? 0 : place];
+            load(b_raw[i], wb, [&](int j) { return b_offset(e, j); });
+        }
+    }
+
+    template <class F> CKCI_K_MEMBER void load(float *raw, const ckci_k_window &w, const F &offset) const
+    {
+        if constexpr (V == 4) {
+            ckci_k_quad q = ckci_k_window_quad(w, offset(0));
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                raw[j] = q.v[j];
+            }
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                raw[j] = ckci_k_window_word(w, offset(j));
+            }
+        }
+    }
+
+    template <class L> CKCI_K_MEMBER void put(L &m, int buffer) const
+    {
+        int t = (int)threadIdx.x;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < A; i++) {
+            ckci_k_quad q = {{a_raw[i][0], a_raw[i][1], a_raw[i][2], a_raw[i][3]}};
+            if ((S::KT % PA == 0 || t / QA + i * PA < S::KT) && ((int)S::THREADS % QA == 0 || t < PA * QA)) {
+                *(ckci_k_quad *)&m.a[buffer][t / QA + i * PA][t % QA * 4] = q;
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            ckci_k_quad q = {{b_raw[i][0], b_raw[i][1], b_raw[i][2], b_raw[i][3]}};
+            if ((S::KT % PB == 0 || t / QB + i * PB < S::KT) && ((int)S::THREADS % QB == 0 || t < PB * QB)) {
+                *(ckci_k_quad *)&m.b[buffer][t / QB + i * PB][t % QB * 4] = q;
+            }
+        }
+    }
+};
+
+template <class S, int V> struct ckci_k_tile_weight {
+    typedef ckci_k_tile_lds<S, 2 * 128> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
+        int32_t column0 = (work - rest * p.tiles_n) * S::BN, up = ckci_k_divide(rest, p.by_tiles_m);
+        int32_t row0 = (rest - up * p.tiles_m) * S::BM, part = ckci_k_divide(up, p.by_phases);
+        int32_t group = up - part * p.g;
+        int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
+        int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
+        ckci_k_tile_sums<S> sums;
+        {
+            ckci_k_tile_weight_loader<S, V> loader(p, group, row0, column0, from, to, m.table);
+            sums.run(m, loader, ckci_k_opaque((to - from + S::KT - 1) / S::KT));
+        }
+        /* o_vec: dw is dense in the order of the sums */
+        unsigned char *out = p.o.partial ? p.o.partial : p.o.t.p;
+        sums.finish(
+            m, p.o_vec != 0, false, out, p.columns - column0,
+            [&](int row) {
+                int64_t filter = ((int64_t)part * p.g + group) * p.rows + row0 + row;
+                return row0 + row < p.rows ? 4 * (filter * p.columns + column0) : (int64_t)-1;
+            },
+            [&](int row, int column, float sum) {
+                if (row0 + row < p.rows && column0 + column < p.columns) {
+                    ckci_k_write_weight<float>(p, sum, part, group, row0 + row, column0 + column);
+                }
+            });
+    }
 };
 
 

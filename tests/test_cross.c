@@ -1,10 +1,11 @@
 /* test_cross.c - all axes of a convolution crossed: every engine and instance against the definition
    SPDX-License-Identifier: MIT
 
-   All data are small integers, so every result is exact and the tolerance is zero. Three parts:
+   All data are small integers, so every result is exact and the tolerance is zero. Four parts:
      triples   a covering array of strength 3: every combination of levels of any three axes occurs
      products  geometry x pass in full with the other axes rotating, and layouts x types x passes in full
      blocks    sizes that need several tiles, odd in every direction
+     dense     f32 with channels last, as the GPU's tuned kernels want it
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none.
    An instance that no problem executed is a failure. */
@@ -544,6 +545,22 @@ static const block_case blocks[] = {
     {1, 700, 3, 1, 1, {3, 0, 0}, {4, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}},
 };
 
+static void set_block(ckconv_conv_desc *d, const block_case *b)
+{
+    memset(d, 0, sizeof *d);
+    d->ndim = b->ndim;
+    d->g = b->g;
+    d->n = b->n;
+    d->k = b->k;
+    d->c = b->c;
+    memcpy(d->filter, b->filter, sizeof d->filter);
+    memcpy(d->input, b->input, sizeof d->input);
+    memcpy(d->stride, b->stride, sizeof d->stride);
+    memcpy(d->dilation, b->dilation, sizeof d->dilation);
+    memcpy(d->pad_lo, b->lo, sizeof d->pad_lo);
+    memcpy(d->pad_hi, b->hi, sizeof d->pad_hi);
+}
+
 static void part_blocks(void)
 {
     static const int fast[] = {1, 5, 6, 19};
@@ -563,18 +580,7 @@ static void part_blocks(void)
         }
         ckconv_conv_desc d;
         test_rng r = test_seed((uint64_t)i + 77);
-        memset(&d, 0, sizeof d);
-        d.ndim = b->ndim;
-        d.g = b->g;
-        d.n = b->n;
-        d.k = b->k;
-        d.c = b->c;
-        memcpy(d.filter, b->filter, sizeof d.filter);
-        memcpy(d.input, b->input, sizeof d.input);
-        memcpy(d.stride, b->stride, sizeof d.stride);
-        memcpy(d.dilation, b->dilation, sizeof d.dilation);
-        memcpy(d.pad_lo, b->lo, sizeof d.pad_lo);
-        memcpy(d.pad_hi, b->hi, sizeof d.pad_hi);
+        set_block(&d, b);
         set_types(&d, &types[type], op);
         set_layout(&d, NAIVE_IN, data_layouts[test_below(&r, 4)], &r);
         set_layout(&d, NAIVE_WEI, wei_layouts[test_below(&r, 3)], &r);
@@ -638,6 +644,43 @@ static void part_aligned(void)
     printf("aligned: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
 
+/*------------------------------------------------------------------------------------------------------------
+  f32 with channels last: what the tuned kernels of the GPU read in 16-byte chunks, in sizes around their tiles
+*/
+static const block_case dense[] = {
+    {2, 1, 2, 140, 36, {3, 3, 0}, {9, 11, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 2, 36, 132, {3, 2, 0}, {12, 9, 0}, {2, 1, 0}, {1, 2, 0}, {1, 2, 0}, {1, 1, 0}},
+    {2, 2, 3, 20, 68, {1, 1, 0}, {13, 12, 0}, {2, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 40, 2, 4, 4, {3, 3, 0}, {9, 11, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 5, 2, 16, 16, {3, 3, 0}, {11, 10, 0}, {2, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 0, 0}},
+    {1, 2, 2, 24, 16, {40, 0, 0}, {75, 0, 0}, {1, 0, 0}, {1, 0, 0}, {20, 0, 0}, {19, 0, 0}},
+    {1, 1, 2, 12, 8, {45, 0, 0}, {130, 0, 0}, {2, 0, 0}, {2, 0, 0}, {30, 0, 0}, {40, 0, 0}},
+    {3, 1, 2, 28, 8, {2, 3, 3}, {5, 6, 7}, {3, 2, 1}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}},
+    {2, 1, 2, 64, 3, {7, 7, 0}, {23, 27, 0}, {2, 2, 0}, {1, 1, 0}, {3, 3, 0}, {3, 3, 0}},
+    {2, 2, 2, 3, 20, {3, 3, 0}, {13, 19, 0}, {1, 1, 0}, {1, 2, 0}, {1, 2, 0}, {1, 2, 0}},
+    {3, 1, 2, 8, 4, {3, 3, 3}, {7, 9, 8}, {2, 1, 2}, {1, 2, 1}, {1, 0, 1}, {1, 2, 1}},
+    {1, 1, 2, 8, 2, {5, 0, 0}, {600, 0, 0}, {2, 0, 0}, {1, 0, 0}, {0, 0, 0}, {3, 0, 0}},
+};
+
+static void part_dense(void)
+{
+    const int count = (int)(sizeof dense / sizeof dense[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    for (int i = 0; i < count * 3; i++) {
+        ckconv_conv_desc d;
+        const ckconv_op op = passes[i / count];
+        test_rng r = test_seed((uint64_t)i + 55);
+        set_block(&d, &dense[i % count]);
+        set_types(&d, &types[1], op);
+        /* other weights, an epilogue: the paths beside the fast ones */
+        set_layout(&d, NAIVE_WEI, wei_layouts[i % 4 == 3 ? 1 : 0], &r);
+        set_elements(&d, op, i % 5 == 4 ? 2 : 0, &r);
+        run_problem(op, &d, (uint64_t)i * 7 + 800001u, 0);
+    }
+    printf("channels last: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
 static void check_executed(void)
 {
     test.plan = NULL;
@@ -663,7 +706,7 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks or aligned, runs that part alone. */
+/* An argument, triples, products, blocks, aligned or dense, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -681,6 +724,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "aligned") == 0)) {
         part_aligned();
+    }
+    if (strcmp(only, "") == 0 || strcmp(only, "dense") == 0) {
+        part_dense();
     }
     if (strcmp(only, "") == 0) {
         check_executed();
