@@ -7655,6 +7655,48 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
+/* Depthwise: storage type, numbers of a load; strip of walk_weight_3; numbers of walk_3, of walk_weight_5. */
+#define CKCI_GPU_DEPTH(X, S, V, XO, V3, V5)                                                                  \
+    X(depth_##S##_3, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 3, 1, false>)                     \
+    X(depth_##S##_7, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 7, 1, false>)                     \
+    X(depth_##S##_n, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 0, 1, false>)                     \
+    X(depth_##S##_3s2, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 3, 2, false>)                   \
+    X(depth_##S##_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, -1, 1, false>)                  \
+    X(depth_##S##_one, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, -1, 1, false>)                  \
+    X(depth_##S##_one3, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 3, 1, false>)                  \
+    X(depth_plane_##S##_3, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 3, 1, true>)                \
+    X(depth_plane_##S##_7, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 7, 1, true>)                \
+    X(depth_plane_##S##_n, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, 1, true>)                \
+    X(depth_plane_##S##_3s2, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 3, 2, true>)              \
+    X(depth_plane_##S##_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, -1, 1, true>)             \
+    X(depth_weight_##S##_3, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, V, 8, 3, 3, 1, false>)    \
+    X(depth_weight_##S##_n, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, V, 8, 1, 8, 1, false>)    \
+    X(depth_weight_##S##_3s2, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 2, 4, 3, 3, 2, false>)  \
+    X(depth_weight_##S##_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, V, 8, 1, 1, 0, false>)  \
+    X(depth_weight_##S##_one, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0, false>)  \
+    X(depth_weight_##S##_one3, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 1, false>) \
+    X(depth_plane_weight_##S##_3s2, ckci_gpu_depth, 256,                                                     \
+      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2, true>)                                                \
+    X(depth_plane_weight_##S##_any, ckci_gpu_depth, 256,                                                     \
+      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0, true>)                                                \
+    X(depth_walk_##S##_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
+    X(depth_walk_##S##_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 5, false>)              \
+    X(depth_walk_weight_##S##_3, ckci_gpu_depth, 256,                                                        \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
+    X(depth_walk_weight_##S##_5, ckci_gpu_depth, 256,                                                        \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, V5, 4, 5, false>)                                               \
+    X(depth_plane_walk_##S##_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
+    X(depth_plane_walk_##S##_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
+    X(depth_plane_walk_##S##_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 7, true>)         \
+    X(depth_plane_walk_weight_##S##_3, ckci_gpu_depth, 256,                                                  \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
+    X(depth_plane_walk_weight_##S##_5, ckci_gpu_depth, 256,                                                  \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 5, true>)                                                 \
+    X(depth_plane_walk_weight_##S##_7, ckci_gpu_depth, 256,                                                  \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
+    X(depth_row_##S, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)                                    \
+    X(depth_row_weight_##S, ckci_gpu_depth, 256, ckci_k_depth_row_weight<ckci_k_s_##S>)
+
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
     X(gather_f32_64, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                                  \
@@ -7674,6 +7716,16 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X, f16)                                                                                  \
     CKCI_GPU_MATRIX(X, bf16)                                                                                 \
+    CKCI_GPU_DEPTH(X, f16, 4, 8, 4, 2)                                                                       \
+    CKCI_GPU_DEPTH(X, bf16, 4, 8, 4, 2)                                                                      \
+    CKCI_GPU_DEPTH(X, f32, 4, 4, 2, 1)                                                                       \
+    X(depth_f64_one, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, -1, 1, false>)                    \
+    X(depth_plane_f64_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, -1, 1, true>)               \
+    X(depth_weight_f64_one, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0, false>)    \
+    X(depth_plane_weight_f64_any, ckci_gpu_depth, 256,                                                       \
+      ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0, true>)                                                \
+    X(depth_sum_f32, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                                           \
+    X(depth_sum_f64, ckci_gpu_depth, 256, ckci_k_depth_sum<double>)                                          \
     X(reduce_f32, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                                  \
     X(reduce_f64, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                                 \
     X(reduce_i32, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                                \
@@ -7778,6 +7830,27 @@ typedef struct ckci_gpu_conv {
     ckci_divisor by_halo_w, by_halo_h;
 } ckci_gpu_conv;
 
+/* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
+   b is in. A strip is 8 neighbouring positions of the written tensor (of dout) along dimension 2. For planes
+   dimensions 1 and 2 are exchanged, in tensors too, and the lanes are positions along dimension 1. */
+typedef struct ckci_gpu_depth {
+    ckci_tensor a, b;
+    ckci_gpu_target o;
+    ckci_gpu_dim dim[3];
+    int32_t g, n, phases, taps;
+    int32_t lanes_c, lanes_p; /* threads of a block: channels (x for planes) and strips side by side */
+    int32_t tiles_c, tiles_x; /* blocks for all channels; planes: groups of lanes for all x */
+    int32_t strips;           /* along dimension 2 */
+    int32_t parts, part;      /* strips of a block */
+    int32_t rows, row_taps;   /* rows of the filter that lie in LDS together; room for one */
+    int32_t a_vec;            /* rows: windows are read in aligned pieces of 4 */
+    int32_t walk;             /* walk: rows of a column; tiles_x: columns one above the other */
+    int32_t o_same, o_vec;    /* results are stored without an epilogue; and 4 of a row together */
+    int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
+    ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
+        by_channels, by_groups_x, by_rows_y;
+} ckci_gpu_depth;
+
 /* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16 or
    bf16, two of them per thread. Groups that are merged are blocks on the diagonal, the rest is zero. */
 typedef struct ckci_gpu_pack {
@@ -7841,6 +7914,7 @@ typedef struct ckci_launch {
     size_t bytes; /* of the argument struct */
     union {
         ckci_gpu_conv conv;
+        ckci_gpu_depth depth;
         ckci_gpu_pack pack;
         ckci_gpu_pair pair;
         ckci_gpu_norm norm;
@@ -8310,6 +8384,463 @@ CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_p
     l.a.conv.o.partial = split > 1 ? ws : NULL;
     CKCI_TRY(e->emit(e->context, &l, err));
     return split > 1 ? ckci_emit_reduce(&p->conv, split, ws, e, err) : CKCONV_OK;
+}
+
+/* ---- Depthwise (kernels.hip.h, >>k-depth). One plan for all layouts and types: the kernel follows from
+   where neighbours lie in memory, the type, the filter and the alignment. */
+
+CKCI_FN void ckci_exchange_yx(ckci_tensor *t)
+{
+    int64_t len = t->len[4], stride = t->stride[4];
+    t->len[4] = t->len[5];
+    t->stride[4] = t->stride[5];
+    t->len[5] = len;
+    t->stride[5] = stride;
+}
+
+/* May `vec` neighbouring channels be one load? Channels are groups here. */
+CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
+{
+    int fits = t->stride[0] == 1 && t->len[0] % vec == 0 &&
+               (uintptr_t)t->p % (uintptr_t)(vec * (int64_t)ckci_size(t->dtype)) == 0;
+    for (int i = 1; i < 6; i++) {
+        fits = fits && (t->len[i] <= 1 || t->stride[i] % vec == 0);
+    }
+    return fits;
+}
+
+/* Which depthwise kernels: their place among those of one type. */
+enum {
+    CKCI_DEPTH_3,
+    CKCI_DEPTH_7,
+    CKCI_DEPTH_N,
+    CKCI_DEPTH_3S2,
+    CKCI_DEPTH_ANY,
+    CKCI_DEPTH_ONE,
+    CKCI_DEPTH_ONE3,
+    CKCI_DEPTH_PLANE,
+    CKCI_DEPTH_WEIGHT_3 = CKCI_DEPTH_PLANE + 5,
+    CKCI_DEPTH_WEIGHT_N,
+    CKCI_DEPTH_WEIGHT_3S2,
+    CKCI_DEPTH_WEIGHT_ANY,
+    CKCI_DEPTH_WEIGHT_ONE,
+    CKCI_DEPTH_WEIGHT_ONE3,
+    CKCI_DEPTH_PLANE_WEIGHT_3S2,
+    CKCI_DEPTH_PLANE_WEIGHT_ANY,
+    CKCI_DEPTH_WALK,
+    CKCI_DEPTH_PLANE_WALK = CKCI_DEPTH_WALK + 4,
+    CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 6
+};
+
+/* How a depthwise plan walks: what its lanes are. */
+enum {
+    CKCI_DEPTH_LAST = 0,   /* channels, strips along x */
+    CKCI_DEPTH_PLANES = 1, /* positions along x, strips along y */
+    CKCI_DEPTH_ROWS = 2    /* strips along x */
+};
+
+/* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
+CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
+                                       ckconv_error *err)
+{
+    int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    memset(k, 0, sizeof *k);
+    if (p->k != 1 || p->c != 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "depthwise takes one channel per group on both sides; here K is %lld and C %lld",
+                         CKCI_LL(p->k), CKCI_LL(p->c));
+    }
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    k->a = p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
+    k->b = p->t[weight ? CKCI_IN : CKCI_WEI];
+    k->o.t = p->t[ckci_written(p->op)];
+    k->o.num_d = p->num_d;
+    memcpy(k->o.d, p->d, sizeof k->o.d);
+    ckconv_dtype type = k->a.dtype;
+    int fits =
+        k->a.plain && (type == CKCONV_F64 || type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
+    if (!fits || (weight && (!k->b.plain || k->b.dtype != type))) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "depthwise reads f64, f32, f16 and bf16 tensors without an operation; here %s",
+                         ckconv_dtype_name(type));
+    }
+    k->phases = 1;
+    for (int i = 0; i < 3; i++) {
+        k->dim[i] = ckci_make_gpu_dim(p, i);
+        k->phases *= k->dim[i].phases;
+    }
+    int rows = k->a.stride[5] == 1 && (!weight || k->b.stride[5] == 1) && type != CKCONV_F64 &&
+               k->phases == 1 && p->stride[2] == 1 && p->dilation[2] == 1;
+    int several = (back ? p->input[1] / p->stride[1] : p->output[1]) > 2;
+    /* whole pieces of 4: those of the window, those that are written (dout for bwd_weight) */
+    k->a_vec = ckci_vector_loads(weight ? &k->b : &k->a, 5, k->dim[2].read_len);
+    k->o_vec = weight ? ckci_vector_loads(&k->a, 5, k->dim[2].length)
+                      : k->o.t.dtype == type && ckci_vector_loads(&k->o.t, 5, k->dim[2].length);
+    rows = rows && (weight || !several || (k->a_vec && k->o_vec));
+    /* strips run along y in planes: not where there is only one row */
+    *planes = k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows) ? CKCI_DEPTH_LAST
+              : rows                                                  ? CKCI_DEPTH_ROWS
+              : several                                               ? CKCI_DEPTH_PLANES
+                                                                      : CKCI_DEPTH_LAST;
+    *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 && ckci_depth_vector(&k->a, 4) &&
+                   (!weight || ckci_depth_vector(&k->b, 4))
+               ? 4
+               : 1;
+    if (*planes == CKCI_DEPTH_PLANES) {
+        ckci_gpu_dim y = k->dim[1];
+        k->dim[1] = k->dim[2];
+        k->dim[2] = y;
+        ckci_exchange_yx(&k->a);
+        ckci_exchange_yx(&k->b);
+        ckci_exchange_yx(&k->o.t);
+        for (int i = 0; i < 4; i++) {
+            ckci_exchange_yx(&k->o.d[i]);
+        }
+    }
+    int64_t reach = 32 * ckci_saturating_mul(ckci_max(k->dim[2].dilation, k->dim[2].stride),
+                                             8 * ckci_max(k->a.stride[5], weight ? k->b.stride[5] : 1));
+    if (reach > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "depthwise takes windows of 2^31 bytes; here they reach over %lld", CKCI_LL(reach));
+    }
+    k->g = (int32_t)p->g;
+    k->n = (int32_t)p->n;
+    k->taps = (int32_t)(p->filter[0] * p->filter[1] * p->filter[2]);
+    k->strips = (int32_t)ckci_ceil_div(k->dim[2].count[0].d, 8);
+    return CKCONV_OK;
+}
+
+/* Filter size of a kernel that walks down columns; 0: none does. */
+CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, int32_t weight, int32_t planes)
+{
+    int32_t f = k->dim[2].filter;
+    if (planes == CKCI_DEPTH_ROWS) {
+        return (f == 3 || f == 5 || f == 7) && k->dim[1].filter == f && k->dim[2].pad == (f - 1) / 2 &&
+                       k->dim[1].stride == 1 && k->dim[1].dilation == 1 && k->dim[1].length > 2 &&
+                       (!weight || k->dim[2].length >= 8)
+                   ? f
+                   : 0;
+    }
+    int fits = !planes && k->a.dtype != CKCONV_F64 && ckci_depth_vector(&k->a, 2) && (f == 3 || f == 5) &&
+               k->dim[1].filter == f && k->phases == 1 &&
+               (!weight || (ckci_depth_vector(&k->b, 2) && k->dim[2].length >= 8)) &&
+               (weight || f != 3 || k->a.dtype == CKCONV_F32 || ckci_depth_vector(&k->a, 4));
+    for (int i = 1; i < 3; i++) {
+        fits = fits && k->dim[i].stride == 1 && k->dim[i].dilation == 1;
+    }
+    return fits && k->dim[1].length > 2 && k->taps * 8 <= 16384 / 16 ? f : 0;
+}
+
+/* Columns of about `rows` rows, more where that leaves threads without work. */
+CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int32_t vec,
+                                int64_t *all)
+{
+    int64_t rows = k->dim[1].length, columns, want;
+    k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
+    columns = (int64_t)k->n * k->dim[0].length * k->strips;
+    want = ckci_ceil_div(1536 * (int64_t)ckci_max(device->compute_units, 1),
+                         ckci_saturating_mul(columns, ckci_max(k->g / vec, 1)));
+    want = ckci_max(ckci_min(want, rows / 4), 1);
+    k->walk = (int32_t)ckci_ceil_div(rows, want);
+    k->tiles_x = (int32_t)ckci_ceil_div(rows, k->walk);
+    *all = columns * k->tiles_x;
+}
+
+/* Which kernel: how taps lie, planes. */
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t weight, int32_t vec, int32_t planes)
+{
+    const ckci_gpu_dim *d = &k->dim[2];
+    int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap, walks = ckci_depth_walks(k, weight, planes);
+    int window = tap == 1 && d->read_step == 1;
+    int32_t which = CKCI_DEPTH_ANY;
+    if (walks) {
+        return (planes ? CKCI_DEPTH_PLANE_WALK + 3 * weight : CKCI_DEPTH_WALK + 2 * weight) + (walks - 3) / 2;
+    }
+    if (planes == CKCI_DEPTH_ROWS) {
+        return CKCI_DEPTH_ROW + weight;
+    }
+    if (window) {
+        which = d->phases > 1 || (d->filter != 3 && d->filter != 7) ? CKCI_DEPTH_N
+                : d->filter == 3                                    ? CKCI_DEPTH_3
+                                                                    : CKCI_DEPTH_7;
+    } else if (tap == 1 && d->read_step == 2 && d->filter == 3) {
+        which = CKCI_DEPTH_3S2;
+    }
+    if (!weight) {
+        return planes     ? CKCI_DEPTH_PLANE + which
+               : vec == 1 ? (which == CKCI_DEPTH_3 ? CKCI_DEPTH_ONE3 : CKCI_DEPTH_ONE)
+                          : which;
+    }
+    int three = k->dim[1].filter % 3 == 0; /* those of 3 taps take three rows */
+    int first = three && which == CKCI_DEPTH_3, second = three && which == CKCI_DEPTH_3S2;
+    if (planes) {
+        return second ? CKCI_DEPTH_PLANE_WEIGHT_3S2 : CKCI_DEPTH_PLANE_WEIGHT_ANY;
+    }
+    if (vec == 1) {
+        return first ? CKCI_DEPTH_WEIGHT_ONE3 : CKCI_DEPTH_WEIGHT_ONE;
+    }
+    return first    ? CKCI_DEPTH_WEIGHT_3
+           : second ? CKCI_DEPTH_WEIGHT_3S2
+           : window ? CKCI_DEPTH_WEIGHT_N
+                    : CKCI_DEPTH_WEIGHT_ANY;
+}
+
+CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t planes, int32_t which,
+                            ckci_launch *l)
+{
+    if (k->a.dtype == CKCONV_F64) {
+        ckci_set_kernel(l, (weight ? CKCI_KERNEL_depth_weight_f64_one : CKCI_KERNEL_depth_f64_one) +
+                               (planes != CKCI_DEPTH_LAST));
+        return;
+    }
+    int32_t type = k->a.dtype == CKCONV_F16 ? 0 : k->a.dtype == CKCONV_BF16 ? 1 : 2;
+    ckci_set_kernel(l, CKCI_KERNEL_depth_f16_3 + type * (CKCI_KERNEL_depth_bf16_3 - CKCI_KERNEL_depth_f16_3) +
+                           which);
+}
+
+/* Lanes for `vectors` of channels, `bytes` each: whole multiples of 64 bytes or all there are, which waste
+   few threads, and whose weights fit LDS: `most` lanes with all taps, `limit` with one row of taps. Short
+   filters take as many as fit; with longer ones (`few`) neighbouring windows should be in one block. */
+CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, int64_t limit, int64_t units,
+                                 int few)
+{
+    double best = 0;
+    int32_t lanes = 1;
+    int64_t last = ckci_min(ckci_min(256, vectors), limit);
+    for (int64_t j = 1; j <= last; j++) {
+        int64_t i = few ? j : last + 1 - j, u = ckci_min(units, 256 / i), all = i * bytes;
+        int64_t tiles = ckci_ceil_div(vectors, i) * ckci_ceil_div(units, u);
+        double used = (double)(vectors * units) / (double)(tiles * i * u);
+        used *= (double)(256 / (i * u) * i * u) / 256;
+        used *= i > most ? 0.7 * (double)(limit / i) / (double)(limit / i + 1) : 1;
+        used *= i == vectors             ? 1
+                : all < 64               ? 0.7 * (double)all / 64
+                : all % 64 != 0          ? 0.7
+                : all < (few ? 64 : 256) ? 0.9
+                                         : 1;
+        used *= u < units ? 0.8 : 1;
+        if (used > best * 1.02) {
+            best = used;
+            lanes = (int32_t)i;
+        }
+    }
+    return lanes;
+}
+
+/* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte. */
+CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
+{
+    double products = (double)ckci_count(&p->t[CKCI_OUT]), bytes = 0;
+    for (int i = 0; i < 3; i++) {
+        products *= (double)p->filter[i];
+        bytes += (double)ckci_count(&p->t[i]) * (double)ckci_size(p->t[i].dtype);
+    }
+    return (products * rate + bytes * 10) / (double)ckci_max(device->compute_units, 1) / 16 + 500;
+}
+
+CKCI_FN void ckci_depth_divisors(ckci_gpu_depth *k)
+{
+    k->by_lanes_c = ckci_make_divisor(k->lanes_c);
+    k->by_lanes_u = ckci_make_divisor(k->lanes_u);
+    k->by_phases = ckci_make_divisor(k->phases);
+    k->by_tiles_c = ckci_make_divisor(k->tiles_c);
+    k->by_tiles_x = ckci_make_divisor(k->tiles_x);
+    k->by_tiles_u = ckci_make_divisor(k->tiles_u);
+    k->by_strips = ckci_make_divisor(k->strips);
+    k->by_groups_x = ckci_make_divisor(k->groups_x);
+}
+
+/* All strips, and lanes along x for planes. */
+CKCI_FN ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int64_t *all, ckconv_error *err)
+{
+    int64_t wide = k->dim[1].count[0].d;
+    int lanes = planes == CKCI_DEPTH_PLANES;
+    k->tiles_x = (int32_t)(lanes ? ckci_ceil_div(wide, 256) : 1);
+    k->lanes_c = (int32_t)(lanes ? ckci_max(ckci_ceil_div(wide, k->tiles_x), 1) : 1);
+    *all = ckci_saturating_mul(ckci_saturating_mul(k->n, k->dim[0].count[0].d),
+                               ckci_saturating_mul(lanes ? k->tiles_x : wide, k->strips));
+    return *all <= INT32_MAX / 4
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "depthwise takes 2^29 strips of 8 positions; here %lld", CKCI_LL(*all));
+}
+
+CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                        double *cost, ckconv_error *err)
+{
+    ckci_gpu_depth *k = &l->a.depth;
+    int32_t vec, planes;
+    int64_t all, size = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].dtype == CKCONV_F64 ? 8 : 4;
+    CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
+    CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
+    int64_t room = 16384 / size, row = k->dim[2].filter;
+    if (row + 6 > room) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "depthwise takes %lld taps of a row; here %lld",
+                         CKCI_LL(room - 6), CKCI_LL(row));
+    }
+    int32_t walks = ckci_depth_walks(k, 0, planes);
+    if (walks) {
+        vec = planes ? 1 : walks == 3 && k->a.dtype != CKCONV_F32 ? 4 : 2;
+        ckci_depth_columns(k, device, planes ? 8 : 4, vec, &all);
+    }
+    if (!planes) {
+        int64_t most = room / (k->taps * vec);
+        k->lanes_c = ckci_depth_lanes(p->g / vec, vec * (int64_t)ckci_size(k->a.dtype), most,
+                                      walks ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
+    }
+    k->lanes_p = 256 / k->lanes_c;
+    k->lanes_u = k->tiles_u = k->groups_x = 1;
+    k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
+    k->row_taps = (int32_t)(row + 6) / 4 * 4;
+    int rowwise = planes == CKCI_DEPTH_ROWS && !walks;
+    k->rows = (int32_t)(room / (rowwise ? k->row_taps : planes ? row : row * k->lanes_c * vec));
+    /* sixteen blocks for each compute unit, each with whole rounds of strips */
+    int64_t want = ckci_ceil_div(16 * (int64_t)ckci_max(device->compute_units, 1),
+                                 ckci_saturating_mul(k->tiles_c, k->phases));
+    int64_t part = ckci_ceil_div(ckci_ceil_div(all, want), k->lanes_p) * k->lanes_p;
+    k->part = walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
+    k->parts = (int32_t)ckci_ceil_div(all, k->part);
+    ckci_depth_divisors(k);
+    k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : (int64_t)k->lanes_c * vec);
+    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS &&
+                (vec == 1 || ckci_depth_vector(&k->o.t, vec));
+    k->o_vec = k->o_same && (planes != CKCI_DEPTH_ROWS || k->o_vec);
+    ckci_depth_set(k, 0, planes, ckci_depth_kernel(k, 0, vec, planes), l);
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
+    *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5);
+    return ckci_too_many_blocks(l->grid, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_depth_gather(&f->p->conv, &f->plan->device, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    (void)tile;
+    CKCI_TRY(ckci_depth_gather(&p->conv, &plan->device, &l, &cost, err));
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* bwd_weight. split_k and limit as in ckci_gpu_weight; sums lie in workspace as [part][tap][channel]. */
+CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
+                                        int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
+                                        ckconv_error *err)
+{
+    ckci_gpu_depth *k = &l->a.depth;
+    int32_t vec, planes;
+    int64_t all, units = ckci_max(device->compute_units, 1);
+    CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
+    CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
+    int32_t which = ckci_depth_kernel(k, 1, vec, planes), walks = ckci_depth_walks(k, 1, planes);
+    ckci_depth_set(k, 1, planes, which, l);
+    int wide = k->a.dtype != CKCONV_F64;
+    int three = wide && (which == CKCI_DEPTH_WEIGHT_3 || which == CKCI_DEPTH_WEIGHT_3S2 ||
+                         which == CKCI_DEPTH_WEIGHT_ONE3 || which == CKCI_DEPTH_PLANE_WEIGHT_3S2);
+    int64_t taps = three                                  ? 3
+                   : wide && which == CKCI_DEPTH_WEIGHT_N ? 8
+                                                          : 1; /* of a thread, along dimension 2 */
+    if (three && which == CKCI_DEPTH_WEIGHT_3S2) {             /* strips of 4, loads of 2 */
+        vec = 2;
+        k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
+        CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
+    }
+    if (walks) {
+        int32_t narrow = k->a.dtype == CKCONV_F32;
+        vec = planes || (walks == 5 && narrow) ? 1 : 2;
+        int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
+        ckci_depth_columns(k, device, wide_strip ? 8 : 4, vec, &all);
+    }
+    k->groups_x = (int32_t)(walks ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
+    if (planes == CKCI_DEPTH_ROWS && !walks) { /* places are counted from an aligned one on */
+        k->groups_x = (int32_t)ckci_ceil_div((-p->pad[2] & 3) + p->filter[2], 8);
+    }
+    int64_t rows_y = walks ? 1 : ckci_ceil_div(k->dim[1].filter, three ? 3 : 1);
+    k->by_rows_y = ckci_make_divisor(rows_y);
+    k->units = (int32_t)(k->dim[0].filter * rows_y * k->groups_x);
+    if (!planes) {
+        k->lanes_c =
+            ckci_depth_lanes(p->g / vec, vec * (int64_t)ckci_size(k->a.dtype), 256, 256, k->units, 0);
+    }
+    k->lanes_u = (int32_t)ckci_min(k->units, 256 / k->lanes_c);
+    k->lanes_p = 256 / (k->lanes_c * k->lanes_u);
+    if (planes == CKCI_DEPTH_ROWS && !walks) {
+        k->lanes_u = (int32_t)ckci_min(k->units, 8);
+        k->lanes_c = 256 / k->lanes_u;
+        k->lanes_p = 1;
+    }
+    k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
+    k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
+    int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u), split = split_k;
+    int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
+    if (split == 0) {
+        split = ckci_min(ckci_ceil_div(4 * units, tiles),
+                         all / ((int64_t)k->lanes_p * (walks                       ? 1
+                                                       : planes == CKCI_DEPTH_ROWS ? k->lanes_c
+                                                                                   : 4)));
+        split = ckci_min(ckci_min(split, limit / ckci_max(one, 1)), 4096);
+    }
+    split = ckci_max(ckci_min(split, all), 1);
+    k->part = (int32_t)ckci_max(ckci_ceil_div(all, split), 1);
+    k->parts = (int32_t)ckci_max(ckci_ceil_div(all, k->part), 1);
+    *bytes = k->parts > 1 ? ckci_saturating_mul(k->parts, one) : 0;
+    if (*bytes > limit || (k->parts > 1 && one > INT32_MAX)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
+                         "%lld (and 2^29 - 1 weights can be split)",
+                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    }
+    ckci_depth_divisors(k);
+    k->by_channels = ckci_make_divisor(k->g);
+    l->grid = ckci_saturating_mul(tiles, k->parts);
+    double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
+    *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5) * ckci_max((int64_t)idle, 1);
+    return ckci_too_many_blocks(l->grid, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    int64_t bytes;
+    CKCI_TRY(
+        ckci_depth_weight(&f->p->conv, &f->plan->device, f->split_k, f->limit, &l, &bytes, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, l.a.depth.parts > 1 ? 2 : 1);
+    f->plan->split_k = l.a.depth.parts;
+    f->plan->workspace_bytes = bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    int64_t bytes;
+    (void)args;
+    (void)tile;
+    CKCI_TRY(
+        ckci_depth_weight(&p->conv, &plan->device, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost, err));
+    ckci_gpu_depth *k = &l.a.depth;
+    k->o.partial = k->parts > 1 ? ws : NULL;
+    CKCI_TRY(e->emit(e->context, &l, err));
+    if (k->parts == 1) {
+        return CKCONV_OK;
+    }
+    ckci_set_kernel(&l, k->a.dtype == CKCONV_F64 ? CKCI_KERNEL_depth_sum_f64 : CKCI_KERNEL_depth_sum_f32);
+    l.grid = ckci_ceil_div((int64_t)k->taps * k->g, 8);
+    return e->emit(e->context, &l, err);
 }
 
 /* ---- Matrix units. They take f16 and bf16 tensors whose channels are dense and aligned to 16 bytes; weights
@@ -10000,6 +10531,9 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
       ckci_list_gpu_gather)                                                                                  \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
     CKCI_GPU_FMA_TILES(X)                                                                                    \
+    X(gpu_depthwise_fwd, DIRECT, FWD, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)                   \
+    X(gpu_depthwise_bwd_data, DIRECT, BWD_DATA, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)         \
+    X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, 0, ckci_fit_depth_weight, ckci_list_depth_weight)     \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
@@ -12401,6 +12935,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 */
 #undef CKCI_CPU_ROWS
 #undef CKCI_FN
+#undef CKCI_GPU_DEPTH
 #undef CKCI_GPU_FMA
 #undef CKCI_GPU_FMA_TILES
 #undef CKCI_GPU_INSTANCES

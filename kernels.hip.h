@@ -19,6 +19,11 @@ the sums, and every storage type is converted when it is loaded)
     grouped_C          fwd, bwd_data in f32, C columns of a group, groups side by side
     narrow             fwd, bwd_data in f32, at most four written channels per group
     reduce_T           sum of those parts in fixed order, and the epilogue
+    depth_S_...        depthwise fwd and bwd_data, channels last: strips of outputs, S: f16, bf16, f32, f64
+    depth_plane_S_...  the same, channels first, lanes along x (rows that are not aligned, strides)
+    depth_walk_S_F     F x F filters: a thread walks down a column (also depth_plane_walk: channels first)
+    depth_row_S        rows of planes in aligned pieces: long filters, 1D
+    depth_..weight_..  bwd_weight of each of them; depth_sum adds its parts in fixed order
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
@@ -30,12 +35,12 @@ is written by one thread, and every sum has a fixed order.
 
 TAGS
     >>k-arch     HIP, CUDA or simulator: names, linkage     >>k-direct  few channels per group
-    >>k-prim     conversions, loads, stores                 >>k-pair    conv_conv_fwd
-    >>k-map      coordinates                                >>k-norm    group norm
-    >>k-gemm     the tile loop                              >>k-move    layout and type conversion
-    >>k-gather   fwd, bwd_data                              >>k-inst    the table expanded, launch
-    >>k-weight   bwd_weight                                 >>k-undef
-    >>k-matrix   all three on matrix units
+    >>k-prim     conversions, loads, stores                 >>k-depth   depthwise
+    >>k-map      coordinates                                >>k-pair    conv_conv_fwd
+    >>k-gemm     the tile loop                              >>k-norm    group norm
+    >>k-gather   fwd, bwd_data                              >>k-move    layout and type conversion
+    >>k-weight   bwd_weight                                 >>k-inst    the table expanded, launch
+    >>k-matrix   all three on matrix units                  >>k-undef
     >>k-tile     all three in f32, tuned
 */
 
@@ -165,6 +170,11 @@ template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
     return x;
 #endif
 }
+
+/* Blocks that a compute unit should hold of a kernel, for compilers that ask; 0: no wish. */
+template <class Body> struct ckci_k_resident {
+    enum { BLOCKS = 0 };
+};
 
 /* Several elements in one load. */
 struct alignas(8) ckci_k_uint2 {
@@ -4610,6 +4620,1295 @@ template <class T> struct ckci_k_direct_weight {
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>k-depth
+  Depthwise convolutions (one input and one output channel per group), limited by memory, not by arithmetic.
+  Each thread owns a strip of XO neighbouring outputs along dimension 2 in registers. Rows of the filter are
+  walked one by one; along dimension 2, a window of inputs is loaded once and serves G taps of all outputs of
+  the strip, so that every number is loaded and converted once for G x V products. Neighbouring rows meet in
+  the caches: a block walks its strips in the order of memory.
+  Channels last: the lanes of a block take V neighbouring channels each (one load), dimension 2 is x.
+  Planes (channels first): the lanes take neighbouring x of one channel, and the host has exchanged x and y in
+  all tensors and dimensions, so that strips run along y. The weights of a block's channels lie in LDS as they
+  are multiplied, as many rows of the filter at a time as fit; for the gradient (bwd_data) taps are turned
+  round, so that windows ascend. FX: taps of a row when known at compile time; 0: any number of neighbouring
+  taps; -1: any stride and dilation, taps one by one. STEP: the stride, where windows are shared.
+  bwd_weight: a thread owns R rows x G taps of a filter for V channels and walks strips of dout with the
+  inputs beside them. The sums of a block's threads are added in LDS in a fixed tree, those of blocks by
+  depth_sum in a fixed order.
+*/
+
+/* Storage: two numbers in a word, or one in a word or two. */
+struct ckci_k_s_f16 {
+    typedef float T;
+    enum { SIZE = 2, TYPE = CKCONV_F16 };
+
+    static CKCI_K_MEMBER void widen(uint32_t w, float *v)
+    {
+#if defined(__CUDA_ARCH__)
+        asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+            : "=f"(v[0]), "=f"(v[1])
+            : "r"(w));
+#else
+        v[0] = ckci_k_half_float(w & 0xffffu);
+        v[1] = ckci_k_half_float(w >> 16);
+#endif
+    }
+
+    static CKCI_K_MEMBER uint32_t narrow(float low, float high)
+    {
+#if defined(__CUDA_ARCH__)
+        uint32_t w;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+        return w;
+#else
+        return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
+#endif
+    }
+};
+
+struct ckci_k_s_bf16 {
+    typedef float T;
+    enum { SIZE = 2, TYPE = CKCONV_BF16 };
+
+    static CKCI_K_MEMBER void widen(uint32_t w, float *v)
+    {
+        v[0] = ckci_k_float(w << 16);
+        v[1] = ckci_k_float(w & 0xffff0000u);
+    }
+
+    static CKCI_K_MEMBER uint32_t narrow(float low, float high)
+    {
+        return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
+    }
+};
+
+struct ckci_k_s_f32 {
+    typedef float T;
+    enum { SIZE = 4, TYPE = CKCONV_F32 };
+};
+
+struct ckci_k_s_f64 {
+    typedef double T;
+    enum { SIZE = 8, TYPE = CKCONV_F64 };
+};
+
+/* V neighbouring numbers as they lie in memory, aligned to their size together. */
+template <class S, int V> struct ckci_k_vec {
+    typedef typename S::T T;
+    enum { BYTES = V * S::SIZE, WORDS = BYTES < 4 ? 1 : BYTES / 4 };
+    uint32_t w[WORDS];
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            w[i] = 0;
+        }
+    }
+
+    CKCI_K_MEMBER void load(const unsigned char *p)
+    {
+        if constexpr (BYTES == 16) {
+            ckci_k_uint4 q = *(const ckci_k_uint4 *)p;
+            w[0] = q.x;
+            w[1] = q.y;
+            w[2] = q.z;
+            w[3] = q.w;
+        } else if constexpr (BYTES == 8) {
+            ckci_k_uint2 q = *(const ckci_k_uint2 *)p;
+            w[0] = q.x;
+            w[1] = q.y;
+        } else if constexpr (BYTES == 4) {
+            w[0] = *(const uint32_t *)p;
+        } else {
+            w[0] = *(const uint16_t *)p;
+        }
+    }
+
+    CKCI_K_MEMBER void store(unsigned char *p) const
+    {
+        if constexpr (BYTES == 16) {
+            ckci_k_uint4 q = {w[0], w[1], w[2], w[3]};
+            *(ckci_k_uint4 *)p = q;
+        } else if constexpr (BYTES == 8) {
+            ckci_k_uint2 q = {w[0], w[1]};
+            *(ckci_k_uint2 *)p = q;
+        } else if constexpr (BYTES == 4) {
+            *(uint32_t *)p = w[0];
+        } else {
+            *(uint16_t *)p = (uint16_t)w[0];
+        }
+    }
+
+    CKCI_K_MEMBER void widen(T *v) const
+    {
+        if constexpr (S::SIZE == 2) {
+            T pair[2];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i += 2) {
+                S::widen(w[i / 2], pair);
+                v[i] = pair[0];
+                if (i + 1 < V) {
+                    v[i + 1] = pair[1];
+                }
+            }
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i++) {
+                memcpy(&v[i], &w[i * (S::SIZE / 4)], S::SIZE);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void narrow(const T *v)
+    {
+        if constexpr (S::SIZE == 2) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i += 2) {
+                w[i / 2] = S::narrow(v[i], i + 1 < V ? v[i + 1] : 0);
+            }
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i++) {
+                memcpy(&w[i * (S::SIZE / 4)], &v[i], S::SIZE);
+            }
+        }
+    }
+};
+
+/* V numbers of LDS. */
+template <class T, int V> CKCI_K_FN void ckci_k_spread(const T *p, T *v)
+{
+    if constexpr (V == 4 && sizeof(T) == 4) {
+        ckci_k_uint4 q = *(const ckci_k_uint4 *)p;
+        v[0] = ckci_k_float(q.x);
+        v[1] = ckci_k_float(q.y);
+        v[2] = ckci_k_float(q.z);
+        v[3] = ckci_k_float(q.w);
+    } else {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < V; i++) {
+            v[i] = p[i];
+        }
+    }
+}
+
+/* Element i of N registers. */
+template <class T, int N> CKCI_K_FN T ckci_k_pick(const T *c, int i)
+{
+    T x = c[0];
+    CKCI_K_UNROLL(64)
+    for (int j = 1; j < N; j++) {
+        x = i == j ? c[j] : x;
+    }
+    return x;
+}
+
+/* The epilogue of one output where it is more than a store. */
+template <class T>
+CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const ckci_k_place &q)
+{
+    ckci_k_write<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
+}
+
+enum { CKCI_K_DEPTH_LDS = 16384 };
+
+template <class T> struct ckci_k_depth_lds {
+    alignas(16) T w[CKCI_K_DEPTH_LDS / sizeof(T)];
+};
+
+/* Where a thread works: what stays the same for all its strips. */
+struct ckci_k_depth_place {
+    int32_t lane, slot; /* channels (x for planes); strips side by side */
+    int32_t tile, channel;
+    int32_t from, to; /* strips of the block, `lanes_p` at a time */
+    bool active;
+};
+
+template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_depth {
+    typedef typename S::T T;
+    typedef ckci_k_depth_lds<T> lds;
+
+    const ckci_gpu_depth &p;
+    ckci_k_axis axis[3];
+    ckci_k_depth_place at;
+    int32_t x_first;             /* input of the first tap of output 0 */
+    int32_t x_step, x_bytes;     /* from one element of a window to the next */
+    int32_t tap_step, tap_bytes; /* from one tap to the next, ascending */
+    T c[XO * V];
+
+    CKCI_K_MEMBER explicit ckci_k_depth(const ckci_gpu_depth &a) : p(a)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        at.slot = ckci_k_divide(t, p.by_lanes_c);
+        at.lane = t - at.slot * p.lanes_c;
+        int32_t rest = ckci_k_divide(block, p.by_phases), phase = block - rest * p.phases;
+        int32_t part = ckci_k_divide(rest, p.by_tiles_c);
+        at.tile = rest - part * p.tiles_c;
+        int32_t pyx = phase / p.dim[2].phases;
+        axis[2] = ckci_k_phase(p.dim[2], phase - pyx * p.dim[2].phases);
+        axis[0] = ckci_k_phase(p.dim[0], pyx / p.dim[1].phases);
+        axis[1] = ckci_k_phase(p.dim[1], pyx % p.dim[1].phases);
+        at.channel = PLANES ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
+        at.active = at.slot < p.lanes_p && at.channel < p.g;
+        int32_t all = p.n * axis[0].count * (PLANES ? p.tiles_x : axis[1].count) * p.strips;
+        at.from = part * p.part;
+        at.to = all - at.from < p.part ? all : at.from + p.part;
+        tap_step = p.dim[2].read_tap < 0 ? -p.dim[2].read_tap : p.dim[2].read_tap;
+        x_first = axis[2].read0 + (p.dim[2].read_tap < 0 ? (axis[2].taps - 1) * p.dim[2].read_tap : 0);
+        int32_t bytes = (int32_t)p.a.stride[5] * S::SIZE;
+        x_step = FX < 0 ? p.dim[2].read_step : 1;
+        x_bytes = x_step * bytes;
+        tap_bytes = tap_step * bytes;
+    }
+
+    /* Weights of `rows` filter rows from r0 on, in the order in which they are multiplied. */
+    CKCI_K_MEMBER void stage(lds &m, int32_t r0, int32_t rows)
+    {
+        int32_t channels = PLANES ? 1 : p.lanes_c * V, taps = axis[2].taps;
+        int32_t count = rows * taps * channels;
+        for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
+            int32_t tap = PLANES ? e : ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
+            int32_t row = ckci_k_divide(tap, axis[2].by_taps), x = tap - row * taps;
+            row += r0;
+            int32_t z = ckci_k_divide(row, axis[1].by_taps), y = row - z * axis[1].taps;
+            x = p.dim[2].read_tap < 0 ? taps - 1 - x : x;
+            int32_t g = PLANES ? at.tile : at.tile * channels + channel;
+            int64_t w = g * p.b.stride[0] + (axis[0].tap0 + z * p.dim[0].period) * p.b.stride[3] +
+                        (axis[1].tap0 + y * p.dim[1].period) * p.b.stride[4] +
+                        (axis[2].tap0 + x * p.dim[2].period) * p.b.stride[5];
+            m.w[tap * channels + channel] = g < p.g ? ckci_k_value<T>(p.b, w) : (T)0;
+        }
+    }
+
+    /* G neighbouring taps; src and x: the first element of the window. */
+    template <int G>
+    CKCI_K_MEMBER void taps(const unsigned char *src, int32_t x, const T *w, int32_t channels)
+    {
+        constexpr int WINDOW = (XO - 1) * STEP + G;
+        ckci_k_vec<S, V> raw[WINDOW];
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < WINDOW; i++) {
+            if ((uint32_t)(x + i * x_step) < (uint32_t)p.dim[2].read_len) {
+                raw[i].load(src + i * x_bytes);
+            } else {
+                raw[i].clear();
+            }
+        }
+        T f[G][V];
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < G; j++) {
+            ckci_k_spread<T, V>(w + j * channels, f[j]);
+        }
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < WINDOW; i++) {
+            T v[V];
+            raw[i].widen(v);
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < G; j++) {
+                if (i - j >= 0 && (i - j) % STEP == 0 && (i - j) / STEP < XO) {
+                    CKCI_K_UNROLL(4)
+                    for (int k = 0; k < V; k++) {
+                        T &sum = c[(i - j) / STEP * V + k];
+                        sum = ckci_k_fma(v[k], f[j][k], sum);
+                    }
+                }
+            }
+        }
+    }
+
+    template <int G>
+    CKCI_K_MEMBER void some(const unsigned char *&src, int32_t &x, const T *&w, int32_t channels)
+    {
+        taps<G>(src, x, w, channels);
+        src += G * tap_bytes;
+        x += G * tap_step;
+        w += G * channels;
+    }
+
+    CKCI_K_MEMBER void row(const unsigned char *src, int32_t x, const T *w, int32_t channels)
+    {
+        if constexpr (FX > 0) {
+            taps<FX>(src, x, w, channels);
+        } else if constexpr (FX == 0) {
+            int32_t left = axis[2].taps;
+            CKCI_K_UNROLL(1)
+            for (; left >= 8; left -= 8) {
+                some<8>(src, x, w, channels);
+            }
+            if (left & 4) {
+                some<4>(src, x, w, channels);
+            }
+            if (left & 2) {
+                some<2>(src, x, w, channels);
+            }
+            if (left & 1) {
+                some<1>(src, x, w, channels);
+            }
+        } else {
+            CKCI_K_UNROLL(1)
+            for (int32_t left = axis[2].taps; left > 0; left--) {
+                some<1>(src, x, w, channels);
+            }
+        }
+    }
+
+    /* A strip: outputs x0 ... of (n, z, y); its first input row and place. */
+    struct strip {
+        int32_t n, z, y, x; /* written */
+        int32_t in_z, in_y, in_x, tap_y;
+        const unsigned char *src;
+        bool inside;
+    };
+
+    CKCI_K_MEMBER strip find(int32_t i) const
+    {
+        strip s;
+        int32_t rest = ckci_k_divide(i, p.by_strips), sx = i - rest * p.strips;
+        int32_t up = ckci_k_divide(rest, PLANES ? p.by_tiles_x : axis[1].by_count);
+        int32_t y = rest - up * (PLANES ? p.tiles_x : axis[1].count);
+        s.n = ckci_k_divide(up, axis[0].by_count);
+        int32_t z = up - s.n * axis[0].count, x = sx * XO;
+        y = PLANES ? y * p.lanes_c + at.lane : y;
+        s.inside = at.active && i < at.to && y < axis[1].count;
+        s.in_z = z * p.dim[0].read_step + axis[0].read0;
+        s.in_y = y * p.dim[1].read_step + axis[1].read0;
+        s.in_x = x * p.dim[2].read_step + x_first;
+        s.z = axis[0].write0 + z * p.dim[0].write_step;
+        s.y = axis[1].write0 + y * p.dim[1].write_step;
+        s.x = x;
+        s.tap_y = 0;
+        s.src = p.a.p + (s.n * p.a.stride[1] + at.channel * p.a.stride[0] + s.in_z * p.a.stride[3] +
+                         s.in_y * p.a.stride[4] + s.in_x * p.a.stride[5]) *
+                            S::SIZE;
+        return s;
+    }
+
+    /* `rows` rows of the filter, from where the strip stands. */
+    CKCI_K_MEMBER void multiply(const lds &m, strip &s, int32_t rows)
+    {
+        int32_t channels = PLANES ? 1 : p.lanes_c * V;
+        const T *w = m.w + (PLANES ? 0 : at.lane * V);
+        int64_t step_y = (int64_t)p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
+        int64_t step_z = (int64_t)p.dim[0].read_tap * p.a.stride[3] * S::SIZE - axis[1].taps * step_y;
+        CKCI_K_UNROLL(1)
+        for (int32_t r = 0; r < rows; r++) {
+            if ((uint32_t)s.in_z < (uint32_t)p.dim[0].read_len &&
+                (uint32_t)s.in_y < (uint32_t)p.dim[1].read_len) {
+                row(s.src, s.in_x, w, channels);
+            }
+            w += axis[2].taps * channels;
+            s.src += step_y;
+            s.in_y += p.dim[1].read_tap;
+            s.tap_y++;
+            if (s.tap_y == axis[1].taps) {
+                s.tap_y = 0;
+                s.in_y -= axis[1].taps * p.dim[1].read_tap;
+                s.in_z += p.dim[0].read_tap;
+                s.src += step_z;
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void write(const strip &s)
+    {
+        const ckci_gpu_target &o = p.o;
+        if (p.o_vec) {
+            int64_t first = s.n * o.t.stride[1] + at.channel * o.t.stride[0] + s.z * o.t.stride[3] +
+                            s.y * o.t.stride[4] +
+                            (axis[2].write0 + s.x * p.dim[2].write_step) * o.t.stride[5];
+            int64_t step = p.dim[2].write_step * o.t.stride[5] * S::SIZE;
+            unsigned char *dst = o.t.p + first * S::SIZE;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < XO; i++) {
+                ckci_k_vec<S, V> v;
+                v.narrow(c + i * V);
+                if (s.x + i < axis[2].count) {
+                    v.store(dst + i * step);
+                }
+            }
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < XO * V; i++) {
+            int32_t x = s.x + i / V;
+            if (x < axis[2].count) {
+                ckci_k_place q = {s.n, s.z, s.y, axis[2].write0 + x * p.dim[2].write_step};
+                ckci_k_depth_write<T>(p, ckci_k_pick<T, XO * V>(c, i), at.channel + i % V, q);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void work(lds &m)
+    {
+        int32_t rows = axis[0].taps * axis[1].taps;
+        if (axis[2].taps == 0) {
+            rows = 0;
+        }
+        for (int32_t i = at.from; i < at.to; i += p.lanes_p) {
+            strip s = find(i + at.slot);
+            CKCI_K_UNROLL(32)
+            for (int j = 0; j < XO * V; j++) {
+                c[j] = 0;
+            }
+            for (int32_t r = 0; r < rows; r += p.rows) {
+                int32_t some_rows = rows - r < p.rows ? rows - r : p.rows;
+                if (rows > p.rows || i == at.from) {
+                    __syncthreads();
+                    stage(m, r, some_rows);
+                    __syncthreads();
+                }
+                if (s.inside) {
+                    multiply(m, s, some_rows);
+                }
+            }
+            if (s.inside) {
+                write(s);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &a, lds &m)
+    {
+        ckci_k_depth self(a);
+        self.work(m);
+    }
+};
+
+/* What a thread reads of a row: N channels-last positions of V channels, or pieces of 4 neighbours of a
+   plane, one load each where rows are aligned (vec). mask: the positions that exist; pieces exist as a whole
+   then. */
+template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
+    typedef typename S::T T;
+    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N };
+    ckci_k_vec<S, PER> raw[COUNT];
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < COUNT; i++) {
+            raw[i].clear();
+        }
+    }
+
+    CKCI_K_MEMBER void load(const unsigned char *src, int32_t step, uint32_t mask, int32_t vec)
+    {
+        if constexpr (PLANES) {
+            if (!vec) {
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < N; i++) {
+                    uint32_t one = mask >> i & 1 ? ckci_k_load_bits(src + i * S::SIZE, S::SIZE) : 0;
+                    if constexpr (S::SIZE == 2) {
+                        uint32_t &pair = raw[i / 4].w[i % 4 / 2];
+                        pair = i % 2 ? pair | one << 16 : one;
+                    } else {
+                        raw[i / 4].w[i % 4] = one;
+                    }
+                }
+                return;
+            }
+        }
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < COUNT; i++) {
+            if (mask >> (PLANES ? 4 * i : i) & 1) {
+                raw[i].load(src + (PLANES ? 4 * S::SIZE : step) * i);
+            } else {
+                raw[i].clear();
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void widen(T *v) const
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < COUNT; i++) {
+            raw[i].widen(v + i * PER);
+        }
+    }
+};
+
+/* Positions x, x + 1, ... that lie in a row. */
+CKCI_K_FN uint32_t ckci_k_depth_inside(int32_t x, int32_t length, int count)
+{
+    uint32_t mask = 0;
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i < count; i++) {
+        mask |= (uint32_t)(x + i) < (uint32_t)length ? 1u << i : 0;
+    }
+    return mask;
+}
+
+/* fwd, bwd_data with stride and dilation 1, filters of F x F or Z x F x F; planes with padding that keeps the
+   size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each row
+   of inputs is loaded once, while the row before it is multiplied, and added to the F rows of outputs that it
+   belongs to. Those lie in registers and move up a row with the first tap. */
+template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
+    typedef typename S::T T;
+    typedef ckci_k_depth_lds<T> lds;
+    /* numbers of a window, and those before the first tap */
+    enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
+    typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
+
+    /* Rows of inputs in the order in which they are multiplied: planes of z, then y. */
+    struct cursor {
+        const unsigned char *src;
+        int64_t row_step, plane_step;
+        int32_t step, y, z, z_step, k, planes, rows; /* rows: still to come */
+
+        CKCI_K_MEMBER void load(const ckci_gpu_depth &p, window &raw, uint32_t mask)
+        {
+            bool inside = (uint32_t)y < (uint32_t)p.dim[1].read_len && rows > 0 &&
+                          (uint32_t)(z + k * z_step) < (uint32_t)p.dim[0].read_len;
+            raw.load(src, step, inside ? mask : 0, p.a_vec);
+            k++;
+            src += plane_step;
+            if (k == planes) {
+                src += row_step;
+                k = 0;
+                y++;
+                rows--;
+            }
+        }
+    };
+
+    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. */
+    template <bool MOVE>
+    static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *w, int32_t channels)
+    {
+        T v[WINDOW * V];
+        raw.widen(v);
+        CKCI_K_UNROLL(8)
+        for (int s = 0; s < F; s++) {
+            CKCI_K_UNROLL(8)
+            for (int x = 0; x < F; x++) {
+                T f[V];
+                ckci_k_spread<T, V>(w + ((F - 1 - s) * F + x) * channels, f);
+                CKCI_K_UNROLL(32)
+                for (int i = 0; i < XO * V; i++) {
+                    T before =
+                        MOVE && x == 0 ? (s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0) : c[s * XO * V + i];
+                    c[s * XO * V + i] = ckci_k_fma(v[(BEFORE + x) * V + i], f[i % V], before);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, lds &m, int32_t tile)
+    {
+        int32_t channels = p.lanes_c * V, count = p.taps * channels;
+        bool back = p.dim[2].gather_back != 0;
+        for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
+            int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
+            int32_t row = ckci_k_divide(tap, p.dim[2].taps[0]), x = tap - row * F;
+            int32_t z = ckci_k_divide(row, p.dim[1].taps[0]), y = row - z * F, g = tile * channels + channel;
+            x = back ? F - 1 - x : x;
+            y = back ? F - 1 - y : y;
+            int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
+            m.w[e] = g < p.g ? ckci_k_value<T>(p.b, w) : (T)0;
+        }
+    }
+
+    /* The sums of output row y, which are complete. */
+    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const T *c, unsigned char *dst, int32_t step,
+                                    int32_t channel, const ckci_k_place &q)
+    {
+        if (PLANES && p.o_vec) {
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < XO; i += 4) {
+                ckci_k_vec<S, 4> v;
+                v.narrow(c + i);
+                if (q.x + i < p.dim[2].length) {
+                    v.store(dst + i * step);
+                }
+            }
+            return;
+        }
+        if (p.o_same) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < XO; i++) {
+                ckci_k_vec<S, V> v;
+                v.narrow(c + i * V);
+                if (q.x + i < p.dim[2].length) {
+                    v.store(dst + i * step);
+                }
+            }
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < XO * V; i++) {
+            if (q.x + i / V < p.dim[2].length) {
+                ckci_k_place at = {q.n, q.z, q.y, q.x + i / V};
+                ckci_k_depth_write<T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
+        int32_t part = ckci_k_divide(block, p.by_tiles_c), tile = block - part * p.tiles_c;
+        int32_t channel = (tile * p.lanes_c + lane) * V, i = part * p.lanes_p + slot;
+        /* columns: strips, pieces of y, z, n */
+        int32_t line = ckci_k_divide(i, p.by_strips), above = ckci_k_divide(line, p.by_tiles_x);
+        ckci_k_place q;
+        q.x = (i - line * p.strips) * XO;
+        q.n = ckci_k_divide(above, p.dim[0].count[0]);
+        q.z = above - q.n * p.dim[0].length;
+        q.y = (line - above * p.tiles_x) * p.walk;
+        bool active = slot < p.lanes_p && channel < p.g && q.n < p.n;
+        int32_t rows = p.dim[1].length - q.y < p.walk ? p.dim[1].length - q.y : p.walk, zs = p.dim[0].filter;
+        /* bwd_data: the last tap reads the first input */
+        bool back = p.dim[2].gather_back != 0;
+        int32_t x = q.x + (back ? p.dim[2].pad - (F - 1) : -p.dim[2].pad);
+        int32_t y = q.y + (back ? p.dim[1].pad - (F - 1) : -p.dim[1].pad);
+        int32_t z = q.z * p.dim[0].read_step + (back ? p.dim[0].pad : -p.dim[0].pad);
+        x -= BEFORE;
+        uint32_t mask = active ? ckci_k_depth_inside(x, p.dim[2].read_len, WINDOW) : 0;
+        const unsigned char *src = p.a.p + (q.n * p.a.stride[1] + channel * p.a.stride[0] +
+                                            z * p.a.stride[3] + y * p.a.stride[4] + x * p.a.stride[5]) *
+                                               S::SIZE;
+        unsigned char *dst =
+            p.o.t.p + (q.n * p.o.t.stride[1] + channel * p.o.t.stride[0] + q.z * p.o.t.stride[3] +
+                       q.y * p.o.t.stride[4] + q.x * p.o.t.stride[5]) *
+                          S::SIZE;
+        int32_t o_step = (int32_t)p.o.t.stride[5] * S::SIZE;
+        cursor from;
+        from.src = src;
+        from.plane_step = p.dim[0].read_tap * p.a.stride[3] * S::SIZE;
+        from.row_step = p.a.stride[4] * S::SIZE - zs * from.plane_step;
+        from.step = (int32_t)p.a.stride[5] * S::SIZE;
+        from.y = y;
+        from.z = z;
+        from.z_step = p.dim[0].read_tap;
+        from.k = 0;
+        from.planes = zs;
+        from.rows = rows + F - 1;
+        window next;
+        from.load(p, next, mask);
+        stage(p, m, tile);
+        __syncthreads();
+        if (!active) {
+            return;
+        }
+        int64_t o_row = p.o.t.stride[4] * S::SIZE;
+        int32_t channels = p.lanes_c * V;
+        const T *w = m.w + lane * V;
+        T c[F * XO * V];
+        CKCI_K_UNROLL(128)
+        for (int k = 0; k < F * XO * V; k++) {
+            c[k] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t r = 0; r < rows + F - 1; r++) {
+            CKCI_K_UNROLL(1)
+            for (int32_t k = 0; k < zs; k++) {
+                window raw = next;
+                from.load(p, next, mask);
+                if (k == 0) {
+                    multiply<true>(c, raw, w, channels);
+                } else {
+                    multiply<false>(c, raw, w + k * F * F * channels, channels);
+                }
+            }
+            if (r >= F - 1) {
+                write(p, c, dst, o_step, channel, q);
+                dst += o_row;
+                q.y++;
+            }
+        }
+    }
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
+    enum { BLOCKS = F == 7 ? 0 : 2 };
+};
+
+/* Where a weight's sum goes: into a part of the workspace, [part][tap][channel], or to the epilogue. */
+template <class T>
+CKCI_K_FN void ckci_k_depth_put(const ckci_gpu_depth &p, T sum, int32_t part, int32_t tap, int32_t channel)
+{
+    if (p.o.partial) {
+        ((T *)p.o.partial)[((int64_t)part * p.taps + tap) * p.g + channel] = sum;
+        return;
+    }
+    int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
+    ckci_k_write<T>(p.o, sum, channel, 0, 0, z, rest - z * p.dim[1].filter, tap - rest * p.dim[2].filter);
+}
+
+/* A thread of bwd_weight: its place in the block and what it sums. */
+struct ckci_k_depth_member {
+    int32_t slot, lane, lane_u, channel, part, fz, fy, fx;
+    bool active;
+};
+
+template <class T, int V> struct ckci_k_depth_sums {
+    alignas(16) T sum[256 * V];
+};
+
+/* The sums of a block, one tap after the other through LDS in a fixed tree. */
+template <class T, int V, int R, int G, bool PLANES>
+CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V> &m, T *c,
+                                 const ckci_k_depth_member &w)
+{
+    int32_t others = (PLANES ? p.lanes_c : 1) * p.lanes_p; /* threads of one sum */
+    int32_t member = PLANES ? w.slot * p.lanes_c + w.lane : w.slot;
+    int32_t place = member + (PLANES ? w.lane_u : w.lane_u * p.lanes_c + w.lane) * others;
+    bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
+    CKCI_K_UNROLL(1)
+    for (int32_t j = 0; j < R * G; j++) {
+        __syncthreads();
+        if (present) {
+            CKCI_K_UNROLL(4)
+            for (int l = 0; l < V; l++) {
+                m.sum[l * 256 + place] = c[l];
+            }
+        }
+        for (int32_t length = others; length > 1;) {
+            int32_t half = (length + 1) / 2;
+            __syncthreads();
+            if (present && member + half < length) {
+                CKCI_K_UNROLL(4)
+                for (int l = 0; l < V; l++) {
+                    m.sum[l * 256 + place] += m.sum[l * 256 + place + half];
+                }
+            }
+            length = half;
+        }
+        int32_t ry = j / G, tx = w.fx + j % G, ty = w.fy + ry;
+        if (w.active && member == 0 && (uint32_t)tx < (uint32_t)p.dim[2].filter && ty < p.dim[1].filter) {
+            int32_t tap = (w.fz * p.dim[1].filter + ty) * p.dim[2].filter + tx;
+            CKCI_K_UNROLL(1)
+            for (int l = 0; l < V; l++) {
+                ckci_k_depth_put<T>(p, m.sum[l * 256 + place], w.part, tap, w.channel + l);
+            }
+        }
+        CKCI_K_UNROLL(128)
+        for (int k = 0; k + V < R * G * V; k++) {
+            c[k] = c[k + V];
+        }
+    }
+}
+
+/* R rows of neighbouring y x G taps; STEP: the stride; 0: any stride and dilation, one tap. */
+template <class S, int V, int XO, int R, int G, int STEP, bool PLANES> struct ckci_k_depth_weight {
+    typedef typename S::T T;
+    typedef ckci_k_depth_sums<T, V> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G;
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        /* lanes fastest, then units (rows and groups of taps), then strips */
+        int32_t rest = ckci_k_divide(t, p.by_lanes_c), lane = t - rest * p.lanes_c;
+        int32_t slot = ckci_k_divide(rest, p.by_lanes_u), lane_u = rest - slot * p.lanes_u;
+        int32_t up = ckci_k_divide(block, p.by_tiles_u), unit = (block - up * p.tiles_u) * p.lanes_u + lane_u;
+        int32_t part = ckci_k_divide(up, p.by_tiles_c), tile = up - part * p.tiles_c;
+        int32_t channel = PLANES ? tile : (tile * p.lanes_c + lane) * V;
+        int32_t row = ckci_k_divide(unit, p.by_groups_x), fx = (unit - row * p.groups_x) * G;
+        int32_t fz = ckci_k_divide(row, p.by_rows_y), fy = (row - fz * (int32_t)p.by_rows_y.d) * R;
+        bool active = slot < p.lanes_p && channel < p.g && unit < p.units;
+        int32_t count_y = p.dim[1].length, count_x = p.dim[2].length;
+        int32_t all = p.n * p.dim[0].length * (PLANES ? p.tiles_x : count_y) * p.strips;
+        int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
+        int32_t step = STEP ? 1 : p.dim[2].stride;
+        int64_t a_step = p.a.stride[5] * S::SIZE, b_step = p.b.stride[5] * step * S::SIZE;
+        int64_t b_row = p.dim[1].dilation * p.b.stride[4] * S::SIZE;
+        T c[R * G * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < R * G * V; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = from + slot; i < to && active; i += p.lanes_p) {
+            int32_t line = ckci_k_divide(i, p.by_strips), x = (i - line * p.strips) * XO;
+            int32_t above = ckci_k_divide(line, PLANES ? p.by_tiles_x : p.dim[1].count[0]);
+            int32_t y = line - above * (PLANES ? p.tiles_x : count_y);
+            int32_t n = ckci_k_divide(above, p.dim[0].count[0]), z = above - n * p.dim[0].length;
+            y = PLANES ? y * p.lanes_c + lane : y;
+            int32_t in_z = z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
+            int32_t in_y = y * p.dim[1].stride + fy * p.dim[1].dilation - p.dim[1].pad;
+            int32_t in_x = x * p.dim[2].stride + fx * p.dim[2].dilation - p.dim[2].pad;
+            if (y >= count_y || (uint32_t)in_z >= (uint32_t)p.dim[0].read_len) {
+                continue;
+            }
+            const unsigned char *a = p.a.p + (n * p.a.stride[1] + channel * p.a.stride[0] +
+                                              z * p.a.stride[3] + y * p.a.stride[4] + x * p.a.stride[5]) *
+                                                 S::SIZE;
+            const unsigned char *b =
+                p.b.p + (n * p.b.stride[1] + channel * p.b.stride[0] + in_z * p.b.stride[3] +
+                         in_y * p.b.stride[4] + in_x * p.b.stride[5]) *
+                            S::SIZE;
+            ckci_k_vec<S, V> left[XO];
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < XO; k++) {
+                if (x + k < count_x) {
+                    left[k].load(a + k * a_step);
+                } else {
+                    left[k].clear();
+                }
+            }
+            CKCI_K_UNROLL(8)
+            for (int r = 0; r < R; r++) {
+                if ((uint32_t)(in_y + r * p.dim[1].dilation) >= (uint32_t)p.dim[1].read_len) {
+                    continue;
+                }
+                ckci_k_vec<S, V> right[WINDOW];
+                CKCI_K_UNROLL(32)
+                for (int k = 0; k < WINDOW; k++) {
+                    if ((uint32_t)(in_x + k * step) < (uint32_t)p.dim[2].read_len) {
+                        right[k].load(b + r * b_row + k * b_step);
+                    } else {
+                        right[k].clear();
+                    }
+                }
+                T v[WINDOW][V];
+                CKCI_K_UNROLL(32)
+                for (int k = 0; k < WINDOW; k++) {
+                    right[k].widen(v[k]);
+                }
+                CKCI_K_UNROLL(8)
+                for (int k = 0; k < XO; k++) {
+                    T d[V];
+                    left[k].widen(d);
+                    if (x + k < count_x) { /* nothing may meet the 0 of a missing dout */
+                        CKCI_K_UNROLL(8)
+                        for (int j = 0; j < G; j++) {
+                            CKCI_K_UNROLL(4)
+                            for (int l = 0; l < V; l++) {
+                                T &sum = c[(r * G + j) * V + l];
+                                sum = ckci_k_fma(d[l], v[k * APART + j][l], sum);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, fy, fx, active};
+        ckci_k_depth_fold<T, V, R, G, PLANES>(p, m, c, w);
+    }
+};
+
+/* bwd_weight of the same. A thread walks down a
+   column of strips with all F x F sums (of one z) in registers: each row of inputs meets the last F rows of
+   dout, all of which are loaded once, one row ahead. Rows have XO positions at least. */
+template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_weight {
+    typedef typename S::T T;
+    typedef ckci_k_depth_sums<T, V> lds;
+    enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
+    typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
+    typedef ckci_k_depth_window<S, V, XO, PLANES> strip;
+
+    /* left: rows of dout, the newest last; those outside the column do not exist. */
+    static CKCI_K_MEMBER void multiply(T *c, const strip *left, const window &right, int32_t row,
+                                       int32_t rows)
+    {
+        T v[WINDOW * V];
+        right.widen(v);
+        CKCI_K_UNROLL(8)
+        for (int y = 0; y < F; y++) {
+            if (row - y < 0 || row - y >= rows) {
+                continue; /* nothing may meet the 0 of a missing dout */
+            }
+            T d[XO * V];
+            left[F - 1 - y].widen(d);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < XO; i++) {
+                CKCI_K_UNROLL(8)
+                for (int x = 0; x < F; x++) {
+                    CKCI_K_UNROLL(4)
+                    for (int l = 0; l < V; l++) {
+                        T &sum = c[(y * F + x) * V + l];
+                        sum = ckci_k_fma(d[i * V + l], v[(BEFORE + i + x) * V + l], sum);
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        int32_t rest = ckci_k_divide(t, p.by_lanes_c), lane = t - rest * p.lanes_c;
+        int32_t slot = ckci_k_divide(rest, p.by_lanes_u), lane_u = rest - slot * p.lanes_u;
+        int32_t up = ckci_k_divide(block, p.by_tiles_u), fz = (block - up * p.tiles_u) * p.lanes_u + lane_u;
+        int32_t part = ckci_k_divide(up, p.by_tiles_c), tile = up - part * p.tiles_c;
+        int32_t channel = (tile * p.lanes_c + lane) * V;
+        bool active = slot < p.lanes_p && channel < p.g && fz < p.units;
+        int32_t all = p.n * p.dim[0].length * p.tiles_x * p.strips;
+        int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
+        int32_t a_step = (int32_t)p.a.stride[5] * S::SIZE, b_step = (int32_t)p.b.stride[5] * S::SIZE;
+        int64_t a_row = p.a.stride[4] * S::SIZE, b_row = p.b.stride[4] * S::SIZE;
+        T c[F * F * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * F * V; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = from + slot; i < to && active; i += p.lanes_p) {
+            int32_t line = ckci_k_divide(i, p.by_strips), first = (i - line * p.strips) * XO;
+            /* the last strip overlaps the one before it */
+            int32_t x = first + XO > p.dim[2].length ? p.dim[2].length - XO : first;
+            int32_t above = ckci_k_divide(line, p.by_tiles_x), y = (line - above * p.tiles_x) * p.walk;
+            int32_t n = ckci_k_divide(above, p.dim[0].count[0]), z = above - n * p.dim[0].length;
+            int32_t in_z = z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
+            if ((uint32_t)in_z >= (uint32_t)p.dim[0].read_len) {
+                continue;
+            }
+            int32_t rows = p.dim[1].length - y < p.walk ? p.dim[1].length - y : p.walk;
+            int32_t in_y = y - p.dim[1].pad, in_x = x - p.dim[2].pad - BEFORE;
+            uint32_t a_mask = ((1u << XO) - 1) & ~((1u << (first - x)) - 1);
+            uint32_t b_mask = ckci_k_depth_inside(in_x, p.dim[2].read_len, WINDOW);
+            const unsigned char *a = p.a.p + (n * p.a.stride[1] + channel * p.a.stride[0] +
+                                              z * p.a.stride[3] + y * p.a.stride[4] + x * p.a.stride[5]) *
+                                                 S::SIZE;
+            const unsigned char *b =
+                p.b.p + (n * p.b.stride[1] + channel * p.b.stride[0] + in_z * p.b.stride[3] +
+                         in_y * p.b.stride[4] + in_x * p.b.stride[5]) *
+                            S::SIZE;
+            strip left[F], newest;
+            window next;
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < F; k++) {
+                left[k].clear();
+            }
+            newest.load(a, a_step, a_mask, p.o_vec);
+            next.load(b, b_step, (uint32_t)in_y < (uint32_t)p.dim[1].read_len ? b_mask : 0, p.a_vec);
+            CKCI_K_UNROLL(1)
+            for (int32_t r = 0; r < rows + F - 1; r++) {
+                CKCI_K_UNROLL(8)
+                for (int k = 0; k + 1 < F; k++) {
+                    left[k] = left[k + 1];
+                }
+                left[F - 1] = newest;
+                window right = next;
+                a += a_row;
+                b += b_row;
+                in_y++;
+                newest.load(a, a_step, r + 1 < rows ? a_mask : 0, p.o_vec);
+                next.load(b, b_step,
+                          (uint32_t)in_y < (uint32_t)p.dim[1].read_len && r + 1 < rows + F - 1 ? b_mask : 0,
+                          p.a_vec);
+                multiply(c, left, right, r, rows);
+            }
+        }
+        ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, 0, 0, active};
+        ckci_k_depth_fold<T, V, F, F, false>(p, m, c, w);
+    }
+};
+
+/* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
+   inputs beside them in aligned pieces of 4, one load each where rows are aligned: the window holds three
+   pieces, and moves on by one for 4 taps. Taps are counted from the first piece on; those before the filter
+   and after it are left out, the whole block alike. Strips follow each other through rows, so that the lanes
+   of a block read memory in its order. */
+template <class S> struct ckci_k_depth_piece {
+    typedef typename S::T T;
+    ckci_k_vec<S, 4> raw;
+
+    /* 4 numbers from x on, in a row of `length`; vec: aligned, all or none are inside */
+    CKCI_K_MEMBER void load(const unsigned char *row, int32_t x, int32_t length, int32_t vec)
+    {
+        const unsigned char *src = row + (int64_t)x * S::SIZE;
+        if (vec) {
+            if ((uint32_t)x < (uint32_t)length) {
+                raw.load(src);
+            } else {
+                raw.clear();
+            }
+            return;
+        }
+        uint32_t one[4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            one[i] = (uint32_t)(x + i) < (uint32_t)length ? ckci_k_load_bits(src + i * S::SIZE, S::SIZE) : 0;
+        }
+        if constexpr (S::SIZE == 2) {
+            raw.w[0] = one[0] | one[1] << 16;
+            raw.w[1] = one[2] | one[3] << 16;
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                raw.w[i] = one[i];
+            }
+        }
+    }
+};
+
+/* A strip of planes: its place and those of its rows. */
+struct ckci_k_depth_strip {
+    ckci_k_place q;
+    bool inside;
+};
+
+CKCI_K_FN ckci_k_depth_strip ckci_k_depth_find(const ckci_gpu_depth &p, int32_t i, int32_t to)
+{
+    ckci_k_depth_strip s;
+    int32_t line = ckci_k_divide(i, p.by_strips), above = ckci_k_divide(line, p.dim[1].count[0]);
+    s.q.x = (i - line * p.strips) * 8;
+    s.q.y = line - above * p.dim[1].length;
+    s.q.n = ckci_k_divide(above, p.dim[0].count[0]);
+    s.q.z = above - s.q.n * p.dim[0].length;
+    s.inside = i < to;
+    return s;
+}
+
+template <class S> struct ckci_k_depth_row {
+    typedef typename S::T T;
+    typedef ckci_k_depth_lds<T> lds;
+
+    /* Weights of `rows` filter rows from r0 on, in ascending order, `shift` zeros before each row. */
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, lds &m, int32_t g, int32_t r0, int32_t rows,
+                                    int32_t shift)
+    {
+        bool back = p.dim[2].gather_back != 0;
+        int32_t taps = p.dim[2].filter, count = rows * p.row_taps;
+        for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
+            int32_t row = ckci_k_divide(e, p.by_channels), x = e - row * p.row_taps - shift;
+            row += r0;
+            int32_t z = ckci_k_divide(row, p.dim[1].taps[0]), y = row - z * p.dim[1].filter;
+            bool inside = (uint32_t)x < (uint32_t)taps;
+            x = back ? taps - 1 - x : x;
+            int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
+            m.w[e] = inside ? ckci_k_value<T>(p.b, w) : (T)0;
+        }
+    }
+
+    /* One row of the filter. x: of the first piece; from, to: its taps, counted from there. */
+    static CKCI_K_MEMBER void multiply(T *c, const unsigned char *src, int32_t x, int32_t length, int32_t vec,
+                                       const T *w, int32_t from, int32_t to)
+    {
+        ckci_k_depth_piece<S> next;
+        T v[12];
+        next.load(src, x, length, vec);
+        next.raw.widen(v);
+        next.load(src, x + 4, length, vec);
+        next.raw.widen(v + 4);
+        next.load(src, x + 8, length, vec);
+        CKCI_K_UNROLL(1)
+        for (int32_t k = 0; k < to; k += 4) {
+            next.raw.widen(v + 8);
+            x += 4;
+            next.load(src, x + 8, k + 4 < to ? length : 0, vec);
+            T f[4];
+            ckci_k_spread<T, 4>(w + k, f);
+            if (k >= from && k + 4 <= to) {
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < 8; i++) {
+                        c[i] = ckci_k_fma(v[i + j], f[j], c[i]);
+                    }
+                }
+            } else {
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    if (k + j >= from && k + j < to) {
+                        CKCI_K_UNROLL(8)
+                        for (int i = 0; i < 8; i++) {
+                            c[i] = ckci_k_fma(v[i + j], f[j], c[i]);
+                        }
+                    }
+                }
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                v[i] = v[i + 4];
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, T *c, int32_t channel, const ckci_k_place &q)
+    {
+        const ckci_gpu_target &o = p.o;
+        if (o.t.op.kind == CKCONV_PASS && o.t.dtype == S::TYPE && !o.scale && !o.shift) {
+            unsigned char *dst = o.t.p + (q.n * o.t.stride[1] + channel * o.t.stride[0] +
+                                          q.z * o.t.stride[3] + q.y * o.t.stride[4] + q.x * o.t.stride[5]) *
+                                             S::SIZE;
+            if (p.o_vec) {
+                CKCI_K_UNROLL(2)
+                for (int i = 0; i < 8; i += 4) {
+                    ckci_k_vec<S, 4> v;
+                    v.narrow(c + i);
+                    if (q.x + i < p.dim[2].length) {
+                        v.store(dst + i * S::SIZE);
+                    }
+                }
+                return;
+            }
+            int64_t step = o.t.stride[5] * S::SIZE;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                ckci_k_vec<S, 1> v;
+                v.narrow(c + i);
+                if (q.x + i < p.dim[2].length) {
+                    v.store(dst + i * step);
+                }
+            }
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8; i++) {
+            if (q.x + i < p.dim[2].length) {
+                ckci_k_place at = {q.n, q.z, q.y, q.x + i};
+                ckci_k_depth_write<T>(p, ckci_k_pick<T, 8>(c, i), channel, at);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t block = (int32_t)blockIdx.x, part = ckci_k_divide(block, p.by_tiles_c);
+        int32_t channel = block - part * p.tiles_c, filter_rows = p.dim[0].filter * p.dim[1].filter;
+        int32_t all = p.n * p.dim[0].length * p.dim[1].length * p.strips;
+        int32_t begin = part * p.part, end = all - begin < p.part ? all : begin + p.part;
+        bool back = p.dim[2].gather_back != 0;
+        int32_t first = back ? p.dim[2].pad - (p.dim[2].filter - 1) : -p.dim[2].pad;
+        int32_t shift = first & 3, to = shift + p.dim[2].filter;
+        int64_t row_step = p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
+        int64_t plane_step = p.dim[0].read_tap * p.a.stride[3] * S::SIZE - p.dim[1].filter * row_step;
+        for (int32_t i = begin; i < end; i += 256) {
+            ckci_k_depth_strip s = ckci_k_depth_find(p, i + (int32_t)threadIdx.x, end);
+            int32_t z = s.q.z * p.dim[0].read_step + (back ? p.dim[0].pad : -p.dim[0].pad);
+            int32_t y = s.q.y * p.dim[1].read_step + (back ? p.dim[1].pad : -p.dim[1].pad);
+            const unsigned char *src = p.a.p + (s.q.n * p.a.stride[1] + channel * p.a.stride[0] +
+                                                z * p.a.stride[3] + y * p.a.stride[4]) *
+                                                   S::SIZE;
+            T c[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+            int32_t ty = 0;
+            for (int32_t r = 0; r < filter_rows; r += p.rows) {
+                int32_t rows = filter_rows - r < p.rows ? filter_rows - r : p.rows;
+                if (filter_rows > p.rows || i == begin) {
+                    __syncthreads();
+                    stage(p, m, channel, r, rows, shift);
+                    __syncthreads();
+                }
+                CKCI_K_UNROLL(1)
+                for (int32_t k = 0; k < rows && s.inside; k++) {
+                    if ((uint32_t)z < (uint32_t)p.dim[0].read_len &&
+                        (uint32_t)y < (uint32_t)p.dim[1].read_len) {
+                        multiply(c, src, s.q.x + first - shift, p.dim[2].read_len, p.a_vec,
+                                 m.w + k * p.row_taps, shift, to);
+                    }
+                    src += row_step;
+                    y += p.dim[1].read_tap;
+                    ty++;
+                    if (ty == p.dim[1].filter) {
+                        ty = 0;
+                        y -= p.dim[1].filter * p.dim[1].read_tap;
+                        z += p.dim[0].read_tap;
+                        src += plane_step;
+                    }
+                }
+            }
+            if (s.inside) {
+                write(p, c, channel, s.q);
+            }
+        }
+    }
+};
+
+/* bwd_weight of such planes: a thread sums 8 places of one row of the filter, counted from the first aligned
+   piece on. */
+template <class S> struct ckci_k_depth_row_weight {
+    typedef typename S::T T;
+    typedef ckci_k_depth_sums<T, 1> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        int32_t lane_u = ckci_k_divide(t, p.by_lanes_c), slot = t - lane_u * p.lanes_c;
+        int32_t up = ckci_k_divide(block, p.by_tiles_u), unit = (block - up * p.tiles_u) * p.lanes_u + lane_u;
+        int32_t part = ckci_k_divide(up, p.by_tiles_c), channel = up - part * p.tiles_c;
+        int32_t row = ckci_k_divide(unit, p.by_groups_x), place = (unit - row * p.groups_x) * 8;
+        int32_t fz = ckci_k_divide(row, p.by_rows_y), fy = row - fz * p.dim[1].filter;
+        bool active = lane_u < p.lanes_u && unit < p.units;
+        int32_t all = p.n * p.dim[0].length * p.dim[1].length * p.strips;
+        int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
+        int32_t first = -p.dim[2].pad, shift = first & 3;
+        T c[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        CKCI_K_UNROLL(1)
+        for (int32_t i = from + slot; i < to && active; i += p.lanes_c) {
+            ckci_k_depth_strip s = ckci_k_depth_find(p, i, to);
+            int32_t z = s.q.z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
+            int32_t y = s.q.y * p.dim[1].stride + fy * p.dim[1].dilation - p.dim[1].pad;
+            if ((uint32_t)z >= (uint32_t)p.dim[0].read_len || (uint32_t)y >= (uint32_t)p.dim[1].read_len) {
+                continue;
+            }
+            const unsigned char *a = p.a.p + (s.q.n * p.a.stride[1] + channel * p.a.stride[0] +
+                                              s.q.z * p.a.stride[3] + s.q.y * p.a.stride[4]) *
+                                                 S::SIZE;
+            const unsigned char *b = p.b.p + (s.q.n * p.b.stride[1] + channel * p.b.stride[0] +
+                                              z * p.b.stride[3] + y * p.b.stride[4]) *
+                                                 S::SIZE;
+            ckci_k_depth_piece<S> left[2], right[4];
+            CKCI_K_UNROLL(2)
+            for (int k = 0; k < 2; k++) {
+                left[k].load(a, s.q.x + 4 * k, p.dim[2].length, p.o_vec);
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < 4; k++) {
+                right[k].load(b, s.q.x + first - shift + place + 4 * k, p.dim[2].read_len, p.a_vec);
+            }
+            T d[8], v[16];
+            left[0].raw.widen(d);
+            left[1].raw.widen(d + 4);
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < 4; k++) {
+                right[k].raw.widen(v + 4 * k);
+            }
+            int32_t count = p.dim[2].length - s.q.x;
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < 8; k++) {
+                if (k < count) { /* nothing may meet the 0 of a missing dout */
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < 8; j++) {
+                        c[j] = ckci_k_fma(d[k], v[k + j], c[j]);
+                    }
+                }
+            }
+        }
+        ckci_k_depth_member w = {0, slot, lane_u, channel, part, fz, fy, place - shift, active};
+        ckci_k_depth_fold<T, 1, 1, 8, true>(p, m, c, w);
+    }
+};
+
+/* The parts of 8 weights: 32 threads share a weight. */
+template <class T> struct ckci_k_depth_sum {
+    struct lds {
+        T sum[256];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, e = (int32_t)blockIdx.x * 8 + (t & 7), all = p.taps * p.g;
+        const T *sums = (const T *)p.o.partial;
+        T sum = 0;
+        if (e < all) {
+            CKCI_K_UNROLL(8)
+            for (int32_t part = t >> 3; part < p.parts; part += 32) {
+                sum += sums[(int64_t)part * all + e];
+            }
+        }
+        m.sum[t] = sum;
+        for (int32_t half = 128; half >= 8; half /= 2) {
+            __syncthreads();
+            if (t < half) {
+                m.sum[t] += m.sum[t + half];
+            }
+        }
+        if (t < 8 && e < all) {
+            int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * p.g;
+            int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
+            ckci_k_write<T>(p.o, m.sum[t], channel, 0, 0, z, rest - z * p.dim[1].filter,
+                            tap - rest * p.dim[2].filter);
+        }
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>k-pair
   conv_conv_fwd in one launch: the tile loop of the second, 1x1 convolution, whose left operand is not loaded
   but computed: each thread computes mid at four channels of one position (a direct sum, then scale, shift,
@@ -5422,8 +6721,13 @@ struct ckci_k_move {
 #define CKCI_K_KERNEL __global__
 #endif
 extern "C" {
+#if defined(__CUDACC__) && !defined(CKCI_SIMULATOR) && !defined(__HIP__)
+#define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS, (ckci_k_resident<__VA_ARGS__>::BLOCKS))
+#else
+#define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS)
+#endif
 #define CKCI_ROW(NAME, ARGS, THREADS, ...)                                                                   \
-    CKCI_K_KERNEL void __launch_bounds__(THREADS) ckconv_k_##NAME(CKCI_K_PARAM const ARGS a)                 \
+    CKCI_K_KERNEL void CKCI_K_BOUNDS(THREADS, __VA_ARGS__) ckconv_k_##NAME(CKCI_K_PARAM const ARGS a)        \
     {                                                                                                        \
         typedef __VA_ARGS__ body;                                                                            \
         CKCI_K_LDS(body::lds, m);                                                                            \
@@ -5477,6 +6781,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
   >>k-undef
 */
 #undef CKCI_K_ARGS
+#undef CKCI_K_BOUNDS
 #undef CKCI_K_FN
 #undef CKCI_K_KERNEL
 #undef CKCI_K_LDS

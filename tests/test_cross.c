@@ -681,6 +681,65 @@ static void part_dense(void)
     printf("channels last: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
 
+/*------------------------------------------------------------------------------------------------------------
+  depthwise: each way in which the GPU's kernels walk (windows of 3, 5, 7 and any number of taps, strides,
+  planes with and without aligned rows, odd channels), with and without an epilogue
+*/
+static const block_case depthwise[] = {
+    {2, 16, 2, 1, 1, {3, 3, 0}, {9, 12, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 9, 2, 1, 1, {3, 3, 0}, {10, 11, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {0, 2, 0}},
+    {2, 6, 2, 1, 1, {5, 5, 0}, {9, 16, 0}, {1, 1, 0}, {1, 1, 0}, {2, 2, 0}, {2, 2, 0}},
+    {2, 4, 1, 1, 1, {5, 5, 0}, {12, 9, 0}, {1, 1, 0}, {1, 1, 0}, {0, 1, 0}, {3, 0, 0}},
+    {2, 8, 1, 1, 1, {7, 7, 0}, {9, 12, 0}, {1, 1, 0}, {1, 1, 0}, {3, 3, 0}, {3, 3, 0}},
+    {2, 12, 1, 1, 1, {3, 7, 0}, {7, 13, 0}, {1, 1, 0}, {1, 1, 0}, {1, 3, 0}, {1, 3, 0}},
+    {2, 4, 1, 1, 1, {4, 13, 0}, {7, 20, 0}, {1, 1, 0}, {1, 1, 0}, {1, 6, 0}, {2, 6, 0}},
+    {2, 8, 2, 1, 1, {3, 3, 0}, {9, 19, 0}, {2, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 8, 1, 1, 1, {3, 3, 0}, {11, 13, 0}, {3, 2, 0}, {2, 3, 0}, {2, 2, 0}, {2, 2, 0}},
+    {2, 3, 1, 1, 1, {31, 31, 0}, {10, 12, 0}, {1, 1, 0}, {1, 1, 0}, {15, 15, 0}, {15, 15, 0}},
+    {1, 12, 2, 1, 1, {31, 0, 0}, {44, 0, 0}, {1, 0, 0}, {1, 0, 0}, {15, 0, 0}, {15, 0, 0}},
+    {1, 5, 2, 1, 1, {128, 0, 0}, {37, 0, 0}, {1, 0, 0}, {1, 0, 0}, {64, 0, 0}, {63, 0, 0}},
+    {3, 12, 1, 1, 1, {3, 3, 3}, {4, 5, 8}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {3, 4, 1, 1, 1, {5, 7, 7}, {5, 8, 12}, {1, 1, 1}, {1, 1, 1}, {2, 3, 3}, {2, 3, 3}},
+    {2, 1, 1, 1, 1, {3, 3, 0}, {9, 12, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 2, 64, 64, {3, 3, 0}, {5, 6, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+};
+
+static void part_depthwise(void)
+{
+    static const int kinds[] = {0, 1, 5, 6};
+    const int count = (int)(sizeof depthwise / sizeof depthwise[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    for (int i = 0; i < count * 3 * 4 * 2; i++) {
+        const block_case *b = &depthwise[i % count];
+        const ckconv_op op = passes[i / count % 3];
+        const int type = kinds[i / count / 3 % 4], first = i / count / 12;
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 99);
+        memset(&d, 0, sizeof d);
+        d.ndim = b->ndim;
+        d.g = b->g;
+        d.n = b->n;
+        d.k = b->k;
+        d.c = b->c;
+        memcpy(d.filter, b->filter, sizeof d.filter);
+        memcpy(d.input, b->input, sizeof d.input);
+        memcpy(d.stride, b->stride, sizeof d.stride);
+        memcpy(d.dilation, b->dilation, sizeof d.dilation);
+        memcpy(d.pad_lo, b->lo, sizeof d.pad_lo);
+        memcpy(d.pad_hi, b->hi, sizeof d.pad_hi);
+        set_types(&d, &types[type], op);
+        set_layout(&d, NAIVE_IN, first ? CKCONV_NGCHW : CKCONV_NHWGC, &r);
+        set_layout(&d, NAIVE_WEI, i % 2 ? CKCONV_GKCYX : CKCONV_GKYXC, &r);
+        set_layout(&d, NAIVE_OUT, first ? CKCONV_NGCHW : CKCONV_NHWGC, &r);
+        if (i % 5 == 4) {
+            set_elements(&d, op, 1 + i % 2, &r);
+        }
+        run_problem(op, &d, (uint64_t)i * 7 + (i % 4 == 3 ? 0 : 1), b->c > 1 || test_full());
+    }
+    printf("depthwise: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
 static void check_executed(void)
 {
     test.plan = NULL;
@@ -706,7 +765,7 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks, aligned or dense, runs that part alone. */
+/* An argument, triples, products, blocks, aligned, dense or depthwise, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -727,6 +786,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(only, "") == 0 || strcmp(only, "dense") == 0) {
         part_dense();
+    }
+    if (strcmp(only, "") == 0 || strcmp(only, "depthwise") == 0) {
+        part_depthwise();
     }
     if (strcmp(only, "") == 0) {
         check_executed();
