@@ -4799,7 +4799,11 @@ template <class T, int N> CKCI_K_FN T ckci_k_pick(const T *c, int i)
     T x = c[0];
     CKCI_K_UNROLL(64)
     for (int j = 1; j < N; j++) {
-        x = i == j ? c[j] : x;
+        T y = c[j];
+#if defined(__HIP_DEVICE_COMPILE__)
+        asm("" : "+v"(y)); /* clang 15 would choose among addresses, and so keep all of c in scratch */
+#endif
+        x = i == j ? y : x;
     }
     return x;
 }
