@@ -8805,7 +8805,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->by_channels = ckci_make_divisor(k->g);
     l->grid = ckci_saturating_mul(tiles, k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
-    *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5) * ckci_max((int64_t)idle, 1);
+    *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5) * (double)ckci_max((int64_t)idle, 1);
     return ckci_too_many_blocks(l->grid, err);
 }
 

@@ -2384,7 +2384,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
             hole[i] = e.hole;
         }
         down = 0;
-        if (BACK) {
+        if constexpr (BACK) {
             const int32_t column = (int32_t)threadIdx.x % CHUNKS * 8;
             CKCI_K_UNROLL(2)
             for (int i = 0; i < SLABS; i++) {
@@ -2392,12 +2392,12 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
                               ? E::SIZE * (first * (int32_t)p.b_red + column + i * 64)
                               : INT32_MIN;
             }
-            return;
-        }
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < B; i++) {
-            int32_t column = first + i * EACH;
-            b_at[i] = b.column + column < p.columns ? E::SIZE * column * (int32_t)p.b_column : INT32_MIN;
+        } else {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                int32_t column = first + i * EACH;
+                b_at[i] = b.column + column < p.columns ? E::SIZE * column * (int32_t)p.b_column : INT32_MIN;
+            }
         }
     }
 
@@ -2507,7 +2507,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
         for (int i = 0; i < A; i++) {
             ckci_k_copy(to + i * EACH * U::KB, wa, a_at[i] + a, hole[i].good(RANGES, tap, e.need) ? 16 : 0);
         }
-        if (BACK) {
+        if constexpr (BACK) {
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
                 const int32_t row = ckci_k_add(e.b, down, j * E::SIZE * 32 * (int32_t)p.b_red);
@@ -2517,11 +2517,12 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
                                 b_at[i] < 0 ? 0 : 16);
                 }
             }
-            return;
-        }
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < B; i++) {
-            ckci_k_copy(to + (BM + i * EACH) * U::KB, wb, ckci_k_add(b_at[i], b, 0), b_at[i] < 0 ? 0 : most);
+        } else {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                ckci_k_copy(to + (BM + i * EACH) * U::KB, wb, ckci_k_add(b_at[i], b, 0),
+                            b_at[i] < 0 ? 0 : most);
+            }
         }
     }
 #endif
