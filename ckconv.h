@@ -9223,6 +9223,7 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
 {
     int back = p->op == CKCONV_BWD_DATA, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t block = p->c > 16 ? 32 : 16, merge = block / ckci_max(p->c, 1);
+    CKCI_TRY(ckci_matrix_start(p, device, family, 64064, m, err));
     if (p->c != p->k || p->c < 2 || merge == 0 || merge * p->c != block || p->g % merge != 0) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
@@ -9230,7 +9231,6 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
             "32; here K is %lld, C %lld, G %lld",
             CKCI_LL(p->k), CKCI_LL(p->c), CKCI_LL(p->g));
     }
-    CKCI_TRY(ckci_matrix_start(p, device, family, 64064, m, err));
     m->conv = *p;
     m->merge = merge;
     ckci_conv *c = &m->conv;

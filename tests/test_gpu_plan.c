@@ -176,7 +176,7 @@ static void test_parts(void)
         int64_t channels, size;
         const char *parts;
     } cases[] = {
-        {"gfx942", CKCONV_F32, 64, 56, "gpu_vector_fwd"},   {"sm_90", CKCONV_F32, 256, 14, "gpu_vector_fwd"},
+        {"gfx942", CKCONV_F32, 64, 56, "gpu_tile_fwd"},     {"sm_90", CKCONV_F32, 256, 14, "gpu_tile_fwd"},
         {"gfx1030", CKCONV_F16, 256, 14, "gpu_vector_fwd"}, {"gfx942", CKCONV_F16, 256, 14, "gpu_mfma_fwd"},
         {"gfx1100", CKCONV_F16, 256, 28, "gpu_wmma_fwd"},   {"sm_90", CKCONV_BF16, 256, 28, "gpu_mma_fwd"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
