@@ -4275,11 +4275,26 @@ enum {
     CKCI_PATCH_MOST = 16 << 20     /* larger than that: im2col rows */
 };
 
+/* Are all sizes such that those of a patch are far from overflow? */
+CKCI_FN int ckci_patch_sane(const ckci_view *v, const ckci_axis axis[3])
+{
+    const int64_t most = (int64_t)1 << 40;
+    int sane = v->red <= most && v->p->n <= most && v->p->g <= most;
+    for (int i = 0; i < 3; i++) {
+        sane = sane && v->p->stride[i] <= 1 << 16 && v->p->dilation[i] <= 1 << 16 &&
+               v->p->filter[i] <= 1 << 16 && axis[i].count <= most;
+    }
+    return sane;
+}
+
 /* A patch per block: sizes of the block. 0 where im2col rows are better. */
 CKCI_FN int ckci_patch_tiles(const ckci_view *v, int32_t threads, ckci_tiles *t)
 {
     ckci_axis axis[3];
     ckci_phase(v, 0, axis);
+    if (!ckci_patch_sane(v, axis)) {
+        return 0;
+    }
     int64_t z = axis[0].count, y = ckci_max(axis[1].count, 1), x = ckci_max(axis[2].count, 1);
     int64_t size = v->kind->size, n = ckci_max(v->p->n, 1);
     int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g * t->blocks_n;
@@ -4356,8 +4371,9 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
     for (int32_t i = 0; i < 2 && patch; i++) {
         patch = ckci_patch_tiles(v, i ? threads : 1, &t);
         /* a run may reach past its row by all but one position */
-        int64_t past = t.run * t.cb * ckci_max(v->p->stride[2], 1);
-        t.scratch = ckci_total(ckci_line_up(ckci_saturating_mul(t.entries * t.cb + past, size)),
+        int64_t past = ckci_saturating_mul(t.run * t.cb, ckci_max(v->p->stride[2], 1));
+        int64_t entries = ckci_saturating_add(ckci_saturating_mul(t.entries, t.cb), past);
+        t.scratch = ckci_total(ckci_line_up(ckci_saturating_mul(entries, size)),
                                ckci_line_up(t.mc * t.ldc * size) + t.table, 1);
         patch = patch && t.entries > 0 && ckci_total(t.packed, t.scratch, 1) <= limit;
     }
@@ -4869,6 +4885,9 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
     ckci_axis axis[3];
     int64_t lanes = v->k->lanes, size = v->kind->size, n = ckci_max(v->p->n, 1);
     ckci_phase(v, 0, axis);
+    if (!ckci_patch_sane(v, axis)) {
+        return 0;
+    }
     int64_t y = axis[1].count, x = axis[2].count, line = axis[2].taps * v->red;
     t->joined = ckci_joins(v, &axis[2]) && ckci_round_up(line, lanes) * 4 <= line * 7;
     if ((!t->joined && ckci_round_up(v->red, lanes) * 4 > v->red * 5) || v->taps > 4096) {

@@ -163,7 +163,12 @@ template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
 {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__)
     typedef const T __attribute__((address_space(4))) * pointer;
-    pointer p = (pointer)&x;
+    uint64_t at = (uint64_t)&x;
+#if __clang_major__ < 16 /* which does not always see that it is one pointer for all */
+    at = (uint32_t)__builtin_amdgcn_readfirstlane((int)at) |
+         (uint64_t)(uint32_t)__builtin_amdgcn_readfirstlane((int)(at >> 32)) << 32;
+#endif
+    pointer p = (pointer)at;
     asm("" : "+s"(p));
     return *(const T *)p;
 #else
