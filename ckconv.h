@@ -7617,43 +7617,28 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 #define CKCI_NEAR_NVIDIA(Q) ((Q) == 16 ? 640 : 512)
 #define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
 
-#define CKCI_GPU_MATRIX(X, E)                                                                                \
-    X(matrix_gather_##E##_256x128, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 128>)                                             \
-    X(matrix_gather_##E##_192x128, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 192, 128>)                                             \
-    X(matrix_gather_##E##_128x128, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 128>)                                             \
-    X(matrix_gather_##E##_512x64, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 512, 64>)                                              \
-    X(matrix_gather_##E##_256x64, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 64>)                                              \
-    X(matrix_gather_##E##_64x64, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 64, 64>)                                               \
-    X(matrix_gather_##E##_128x32, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 32>)                                              \
-    X(matrix_back_##E##_256x128, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 256, 128>)                                               \
-    X(matrix_back_##E##_192x128, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 192, 128>)                                               \
-    X(matrix_back_##E##_128x128, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 128, 128>)                                               \
-    X(matrix_back_##E##_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 512, 64>)  \
-    X(matrix_back_##E##_256x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 256, 64>)  \
-    X(matrix_back_##E##_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 64, 64>)    \
-    X(matrix_back_##E##_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 128, 32>)  \
-    X(matrix_weight_##E##_128x256, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 128, 256>)                                             \
-    X(matrix_weight_##E##_128x128, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 128, 128>)                                             \
-    X(matrix_weight_##E##_64x256, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 64, 256>)                                              \
-    X(matrix_weight_##E##_64x64, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 64, 64>)                                               \
-    X(matrix_weight_##E##_32x128, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 32, 128>)                                              \
-    X(matrix_near_##E##_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_##E, 16>)                          \
-    X(matrix_near_##E##_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_##E, 32>)
+#define CKCI_GPU_MATRIX(X)                                                                                   \
+    X(matrix_gather_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)              \
+    X(matrix_gather_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)              \
+    X(matrix_gather_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)              \
+    X(matrix_gather_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 512, 64>)                \
+    X(matrix_gather_256x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 64>)                \
+    X(matrix_gather_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 64, 64>)                  \
+    X(matrix_gather_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 32>)                \
+    X(matrix_back_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 128>)                  \
+    X(matrix_back_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 192, 128>)                  \
+    X(matrix_back_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 128>)                  \
+    X(matrix_back_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)                    \
+    X(matrix_back_256x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 64>)                    \
+    X(matrix_back_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)                      \
+    X(matrix_back_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)                    \
+    X(matrix_weight_128x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 256>)              \
+    X(matrix_weight_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)              \
+    X(matrix_weight_64x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                \
+    X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
+    X(matrix_weight_32x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                \
+    X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<16>)                                            \
+    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
     X(tile_gather_128x128, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 128, 8, 16, 8, 1>, 4>)   \
@@ -7733,8 +7718,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(direct_weight_f64, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                                   \
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
     CKCI_GPU_FMA(X)                                                                                          \
-    CKCI_GPU_MATRIX(X, f16)                                                                                  \
-    CKCI_GPU_MATRIX(X, bf16)                                                                                 \
+    CKCI_GPU_MATRIX(X)                                                                                       \
     CKCI_GPU_DEPTH(X, f16, 4, 8, 4, 2)                                                                       \
     CKCI_GPU_DEPTH(X, bf16, 4, 8, 4, 2)                                                                      \
     CKCI_GPU_DEPTH(X, f32, 4, 4, 2, 1)                                                                       \
@@ -9058,20 +9042,18 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
-/* The kernel for a type and tile: their place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
-CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, ckconv_dtype type, int32_t tile)
+/* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, int32_t tile)
 {
     static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 256064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 0, 0}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0;
-    int32_t of_bf16 = CKCI_KERNEL_matrix_gather_bf16_256x128 - CKCI_KERNEL_matrix_gather_f16_256x128;
     while (tiles[weight][next] != tile) {
         next++;
     }
-    return (type == CKCONV_BF16 ? of_bf16 : 0) + next +
-           (weight   ? CKCI_KERNEL_matrix_weight_f16_128x256
-            : across ? CKCI_KERNEL_matrix_back_f16_256x128
-                     : CKCI_KERNEL_matrix_gather_f16_256x128);
+    return next + (weight   ? CKCI_KERNEL_matrix_weight_128x256
+                   : across ? CKCI_KERNEL_matrix_back_256x128
+                            : CKCI_KERNEL_matrix_gather_256x128);
 }
 
 /* Blocks that a compute unit holds at a time: by LDS, and two of 128 x 128 by registers. */
@@ -9146,7 +9128,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, across, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, across, tile));
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
@@ -9285,8 +9267,7 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
                          CKCI_LL(m->pack), CKCI_LL(limit));
     }
     ckci_make_gpu_conv(c, k);
-    ckci_set_kernel(&m->l, (block == 32) + (read->compute == CKCONV_BF16 ? CKCI_KERNEL_matrix_near_bf16_16
-                                                                         : CKCI_KERNEL_matrix_near_f16_16));
+    ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_16 + (block == 32));
     const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
     int64_t tile = nvidia ? 256 : 128, high = ckci_max(y->length, 1), wide = ckci_max(x->length, 1);
     int64_t span = (p->filter[1] - 1) * p->dilation[1] + 1, images = (tile - 2) / (high * wide) + 2;
@@ -9398,7 +9379,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, tile));
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->by_phases = ckci_make_divisor(c->g);

@@ -11,8 +11,10 @@ KERNELS (ckconv_k_NAME; the table in ckconv.h, >>gpu, has one line for each; T i
 the sums, and every storage type is converted when it is loaded)
     gather_T_S         fwd, bwd_data: implicit GEMM, blocks of S x S outputs through LDS
     weight_T_S         bwd_weight: the same over positions, split into parts where that fills the GPU
-    matrix_gather_T_R  fwd, bwd_data on a matrix unit, blocks of R outputs; T: f16, bf16
-    matrix_weight_T_R  bwd_weight likewise
+    matrix_gather_R    fwd, bwd_data on a matrix unit, f16 or bf16, blocks of R outputs
+    matrix_back_R      bwd_data likewise, weights read as they lie
+    matrix_weight_R    bwd_weight likewise
+    matrix_near_Q      fwd, bwd_data of small groups, in blocks of Q channels
     pack               weights in the order in which matrix_gather reads them
     tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
     tile_weight_S      bwd_weight likewise
@@ -30,8 +32,8 @@ the sums, and every storage type is converted when it is loaded)
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta
     move               layout and type conversion
 
-All of them are the "vector" family: plain multiply-adds, no atomics, any target, wave 32 or 64. Every output
-is written by one thread, and every sum has a fixed order.
+No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
+matrix_... are plain multiply-adds on any target.
 
 TAGS
     >>k-arch     HIP, CUDA or simulator: names, linkage     >>k-direct  few channels per group
@@ -1336,7 +1338,7 @@ template <class T> struct ckci_k_reduce {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix
-  Matrix units, one struct for each kind of unit; E is what it multiplies. A wave multiplies M rows of one
+  Matrix units, one struct for each kind of unit; T is what it multiplies. A wave multiplies M rows of one
   tile by N rows of another, STEP bytes of each at a time, into M x N sums:
       load      the wave's operand: M (or N) rows of a tile in LDS, STEP bytes from byte `at` of each. The two
                 operands are alike, so any order of the reduction inside STEP is right that both share
@@ -1366,13 +1368,15 @@ template <class T> struct ckci_k_reduce {
 #endif
 #endif
 
-/* What is multiplied; sums are f32. */
+/* What is multiplied; sums are f32. Kernels take both types: they differ in the loop alone, which a kernel
+   holds once for each. */
 struct ckci_k_f16 {
-    enum { SIZE = 2, TYPE = CKCONV_F16 };
+    enum { TYPE = CKCONV_F16 };
 };
 struct ckci_k_bf16 {
-    enum { SIZE = 2, TYPE = CKCONV_BF16 };
+    enum { TYPE = CKCONV_BF16 };
 };
+enum { CKCI_K_HALF = 2 }; /* bytes of one */
 
 /* The same bits as another type. */
 template <class To, class From> CKCI_K_FN To ckci_k_cast(const From &from)
@@ -1399,7 +1403,7 @@ template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
 
 #if defined(CKCI_K_MFMA)
 /* CDNA: 32 x 32 sums, the halves of a wave hold neighbouring chunks of the reduction. */
-template <class E> struct ckci_k_mfma {
+struct ckci_k_mfma {
     enum { WAVE = 64, M = 32, N = 32, STEP = 32, SUMS = 16, KB = 64, ASYNC = 0 };
     typedef ckci_k_uint4 operand;
 #if defined(CKCI_SIMULATOR)
@@ -1426,13 +1430,13 @@ template <class E> struct ckci_k_mfma {
         return *(const operand *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16 + lane / M));
     }
 
-    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
 #if defined(CKCI_SIMULATOR)
-        sim_mfma_32x32x8<E>(&a, &b, d.v, 0);
-        sim_mfma_32x32x8<E>(&a, &b, d.v, 8);
+        sim_mfma_32x32x8<T>(&a, &b, d.v, 0);
+        sim_mfma_32x32x8<T>(&a, &b, d.v, 8);
 #elif defined(__gfx950__)
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_mfma_f32_32x32x16_f16(ckci_k_cast<half8>(a), ckci_k_cast<half8>(b), d.v, 0,
                                                          0, 0);
         } else {
@@ -1441,15 +1445,15 @@ template <class E> struct ckci_k_mfma {
         }
 #else
         ckci_k_uint2 a0 = {a.x, a.y}, a1 = {a.z, a.w}, b0 = {b.x, b.y}, b1 = {b.z, b.w};
-        half(d, a0, b0);
-        half(d, a1, b1);
+        half<T>(d, a0, b0);
+        half<T>(d, a1, b1);
 #endif
     }
 
 #if !defined(CKCI_SIMULATOR) && !defined(__gfx950__)
-    static CKCI_K_MEMBER void half(sums &d, const ckci_k_uint2 &a, const ckci_k_uint2 &b)
+    template <class T> static CKCI_K_MEMBER void half(sums &d, const ckci_k_uint2 &a, const ckci_k_uint2 &b)
     {
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_mfma_f32_32x32x8f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
                                                        0, 0);
         } else {
@@ -1480,7 +1484,7 @@ template <class E> struct ckci_k_mfma {
 
 #if defined(CKCI_K_MFMA)
 /* CDNA: 16 x 16 sums, for small groups. */
-template <class E> struct ckci_k_mfma16 {
+struct ckci_k_mfma16 {
     enum { WAVE = 64, M = 16, N = 16, STEP = 32, SUMS = 4, ASYNC = 0 };
     typedef ckci_k_uint2 operand;
 #if defined(CKCI_SIMULATOR)
@@ -1503,12 +1507,12 @@ template <class E> struct ckci_k_mfma16 {
         return *(const operand *)(row + ((at / 16 + quarter / 2) ^ flip) * 16 + quarter % 2 * 8);
     }
 
-    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
 #if defined(CKCI_SIMULATOR)
-        sim_mfma_16x16x16<E>(&a, &b, d.v);
+        sim_mfma_16x16x16<T>(&a, &b, d.v);
 #else
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_mfma_f32_16x16x16f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
                                                         0, 0);
         } else {
@@ -1540,7 +1544,7 @@ template <class E> struct ckci_k_mfma16 {
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
    on each holds eight. */
-template <class E, int GFX> struct ckci_k_wmma {
+template <int GFX> struct ckci_k_wmma {
     enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 64, ASYNC = 0 };
 #if defined(CKCI_SIMULATOR)
     struct sums {
@@ -1590,12 +1594,12 @@ template <class E, int GFX> struct ckci_k_wmma {
         return r;
     }
 
-    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
 #if defined(CKCI_SIMULATOR)
-        sim_wmma_16x16x16<E>(GFX, &a, &b, d.v);
+        sim_wmma_16x16x16<T>(GFX, &a, &b, d.v);
 #elif defined(CKCI_K_WMMA)
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(ckci_k_cast<half16>(a), ckci_k_cast<half16>(b),
                                                              d.v);
         } else {
@@ -1603,7 +1607,7 @@ template <class E, int GFX> struct ckci_k_wmma {
                                                               ckci_k_cast<short16>(b), d.v);
         }
 #else
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_cast<half8>(a),
                                                                    ckci_k_cast<half8>(b), d.v);
         } else {
@@ -1628,7 +1632,7 @@ template <class E, int GFX> struct ckci_k_wmma {
 
 #if defined(CKCI_K_MMA)
 /* NVIDIA, from sm_80 on: two products of 16 x 8 sums. */
-template <class E> struct ckci_k_mma {
+struct ckci_k_mma {
     enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128, ASYNC = 1 };
     typedef ckci_k_uint4 operand;
     struct sums {
@@ -1684,19 +1688,19 @@ template <class E> struct ckci_k_mma {
         return r;
     }
 
-    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
-        half(d.v, a, b.x, b.z);
-        half(d.v + 4, a, b.y, b.w);
+        half<T>(d.v, a, b.x, b.z);
+        half<T>(d.v + 4, a, b.y, b.w);
     }
 
-    static CKCI_K_MEMBER void half(float *d, const operand &a, uint32_t b0, uint32_t b1)
+    template <class T> static CKCI_K_MEMBER void half(float *d, const operand &a, uint32_t b0, uint32_t b1)
     {
 #if defined(CKCI_SIMULATOR)
         uint32_t b[2] = {b0, b1};
-        sim_mma_m16n8k16<E>(&a, b, d);
+        sim_mma_m16n8k16<T>(&a, b, d);
 #else
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
                          "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -1870,7 +1874,8 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0 };
     typename U::sums sum[G::TM][G::TN];
 
-    template <class Loader> CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps)
+    template <class Loader>
+    CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps, ckconv_dtype type)
     {
         CKCI_K_UNROLL(16)
         for (int i = 0; i < G::TM * G::TN; i++) {
@@ -1882,8 +1887,18 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         if (steps <= 0) {
             return;
         }
+        if (type == CKCONV_BF16) {
+            loop<ckci_k_bf16>(tiles, loader, steps);
+        } else {
+            loop<ckci_k_f16>(tiles, loader, steps);
+        }
+    }
+
+    template <class T, class Loader>
+    CKCI_K_MEMBER void loop(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
         if constexpr (U::ASYNC) {
-            ahead(tiles, loader, steps);
+            ahead<T>(tiles, loader, steps);
             return;
         } else {
             loader.fetch(0);
@@ -1893,7 +1908,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
                 if (s + 1 < steps) {
                     loader.fetch(s + 1);
                 }
-                multiply(tiles + s % 2 * G::TILE);
+                multiply<T>(tiles + s % 2 * G::TILE);
                 if (s + 1 < steps) {
                     loader.put(tiles + (s + 1) % 2 * G::TILE);
                 }
@@ -1901,7 +1916,8 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         }
     }
 
-    template <class Loader> CKCI_K_MEMBER void ahead(unsigned char *tiles, Loader &loader, int32_t steps)
+    template <class T, class Loader>
+    CKCI_K_MEMBER void ahead(unsigned char *tiles, Loader &loader, int32_t steps)
     {
 #if defined(CKCI_K_MMA)
         int32_t full = G::TILE, empty = 0;
@@ -1916,7 +1932,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             }
             ckci_k_copies_end();
             if (s >= 0) {
-                multiply(tiles + full);
+                multiply<T>(tiles + full);
             }
             full = full == 2 * G::TILE ? 0 : full + G::TILE;
             empty = empty == 2 * G::TILE ? 0 : empty + G::TILE;
@@ -1939,7 +1955,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         }
     }
 
-    CKCI_K_MEMBER void multiply(const unsigned char *tile)
+    template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tile)
     {
         int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
             column = G::FIRST + wave % G::WN * G::COLUMNS;
@@ -1958,7 +1974,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             for (int i = 0; i < G::TM; i++) {
                 CKCI_K_UNROLL(8)
                 for (int j = 0; j < G::TN; j++) {
-                    U::multiply(sum[i][j], a[i], b[j]);
+                    U::template multiply<T>(sum[i][j], a[i], b[j]);
                 }
             }
         }
@@ -2035,24 +2051,24 @@ CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
     return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
 }
 
-template <class E, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
+template <class T, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
 {
-    if constexpr (N == 256 && E::TYPE == CKCONV_F16) {
+    if constexpr (N == 256 && T::TYPE == CKCONV_F16) {
         CKCI_K_WGMMA_ASM("256", "f16.f16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
                          CKCI_K_SUM32(d, 0), CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
-    } else if constexpr (N == 256 && E::TYPE == CKCONV_BF16) {
+    } else if constexpr (N == 256 && T::TYPE == CKCONV_BF16) {
         CKCI_K_WGMMA_ASM("256", "bf16.bf16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
                          CKCI_K_SUM32(d, 0), CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
-    } else if constexpr (N == 192 && E::TYPE == CKCONV_F16) {
+    } else if constexpr (N == 192 && T::TYPE == CKCONV_F16) {
         CKCI_K_WGMMA_ASM("192", "f16.f16", CKCI_K_SUMS_96, "%96", "%97", "%98", "%99", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
-    } else if constexpr (N == 192 && E::TYPE == CKCONV_BF16) {
+    } else if constexpr (N == 192 && T::TYPE == CKCONV_BF16) {
         CKCI_K_WGMMA_ASM("192", "bf16.bf16", CKCI_K_SUMS_96, "%96", "%97", "%98", "%99", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
-    } else if constexpr (N == 128 && E::TYPE == CKCONV_F16) {
+    } else if constexpr (N == 128 && T::TYPE == CKCONV_F16) {
         CKCI_K_WGMMA_ASM("128", "f16.f16", CKCI_K_SUMS_64, "%64", "%65", "%66", "%67", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32));
-    } else if constexpr (N == 128 && E::TYPE == CKCONV_BF16) {
+    } else if constexpr (N == 128 && T::TYPE == CKCONV_BF16) {
         CKCI_K_WGMMA_ASM("128", "bf16.bf16", CKCI_K_SUMS_64, "%64", "%65", "%66", "%67", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32));
     }
@@ -2061,7 +2077,7 @@ template <class E, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(floa
 
 /* The tile loop of ckci_k_fragments for such groups of waves. Loads are two
    steps ahead; their tile is free once all have multiplied the step before and met at the barrier. */
-template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
+template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     enum {
         KB = 128,
         STAGES = 3,
@@ -2096,7 +2112,8 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         hold();
     }
 
-    template <class Loader> CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps)
+    template <class Loader>
+    CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps, ckconv_dtype type)
     {
         CKCI_K_UNROLL(128)
         for (int i = 0; i < N / 2; i++) {
@@ -2105,6 +2122,16 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         if (steps <= 0) {
             return;
         }
+        if (type == CKCONV_BF16) {
+            loop<ckci_k_bf16>(tiles, loader, steps);
+        } else {
+            loop<ckci_k_f16>(tiles, loader, steps);
+        }
+    }
+
+    template <class T, class Loader>
+    CKCI_K_MEMBER void loop(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
         int32_t full = TILE, empty = 0;
         CKCI_K_UNROLL(1)
         for (int32_t s = -2; s < steps; s++) {
@@ -2115,7 +2142,7 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
                 __syncthreads();
-                multiply(tiles, full);
+                multiply<T>(tiles, full);
             }
             if (s + 2 < steps) {
                 loader.copy(s + 2, tiles + empty);
@@ -2127,7 +2154,7 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         wait<0>();
     }
 
-    CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
+    template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
     {
         int group = (int)threadIdx.x / 128, down = DOWN == 2 ? group : 0, along = DOWN == 2 ? 0 : group;
         int32_t a = full + (ACROSS == 1 ? 0 : SECOND) + down * 64 * KB,
@@ -2143,9 +2170,9 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         for (int i = 0; i < 4; i++) {
             int at_a = ACROSS ? i * 16 * KB : i * 32, at_b = ACROSS == 1 ? i * 16 * KB : i * 32;
 #if defined(CKCI_SIMULATOR)
-            sim_wgmma_m64nNk16<E>(sum, tiles + a + at_a, tiles + b + at_b, N, ACROSS != 0, ACROSS == 1);
+            sim_wgmma_m64nNk16<T>(sum, tiles + a + at_a, tiles + b + at_b, N, ACROSS != 0, ACROSS == 1);
 #else
-            ckci_k_multiply_groups<E, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)at_a / 16),
+            ckci_k_multiply_groups<T, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)at_a / 16),
                                                  ckci_k_describe(from_b + (uint32_t)at_b / 16));
 #endif
         }
@@ -2251,6 +2278,23 @@ CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, float *v, int32_t count,
     ckci_k_store8(t.dtype, t.p + at * ckci_k_size(t.dtype), v);
 }
 
+/* A bit for each tap t of a dimension for which first + t * step lies outside 0 to len - 1. */
+CKCI_K_FN uint32_t ckci_k_bad_taps(int32_t first, int32_t taps, int32_t step, int32_t len)
+{
+    if (step == 1 || step == -1) {
+        int32_t low = step > 0 ? -first : first - len + 1, high = step > 0 ? len - first : first + 1;
+        low = low < 0 ? 0 : low > taps ? taps : low;
+        high = high < low ? low : high > taps ? taps : high;
+        return ((1u << taps) - 1) & ~((1u << high) - (1u << low));
+    }
+    uint32_t bad = 0;
+    CKCI_K_UNROLL(1)
+    for (int32_t t = 0; t < taps; t++) {
+        bad |= (uint32_t)(first + t * step) < (uint32_t)len ? 0u : 1u << t;
+    }
+    return bad;
+}
+
 /* Which taps of a row or position lie on padding. Masks: a bit for each tap of each dimension (z above y
    above x), bit 31 always set; a tap needs three clear bits. Ranges, where one dimension alone has several
    taps: taps low to low + count - 1 are good. Either way the sign of `bad` tells. */
@@ -2271,9 +2315,7 @@ struct ckci_k_hole {
     CKCI_K_MEMBER void add(int32_t ranges, int32_t first, int32_t taps, int32_t step, int32_t end, int shift)
     {
         if (!ranges) {
-            for (int32_t t = 0; t < taps; t++) {
-                word |= (uint32_t)(first + t * step) < (uint32_t)end ? 0u : 1u << (shift + t);
-            }
+            word |= ckci_k_bad_taps(first, taps, step, end) << shift;
             return;
         }
         int32_t low = 0, high = 0;
@@ -2338,7 +2380,7 @@ struct ckci_k_row_entry {
    chunks of 16 bytes, which lie in one tap: the channels of a tap are a multiple of a chunk. A thread fetches
    chunks of one place in the reduction, of several rows and columns. Rows keep the offset of their first tap
    and what lies on padding, taps their offsets (in LDS), so that a chunk costs an addition and a test. */
-template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
+template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     enum {
         CHUNKS = U::KB / 16,
         EACH = 256 / CHUNKS, /* rows that the block fetches at a time */
@@ -2361,15 +2403,15 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
     {
         const ckci_k_axis *axis = b.axis;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        red = p.red * E::SIZE;
+        red = p.red * CKCI_K_HALF;
         fill(axis, table);
         ckci_k_place start = ckci_k_row(p, axis, b.row);
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             rows[r] = row(axis, ckci_k_row(p, axis, b.row + r), start.n);
         }
         __syncthreads();
-        wa = ckci_k_make_window(p.a.p + E::SIZE * (b.group * p.a.stride[0] + start.n * p.a.stride[1]));
-        wb = ckci_k_make_window(p.b.p + E::SIZE * (b.group * p.b.stride[0] + b.column * p.b_column));
+        wa = ckci_k_make_window(p.a.p + CKCI_K_HALF * (b.group * p.a.stride[0] + start.n * p.a.stride[1]));
+        wb = ckci_k_make_window(p.b.p + CKCI_K_HALF * (b.group * p.b.stride[0] + b.column * p.b_column));
         first = (int32_t)threadIdx.x / CHUNKS;
         at = (int32_t)threadIdx.x % CHUNKS * 16;
         tap = 0;
@@ -2386,14 +2428,15 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
             CKCI_K_UNROLL(2)
             for (int i = 0; i < SLABS; i++) {
                 b_at[i] = b.column + column + i * 64 < p.columns && column + i * 64 < BN
-                              ? E::SIZE * (first * (int32_t)p.b_red + column + i * 64)
+                              ? CKCI_K_HALF * (first * (int32_t)p.b_red + column + i * 64)
                               : INT32_MIN;
             }
         } else {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
                 int32_t column = first + i * EACH;
-                b_at[i] = b.column + column < p.columns ? E::SIZE * column * (int32_t)p.b_column : INT32_MIN;
+                b_at[i] =
+                    b.column + column < p.columns ? CKCI_K_HALF * column * (int32_t)p.b_column : INT32_MIN;
             }
         }
     }
@@ -2406,7 +2449,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
         q.y = q.y * p.dim[1].read_step + axis[1].read0;
         q.x = q.x * p.dim[2].read_step + axis[2].read0;
         ckci_k_row_entry e;
-        e.at = E::SIZE * (int32_t)((q.n - n0) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+        e.at = CKCI_K_HALF * (int32_t)((q.n - n0) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
         e.hole.close(p.ranges);
         if (q.n < p.n) {
             e.hole.open(p.ranges);
@@ -2422,9 +2465,10 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
             ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
             ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
             if (i < count) {
-                e.a = E::SIZE * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
-                                          t.x * p.dim[2].read_tap * s[5]);
-                e.b = E::SIZE * (int32_t)ckci_k_weight_at(p, axis, t);
+                e.a =
+                    CKCI_K_HALF * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
+                                            t.x * p.dim[2].read_tap * s[5]);
+                e.b = CKCI_K_HALF * (int32_t)ckci_k_weight_at(p, axis, t);
                 e.need = p.ranges ? 0
                                   : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
                                         1u << (axis[2].taps + axis[1].taps + t.z) % 32;
@@ -2450,7 +2494,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
             if (++tap == count) {
                 tap = 0;
                 at += U::KB;
-                down += E::SIZE * 64 * (int32_t)p.b_red;
+                down += CKCI_K_HALF * 64 * (int32_t)p.b_red;
             }
         } else {
             at += U::KB;
@@ -2505,7 +2549,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
         if constexpr (BACK) {
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
-                const int32_t row = ckci_k_add(e.b, down, j * E::SIZE * 32 * (int32_t)p.b_red);
+                const int32_t row = ckci_k_add(e.b, down, j * CKCI_K_HALF * 32 * (int32_t)p.b_red);
                 CKCI_K_UNROLL(2)
                 for (int i = 0; i < SLABS; i++) {
                     ckci_k_copy(to + (BM + i * 64 + j * 32) * U::KB, wb, ckci_k_add(b_at[i], row, 0),
@@ -2551,7 +2595,7 @@ template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_lds {
     };
 };
 
-template <class E, class F, class Loader, int BM, int BN, class L>
+template <class F, class Loader, int BM, int BN, class L>
 CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
 {
     F f;
@@ -2563,8 +2607,8 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
             return; /* a phase with fewer positions than the first one; the whole block */
         }
         Loader loader(p, b, m.table, m.rows);
-        int32_t bytes = ckci_k_reduction(p, b.axis) * E::SIZE;
-        f.run(m.tiles, loader, (bytes + F::KB - 1) / F::KB);
+        int32_t bytes = ckci_k_reduction(p, b.axis) * CKCI_K_HALF;
+        f.run(m.tiles, loader, (bytes + F::KB - 1) / F::KB, p.a.compute);
     }
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_find_block(p, BM, BN);
@@ -2612,7 +2656,7 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
 /* The positions of bwd_weight. Each is decoded once, by one thread, and passes through LDS: offsets in dout
    and in, what lies on padding. KT positions a step; threads decode those of four steps at a time, while the
    four before are used. */
-template <class E, int KT> struct ckci_k_positions {
+template <int KT> struct ckci_k_positions {
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table;
     int32_t from, to, start; /* start: the batch that offsets count from */
@@ -2631,7 +2675,7 @@ template <class E, int KT> struct ckci_k_positions {
 
     CKCI_K_MEMBER ckci_k_window window(const ckci_tensor &t, int32_t group) const
     {
-        return ckci_k_make_window(t.p + E::SIZE * (group * t.stride[0] + start * t.stride[1]));
+        return ckci_k_make_window(t.p + CKCI_K_HALF * (group * t.stride[0] + start * t.stride[1]));
     }
 
     CKCI_K_MEMBER void begin()
@@ -2666,11 +2710,11 @@ template <class E, int KT> struct ckci_k_positions {
         if (k < to) {
             ckci_k_place q = place(k);
             const int64_t *a = p.a.stride, *b = p.b.stride;
-            e.a = E::SIZE * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
+            e.a = CKCI_K_HALF * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
             q.z = q.z * p.dim[0].stride - p.dim[0].pad;
             q.y = q.y * p.dim[1].stride - p.dim[1].pad;
             q.x = q.x * p.dim[2].stride - p.dim[2].pad;
-            e.b = E::SIZE * (int32_t)((q.n - start) * b[1] + q.z * b[3] + q.y * b[4] + q.x * b[5]);
+            e.b = CKCI_K_HALF * (int32_t)((q.n - start) * b[1] + q.z * b[3] + q.y * b[4] + q.x * b[5]);
             hole.open(p.ranges);
             hole.add_all(p.ranges, p.dim, q, p.dim[0].filter, p.dim[1].filter, p.dim[2].filter);
         }
@@ -2727,15 +2771,15 @@ struct ckci_k_weight_column {
 /* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
    over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
    at four positions, transposes them in registers and stores eight times four places of the reduction. */
-template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
+template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     enum {
-        KT = U::KB / E::SIZE, /* positions of a step */
+        KT = U::KB / CKCI_K_HALF, /* positions of a step */
         FOURS = KT / 4,
         EACH = 256 / FOURS * 8, /* rows and columns that the block fetches at a time */
         PASSES = (BM + BN + EACH - 1) / EACH
     };
     const ckci_gpu_conv &p;
-    ckci_k_positions<E, KT> positions;
+    ckci_k_positions<KT> positions;
     ckci_k_window wa, wb;
     ckci_k_weight_column pass[PASSES];
     ckci_k_uint4 raw[PASSES][4];
@@ -2751,9 +2795,9 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
         for (int i = 0; i < PASSES; i++) {
             int32_t r = channel(i);
             if (r < BM) {
-                pass[i].row(E::SIZE, row0 + r < p.rows, row0 + r);
+                pass[i].row(CKCI_K_HALF, row0 + r < p.rows, row0 + r);
             } else {
-                pass[i].column(p, E::SIZE, r < BM + BN && column0 + r - BM < p.columns, column0 + r - BM);
+                pass[i].column(p, CKCI_K_HALF, r < BM + BN && column0 + r - BM < p.columns, column0 + r - BM);
             }
         }
         positions.begin();
@@ -2818,10 +2862,10 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
 /* The same where the unit takes operands that lie across: tiles are slabs of 64 channels, a row in LDS is a
    position, and chunks go straight from memory into LDS. A thread copies one chunk of two positions in each
    slab. */
-template <class E, int BM, int BN> struct ckci_k_weight_slabs {
+template <int BM, int BN> struct ckci_k_weight_slabs {
     enum { KT = 64, ROWS = (BM + 63) / 64, SLABS = ROWS + (BN + 63) / 64 };
     const ckci_gpu_conv &p;
-    ckci_k_positions<E, KT> positions;
+    ckci_k_positions<KT> positions;
     ckci_k_window wa, wb;
     ckci_k_weight_column slab[SLABS];
 
@@ -2835,10 +2879,10 @@ template <class E, int BM, int BN> struct ckci_k_weight_slabs {
         for (int i = 0; i < SLABS; i++) {
             int32_t r = (int32_t)threadIdx.x % 8 * 8 + i * 64;
             if (i < ROWS) {
-                slab[i].row(E::SIZE, r < BM && row0 + r < p.rows, row0 + r);
+                slab[i].row(CKCI_K_HALF, r < BM && row0 + r < p.rows, row0 + r);
             } else {
                 r -= ROWS * 64;
-                slab[i].column(p, E::SIZE, r < BN && column0 + r < p.columns, column0 + r);
+                slab[i].column(p, CKCI_K_HALF, r < BN && column0 + r < p.columns, column0 + r);
             }
         }
         positions.begin();
@@ -2878,7 +2922,7 @@ template <class E, int BM, int BN> struct ckci_k_weight_slabs {
 };
 #endif
 
-template <class E, class F, class Loader, int BM, int BN, class L>
+template <class F, class Loader, int BM, int BN, class L>
 CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
 {
     int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
@@ -2889,9 +2933,9 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
     int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
     F f;
     {
-        enum { KT = F::KB / E::SIZE };
+        enum { KT = F::KB / CKCI_K_HALF };
         Loader loader(p, group, row0, column0, from, to, m.table);
-        f.run(m.tiles, loader, (to - from + KT - 1) / KT);
+        f.run(m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
     }
     f.finish(m.tiles, false, [&](int row, int column, float *v, int count) {
         row += row0;
@@ -2979,7 +3023,7 @@ struct ckci_k_near_axis {
     }
 };
 
-template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
+template <class U, int P, int PX, int Q> struct ckci_k_near {
     enum { WAVES = 256 / U::WAVE, TILES = P / 16 / WAVES, PITCH = 68 };
     typedef ckci_k_near_lds<P, PX, Q> lds;
     static_assert(WAVES * 16 * PITCH * 4 <= PX * 128 + 64 * 9 * Q * 2, "sums pass through the same place");
@@ -3004,7 +3048,11 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
             ckci_k_near_axis y(p.dim[1], axis[1]), x(p.dim[2], axis[2]);
             load(p, axis, y, x, m);
             __syncthreads();
-            multiply(p, axis[1].taps, axis[2].taps, y, x, m, sum);
+            if (p.a.compute == CKCONV_BF16) {
+                multiply<ckci_k_bf16>(p, axis[1].taps, axis[2].taps, y, x, m, sum);
+            } else {
+                multiply<ckci_k_f16>(p, axis[1].taps, axis[2].taps, y, x, m, sum);
+            }
         }
         finish(ckci_k_late(conv), m, sum);
     }
@@ -3042,11 +3090,11 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
             bool good = n < p.n && (uint32_t)iy < (uint32_t)p.dim[1].read_len &&
                         (uint32_t)ix < (uint32_t)p.dim[2].read_len;
             m.offset[i] =
-                good ? E::SIZE * (int32_t)((n - start.n) * s[1] + iy * s[4] + ix * s[5]) : INT32_MIN;
+                good ? CKCI_K_HALF * (int32_t)((n - start.n) * s[1] + iy * s[4] + ix * s[5]) : INT32_MIN;
         }
         __syncthreads();
         /* channels of all groups lie side by side */
-        const ckci_k_window from = ckci_k_make_window(p.a.p + E::SIZE * (start.n * s[1] + channel));
+        const ckci_k_window from = ckci_k_make_window(p.a.p + CKCI_K_HALF * (start.n * s[1] + channel));
         const int32_t chunk = thread % 8, all = p.g * p.columns - channel;
         for (int32_t i = thread / 8; i < pixels; i += 32) {
             int32_t offset = chunk * 8 < all ? m.offset[i] : INT32_MIN;
@@ -3063,6 +3111,7 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
         }
     }
 
+    template <class T>
     static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, int32_t taps_y, int32_t taps_x,
                                        const ckci_k_near_axis &y, const ckci_k_near_axis &x, const lds &m,
                                        typename U::sums (&sum)[TILES][4])
@@ -3093,7 +3142,7 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
                             U::load_rows(w + column * 16 * 9 * (Q * 2), flip, c % (Q / 16) * 32);
                         CKCI_K_UNROLL(4)
                         for (int i = 0; i < TILES; i++) {
-                            U::multiply(sum[i][column], a[i], b);
+                            U::template multiply<T>(sum[i][column], a[i], b);
                         }
                     }
                 }
@@ -3146,46 +3195,46 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
 
 /* ---- The kernels, with the unit U of the target; a target without any has empty kernels, which no plan
    takes. F: the tile loop, of fragments or of groups of waves. */
-template <class E, int BM, int BN> struct ckci_k_matrix_gather {
+template <int BM, int BN> struct ckci_k_matrix_gather {
     enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0, WEIGHT = 0 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        ckci_k_matrix_gather_run<E, F, ckci_k_gather_chunks<E, U, BM, BN, 0>, BM, BN>(p, m);
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
     }
 };
 
 /* bwd_data that reads weights as they are, rows of output channels: places of the reduction. */
-template <class E, int BM, int BN> struct ckci_k_matrix_back {
+template <int BM, int BN> struct ckci_k_matrix_back {
     enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 2, WEIGHT = 0 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        ckci_k_matrix_gather_run<E, F, ckci_k_gather_chunks<E, U, BM, BN, 1>, BM, BN>(p, m);
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 1>, BM, BN>(p, m);
     }
 };
 
-template <class E, class U, int BM, int BN, int ASYNC> struct ckci_k_weight_loader {
-    typedef ckci_k_weight_chunks<E, U, BM, BN> type;
+template <class U, int BM, int BN, int ASYNC> struct ckci_k_weight_loader {
+    typedef ckci_k_weight_chunks<U, BM, BN> type;
 };
 #if defined(CKCI_K_MMA)
-template <class E, class U, int BM, int BN> struct ckci_k_weight_loader<E, U, BM, BN, 1> {
-    typedef ckci_k_weight_slabs<E, BM, BN> type;
+template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 1> {
+    typedef ckci_k_weight_slabs<BM, BN> type;
 };
 #endif
 
-template <class E, int BM, int BN> struct ckci_k_matrix_weight {
+template <int BM, int BN> struct ckci_k_matrix_weight {
     enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = 1, WEIGHT = 1 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        typedef typename ckci_k_weight_loader<E, U, BM, BN, U::ASYNC>::type loader;
-        ckci_k_matrix_weight_run<E, F, loader, BM, BN>(p, m);
+        typedef typename ckci_k_weight_loader<U, BM, BN, U::ASYNC>::type loader;
+        ckci_k_matrix_weight_run<F, loader, BM, BN>(p, m);
     }
 };
 
-template <template <class, int, int> class Body, class E, int BM, int BN> struct ckci_k_matrix {
-    typedef Body<E, BM, BN> body;
+template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
+    typedef Body<BM, BN> body;
     /* not planned for AMD */
     enum { LARGE = BM > 128 || BN == 256 || body::ACROSS == 2 };
 
@@ -3195,7 +3244,7 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
 
     template <class U, class F> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_matrix_lds<F::BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * U::KB / E::SIZE> bytes;
+        typedef ckci_k_matrix_lds<F::BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * U::KB / CKCI_K_HALF> bytes;
         CKCI_K_LDS(bytes, m);
         body::template with<U, F>(p, m);
     }
@@ -3208,36 +3257,36 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
         }
         if constexpr (body::GROUPS) {
             if (kind == SIM_WGMMA) {
-                with<ckci_k_mma<E>, ckci_k_groups<E, BM, BN, body::ACROSS>>(p);
+                with<ckci_k_mma, ckci_k_groups<BM, BN, body::ACROSS>>(p);
                 return;
             }
         }
         if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma<E>, ckci_k_fragments<ckci_k_mma<E>, BM, BN, body::ACROSS>>(p);
+            with<ckci_k_mma, ckci_k_fragments<ckci_k_mma, BM, BN, body::ACROSS>>(p);
         }
     }
 
     static void with_fragments(const ckci_gpu_conv &p, int kind)
     {
         if (kind == SIM_MFMA) {
-            with<ckci_k_mfma<E>, ckci_k_fragments<ckci_k_mfma<E>, BM, BN, 0>>(p);
+            with<ckci_k_mfma, ckci_k_fragments<ckci_k_mfma, BM, BN, 0>>(p);
         } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<E, 11>, ckci_k_fragments<ckci_k_wmma<E, 11>, BM, BN, 0>>(p);
+            with<ckci_k_wmma<11>, ckci_k_fragments<ckci_k_wmma<11>, BM, BN, 0>>(p);
         } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<E, 12>, ckci_k_fragments<ckci_k_wmma<E, 12>, BM, BN, 0>>(p);
+            with<ckci_k_wmma<12>, ckci_k_fragments<ckci_k_wmma<12>, BM, BN, 0>>(p);
         }
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 #if defined(CKCI_K_MFMA)
-    typedef ckci_k_mfma<E> unit;
+    typedef ckci_k_mfma unit;
 #elif defined(CKCI_K_WMMA)
-    typedef ckci_k_wmma<E, 11> unit;
+    typedef ckci_k_wmma<11> unit;
 #else
-    typedef ckci_k_wmma<E, 12> unit;
+    typedef ckci_k_wmma<12> unit;
 #endif
     typedef ckci_k_fragments<unit, LARGE ? 64 : BM, LARGE ? 64 : BN, 0> tile;
     typedef ckci_k_matrix_lds<LARGE ? 16 : +tile::BYTES, LARGE || body::ACROSS != 0 ? 1 : BM,
-                              body::WEIGHT * unit::KB / E::SIZE>
+                              body::WEIGHT * unit::KB / CKCI_K_HALF>
         lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
@@ -3251,22 +3300,22 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
     }
 #elif defined(CKCI_K_MMA)
     /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
-    typedef ckci_k_fragments<ckci_k_mma<E>, BM, BN, body::ACROSS> fragments;
+    typedef ckci_k_fragments<ckci_k_mma, BM, BN, body::ACROSS> fragments;
     enum {
         STRIPS = BM * (BN + 4) * 4,
         BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
     };
-    typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * ckci_k_mma<E>::KB / E::SIZE> lds;
+    typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * ckci_k_mma::KB / CKCI_K_HALF> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
 #if defined(CKCI_K_WGMMA)
         if constexpr (body::GROUPS) {
-            body::template with<ckci_k_mma<E>, ckci_k_groups<E, BM, BN, body::ACROSS>>(p, m);
+            body::template with<ckci_k_mma, ckci_k_groups<BM, BN, body::ACROSS>>(p, m);
             return;
         }
 #endif
-        body::template with<ckci_k_mma<E>, fragments>(p, m);
+        body::template with<ckci_k_mma, fragments>(p, m);
     }
 #else
     struct lds {
@@ -3279,14 +3328,14 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
 #endif
 };
 
-template <class E, int Q> struct ckci_k_matrix_near {
+template <int Q> struct ckci_k_matrix_near {
 #if defined(CKCI_SIMULATOR)
     struct lds {
     };
 
     template <class U, int P, int PX> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_near<E, U, P, PX, Q> body;
+        typedef ckci_k_near<U, P, PX, Q> body;
         typedef typename body::lds body_lds;
         CKCI_K_LDS(body_lds, m);
         body::run(p, m);
@@ -3296,24 +3345,24 @@ template <class E, int Q> struct ckci_k_matrix_near {
     {
         int kind = sim_matrix_unit();
         if (kind == SIM_MFMA) {
-            with<ckci_k_mfma16<E>, 128, CKCI_NEAR_AMD(Q)>(p);
+            with<ckci_k_mfma16, 128, CKCI_NEAR_AMD(Q)>(p);
         } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<E, 11>, 128, CKCI_NEAR_AMD(Q)>(p);
+            with<ckci_k_wmma<11>, 128, CKCI_NEAR_AMD(Q)>(p);
         } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<E, 12>, 128, CKCI_NEAR_AMD(Q)>(p);
+            with<ckci_k_wmma<12>, 128, CKCI_NEAR_AMD(Q)>(p);
         } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma<E>, 256, CKCI_NEAR_NVIDIA(Q)>(p);
+            with<ckci_k_mma, 256, CKCI_NEAR_NVIDIA(Q)>(p);
         }
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
 #if defined(CKCI_K_MFMA)
-    typedef ckci_k_near<E, ckci_k_mfma16<E>, 128, CKCI_NEAR_AMD(Q), Q> body;
+    typedef ckci_k_near<ckci_k_mfma16, 128, CKCI_NEAR_AMD(Q), Q> body;
 #elif defined(CKCI_K_WMMA)
-    typedef ckci_k_near<E, ckci_k_wmma<E, 11>, 128, CKCI_NEAR_AMD(Q), Q> body;
+    typedef ckci_k_near<ckci_k_wmma<11>, 128, CKCI_NEAR_AMD(Q), Q> body;
 #elif defined(CKCI_K_WMMA12)
-    typedef ckci_k_near<E, ckci_k_wmma<E, 12>, 128, CKCI_NEAR_AMD(Q), Q> body;
+    typedef ckci_k_near<ckci_k_wmma<12>, 128, CKCI_NEAR_AMD(Q), Q> body;
 #else
-    typedef ckci_k_near<E, ckci_k_mma<E>, 256, CKCI_NEAR_NVIDIA(Q), Q> body;
+    typedef ckci_k_near<ckci_k_mma, 256, CKCI_NEAR_NVIDIA(Q), Q> body;
 #endif
     typedef typename body::lds lds;
 
@@ -3636,50 +3685,30 @@ CKCI_K_FN ckci_k_place ckci_k_first_tap(const ckci_gpu_conv &p, const ckci_k_axi
 /* Taps in the masks of a long filter. */
 enum { CKCI_K_BITS = 30 };
 
-/* A bit for each tap t of a dimension for which first + t * step lies outside 0 to len - 1. */
-CKCI_K_FN uint32_t ckci_k_bad_taps(int32_t first, int32_t taps, int32_t step, int32_t len)
-{
-    if (step == 1 || step == -1) {
-        int32_t low = step > 0 ? -first : first - len + 1, high = step > 0 ? len - first : first + 1;
-        low = low < 0 ? 0 : low > taps ? taps : low;
-        high = high < low ? low : high > taps ? taps : high;
-        return ((1u << taps) - 1) & ~((1u << high) - (1u << low));
-    }
-    uint32_t bad = 0;
-    CKCI_K_UNROLL(1)
-    for (int32_t t = 0; t < taps; t++) {
-        bad |= (uint32_t)(first + t * step) < (uint32_t)len ? 0u : 1u << t;
-    }
-    return bad;
-}
-
 /* A bit for each tap of each dimension (z above y above x) that lies on padding; bit 31 always. Where the
    taps do not fit, one dimension alone has several: then the bits are those of taps from `first` on, as
    many as a window holds and a step can reach beyond it. */
 CKCI_K_FN uint32_t ckci_k_pad_mask(const ckci_gpu_conv &p, const ckci_k_axis axis[3], const ckci_k_place &q,
                                    int32_t first)
 {
-    uint32_t word = 0x80000000u;
+    ckci_k_hole hole = {0x80000000u};
     if (!p.ranges) {
-        word |= ckci_k_bad_taps(q.x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len);
-        word |= ckci_k_bad_taps(q.y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len) << axis[2].taps;
-        word |= ckci_k_bad_taps(q.z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len)
-                << (axis[2].taps + axis[1].taps);
-        return q.n < p.n ? word : 0xffffffffu;
+        hole.add_all(0, p.dim, q, axis[0].taps, axis[1].taps, axis[2].taps);
+        return q.n < p.n ? hole.word : 0xffffffffu;
     }
-    int32_t from[3] = {q.z, q.y, q.x};
-    CKCI_K_UNROLL(3)
+    CKCI_K_UNROLL(1)
     for (int d = 2; d >= 0; d--) {
-        int32_t have = axis[d].taps, several = have > 1, t = several ? first : 0;
+        int32_t have = d == 2 ? axis[2].taps : d == 1 ? axis[1].taps : axis[0].taps, several = have > 1;
+        int32_t from = d == 2 ? q.x : d == 1 ? q.y : q.z, t = several ? first : 0;
         have = several && have - t > CKCI_K_BITS ? t + CKCI_K_BITS : have;
         CKCI_K_UNROLL(1)
         for (; t < have; t++) {
             uint32_t bit = several ? 1u << t % CKCI_K_BITS : 0xffffffffu;
-            int32_t at = from[d] + t * p.dim[d].read_tap;
-            word |= (uint32_t)at < (uint32_t)p.dim[d].read_len ? 0u : bit;
+            int32_t at = from + t * p.dim[d].read_tap;
+            hole.word |= (uint32_t)at < (uint32_t)p.dim[d].read_len ? 0u : bit;
         }
     }
-    return q.n < p.n ? word : 0xffffffffu;
+    return q.n < p.n ? hole.word : 0xffffffffu;
 }
 
 /* The table of a phase's taps: byte offsets in both tensors, the bit of the masks. */
@@ -4351,23 +4380,13 @@ template <class S, int V> struct ckci_k_tile_weight_loader {
             hole.close(p.ranges);
             if (k < to) {
                 ckci_k_place q = position(k);
-                int32_t z = q.z * p.dim[0].stride - p.dim[0].pad, y = q.y * p.dim[1].stride - p.dim[1].pad,
-                        x = q.x * p.dim[2].stride - p.dim[2].pad;
                 e.a = 4 * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
-                e.b = 4 * (int32_t)((q.n - start) * b[1] + z * b[3] + y * b[4] + x * b[5]);
-                if (p.ranges) {
-                    hole.open(1);
-                    hole.add(1, x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len, 0);
-                    hole.add(1, y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len, 0);
-                    hole.add(1, z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len, 0);
-                } else {
-                    hole.word = 0x80000000u |
-                                ckci_k_bad_taps(x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len) |
-                                ckci_k_bad_taps(y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len)
-                                    << p.dim[2].filter |
-                                ckci_k_bad_taps(z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len)
-                                    << (p.dim[2].filter + p.dim[1].filter);
-                }
+                q.z = q.z * p.dim[0].stride - p.dim[0].pad;
+                q.y = q.y * p.dim[1].stride - p.dim[1].pad;
+                q.x = q.x * p.dim[2].stride - p.dim[2].pad;
+                e.b = 4 * (int32_t)((q.n - start) * b[1] + q.z * b[3] + q.y * b[4] + q.x * b[5]);
+                hole.open(p.ranges);
+                hole.add_all(p.ranges, p.dim, q, p.dim[0].filter, p.dim[1].filter, p.dim[2].filter);
             }
             e.need = hole.word;
             table[chapter % 2 * PT + j] = e;
