@@ -7622,17 +7622,14 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(matrix_gather_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)              \
     X(matrix_gather_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)              \
     X(matrix_gather_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 512, 64>)                \
-    X(matrix_gather_256x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 64>)                \
     X(matrix_gather_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 64, 64>)                  \
     X(matrix_gather_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 32>)                \
     X(matrix_back_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 128>)                  \
     X(matrix_back_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 192, 128>)                  \
     X(matrix_back_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 128>)                  \
     X(matrix_back_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)                    \
-    X(matrix_back_256x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 64>)                    \
     X(matrix_back_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)                      \
     X(matrix_back_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)                    \
-    X(matrix_weight_128x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 256>)              \
     X(matrix_weight_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)              \
     X(matrix_weight_64x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                \
     X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
@@ -7641,7 +7638,6 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
-    X(tile_gather_128x128, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 128, 8, 16, 8, 1>, 4>)   \
     X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
     X(tile_gather_64x64, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)         \
     X(tile_gather_256x32, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<256, 32, 16, 8, 8, 1>, 4>)      \
@@ -7650,7 +7646,6 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(narrow, ckci_gpu_conv, 128, ckci_k_narrow)                                                             \
     X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                                   \
     X(tile_weight_128x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)   \
-    X(tile_weight_96x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<96, 128, 12, 8, 8, 1>, 4>)     \
     X(tile_weight_48x128, ckci_gpu_conv, 64, ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)      \
     X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, 16, 4>, 4>)      \
     X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
@@ -8176,7 +8171,7 @@ CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
 
 /* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in
    the tensor that is written. */
-CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels, ckci_launch *l)
+CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
 {
     const ckci_tensor *t = &k->o.t;
     int channels_first = t->stride[5] >= ckci_min(t->stride[0], t->stride[2]);
@@ -8186,7 +8181,39 @@ CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels, ckci_launch 
     }
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, 256 / k->lanes), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(channels, k->lanes);
-    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->phases);
+}
+
+/* Places of the reduction of one phase, on average, of `channels` each. */
+CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
+{
+    for (int i = 0; i < 3; i++) {
+        channels *= (double)k->dim[i].filter / (double)k->dim[i].period;
+    }
+    return channels;
+}
+
+/* Positions of an image (of one phase), and how far a filter reaches beyond it. */
+CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t *pad)
+{
+    int back = p->op == CKCONV_BWD_DATA;
+    *positions = 1;
+    *pad = 0;
+    for (int i = 0; i < 3; i++) {
+        *positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
+        *pad = ckci_max(*pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+}
+
+/* The grid, once tiles_m and tiles_n are known: those of `slices` phases and groups; nothing for an empty
+   batch. */
+CKCI_FN ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_launch *l, ckconv_error *err)
+{
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), slices);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    l->grid = k->rows == 0 ? 0 : l->grid;
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
 }
 
 /* fwd and bwd_data with one kernel. tile 0: direct. */
@@ -8197,10 +8224,7 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
     ckconv_dtype kind = ckci_conv_kind(p);
     CKCI_TRY(ckci_gpu_takes(p, err));
     ckci_make_gpu_conv(p, k);
-    double red = (double)k->red;
-    for (int i = 0; i < 3; i++) {
-        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
-    }
+    double red = ckci_reduction(k, (double)k->red);
     if (tile) {
         ckci_set_kernel(l, tile == 128 ? CKCI_KERNEL_gather_f32_128
                            : tile == 64
@@ -8209,22 +8233,16 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
                                : CKCI_KERNEL_gather_f32_32);
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
-        l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
-                                      ckci_saturating_mul(k->phases, k->g));
+        CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
         *cost = ckci_gpu_cost(device, l->grid, (double)tile * tile * (red + 32), tile);
     } else {
         int64_t channels = p->g * k->columns;
         ckci_set_kernel(
             l, ckci_kernel_for(kind, CKCI_KERNEL_direct_f32, CKCI_KERNEL_direct_f64, CKCI_KERNEL_direct_i32));
-        ckci_direct_blocks(k, channels, l);
+        ckci_direct_blocks(k, channels);
+        CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
         *cost = ckci_gpu_cost(device, l->grid, 256 * 4 * (red + 16), 128);
     }
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    if (k->rows == 0) {
-        l->grid = 0; /* an empty batch: nothing is written */
-    }
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
 }
 
@@ -8259,29 +8277,6 @@ CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t l
     plan->grid[0] = l->grid;
     plan->block[0] = l->threads;
     plan->launches = launches;
-}
-
-CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
-    CKCI_TRY(ckci_gpu_direct_takes(f, err));
-    CKCI_TRY(ckci_gpu_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, tile, &l, &cost, err));
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 /* bwd_weight. split_k 0: as many parts as fill the GPU, within `limit` bytes. tile 0: direct. Sums of parts
@@ -8348,20 +8343,6 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    int64_t bytes;
-    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
-    CKCI_TRY(ckci_gpu_direct_takes(f, err));
-    CKCI_TRY(ckci_gpu_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
-                             &f->cost, err));
-    ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
-    f->plan->split_k = l.a.conv.split;
-    f->plan->workspace_bytes = bytes;
-    return CKCONV_OK;
-}
-
 /* The sums of bwd_weight's parts, [part][g][k][taps][c], added in their order. */
 CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, unsigned char *ws,
                                        const ckci_emitter *e, ckconv_error *err)
@@ -8376,22 +8357,6 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, unsign
     k->by_tiles_m = ckci_make_divisor(k->rows);
     l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, 256);
     return e->emit(e->context, &l, err);
-}
-
-CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    int64_t bytes;
-    (void)args;
-    CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
-                             err));
-    int32_t split = l.a.conv.split;
-    l.a.conv.o.partial = split > 1 ? ws : NULL;
-    CKCI_TRY(e->emit(e->context, &l, err));
-    return split > 1 ? ckci_emit_reduce(&p->conv, split, ws, e, err) : CKCONV_OK;
 }
 
 /* ---- Depthwise (kernels.hip.h, >>k-depth). One plan for all layouts and types: the kernel follows from
@@ -9045,13 +9010,13 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
 /* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
 CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, int32_t tile)
 {
-    static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 256064, 64064, 128032},
-                                        {128256, 128128, 64256, 64064, 32128, 0, 0}};
+    static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
+                                        {128128, 64256, 64064, 32128, 0, 0}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0;
     while (tiles[weight][next] != tile) {
         next++;
     }
-    return next + (weight   ? CKCI_KERNEL_matrix_weight_128x256
+    return next + (weight   ? CKCI_KERNEL_matrix_weight_128x128
                    : across ? CKCI_KERNEL_matrix_back_256x128
                             : CKCI_KERNEL_matrix_gather_256x128);
 }
@@ -9070,8 +9035,7 @@ CKCI_FN double ckci_matrix_slow(ckconv_op op, int32_t tile_m, int32_t tile_n)
     static const struct {
         int32_t tile;
         double gather, weight;
-    } table[] = {{256128, 1, 0},    {192128, 1.1, 0},  {128128, 1.03, 1.38}, {512064, 1.2, 0},
-                 {256064, 1.55, 0}, {128256, 0, 1.35}, {64256, 0, 1.83}};
+    } table[] = {{256128, 1, 0}, {192128, 1.1, 0}, {128128, 1.03, 1.38}, {512064, 1.2, 0}, {64256, 0, 1.83}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (table[i].tile == tile_m * 1000 + tile_n) {
             return op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
@@ -9103,12 +9067,9 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
     ckconv_dtype type = read->compute;
-    int64_t red = back ? c->k : c->c, positions = 1, pad = 0;
+    int64_t red = back ? c->k : c->c, positions, pad;
     CKCI_TRY(ckci_matrix_reads(read, what, type, red, err));
-    for (int i = 0; i < 3; i++) {
-        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    ckci_image(p, &positions, &pad);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
     int across = back && family == CKCONV_FAMILY_MMA && m->merge == 1 && red % 64 == 0 &&
                  ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
@@ -9133,19 +9094,9 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red % (family == CKCONV_FAMILY_MMA ? 64 : 32) == 0;
-    m->l.grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
-                                    ckci_saturating_mul(k->phases, k->g));
-    CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
-    double sum = (double)red;
-    for (int i = 0; i < 3; i++) {
-        sum *= (double)k->dim[i].filter / (double)k->dim[i].period;
-    }
+    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
+    double sum = ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 6e5 : 0);
-    if (k->rows == 0) {
-        m->l.grid = 0; /* an empty batch: nothing is written */
-    }
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
 }
 
@@ -9192,33 +9143,6 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckci_problem *p, const ckci_matrix 
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
     return e->emit(e->context, &m->l, err);
-}
-
-CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_matrix m;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_matrix_gather(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
-                                &f->cost, err));
-    ckci_plan_launch(f->plan, &m.l, m.pack ? 2 : 1);
-    f->plan->workspace_bytes = m.pack;
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_matrix m;
-    double cost;
-    (void)args;
-    if (ckci_matrix_gather(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, CKCI_MAX_BYTES,
-                           ws, &m, &cost, NULL) != CKCONV_OK) {
-        /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
-        m.pack = 0;
-    }
-    return ckci_emit_packed(p, &m, e, err);
 }
 
 /* fwd and bwd_data of small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in
@@ -9303,26 +9227,35 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_matrix_near(ckci_fit *f, ckconv_error *err)
+/* tile 0: near */
+CKCI_FN ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
+{
+    return tile == 0 ? ckci_matrix_near(p, device, family, limit, ws, m, cost, err)
+                     : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_matrix_near(&f->p->conv, &f->plan->device, f->family, f->limit, NULL, &m, &f->cost, err));
+    CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
+                                &f->cost, err));
     ckci_plan_launch(f->plan, &m.l, m.pack ? 2 : 1);
     f->plan->workspace_bytes = m.pack;
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_matrix_near(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
 {
     ckci_matrix m;
     double cost;
     (void)args;
-    (void)tile;
-    if (ckci_matrix_near(&p->conv, &plan->device, ckci_matrix_family(&plan->device), CKCI_MAX_BYTES, ws, &m,
-                         &cost, NULL) != CKCONV_OK) {
+    if (ckci_matrix_either(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, CKCI_MAX_BYTES,
+                           ws, &m, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
         m.pack = 0;
@@ -9373,10 +9306,9 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_IN], "in", type, c->c, err));
     CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_OUT], "dout", type, c->k, err));
-    int64_t space = p->output[0] * p->output[1] * p->output[2], positions = p->n * space, pad = 0;
-    for (int i = 0; i < 3; i++) {
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    int64_t space, pad;
+    ckci_image(p, &space, &pad);
+    int64_t positions = p->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
     ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, tile));
@@ -9457,7 +9389,6 @@ typedef struct ckci_fma_tile {
 CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 {
     static const ckci_fma_tile gather[] = {
-        {128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 128, 4, 8, 2, 0.54},
         {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.545},
         {64064, CKCI_KERNEL_tile_gather_64x64, 64, 64, 64, 4, 8, 6, 0.57},
         {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 64, 4, 8, 4, 0.64},
@@ -9465,7 +9396,6 @@ CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
         {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 8, 3, 0.8}};
     static const ckci_fma_tile weight[] = {
         {128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 128, 4, 8, 2, 0.52},
-        {96128, CKCI_KERNEL_tile_weight_96x128, 96, 128, 128, 4, 8, 2, 0.54},
         {48128, CKCI_KERNEL_tile_weight_48x128, 48, 128, 64, 4, 8, 6, 0.61},
         {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 16, 2, 0.625},
         {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 16, 2, 0.8},
@@ -9552,15 +9482,12 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
     int back = p->op == CKCONV_BWD_DATA;
-    int64_t positions = 1, pad = 0;
+    int64_t positions, pad;
     int32_t ranges;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
-    for (int i = 0; i < 3; i++) {
-        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    ckci_image(p, &positions, &pad);
     if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, pad) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8 ||
         !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
@@ -9582,47 +9509,13 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     }
     k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
                ckci_vector_loads(&k->o.t, 2, k->columns);
-    double red = (double)k->red;
-    for (int i = 0; i < 3; i++) {
-        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
-    }
+    double red = ckci_reduction(k, (double)k->red);
     ckci_set_kernel(l, tile.kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile.rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
-    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
-                                  ckci_saturating_mul(k->phases, k->g));
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
     *cost = ckci_tile_cost(device, l->grid, &tile, red);
-    if (k->rows == 0) {
-        l->grid = 0; /* an empty batch: nothing is written */
-    }
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_fit_tile_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_tile_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_tile_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    if (ckci_tile_gather(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
-        /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
-    }
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 /* ---- Few channels per group. */
@@ -9659,8 +9552,7 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
                                    ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
-    int back = p->op == CKCONV_BWD_DATA;
-    int64_t positions = 1, pad = 0, units = ckci_max(device->compute_units, 1);
+    int64_t positions, pad, units = ckci_max(device->compute_units, 1);
     int32_t ranges, deep = 4;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
@@ -9671,10 +9563,7 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
             "31 for the sum of filter sizes; here %d",
             (int)(1024 / wide), (int)k->red);
     }
-    for (int i = 0; i < 3; i++) {
-        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    ckci_image(p, &positions, &pad);
     ckci_grouped_blocks(k, wide, deep, units);
     int64_t rows = (int64_t)deep * 256 / k->lanes * k->part;
     ckci_tensor all = k->a;
@@ -9686,47 +9575,14 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
     k->b_mode = k->b_column < k->b_red ? 1 : 0;
     k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
                ckci_vector_loads(&k->o.t, 2, k->columns);
-    double red = (double)k->red;
-    for (int i = 0; i < 3; i++) {
-        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
-    }
+    double red = ckci_reduction(k, (double)k->red);
     /* neighbouring threads read neighbouring groups: with few groups, they read apart */
     ckci_fma_tile shape = {
         4, CKCI_KERNEL_grouped_4, 1024 * k->part, 4, 256, 4, 4, 2, k->lanes >= 8 ? 1.8 : 16. / k->lanes};
     ckci_set_kernel(l, shape.kernel);
-    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->phases);
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
     *cost = ckci_tile_cost(device, l->grid, &shape, red);
-    if (k->rows == 0) {
-        l->grid = 0; /* an empty batch: nothing is written */
-    }
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_fit_grouped(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_grouped(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_grouped(const ckconv_plan *plan, const ckci_problem *p,
-                                        const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                        const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    if (ckci_grouped(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
-        /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
-    }
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 /* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
@@ -9763,46 +9619,14 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
         return ckci_tile_too_far(err);
     }
     ckci_fma_tile shape = {1, CKCI_KERNEL_narrow, 1024, 4, 128, 4, 8, 3, 1.05};
-    double red = (double)ckci_ceil_div(k->red, 8) * 8;
-    for (int i = 0; i < 3; i++) {
-        red *= (double)d[i].filter / (double)d[i].period;
-    }
+    double red = ckci_reduction(k, (double)ckci_ceil_div(k->red, 8) * 8);
     ckci_set_kernel(l, shape.kernel);
     k->tiles_n = (int32_t)ckci_ceil_div(width, 8 * k->lanes);
     k->tiles_m = (int32_t)ckci_ceil_div(height, k->part);
     int64_t slices = ckci_saturating_mul(ckci_saturating_mul(p->g, p->n), d[0].count[0].d);
-    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
-                                  ckci_saturating_mul(slices, k->phases));
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(slices, k->phases), l, err));
     *cost = ckci_tile_cost(device, l->grid, &shape, red + 200);
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_fit_narrow(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_few_columns(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_narrow(const ckconv_plan *plan, const ckci_problem *p,
-                                       const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                       const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    (void)tile;
-    if (ckci_few_columns(&p->conv, &plan->device, &l, &cost, NULL) != CKCONV_OK) {
-        /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
-    }
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 /* Is dw dense as [g][k][taps][c], so that sums are stored as they come? */
@@ -9829,10 +9653,9 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
-    int64_t space = p->output[0] * p->output[1] * p->output[2], positions = p->n * space, pad = 0;
-    for (int i = 0; i < 3; i++) {
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    int64_t space, pad;
+    ckci_image(p, &space, &pad);
+    int64_t positions = p->n * space;
     if (tile.width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
         return ckci_tile_unaligned(err);
     }
@@ -9882,11 +9705,59 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_tile_weight(ckci_fit *f, ckconv_error *err)
+/* ---- The instances of >>k-gather, >>k-weight, >>k-tile and >>k-direct. A tile's name says whose it is: 0,
+   32, 64 and 128 are direct and the vector tiles, 1 and 4 narrow and grouped, others FMA tiles. */
+
+CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
+{
+    return tile == 1     ? ckci_few_columns(p, device, l, cost, err)
+           : tile == 4   ? ckci_grouped(p, device, tile, l, cost, err)
+           : tile > 1000 ? ckci_tile_gather(p, device, tile, l, cost, err)
+                         : ckci_gpu_gather(p, device, tile, l, cost, err);
+}
+
+CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
+{
+    return tile > 1000 ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
+                       : ckci_gpu_weight(p, device, tile, split_k, limit, l, bytes, cost, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_gpu_direct_takes(f, err));
+    CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    if (ckci_make_gather(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+    }
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
-    CKCI_TRY(ckci_tile_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_gpu_direct_takes(f, err));
+    CKCI_TRY(ckci_make_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                               &f->cost, err));
     ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
     f->plan->split_k = l.a.conv.split;
@@ -9894,15 +9765,15 @@ CKCI_FN ckconv_status ckci_fit_tile_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_tile_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
     int64_t bytes;
     (void)args;
-    if (ckci_tile_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
+    if (ckci_make_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
                          NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
@@ -10261,19 +10132,14 @@ CKCI_FN ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_devic
         ckci_set_kernel(l, CKCI_KERNEL_pair_f32);
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, 64), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, 64);
-        l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->g);
+        CKCI_TRY(ckci_make_grid(k, k->g, l, err));
         *cost = ckci_gpu_cost(device, l->grid, 64 * mid + 64.0 * 64.0 * ((double)k->red + 32), 64);
     } else {
         ckci_set_kernel(l, ckci_kernel_for(kind, CKCI_KERNEL_recompute_f32, CKCI_KERNEL_recompute_f64,
                                            CKCI_KERNEL_recompute_i32));
-        ckci_direct_blocks(k, ckci_saturating_mul(p->second.g, k->columns), l);
+        ckci_direct_blocks(k, ckci_saturating_mul(p->second.g, k->columns));
+        CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
         *cost = ckci_gpu_cost(device, l->grid, 256 * mid * (double)taps1, 128);
-    }
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    if (k->rows == 0) {
-        l->grid = 0;
     }
     return CKCONV_OK;
 }
@@ -10469,8 +10335,9 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
 
 /* small groups */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
-    X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_near, ckci_list_matrix_near)         \
-    X(gpu_##LOW##_bwd_data_near, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_near, ckci_list_matrix_near)
+    X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_gather, ckci_list_matrix_gather)     \
+    X(gpu_##LOW##_bwd_data_near, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_gather,                    \
+      ckci_list_matrix_gather)
 
 /* where LDS holds larger tiles */
 #define CKCI_GPU_MATRIX_LARGE(X, FAMILY, LOW)                                                                \
@@ -10478,55 +10345,46 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x128, 256128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 192x128, 192128, gather)                                   \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 512x64, 512064, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x64, 256064, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 192x128, 192128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 512x64, 512064, gather)                          \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x64, 256064, gather)                          \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x256, 128256, weight)                     \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x256, 64256, weight)
 
 #define CKCI_GPU_FMA_TILES(X)                                                                                \
-    X(gpu_tile_fwd_128x128, VECTOR, FWD, CKCONV_F32, 128128, ckci_fit_tile_gather, ckci_list_tile_gather)    \
-    X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_tile_gather, ckci_list_tile_gather)       \
-    X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_128x16, VECTOR, FWD, CKCONV_F32, 128016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_tile_gather,                       \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_128x128, VECTOR, BWD_DATA, CKCONV_F32, 128128, ckci_fit_tile_gather,                 \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_tile_gather,                  \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_64x64, VECTOR, BWD_DATA, CKCONV_F32, 64064, ckci_fit_tile_gather,                    \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_tile_gather,                  \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_128x16, VECTOR, BWD_DATA, CKCONV_F32, 128016, ckci_fit_tile_gather,                  \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_tile_gather,             \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_narrow_fwd, VECTOR, FWD, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)                         \
-    X(gpu_narrow_bwd_data, VECTOR, BWD_DATA, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)               \
-    X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)                    \
-    X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)          \
-    X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_tile_weight,             \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_96x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 96128, ckci_fit_tile_weight,               \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_48x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 48128, ckci_fit_tile_weight,               \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_tile_weight,                \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_32x96, VECTOR, BWD_WEIGHT, CKCONV_F32, 32096, ckci_fit_tile_weight,                \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_16x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 16048, ckci_fit_tile_weight,                \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_8x72, VECTOR, BWD_WEIGHT, CKCONV_F32, 8072, ckci_fit_tile_weight,                  \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_4x36, VECTOR, BWD_WEIGHT, CKCONV_F32, 4036, ckci_fit_tile_weight,                  \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_64x64_any, VECTOR, BWD_WEIGHT, CKCONV_F32, 1064064, ckci_fit_tile_weight,          \
-      ckci_list_tile_weight)
+    X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
+    X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
+    X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
+    X(gpu_tile_fwd_128x16, VECTOR, FWD, CKCONV_F32, 128016, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
+    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_gpu_gather, ckci_list_gpu_gather)  \
+    X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_gpu_gather,                   \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_tile_bwd_data_64x64, VECTOR, BWD_DATA, CKCONV_F32, 64064, ckci_fit_gpu_gather,                     \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_gpu_gather,                   \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_tile_bwd_data_128x16, VECTOR, BWD_DATA, CKCONV_F32, 128016, ckci_fit_gpu_gather,                   \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_gpu_gather,              \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_narrow_fwd, VECTOR, FWD, CKCONV_F32, 1, ckci_fit_gpu_gather, ckci_list_gpu_gather)                 \
+    X(gpu_narrow_bwd_data, VECTOR, BWD_DATA, CKCONV_F32, 1, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
+    X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_gpu_gather, ckci_list_gpu_gather)              \
+    X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_gpu_gather, ckci_list_gpu_gather)    \
+    X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_gpu_weight,              \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_48x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 48128, ckci_fit_gpu_weight,                \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_gpu_weight,                 \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_32x96, VECTOR, BWD_WEIGHT, CKCONV_F32, 32096, ckci_fit_gpu_weight,                 \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_16x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 16048, ckci_fit_gpu_weight,                 \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_8x72, VECTOR, BWD_WEIGHT, CKCONV_F32, 8072, ckci_fit_gpu_weight,                   \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_4x36, VECTOR, BWD_WEIGHT, CKCONV_F32, 4036, ckci_fit_gpu_weight,                   \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_64x64_any, VECTOR, BWD_WEIGHT, CKCONV_F32, 1064064, ckci_fit_gpu_weight,           \
+      ckci_list_gpu_weight)
 
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
