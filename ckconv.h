@@ -7674,10 +7674,11 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_3, of walk_weight_5. */
-#define CKCI_GPU_DEPTH(X, S, XO, V3, V5)                                                                     \
-    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5 and _7. */
+#define CKCI_GPU_DEPTH(X, S, XO, V)                                                                          \
+    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 8, 3, false>)              \
     X(depth_##S##_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 5, false>)              \
+    X(depth_##S##_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 7, false>)              \
     X(depth_##S##_plane_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
     X(depth_##S##_plane_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
     X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 7, true>)         \
@@ -7691,7 +7692,9 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
     X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, V5, 4, 5, false>)                                               \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 5, false>)                                                \
+    X(depth_weight_##S##_walk_7, ckci_gpu_depth, 256,                                                        \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 7, false>)                                                \
     X(depth_weight_##S##_plane_walk_3, ckci_gpu_depth, 256,                                                  \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
     X(depth_weight_##S##_plane_walk_5, ckci_gpu_depth, 256,                                                  \
@@ -7725,8 +7728,8 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X, f16)                                                                                  \
     CKCI_GPU_MATRIX(X, bf16)                                                                                 \
-    CKCI_GPU_DEPTH(X, half, 8, 4, 2)                                                                         \
-    CKCI_GPU_DEPTH(X, f32, 4, 2, 1)                                                                          \
+    CKCI_GPU_DEPTH(X, half, 8, 2)                                                                            \
+    CKCI_GPU_DEPTH(X, f32, 4, 1)                                                                             \
     X(depth_f64, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)                             \
     X(depth_weight_f64, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)               \
     X(depth_sum_f32, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                                           \
@@ -8419,8 +8422,8 @@ CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 
 /* Which depthwise kernels: their place among those of one type. */
 enum {
-    CKCI_DEPTH_WALK,                            /* 3, 5 */
-    CKCI_DEPTH_PLANE_WALK = 2,                  /* 3, 5, 7 */
+    CKCI_DEPTH_WALK,                            /* 3, 5, 7 */
+    CKCI_DEPTH_PLANE_WALK = 3,                  /* 3, 5, 7 */
     CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 3, /* each kind of strips after it: near, second, any */
     CKCI_DEPTH_4,                               /* loads of 4 channels */
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
@@ -8527,46 +8530,50 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
 }
 
 /* Filter size of a kernel that walks down columns; 0: none does. */
-CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, int32_t weight, int32_t planes)
+CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                 int32_t planes)
 {
-    int32_t f = k->dim[2].filter;
-    if (planes == CKCI_DEPTH_ROWS) {
-        return (f == 3 || f == 5 || f == 7) && k->dim[1].filter == f && k->dim[2].pad == (f - 1) / 2 &&
-                       k->dim[1].stride == 1 && k->dim[1].dilation == 1 && k->dim[1].length > 2 &&
-                       (!weight || k->dim[2].length >= 8)
-                   ? f
-                   : 0;
-    }
-    int fits = !planes && k->a.dtype != CKCONV_F64 && (weight || !k->full) && ckci_depth_vector(&k->a, 2) &&
-               (f == 3 || f == 5) && k->dim[1].filter == f && k->phases == 1 &&
-               (!weight || (ckci_depth_vector(&k->b, 2) && k->dim[2].length >= 8)) &&
-               (weight || f != 3 || k->a.dtype == CKCONV_F32 || ckci_depth_vector(&k->a, 4));
-    for (int i = 1; i < 3; i++) {
-        fits = fits && k->dim[i].stride == 1 && k->dim[i].dilation == 1;
-    }
-    return fits && k->dim[1].length > 2 && k->taps * 8 <= 16384 / 16 ? f : 0;
+    const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
+    int32_t f = x->filter;
+    int fits = (f == 3 || f == 5 || f == 7) && y->filter == f && k->phases == 1 &&
+               planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
+               x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
+    fits = fits && (planes != CKCI_DEPTH_ROWS || x->pad == (f - 1) / 2);
+    fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
+    /* rows on their way lie in LDS there */
+    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
+    return fits ? f : 0;
 }
 
-/* Columns of about `rows` rows, more where that leaves threads without work. */
-CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int32_t vec,
-                                int64_t *all)
+/* Columns of as many rows as keep all compute units busy, in few rounds of blocks: two blocks of `lanes`
+   columns each at a time, for each of `tiles` groups of channels. */
+CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int64_t lanes,
+                                int64_t tiles, int64_t *all)
 {
-    int64_t rows = k->dim[1].length, columns, want;
+    int64_t rows = k->dim[1].length, best = INT64_MAX,
+            at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
-    columns = (int64_t)k->n * k->dim[0].length * k->strips;
-    want = ckci_ceil_div(1536 * (int64_t)ckci_max(device->compute_units, 1),
-                         ckci_saturating_mul(columns, ckci_max(k->g / vec, 1)));
-    want = ckci_max(ckci_min(want, rows / 4), 1);
-    k->walk = (int32_t)ckci_ceil_div(rows, want);
+    int64_t columns = (int64_t)k->n * k->dim[0].length * k->strips;
+    for (int64_t pieces = 1; pieces <= ckci_max(ckci_min(rows / 4, 64), 1); pieces++) {
+        int64_t walk = ckci_ceil_div(rows, pieces);
+        int64_t blocks =
+            ckci_saturating_mul(ckci_ceil_div(columns * ckci_ceil_div(rows, walk), lanes), tiles);
+        int64_t time = ckci_saturating_mul(ckci_ceil_div(blocks, at_once), walk + k->dim[1].filter + 5);
+        if (time < best) {
+            best = time;
+            k->walk = (int32_t)walk;
+        }
+    }
     k->tiles_x = (int32_t)ckci_ceil_div(rows, k->walk);
     *all = columns * k->tiles_x;
 }
 
 /* Which kernel: how taps lie, planes. */
-CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t weight, int32_t vec, int32_t planes)
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t walks, int32_t weight, int32_t vec,
+                                  int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
-    int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap, walks = ckci_depth_walks(k, weight, planes);
+    int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
     int32_t base = weight ? CKCI_DEPTH_WEIGHT : 0;
     if (walks) {
         return base + (planes ? CKCI_DEPTH_PLANE_WALK : CKCI_DEPTH_WALK) + (walks - 3) / 2;
@@ -8674,20 +8681,23 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "depthwise takes %lld taps of a row; here %lld",
                          CKCI_LL(room - 6), CKCI_LL(row));
     }
-    int32_t walks = ckci_depth_walks(k, 0, planes);
+    int32_t walks = ckci_depth_walks(k, device, 0, planes);
     if (walks) {
-        vec = planes ? 1 : walks == 3 && k->a.dtype != CKCONV_F32 ? 4 : 2;
-        ckci_depth_columns(k, device, planes ? 8 : 4, vec, &all);
+        vec = planes ? 1 : 2;
+        k->a_vec = planes ? k->a_vec : ckci_depth_vector(&k->a, vec);
     }
     if (!planes) {
         int64_t most = room / (k->taps * vec);
-        k->lanes_c = ckci_depth_lanes(p->g / vec, vec * (int64_t)ckci_size(k->a.dtype), most,
+        k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), most,
                                       walks ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
     }
     k->lanes_p = 256 / k->lanes_c;
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
+    if (walks) {
+        ckci_depth_columns(k, device, planes || walks == 3 ? 8 : 4, k->lanes_p, k->tiles_c, &all);
+    }
     int rowwise = planes == CKCI_DEPTH_ROWS && !walks;
     k->rows = (int32_t)(room / (rowwise ? k->row_taps : planes ? row : row * k->lanes_c * vec));
     /* sixteen blocks for each compute unit, each with whole rounds of strips */
@@ -8698,10 +8708,10 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
-    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS &&
-                (vec == 1 || ckci_depth_vector(&k->o.t, vec));
-    k->o_vec = k->o_same && (planes != CKCI_DEPTH_ROWS || k->o_vec);
-    ckci_depth_set(k, 0, ckci_depth_kernel(k, 0, vec, planes), l);
+    int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
+    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS;
+    k->o_vec = k->o_same && together;
+    ckci_depth_set(k, 0, ckci_depth_kernel(k, walks, 0, vec, planes), l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
     *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);
@@ -8739,7 +8749,8 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int64_t all, units = ckci_max(device->compute_units, 1);
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
-    int32_t which = ckci_depth_kernel(k, 1, vec, planes), walks = ckci_depth_walks(k, 1, planes);
+    int32_t walks = ckci_depth_walks(k, device, 1, planes);
+    int32_t which = ckci_depth_kernel(k, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
     int wide = k->a.dtype != CKCONV_F64;
     int32_t kind = which - CKCI_DEPTH_WEIGHT;
@@ -8750,11 +8761,11 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
         k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
         CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     }
+    int32_t narrow = k->a.dtype == CKCONV_F32;
     if (walks) {
-        int32_t narrow = k->a.dtype == CKCONV_F32;
-        vec = planes || (walks == 5 && narrow) ? 1 : 2;
-        int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
-        ckci_depth_columns(k, device, wide_strip ? 8 : 4, vec, &all);
+        vec = planes || (walks > 3 && narrow) ? 1 : 2;
+        k->a_vec = planes ? k->a_vec : ckci_depth_vector(&k->b, vec);
+        k->o_vec = planes ? k->o_vec : ckci_depth_vector(&k->a, vec);
     }
     k->groups_x = (int32_t)(walks ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
     if (planes == CKCI_DEPTH_ROWS && !walks) { /* places are counted from an aligned one on */
@@ -8764,8 +8775,8 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->by_rows_y = ckci_make_divisor(rows_y);
     k->units = (int32_t)(k->dim[0].filter * rows_y * k->groups_x);
     if (!planes) {
-        k->lanes_c =
-            ckci_depth_lanes(p->g / vec, vec * (int64_t)ckci_size(k->a.dtype), 256, 256, k->units, 0);
+        k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), 256,
+                                      256, k->units, 0);
     }
     k->lanes_u = (int32_t)ckci_min(k->units, 256 / k->lanes_c);
     k->lanes_p = 256 / (k->lanes_c * k->lanes_u);
@@ -8777,6 +8788,10 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u), split = split_k;
+    if (walks) {
+        int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
+        ckci_depth_columns(k, device, wide_strip ? 8 : 4, k->lanes_p, tiles, &all);
+    }
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
     if (split == 0) {
         split = ckci_min(ckci_ceil_div(4 * units, tiles),

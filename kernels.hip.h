@@ -5168,42 +5168,47 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
 };
 
 /* What a thread reads of a row: N channels-last positions of V channels, or pieces of 4 neighbours of a
-   plane, one load each where rows are aligned (vec). mask: the positions that exist; pieces exist as a whole
-   then. */
+   plane, one load each where that is aligned (vec). mask: the positions that exist; pieces exist as a whole
+   then. channels: those that exist. */
 template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     typedef typename S::T T;
-    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N };
+    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N, BYTES = PER * S::SIZE };
     ckci_k_vec<S, PER> raw[COUNT];
 
-    CKCI_K_MEMBER void clear()
+    static CKCI_K_MEMBER bool inside(uint32_t mask, int i)
     {
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < COUNT; i++) {
-            raw[i].clear();
-        }
+        return mask >> (PLANES ? 4 * i : i) & 1;
     }
 
-    CKCI_K_MEMBER void load(const unsigned char *src, int32_t step, uint32_t mask, int32_t vec)
+    static CKCI_K_MEMBER int32_t step_of(int32_t step)
     {
-        if constexpr (PLANES) {
-            if (!vec) {
-                CKCI_K_UNROLL(16)
-                for (int i = 0; i < N; i++) {
-                    uint32_t one = mask >> i & 1 ? ckci_k_load_bits(src + i * S::SIZE, S::SIZE) : 0;
-                    if constexpr (S::SIZE == 2) {
-                        uint32_t &pair = raw[i / 4].w[i % 4 / 2];
-                        pair = i % 2 ? pair | one << 16 : one;
-                    } else {
-                        raw[i / 4].w[i % 4] = one;
-                    }
+        return PLANES ? (int32_t)BYTES : step;
+    }
+
+    CKCI_K_MEMBER void load(const unsigned char *src, int32_t step, uint32_t mask, int32_t vec,
+                            int32_t channels)
+    {
+        if (!vec) {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < COUNT * PER; i++) {
+                int x = PLANES ? i : i / V, channel = PLANES ? 0 : i % V;
+                uint32_t one = 0;
+                if (mask >> x & 1 && channel < channels) {
+                    one = ckci_k_load_bits(src + x * (PLANES ? S::SIZE : step) + channel * S::SIZE, S::SIZE);
                 }
-                return;
+                if constexpr (S::SIZE == 2) {
+                    uint32_t &pair = raw[i / PER].w[i % PER / 2];
+                    pair = i % PER % 2 ? pair | one << 16 : one;
+                } else {
+                    raw[i / PER].w[i % PER] = one;
+                }
             }
+            return;
         }
         CKCI_K_UNROLL(16)
         for (int i = 0; i < COUNT; i++) {
-            if (mask >> (PLANES ? 4 * i : i) & 1) {
-                raw[i].load(src + (PLANES ? 4 * S::SIZE : step) * i);
+            if (inside(mask, i)) {
+                raw[i].load(src + step_of(step) * i);
             } else {
                 raw[i].clear();
             }
@@ -5214,6 +5219,131 @@ template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     {
         ckci_k_depth_widen<COUNT>(raw, v, bf16);
     }
+};
+
+/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way in
+   LDS, each thread's in places of its own, so that no barrier is needed; elsewhere it is one, in registers. */
+#if defined(CKCI_SIMULATOR) || (defined(__CUDACC__) && !defined(__HIP__))
+#define CKCI_K_ASYNC 1
+#else
+#define CKCI_K_ASYNC 0
+#endif
+#if defined(CKCI_SIMULATOR)
+enum { CKCI_K_DEPTH_AHEAD = 2 }; /* AMD's LDS is smaller, and not used for this on AMD */
+#else
+enum { CKCI_K_DEPTH_AHEAD = 4 };
+#endif
+
+/* A copy into LDS that does not wait, of BYTES or of zeros; commit ends a group of them, wait<N> waits until
+   only the N last groups are still under way. */
+template <int BYTES>
+CKCI_K_FN void ckci_k_depth_copy(unsigned char *to, const unsigned char *from, bool inside)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from), "n"(BYTES), "r"(inside ? BYTES : 0)
+        : "memory");
+#else
+    if (inside) {
+        memcpy(to, from, BYTES);
+    } else {
+        memset(to, 0, BYTES);
+    }
+#endif
+}
+
+CKCI_K_FN void ckci_k_depth_commit()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+template <int N> CKCI_K_FN void ckci_k_depth_wait()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
+}
+
+template <class W, int DEPTH> struct ckci_k_depth_ring {
+    enum { AHEAD = CKCI_K_ASYNC ? DEPTH - 1 : 1, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
+
+    struct lds {
+        alignas(16) unsigned char place[CKCI_K_ASYNC ? DEPTH * ROW : 16];
+    };
+
+#if CKCI_K_ASYNC
+    unsigned char *mine;
+    int32_t write, read;
+
+    CKCI_K_MEMBER void start(lds &m, uint32_t mask)
+    {
+        mine = m.place + threadIdx.x * PLACE;
+        write = read = 0;
+        W none;
+        CKCI_K_UNROLL(1)
+        for (int32_t k = 0; k < DEPTH; k++) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                none.raw[i].clear();
+                if (!W::inside(mask, i)) {
+                    none.raw[i].store(mine + k * ROW + i * 256 * PLACE);
+                }
+            }
+        }
+    }
+
+    /* mask: that of start; inside: whether there is such a row */
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t step, uint32_t mask, bool inside, int32_t vec,
+                            int32_t channels)
+    {
+        if (!vec) {
+            W w;
+            w.load(src, step, inside ? mask : 0, 0, channels);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                w.raw[i].store(mine + write + i * 256 * PLACE);
+            }
+        } else {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                if (W::inside(mask, i)) {
+                    ckci_k_depth_copy<PLACE>(mine + write + i * 256 * PLACE, src + W::step_of(step) * i,
+                                             inside);
+                }
+            }
+        }
+        write = write == (DEPTH - 1) * ROW ? 0 : write + ROW;
+    }
+
+    CKCI_K_MEMBER void pop(W &w)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < W::COUNT; i++) {
+            w.raw[i].load(mine + read + i * 256 * PLACE);
+        }
+        read = read == (DEPTH - 1) * ROW ? 0 : read + ROW;
+    }
+#else
+    W held;
+
+    CKCI_K_MEMBER void start(lds &, uint32_t)
+    {
+    }
+
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t step, uint32_t mask, bool inside, int32_t vec,
+                            int32_t channels)
+    {
+        held.load(src, step, inside ? mask : 0, vec, channels);
+    }
+
+    CKCI_K_MEMBER void pop(W &w)
+    {
+        w = held;
+    }
+#endif
 };
 
 /* Positions x, x + 1, ... that lie in a row. */
@@ -5227,28 +5357,37 @@ CKCI_K_FN uint32_t ckci_k_depth_inside(int32_t x, int32_t length, int count)
     return mask;
 }
 
-/* fwd, bwd_data with stride and dilation 1, filters of F x F or Z x F x F; planes with padding that keeps the
-   size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each row
-   of inputs is loaded once, while the row before it is multiplied, and added to the F rows of outputs that it
-   belongs to. Those lie in registers and move up a row with the first tap. */
+/* fwd, bwd_data with stride and dilation 1, filters of F x F, or Z x 3 x 3; planes with padding that keeps
+   the size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each
+   row of inputs is loaded once and added to the F rows of outputs that it belongs to. Those lie in registers
+   and move up a row with the first tap. The weights lie there too where they are few. */
 template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
     typedef typename S::T T;
-    typedef ckci_k_depth_lds<T> lds;
     /* numbers of a window, and those before the first tap */
     enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
+    enum { HELD = F * F * V <= 50, DEPTH = CKCI_K_DEPTH_AHEAD };
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
+    typedef ckci_k_depth_ring<window, DEPTH> ring;
+
+    struct lds {
+        ckci_k_depth_lds<T> w;
+        typename ring::lds rows;
+    };
 
     /* Rows of inputs in the order in which they are multiplied: planes of z, then y. */
     struct cursor {
         const unsigned char *src;
         int64_t row_step, plane_step;
         int32_t step, y, z, z_step, k, planes, rows; /* rows: still to come */
+        uint32_t mask;
+        int32_t channels;
 
-        CKCI_K_MEMBER void load(const ckci_gpu_depth &p, window &raw, uint32_t mask)
+        CKCI_K_MEMBER void push(const ckci_gpu_depth &p, ring &to)
         {
             bool inside = (uint32_t)y < (uint32_t)p.dim[1].read_len && rows > 0 &&
                           (uint32_t)(z + k * z_step) < (uint32_t)p.dim[0].read_len;
-            raw.load(src, step, inside ? mask : 0, p.a_vec);
+            to.push(src, step, mask, inside, p.a_vec, channels);
+            ckci_k_depth_commit();
             k++;
             src += plane_step;
             if (k == planes) {
@@ -5260,9 +5399,18 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         }
     };
 
-    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. */
+    static CKCI_K_MEMBER void weights(T *f, const T *w, int32_t channels)
+    {
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < F * F; i++) {
+            ckci_k_spread<T, V>(w + i * channels, f + i * V);
+        }
+    }
+
+    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. f or w: the weights. */
     template <bool MOVE>
-    static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *w, int32_t channels, int32_t bf16)
+    static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *f, const T *w, int32_t channels,
+                                       int32_t bf16)
     {
         T v[WINDOW * V];
         raw.widen(v, bf16);
@@ -5270,19 +5418,23 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         for (int s = 0; s < F; s++) {
             CKCI_K_UNROLL(8)
             for (int x = 0; x < F; x++) {
-                T f[V];
-                ckci_k_spread<T, V>(w + ((F - 1 - s) * F + x) * channels, f);
+                int tap = (F - 1 - s) * F + x;
+                T one[V];
+                if constexpr (!HELD) {
+                    ckci_k_spread<T, V>(w + tap * channels, one);
+                }
                 CKCI_K_UNROLL(32)
                 for (int i = 0; i < XO * V; i++) {
                     T before =
                         MOVE && x == 0 ? (s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0) : c[s * XO * V + i];
-                    c[s * XO * V + i] = ckci_k_fma(v[(BEFORE + x) * V + i], f[i % V], before);
+                    T weight = HELD ? f[tap * V + i % V] : one[i % V];
+                    c[s * XO * V + i] = ckci_k_fma(v[(BEFORE + x) * V + i], weight, before);
                 }
             }
         }
     }
 
-    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, lds &m, int32_t tile)
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, T *to, int32_t tile)
     {
         int32_t channels = p.lanes_c * V, count = p.taps * channels;
         bool back = p.dim[2].gather_back != 0;
@@ -5293,7 +5445,7 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
             x = back ? F - 1 - x : x;
             y = back ? F - 1 - y : y;
             int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
-            m.w[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
+            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
         }
     }
 
@@ -5301,31 +5453,35 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
     static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const T *c, unsigned char *dst, int32_t step,
                                     int32_t channel, const ckci_k_place &q)
     {
-        if (PLANES && p.o_vec) {
-            ckci_k_vec<S, 4> v[XO / 4];
-            ckci_k_depth_narrow<XO / 4>(v, c, p.bf16);
-            CKCI_K_UNROLL(2)
-            for (int i = 0; i < XO / 4; i++) {
-                if (q.x + 4 * i < p.dim[2].length) {
-                    v[i].store(dst + 4 * i * step);
-                }
-            }
-            return;
-        }
+        constexpr int PER = window::PER, COUNT = XO * V / PER;
         if (p.o_same) {
-            ckci_k_vec<S, V> v[XO];
-            ckci_k_depth_narrow<XO>(v, c, p.bf16);
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < XO; i++) {
-                if (q.x + i < p.dim[2].length) {
-                    v[i].store(dst + i * step);
+            ckci_k_vec<S, PER> v[COUNT];
+            ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
+            int32_t left = p.dim[2].length - q.x;
+            if (p.o_vec) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < COUNT; i++) {
+                    if ((PLANES ? 4 * i : i) < left) {
+                        v[i].store(dst + i * window::step_of(step));
+                    }
+                }
+                return;
+            }
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < XO * V; i++) {
+                ckci_k_vec<S, 1> one;
+                one.w[0] = S::SIZE == 4  ? v[i / PER].w[i % PER]
+                           : i % PER % 2 ? v[i / PER].w[i % PER / 2] >> 16
+                                         : v[i / PER].w[i % PER / 2];
+                if (i / V < left && channel + i % V < p.g) {
+                    one.store(dst + i / V * step + i % V * S::SIZE);
                 }
             }
             return;
         }
         CKCI_K_UNROLL(1)
         for (int i = 0; i < XO * V; i++) {
-            if (q.x + i / V < p.dim[2].length) {
+            if (q.x + i / V < p.dim[2].length && channel + i % V < p.g) {
                 ckci_k_place at = {q.n, q.z, q.y, q.x + i / V};
                 ckci_k_depth_write<false, T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
             }
@@ -5338,13 +5494,13 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
         int32_t part = ckci_k_divide(block, p.by_tiles_c), tile = block - part * p.tiles_c;
         int32_t channel = (tile * p.lanes_c + lane) * V, i = part * p.lanes_p + slot;
-        /* columns: strips, pieces of y, z, n */
-        int32_t line = ckci_k_divide(i, p.by_strips), above = ckci_k_divide(line, p.by_tiles_x);
+        /* columns: z, whose neighbours read the same planes, strips, pieces of y, n */
         ckci_k_place q;
-        q.x = (i - line * p.strips) * XO;
-        q.n = ckci_k_divide(above, p.dim[0].count[0]);
-        q.z = above - q.n * p.dim[0].length;
-        q.y = (line - above * p.tiles_x) * p.walk;
+        int32_t rest = ckci_k_divide(i, p.dim[0].count[0]), line = ckci_k_divide(rest, p.by_strips);
+        q.z = i - rest * p.dim[0].length;
+        q.n = ckci_k_divide(line, p.by_tiles_x);
+        q.x = (rest - line * p.strips) * XO;
+        q.y = (line - q.n * p.tiles_x) * p.walk;
         bool active = slot < p.lanes_p && channel < p.g && q.n < p.n;
         int32_t rows = p.dim[1].length - q.y < p.walk ? p.dim[1].length - q.y : p.walk, zs = p.dim[0].filter;
         /* bwd_data: the last tap reads the first input */
@@ -5353,17 +5509,10 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         int32_t y = q.y + (back ? p.dim[1].pad - (F - 1) : -p.dim[1].pad);
         int32_t z = q.z * p.dim[0].read_step + (back ? p.dim[0].pad : -p.dim[0].pad);
         x -= BEFORE;
-        uint32_t mask = active ? ckci_k_depth_inside(x, p.dim[2].read_len, WINDOW) : 0;
-        const unsigned char *src = p.a.p + (q.n * p.a.stride[1] + channel * p.a.stride[0] +
-                                            z * p.a.stride[3] + y * p.a.stride[4] + x * p.a.stride[5]) *
-                                               S::SIZE;
-        unsigned char *dst =
-            p.o.t.p + (q.n * p.o.t.stride[1] + channel * p.o.t.stride[0] + q.z * p.o.t.stride[3] +
-                       q.y * p.o.t.stride[4] + q.x * p.o.t.stride[5]) *
-                          S::SIZE;
-        int32_t o_step = (int32_t)p.o.t.stride[5] * S::SIZE;
         cursor from;
-        from.src = src;
+        from.src = p.a.p + (q.n * p.a.stride[1] + channel * p.a.stride[0] + z * p.a.stride[3] +
+                            y * p.a.stride[4] + x * p.a.stride[5]) *
+                               S::SIZE;
         from.plane_step = p.dim[0].read_tap * p.a.stride[3] * S::SIZE;
         from.row_step = p.a.stride[4] * S::SIZE - zs * from.plane_step;
         from.step = (int32_t)p.a.stride[5] * S::SIZE;
@@ -5373,31 +5522,50 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         from.k = 0;
         from.planes = zs;
         from.rows = rows + F - 1;
-        window next;
-        from.load(p, next, mask);
-        stage(p, m, tile);
+        from.mask = active ? ckci_k_depth_inside(x, p.dim[2].read_len, WINDOW) : 0;
+        from.channels = p.g - channel;
+        ring next;
+        next.start(m.rows, from.mask);
+        CKCI_K_UNROLL(1)
+        for (int k = 0; k < ring::AHEAD; k++) {
+            from.push(p, next);
+        }
+        stage(p, m.w.w, tile);
         __syncthreads();
         if (!active) {
             return;
         }
+        unsigned char *dst =
+            p.o.t.p + (q.n * p.o.t.stride[1] + channel * p.o.t.stride[0] + q.z * p.o.t.stride[3] +
+                       q.y * p.o.t.stride[4] + q.x * p.o.t.stride[5]) *
+                          S::SIZE;
+        int32_t o_step = (int32_t)p.o.t.stride[5] * S::SIZE;
         int64_t o_row = p.o.t.stride[4] * S::SIZE;
         int32_t channels = p.lanes_c * V;
-        const T *w = m.w + lane * V;
-        T c[F * XO * V];
+        const T *w = m.w.w + lane * V;
+        T c[F * XO * V], f[HELD ? F * F * V : 1];
         CKCI_K_UNROLL(128)
         for (int k = 0; k < F * XO * V; k++) {
             c[k] = 0;
         }
+        if (HELD) {
+            weights(f, w, channels);
+        }
         CKCI_K_UNROLL(1)
         for (int32_t r = 0; r < rows + F - 1; r++) {
             CKCI_K_UNROLL(1)
-            for (int32_t k = 0; k < zs; k++) {
-                window raw = next;
-                from.load(p, next, mask);
-                if (k == 0) {
-                    multiply<true>(c, raw, w, channels, p.bf16);
+            for (int32_t k = 0; k < (F == 3 ? zs : 1); k++) {
+                window raw;
+                ckci_k_depth_wait<DEPTH - 2>();
+                next.pop(raw);
+                from.push(p, next);
+                if (F == 3 && zs > 1) {
+                    weights(f, w + k * F * F * channels, channels);
+                }
+                if (F != 3 || k == 0) {
+                    multiply<true>(c, raw, f, w, channels, p.bf16);
                 } else {
-                    multiply<false>(c, raw, w + k * F * F * channels, channels, p.bf16);
+                    multiply<false>(c, raw, f, w, channels, p.bf16);
                 }
             }
             if (r >= F - 1) {
@@ -5411,7 +5579,7 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
 
 template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
-    enum { BLOCKS = F == 7 ? 0 : 2 };
+    enum { BLOCKS = 2 };
 };
 
 /* Where a weight's sum goes: into a part of the workspace, [part][tap][channel], or to its place as it is. */
@@ -5477,7 +5645,9 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V
             int32_t tap = (w.fz * p.dim[1].filter + ty) * p.dim[2].filter + tx;
             CKCI_K_UNROLL(1)
             for (int l = 0; l < V; l++) {
-                ckci_k_depth_put<S, T>(p, m.sum[l * 256 + place], w.part, tap, w.channel + l);
+                if (w.channel + l < p.g) {
+                    ckci_k_depth_put<S, T>(p, m.sum[l * 256 + place], w.part, tap, w.channel + l);
+                }
             }
         }
         CKCI_K_UNROLL(128)
@@ -5583,18 +5753,71 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
     }
 };
 
-/* bwd_weight of the same. A thread walks down a
-   column of strips with all F x F sums (of one z) in registers: each row of inputs meets the last F rows of
-   dout, all of which are loaded once, one row ahead. Rows have XO positions at least. */
+/* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
+   each row of inputs meets the last F rows of dout, all of which are loaded once. Rows have XO positions at
+   least. */
 template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_weight {
     typedef typename S::T T;
-    typedef ckci_k_depth_sums<T, V> lds;
-    enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
+    enum {
+        WINDOW = PLANES ? XO + 8 : XO + F - 1,
+        BEFORE = PLANES ? 4 - (F - 1) / 2 : 0,
+        DEPTH = CKCI_K_DEPTH_AHEAD
+    };
+    enum { WIDE = F == 3 }; /* rows of dout are kept as they are multiplied */
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
     typedef ckci_k_depth_window<S, V, XO, PLANES> strip;
+    typedef ckci_k_depth_ring<window, DEPTH> window_ring;
+    typedef ckci_k_depth_ring<strip, DEPTH> strip_ring;
 
-    /* left: rows of dout, the newest last; those outside the column do not exist. */
-    static CKCI_K_MEMBER void multiply(T *c, const strip *left, const window &right, int32_t row,
+    struct lds {
+        ckci_k_depth_sums<T, V> sums;
+        typename window_ring::lds windows;
+        typename strip_ring::lds strips;
+    };
+
+    /* Rows of dout, the newest last. */
+    struct history {
+        T wide[WIDE ? F : 1][XO * V];
+        strip narrow[WIDE ? 1 : F];
+
+        CKCI_K_MEMBER void clear()
+        {
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < F; k++) {
+                if constexpr (WIDE) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        wide[k][i] = 0;
+                    }
+                } else {
+                    narrow[k].load(nullptr, 0, 0, 1, 0);
+                }
+            }
+        }
+
+        CKCI_K_MEMBER void add(const strip &row, int32_t bf16)
+        {
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k + 1 < F; k++) {
+                if constexpr (WIDE) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        wide[k][i] = wide[k + 1][i];
+                    }
+                } else {
+                    narrow[k] = narrow[k + 1];
+                }
+            }
+            if constexpr (WIDE) {
+                row.widen(wide[F - 1], bf16);
+            } else {
+                narrow[F - 1] = row;
+            }
+        }
+    };
+
+    /* row: the newest of dout; those outside the column do not exist. */
+    static CKCI_K_MEMBER void multiply(T *c, const history &left, const window &right, int32_t row,
                                        int32_t rows, int32_t bf16)
     {
         T v[WINDOW * V];
@@ -5605,7 +5828,14 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
                 continue; /* nothing may meet the 0 of a missing dout */
             }
             T d[XO * V];
-            left[F - 1 - y].widen(d, bf16);
+            if constexpr (WIDE) {
+                CKCI_K_UNROLL(32)
+                for (int i = 0; i < XO * V; i++) {
+                    d[i] = left.wide[F - 1 - y][i];
+                }
+            } else {
+                left.narrow[F - 1 - y].widen(d, bf16);
+            }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < XO; i++) {
                 CKCI_K_UNROLL(8)
@@ -5660,35 +5890,45 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
                 p.b.p + (n * p.b.stride[1] + channel * p.b.stride[0] + in_z * p.b.stride[3] +
                          in_y * p.b.stride[4] + in_x * p.b.stride[5]) *
                             S::SIZE;
-            strip left[F], newest;
-            window next;
-            CKCI_K_UNROLL(8)
-            for (int k = 0; k < F; k++) {
-                left[k].clear();
-            }
-            newest.load(a, a_step, a_mask, p.o_vec);
-            next.load(b, b_step, (uint32_t)in_y < (uint32_t)p.dim[1].read_len ? b_mask : 0, p.a_vec);
+            history left;
+            left.clear();
+            ckci_k_depth_wait<0>(); /* those of the last column, which nobody took */
+            window_ring windows;
+            strip_ring strips;
+            windows.start(m.windows, b_mask);
+            strips.start(m.strips, a_mask);
             CKCI_K_UNROLL(1)
-            for (int32_t r = 0; r < rows + F - 1; r++) {
-                CKCI_K_UNROLL(8)
-                for (int k = 0; k + 1 < F; k++) {
-                    left[k] = left[k + 1];
+            for (int32_t r = -window_ring::AHEAD; r < rows + F - 1; r++) {
+                window right;
+                strip newest;
+                if (r >= 0) {
+                    ckci_k_depth_wait<DEPTH - 2>();
+                    strips.pop(newest);
+                    windows.pop(right);
                 }
-                left[F - 1] = newest;
-                window right = next;
+                int32_t ahead = r + window_ring::AHEAD;
+                strips.push(a, a_step, a_mask, ahead < rows, p.o_vec, p.g - channel);
+                windows.push(b, b_step, b_mask,
+                             (uint32_t)in_y < (uint32_t)p.dim[1].read_len && ahead < rows + F - 1, p.a_vec,
+                             p.g - channel);
+                ckci_k_depth_commit();
                 a += a_row;
                 b += b_row;
                 in_y++;
-                newest.load(a, a_step, r + 1 < rows ? a_mask : 0, p.o_vec);
-                next.load(b, b_step,
-                          (uint32_t)in_y < (uint32_t)p.dim[1].read_len && r + 1 < rows + F - 1 ? b_mask : 0,
-                          p.a_vec);
-                multiply(c, left, right, r, rows, p.bf16);
+                if (r >= 0) {
+                    left.add(newest, p.bf16);
+                    multiply(c, left, right, r, rows, p.bf16);
+                }
             }
         }
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, 0, 0, active};
-        ckci_k_depth_fold<S, T, V, F, F>(p, m, c, w, false);
+        ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c, w, false);
     }
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_resident<ckci_k_depth_walk_weight<S, V, XO, F, PLANES>> {
+    enum { BLOCKS = F == 7 ? 1 : 2 };
 };
 
 /* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
@@ -6871,6 +7111,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
   >>k-undef
 */
 #undef CKCI_K_ARGS
+#undef CKCI_K_ASYNC
 #undef CKCI_K_BOUNDS
 #undef CKCI_K_FN
 #undef CKCI_K_KERNEL
