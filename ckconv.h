@@ -7654,47 +7654,40 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
-/* Depthwise: storage type, numbers of a load; strip of walk_weight_3; numbers of walk_3, of walk_weight_5. */
-#define CKCI_GPU_DEPTH(X, S, V, XO, V3, V5)                                                                  \
-    X(depth_##S##_3, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 3, 1, false>)                     \
-    X(depth_##S##_7, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 7, 1, false>)                     \
-    X(depth_##S##_n, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 0, 1, false>)                     \
-    X(depth_##S##_3s2, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 3, 2, false>)                   \
-    X(depth_##S##_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, -1, 1, false>)                  \
-    X(depth_##S##_one, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, -1, 1, false>)                  \
-    X(depth_##S##_one3, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 3, 1, false>)                  \
-    X(depth_plane_##S##_3, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 3, 1, true>)                \
-    X(depth_plane_##S##_7, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 7, 1, true>)                \
-    X(depth_plane_##S##_n, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, 1, true>)                \
-    X(depth_plane_##S##_3s2, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 3, 2, true>)              \
-    X(depth_plane_##S##_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, -1, 1, true>)             \
-    X(depth_weight_##S##_3, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, V, 8, 3, 3, 1, false>)    \
-    X(depth_weight_##S##_n, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, V, 8, 1, 8, 1, false>)    \
-    X(depth_weight_##S##_3s2, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 2, 4, 3, 3, 2, false>)  \
-    X(depth_weight_##S##_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, V, 8, 1, 1, 0, false>)  \
-    X(depth_weight_##S##_one, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0, false>)  \
-    X(depth_weight_##S##_one3, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 1, false>) \
-    X(depth_plane_weight_##S##_3s2, ckci_gpu_depth, 256,                                                     \
-      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2, true>)                                                \
-    X(depth_plane_weight_##S##_any, ckci_gpu_depth, 256,                                                     \
-      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0, true>)                                                \
-    X(depth_walk_##S##_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
-    X(depth_walk_##S##_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 5, false>)              \
-    X(depth_walk_weight_##S##_3, ckci_gpu_depth, 256,                                                        \
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5 and _7. */
+#define CKCI_GPU_DEPTH(X, S, XO, V)                                                                          \
+    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 8, 3, false>)              \
+    X(depth_##S##_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 5, false>)              \
+    X(depth_##S##_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 7, false>)              \
+    X(depth_##S##_plane_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
+    X(depth_##S##_plane_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
+    X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 7, true>)         \
+    X(depth_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)                                  \
+    X(depth_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                   \
+    X(depth_##S##_4_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                 \
+    X(depth_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 0, false>)                    \
+    X(depth_##S##_1_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                   \
+    X(depth_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                 \
+    X(depth_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                     \
+    X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
-    X(depth_walk_weight_##S##_5, ckci_gpu_depth, 256,                                                        \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, V5, 4, 5, false>)                                               \
-    X(depth_plane_walk_##S##_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
-    X(depth_plane_walk_##S##_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
-    X(depth_plane_walk_##S##_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 7, true>)         \
-    X(depth_plane_walk_weight_##S##_3, ckci_gpu_depth, 256,                                                  \
+    X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 5, false>)                                                \
+    X(depth_weight_##S##_walk_7, ckci_gpu_depth, 256,                                                        \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 7, false>)                                                \
+    X(depth_weight_##S##_plane_walk_3, ckci_gpu_depth, 256,                                                  \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
-    X(depth_plane_walk_weight_##S##_5, ckci_gpu_depth, 256,                                                  \
+    X(depth_weight_##S##_plane_walk_5, ckci_gpu_depth, 256,                                                  \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 5, true>)                                                 \
-    X(depth_plane_walk_weight_##S##_7, ckci_gpu_depth, 256,                                                  \
+    X(depth_weight_##S##_plane_walk_7, ckci_gpu_depth, 256,                                                  \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
-    X(depth_row_##S, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)                                    \
-    X(depth_row_weight_##S, ckci_gpu_depth, 256, ckci_k_depth_row_weight<ckci_k_s_##S>)
+    X(depth_weight_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row_weight<ckci_k_s_##S>)                    \
+    X(depth_weight_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)      \
+    X(depth_weight_##S##_2_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 2, 4, 3, 3, 2>)    \
+    X(depth_weight_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)       \
+    X(depth_weight_##S##_1_near, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 1>)      \
+    X(depth_weight_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)    \
+    X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
@@ -7714,14 +7707,10 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, f16, 4, 8, 4, 2)                                                                       \
-    CKCI_GPU_DEPTH(X, bf16, 4, 8, 4, 2)                                                                      \
-    CKCI_GPU_DEPTH(X, f32, 4, 4, 2, 1)                                                                       \
-    X(depth_f64_one, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, -1, 1, false>)                    \
-    X(depth_plane_f64_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, -1, 1, true>)               \
-    X(depth_weight_f64_one, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0, false>)    \
-    X(depth_plane_weight_f64_any, ckci_gpu_depth, 256,                                                       \
-      ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0, true>)                                                \
+    CKCI_GPU_DEPTH(X, half, 8, 2)                                                                            \
+    CKCI_GPU_DEPTH(X, f32, 4, 1)                                                                             \
+    X(depth_f64, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)                             \
+    X(depth_weight_f64, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)               \
     X(depth_sum_f32, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                                           \
     X(depth_sum_f64, ckci_gpu_depth, 256, ckci_k_depth_sum<double>)                                          \
     X(reduce_f32, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                                  \
@@ -7845,6 +7834,9 @@ typedef struct ckci_gpu_depth {
     int32_t a_vec;            /* rows: windows are read in aligned pieces of 4 */
     int32_t walk;             /* walk: rows of a column; tiles_x: columns one above the other */
     int32_t o_same, o_vec;    /* results are stored without an epilogue; and 4 of a row together */
+    int32_t bf16, planes;     /* not f16; lanes are positions */
+    int32_t full;             /* types or an operation that most kernels do not know */
+    int32_t sums;             /* bwd_weight: through workspace */
     int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
     ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
         by_channels, by_groups_x, by_rows_y;
@@ -8384,25 +8376,12 @@ CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 
 /* Which depthwise kernels: their place among those of one type. */
 enum {
-    CKCI_DEPTH_3,
-    CKCI_DEPTH_7,
-    CKCI_DEPTH_N,
-    CKCI_DEPTH_3S2,
-    CKCI_DEPTH_ANY,
-    CKCI_DEPTH_ONE,
-    CKCI_DEPTH_ONE3,
-    CKCI_DEPTH_PLANE,
-    CKCI_DEPTH_WEIGHT_3 = CKCI_DEPTH_PLANE + 5,
-    CKCI_DEPTH_WEIGHT_N,
-    CKCI_DEPTH_WEIGHT_3S2,
-    CKCI_DEPTH_WEIGHT_ANY,
-    CKCI_DEPTH_WEIGHT_ONE,
-    CKCI_DEPTH_WEIGHT_ONE3,
-    CKCI_DEPTH_PLANE_WEIGHT_3S2,
-    CKCI_DEPTH_PLANE_WEIGHT_ANY,
-    CKCI_DEPTH_WALK,
-    CKCI_DEPTH_PLANE_WALK = CKCI_DEPTH_WALK + 4,
-    CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 6
+    CKCI_DEPTH_WALK,                            /* 3, 5, 7 */
+    CKCI_DEPTH_PLANE_WALK = 3,                  /* 3, 5, 7 */
+    CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 3, /* each kind of strips after it: near, second, any */
+    CKCI_DEPTH_4,                               /* loads of 4 channels */
+    CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
+    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_1 + 3 /* the same again */
 };
 
 /* How a depthwise plan walks: what its lanes are. */
@@ -8411,6 +8390,24 @@ enum {
     CKCI_DEPTH_PLANES = 1, /* positions along x, strips along y */
     CKCI_DEPTH_ROWS = 2    /* strips along x */
 };
+
+/* Are types and operation those that all kernels know (kernels.hip.h, ckci_k_depth_write)? bwd_weight: the
+   sums can be stored as they are. */
+CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
+{
+    if (weight) {
+        ckconv_dtype type = k->o.t.dtype;
+        return k->o.t.op.kind == CKCONV_PASS &&
+               (k->a.dtype == CKCONV_F64 ? type == CKCONV_F64
+                                         : type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
+    }
+    int fits = k->a.dtype != CKCONV_F64 && k->b.plain && k->o.t.op.kind != CKCONV_GELU;
+    for (int i = 0; i < 2 + k->o.num_d; i++) {
+        ckconv_dtype type = i == 0 ? k->b.dtype : i == 1 ? k->o.t.dtype : k->o.d[i - 2].dtype;
+        fits = fits && (type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
+    }
+    return fits;
+}
 
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
 CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
@@ -8449,14 +8446,17 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
     k->a_vec = ckci_vector_loads(weight ? &k->b : &k->a, 5, k->dim[2].read_len);
     k->o_vec = weight ? ckci_vector_loads(&k->a, 5, k->dim[2].length)
                       : k->o.t.dtype == type && ckci_vector_loads(&k->o.t, 5, k->dim[2].length);
-    rows = rows && (weight || !several || (k->a_vec && k->o_vec));
+    k->bf16 = type == CKCONV_BF16;
+    k->full = !ckci_depth_common(k, weight);
+    rows = rows && (weight || !k->full) && (weight || !several || (k->a_vec && k->o_vec));
     /* strips run along y in planes: not where there is only one row */
     *planes = k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows) ? CKCI_DEPTH_LAST
               : rows                                                  ? CKCI_DEPTH_ROWS
               : several                                               ? CKCI_DEPTH_PLANES
                                                                       : CKCI_DEPTH_LAST;
-    *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 && ckci_depth_vector(&k->a, 4) &&
-                   (!weight || ckci_depth_vector(&k->b, 4))
+    k->planes = *planes == CKCI_DEPTH_PLANES;
+    *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 && (weight || !k->full) &&
+                   ckci_depth_vector(&k->a, 4) && (!weight || ckci_depth_vector(&k->b, 4))
                ? 4
                : 1;
     if (*planes == CKCI_DEPTH_PLANES) {
@@ -8484,91 +8484,75 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
 }
 
 /* Filter size of a kernel that walks down columns; 0: none does. */
-CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, int32_t weight, int32_t planes)
+CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                 int32_t planes)
 {
-    int32_t f = k->dim[2].filter;
-    if (planes == CKCI_DEPTH_ROWS) {
-        return (f == 3 || f == 5 || f == 7) && k->dim[1].filter == f && k->dim[2].pad == (f - 1) / 2 &&
-                       k->dim[1].stride == 1 && k->dim[1].dilation == 1 && k->dim[1].length > 2 &&
-                       (!weight || k->dim[2].length >= 8)
-                   ? f
-                   : 0;
-    }
-    int fits = !planes && k->a.dtype != CKCONV_F64 && ckci_depth_vector(&k->a, 2) && (f == 3 || f == 5) &&
-               k->dim[1].filter == f && k->phases == 1 &&
-               (!weight || (ckci_depth_vector(&k->b, 2) && k->dim[2].length >= 8)) &&
-               (weight || f != 3 || k->a.dtype == CKCONV_F32 || ckci_depth_vector(&k->a, 4));
-    for (int i = 1; i < 3; i++) {
-        fits = fits && k->dim[i].stride == 1 && k->dim[i].dilation == 1;
-    }
-    return fits && k->dim[1].length > 2 && k->taps * 8 <= 16384 / 16 ? f : 0;
+    const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
+    int32_t f = x->filter;
+    int fits = (f == 3 || f == 5 || f == 7) && y->filter == f && k->phases == 1 &&
+               planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
+               x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
+    fits = fits && (planes != CKCI_DEPTH_ROWS || x->pad == (f - 1) / 2);
+    fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
+    /* rows on their way lie in LDS there */
+    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
+    return fits ? f : 0;
 }
 
-/* Columns of about `rows` rows, more where that leaves threads without work. */
-CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int32_t vec,
-                                int64_t *all)
+/* Columns of as many rows as keep all compute units busy, in few rounds of blocks: two blocks of `lanes`
+   columns each at a time, for each of `tiles` groups of channels. */
+CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int64_t lanes,
+                                int64_t tiles, int64_t *all)
 {
-    int64_t rows = k->dim[1].length, columns, want;
+    int64_t rows = k->dim[1].length, best = INT64_MAX,
+            at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
-    columns = (int64_t)k->n * k->dim[0].length * k->strips;
-    want = ckci_ceil_div(1536 * (int64_t)ckci_max(device->compute_units, 1),
-                         ckci_saturating_mul(columns, ckci_max(k->g / vec, 1)));
-    want = ckci_max(ckci_min(want, rows / 4), 1);
-    k->walk = (int32_t)ckci_ceil_div(rows, want);
+    int64_t columns = (int64_t)k->n * k->dim[0].length * k->strips;
+    for (int64_t pieces = 1; pieces <= ckci_max(ckci_min(rows / 4, 64), 1); pieces++) {
+        int64_t walk = ckci_ceil_div(rows, pieces);
+        int64_t blocks =
+            ckci_saturating_mul(ckci_ceil_div(columns * ckci_ceil_div(rows, walk), lanes), tiles);
+        int64_t time = ckci_saturating_mul(ckci_ceil_div(blocks, at_once), walk + k->dim[1].filter + 5);
+        if (time < best) {
+            best = time;
+            k->walk = (int32_t)walk;
+        }
+    }
     k->tiles_x = (int32_t)ckci_ceil_div(rows, k->walk);
     *all = columns * k->tiles_x;
 }
 
 /* Which kernel: how taps lie, planes. */
-CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t weight, int32_t vec, int32_t planes)
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t walks, int32_t weight, int32_t vec,
+                                  int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
-    int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap, walks = ckci_depth_walks(k, weight, planes);
-    int window = tap == 1 && d->read_step == 1;
-    int32_t which = CKCI_DEPTH_ANY;
+    int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
+    int32_t base = weight ? CKCI_DEPTH_WEIGHT : 0;
     if (walks) {
-        return (planes ? CKCI_DEPTH_PLANE_WALK + 3 * weight : CKCI_DEPTH_WALK + 2 * weight) + (walks - 3) / 2;
+        return base + (planes ? CKCI_DEPTH_PLANE_WALK : CKCI_DEPTH_WALK) + (walks - 3) / 2;
     }
     if (planes == CKCI_DEPTH_ROWS) {
-        return CKCI_DEPTH_ROW + weight;
+        return base + CKCI_DEPTH_ROW;
     }
-    if (window) {
-        which = d->phases > 1 || (d->filter != 3 && d->filter != 7) ? CKCI_DEPTH_N
-                : d->filter == 3                                    ? CKCI_DEPTH_3
-                                                                    : CKCI_DEPTH_7;
-    } else if (tap == 1 && d->read_step == 2 && d->filter == 3) {
-        which = CKCI_DEPTH_3S2;
+    int near = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
+    if (weight && (second || vec == 1)) { /* those take 3 x 3 taps */
+        near = near && d->filter == 3 && k->dim[1].filter % 3 == 0;
+        second = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
     }
-    if (!weight) {
-        return planes     ? CKCI_DEPTH_PLANE + which
-               : vec == 1 ? (which == CKCI_DEPTH_3 ? CKCI_DEPTH_ONE3 : CKCI_DEPTH_ONE)
-                          : which;
-    }
-    int three = k->dim[1].filter % 3 == 0; /* those of 3 taps take three rows */
-    int first = three && which == CKCI_DEPTH_3, second = three && which == CKCI_DEPTH_3S2;
-    if (planes) {
-        return second ? CKCI_DEPTH_PLANE_WEIGHT_3S2 : CKCI_DEPTH_PLANE_WEIGHT_ANY;
-    }
-    if (vec == 1) {
-        return first ? CKCI_DEPTH_WEIGHT_ONE3 : CKCI_DEPTH_WEIGHT_ONE;
-    }
-    return first    ? CKCI_DEPTH_WEIGHT_3
-           : second ? CKCI_DEPTH_WEIGHT_3S2
-           : window ? CKCI_DEPTH_WEIGHT_N
-                    : CKCI_DEPTH_WEIGHT_ANY;
+    return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) +
+           (k->full && !weight ? 2
+            : near             ? 0
+            : second           ? 1
+                               : 2);
 }
 
-CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t planes, int32_t which,
-                            ckci_launch *l)
+CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
 {
-    if (k->a.dtype == CKCONV_F64) {
-        ckci_set_kernel(l, (weight ? CKCI_KERNEL_depth_weight_f64_one : CKCI_KERNEL_depth_f64_one) +
-                               (planes != CKCI_DEPTH_LAST));
-        return;
-    }
-    int32_t type = k->a.dtype == CKCONV_F16 ? 0 : k->a.dtype == CKCONV_BF16 ? 1 : 2;
-    ckci_set_kernel(l, CKCI_KERNEL_depth_f16_3 + type * (CKCI_KERNEL_depth_bf16_3 - CKCI_KERNEL_depth_f16_3) +
-                           which);
+    int32_t first = k->a.dtype == CKCONV_F32 ? CKCI_KERNEL_depth_f32_walk_3 : CKCI_KERNEL_depth_half_walk_3;
+    ckci_set_kernel(l, k->a.dtype != CKCONV_F64 ? first + which
+                       : weight                 ? CKCI_KERNEL_depth_weight_f64
+                                                : CKCI_KERNEL_depth_f64);
 }
 
 /* Lanes for `vectors` of channels, `bytes` each: whole multiples of 64 bytes or all there are, which waste
@@ -8651,20 +8635,23 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "depthwise takes %lld taps of a row; here %lld",
                          CKCI_LL(room - 6), CKCI_LL(row));
     }
-    int32_t walks = ckci_depth_walks(k, 0, planes);
+    int32_t walks = ckci_depth_walks(k, device, 0, planes);
     if (walks) {
-        vec = planes ? 1 : walks == 3 && k->a.dtype != CKCONV_F32 ? 4 : 2;
-        ckci_depth_columns(k, device, planes ? 8 : 4, vec, &all);
+        vec = planes ? 1 : 2;
+        k->a_vec = planes ? k->a_vec : ckci_depth_vector(&k->a, vec);
     }
     if (!planes) {
         int64_t most = room / (k->taps * vec);
-        k->lanes_c = ckci_depth_lanes(p->g / vec, vec * (int64_t)ckci_size(k->a.dtype), most,
+        k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), most,
                                       walks ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
     }
     k->lanes_p = 256 / k->lanes_c;
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
+    if (walks) {
+        ckci_depth_columns(k, device, planes || walks == 3 ? 8 : 4, k->lanes_p, k->tiles_c, &all);
+    }
     int rowwise = planes == CKCI_DEPTH_ROWS && !walks;
     k->rows = (int32_t)(room / (rowwise ? k->row_taps : planes ? row : row * k->lanes_c * vec));
     /* sixteen blocks for each compute unit, each with whole rounds of strips */
@@ -8674,11 +8661,11 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->part = walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
     k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
-    k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : (int64_t)k->lanes_c * vec);
-    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS &&
-                (vec == 1 || ckci_depth_vector(&k->o.t, vec));
-    k->o_vec = k->o_same && (planes != CKCI_DEPTH_ROWS || k->o_vec);
-    ckci_depth_set(k, 0, planes, ckci_depth_kernel(k, 0, vec, planes), l);
+    k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
+    int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
+    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS;
+    k->o_vec = k->o_same && together;
+    ckci_depth_set(k, 0, ckci_depth_kernel(k, walks, 0, vec, planes), l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
     *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);
@@ -8716,24 +8703,23 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int64_t all, units = ckci_max(device->compute_units, 1);
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
-    int32_t which = ckci_depth_kernel(k, 1, vec, planes), walks = ckci_depth_walks(k, 1, planes);
-    ckci_depth_set(k, 1, planes, which, l);
+    int32_t walks = ckci_depth_walks(k, device, 1, planes);
+    int32_t which = ckci_depth_kernel(k, walks, 1, vec, planes);
+    ckci_depth_set(k, 1, which, l);
     int wide = k->a.dtype != CKCONV_F64;
-    int three = wide && (which == CKCI_DEPTH_WEIGHT_3 || which == CKCI_DEPTH_WEIGHT_3S2 ||
-                         which == CKCI_DEPTH_WEIGHT_ONE3 || which == CKCI_DEPTH_PLANE_WEIGHT_3S2);
-    int64_t taps = three                                  ? 3
-                   : wide && which == CKCI_DEPTH_WEIGHT_N ? 8
-                                                          : 1; /* of a thread, along dimension 2 */
-    if (three && which == CKCI_DEPTH_WEIGHT_3S2) {             /* strips of 4, loads of 2 */
+    int32_t kind = which - CKCI_DEPTH_WEIGHT;
+    int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1 || kind == CKCI_DEPTH_1 + 1);
+    int64_t taps = three ? 3 : wide && kind == CKCI_DEPTH_4 ? 8 : 1; /* of a thread, along dimension 2 */
+    if (wide && kind == CKCI_DEPTH_4 + 1) {                          /* strips of 4, loads of 2 */
         vec = 2;
         k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
         CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     }
+    int32_t narrow = k->a.dtype == CKCONV_F32;
     if (walks) {
-        int32_t narrow = k->a.dtype == CKCONV_F32;
-        vec = planes || (walks == 5 && narrow) ? 1 : 2;
-        int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
-        ckci_depth_columns(k, device, wide_strip ? 8 : 4, vec, &all);
+        vec = planes || (walks > 3 && narrow) ? 1 : 2;
+        k->a_vec = planes ? k->a_vec : ckci_depth_vector(&k->b, vec);
+        k->o_vec = planes ? k->o_vec : ckci_depth_vector(&k->a, vec);
     }
     k->groups_x = (int32_t)(walks ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
     if (planes == CKCI_DEPTH_ROWS && !walks) { /* places are counted from an aligned one on */
@@ -8743,8 +8729,8 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->by_rows_y = ckci_make_divisor(rows_y);
     k->units = (int32_t)(k->dim[0].filter * rows_y * k->groups_x);
     if (!planes) {
-        k->lanes_c =
-            ckci_depth_lanes(p->g / vec, vec * (int64_t)ckci_size(k->a.dtype), 256, 256, k->units, 0);
+        k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), 256,
+                                      256, k->units, 0);
     }
     k->lanes_u = (int32_t)ckci_min(k->units, 256 / k->lanes_c);
     k->lanes_p = 256 / (k->lanes_c * k->lanes_u);
@@ -8756,6 +8742,10 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u), split = split_k;
+    if (walks) {
+        int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
+        ckci_depth_columns(k, device, wide_strip ? 8 : 4, k->lanes_p, tiles, &all);
+    }
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
     if (split == 0) {
         split = ckci_min(ckci_ceil_div(4 * units, tiles),
@@ -8767,8 +8757,9 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     split = ckci_max(ckci_min(split, all), 1);
     k->part = (int32_t)ckci_max(ckci_ceil_div(all, split), 1);
     k->parts = (int32_t)ckci_max(ckci_ceil_div(all, k->part), 1);
-    *bytes = k->parts > 1 ? ckci_saturating_mul(k->parts, one) : 0;
-    if (*bytes > limit || (k->parts > 1 && one > INT32_MAX)) {
+    k->sums = k->parts > 1 || k->full;
+    *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
+    if (*bytes > limit || (k->sums && one > INT32_MAX)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
                          "%lld (and 2^29 - 1 weights can be split)",
@@ -8788,7 +8779,7 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
     int64_t bytes;
     CKCI_TRY(
         ckci_depth_weight(&f->p->conv, &f->plan->device, f->split_k, f->limit, &l, &bytes, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, l.a.depth.parts > 1 ? 2 : 1);
+    ckci_plan_launch(f->plan, &l, l.a.depth.sums ? 2 : 1);
     f->plan->split_k = l.a.depth.parts;
     f->plan->workspace_bytes = bytes;
     return CKCONV_OK;
@@ -8806,9 +8797,9 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     CKCI_TRY(
         ckci_depth_weight(&p->conv, &plan->device, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost, err));
     ckci_gpu_depth *k = &l.a.depth;
-    k->o.partial = k->parts > 1 ? ws : NULL;
+    k->o.partial = k->sums ? ws : NULL;
     CKCI_TRY(e->emit(e->context, &l, err));
-    if (k->parts == 1) {
+    if (!k->sums) {
         return CKCONV_OK;
     }
     ckci_set_kernel(&l, k->a.dtype == CKCONV_F64 ? CKCI_KERNEL_depth_sum_f64 : CKCI_KERNEL_depth_sum_f32);

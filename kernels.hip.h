@@ -21,11 +21,12 @@ the sums, and every storage type is converted when it is loaded)
     grouped_C          fwd, bwd_data in f32, C columns of a group, groups side by side
     narrow             fwd, bwd_data in f32, at most four written channels per group
     reduce_T           sum of those parts in fixed order, and the epilogue
-    depth_S_...        depthwise fwd and bwd_data, channels last: strips of outputs, S: f16, bf16, f32, f64
-    depth_plane_S_...  the same, channels first, lanes along x (rows that are not aligned, strides)
-    depth_walk_S_F     F x F filters: a thread walks down a column (also depth_plane_walk: channels first)
-    depth_row_S        rows of planes in aligned pieces: long filters, 1D
-    depth_..weight_..  bwd_weight of each of them; depth_sum adds its parts in fixed order
+    depth_S_4_..       depthwise fwd and bwd_data, channels last: strips of outputs; S: half (f16, bf16), f32,
+                       f64; near: stride 1, second: stride 2, any: the rest
+    depth_S_1_..       the same for planes (channels first; lanes along x) and odd channels
+    depth_S_walk_F     F x F filters: a thread walks down a column (plane_walk: channels first)
+    depth_S_row        rows of planes in aligned pieces: long filters, 1D
+    depth_weight_S_..  bwd_weight of each of them; depth_sum adds its parts in fixed order
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
@@ -4619,69 +4620,67 @@ template <class T> struct ckci_k_direct_weight {
   the strip, so that every number is loaded and converted once for G x V products. Neighbouring rows meet in
   the caches: a block walks its strips in the order of memory.
   Channels last: the lanes of a block take V neighbouring channels each (one load), dimension 2 is x.
-  Planes (channels first): the lanes take neighbouring x of one channel, and the host has exchanged x and y in
-  all tensors and dimensions, so that strips run along y. The weights of a block's channels lie in LDS as they
-  are multiplied, as many rows of the filter at a time as fit; for the gradient (bwd_data) taps are turned
-  round, so that windows ascend. FX: taps of a row when known at compile time; 0: any number of neighbouring
-  taps; -1: any stride and dilation, taps one by one. STEP: the stride, where windows are shared.
+  Planes (channels first, V = 1): the lanes take neighbouring x of one channel, and the host has exchanged x
+  and y in all tensors and dimensions, so that strips run along y. The weights of a block's channels lie in
+  LDS as they are multiplied, as many rows of the filter at a time as fit; for the gradient (bwd_data) taps
+  are turned round, so that windows ascend. STEP: the stride, where neighbouring taps share a window; 0: any
+  stride and dilation, taps one by one. FULL: any types of weights, output and D tensors, any operation.
   bwd_weight: a thread owns R rows x G taps of a filter for V channels and walks strips of dout with the
   inputs beside them. The sums of a block's threads are added in LDS in a fixed tree, those of blocks by
   depth_sum in a fixed order.
 */
 
-/* Storage: two numbers in a word, or one in a word or two. */
-struct ckci_k_s_f16 {
+/* Storage: f16 or bf16, told apart at run time; f32; f64. */
+struct ckci_k_s_half {
     typedef float T;
-    enum { SIZE = 2, TYPE = CKCONV_F16 };
+    enum { SIZE = 2 };
 
-    static CKCI_K_MEMBER void widen(uint32_t w, float *v)
+    /* Two numbers of a word. */
+    template <bool BF16> static CKCI_K_MEMBER void widen(uint32_t w, float *v)
     {
+        if constexpr (BF16) {
+            v[0] = ckci_k_float(w << 16);
+            v[1] = ckci_k_float(w & 0xffff0000u);
+        } else {
 #if defined(__CUDA_ARCH__)
-        asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
-            : "=f"(v[0]), "=f"(v[1])
-            : "r"(w));
+            asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+                : "=f"(v[0]), "=f"(v[1])
+                : "r"(w));
 #else
-        v[0] = ckci_k_half_float(w & 0xffffu);
-        v[1] = ckci_k_half_float(w >> 16);
+            v[0] = ckci_k_half_float(w & 0xffffu);
+            v[1] = ckci_k_half_float(w >> 16);
 #endif
+        }
     }
 
-    static CKCI_K_MEMBER uint32_t narrow(float low, float high)
+    template <bool BF16> static CKCI_K_MEMBER uint32_t narrow(float low, float high)
     {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
         uint32_t w;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+        if constexpr (BF16) {
+            asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+        } else {
+            asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+        }
         return w;
 #else
-        return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
+        if constexpr (BF16) {
+            return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
+        } else {
+            return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
+        }
 #endif
-    }
-};
-
-struct ckci_k_s_bf16 {
-    typedef float T;
-    enum { SIZE = 2, TYPE = CKCONV_BF16 };
-
-    static CKCI_K_MEMBER void widen(uint32_t w, float *v)
-    {
-        v[0] = ckci_k_float(w << 16);
-        v[1] = ckci_k_float(w & 0xffff0000u);
-    }
-
-    static CKCI_K_MEMBER uint32_t narrow(float low, float high)
-    {
-        return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
     }
 };
 
 struct ckci_k_s_f32 {
     typedef float T;
-    enum { SIZE = 4, TYPE = CKCONV_F32 };
+    enum { SIZE = 4 };
 };
 
 struct ckci_k_s_f64 {
     typedef double T;
-    enum { SIZE = 8, TYPE = CKCONV_F64 };
+    enum { SIZE = 8 };
 };
 
 /* V neighbouring numbers as they lie in memory, aligned to their size together. */
@@ -4732,13 +4731,13 @@ template <class S, int V> struct ckci_k_vec {
         }
     }
 
-    CKCI_K_MEMBER void widen(T *v) const
+    template <bool BF16> CKCI_K_MEMBER void widen(T *v) const
     {
         if constexpr (S::SIZE == 2) {
             T pair[2];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < V; i += 2) {
-                S::widen(w[i / 2], pair);
+                S::template widen<BF16>(w[i / 2], pair);
                 v[i] = pair[0];
                 if (i + 1 < V) {
                     v[i + 1] = pair[1];
@@ -4752,12 +4751,12 @@ template <class S, int V> struct ckci_k_vec {
         }
     }
 
-    CKCI_K_MEMBER void narrow(const T *v)
+    template <bool BF16> CKCI_K_MEMBER void narrow(const T *v)
     {
         if constexpr (S::SIZE == 2) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < V; i += 2) {
-                w[i / 2] = S::narrow(v[i], i + 1 < V ? v[i + 1] : 0);
+                w[i / 2] = S::template narrow<BF16>(v[i], i + 1 < V ? v[i + 1] : 0);
             }
         } else {
             CKCI_K_UNROLL(4)
@@ -4767,6 +4766,39 @@ template <class S, int V> struct ckci_k_vec {
         }
     }
 };
+
+/* N of them at once: the branch that tells f16 from bf16 is the same for all threads. */
+template <int N, class S, int V>
+CKCI_K_FN void ckci_k_depth_widen(const ckci_k_vec<S, V> *raw, typename S::T *v, int32_t bf16)
+{
+    if (S::SIZE == 2 && bf16) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template widen<S::SIZE == 2>(v + i * V);
+        }
+    } else {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template widen<false>(v + i * V);
+        }
+    }
+}
+
+template <int N, class S, int V>
+CKCI_K_FN void ckci_k_depth_narrow(ckci_k_vec<S, V> *raw, const typename S::T *v, int32_t bf16)
+{
+    if (S::SIZE == 2 && bf16) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template narrow<S::SIZE == 2>(v + i * V);
+        }
+    } else {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template narrow<false>(v + i * V);
+        }
+    }
+}
 
 /* V numbers of LDS. */
 template <class T, int V> CKCI_K_FN void ckci_k_spread(const T *p, T *v)
@@ -4800,11 +4832,63 @@ template <class T, int N> CKCI_K_FN T ckci_k_pick(const T *c, int i)
     return x;
 }
 
-/* The epilogue of one output where it is more than a store. */
-template <class T>
+/* f16, bf16 or f32 */
+CKCI_K_FN float ckci_k_depth_load(int32_t dtype, const unsigned char *p)
+{
+    if (dtype == CKCONV_F32) {
+        return *(const float *)p;
+    }
+    uint32_t bits = *(const uint16_t *)p;
+    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+}
+
+CKCI_K_FN void ckci_k_depth_store(int32_t dtype, unsigned char *p, float x)
+{
+    if (dtype == CKCONV_F32) {
+        *(float *)p = x;
+    } else {
+        *(uint16_t *)p = (uint16_t)(dtype == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+    }
+}
+
+/* The epilogue of one output where it is more than a store. FULL: any types and any operation; else f16, bf16
+   and f32, and no GELU, which is a lot of code. */
+template <bool FULL, class T>
 CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const ckci_k_place &q)
 {
-    ckci_k_write<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
+    if constexpr (FULL) {
+        ckci_k_write<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
+    } else {
+        const ckci_gpu_target &o = ckci_k_late(p.o);
+        T v = x, d = 0;
+        if (o.t.op.kind == CKCONV_GELU) {
+            __builtin_unreachable();
+        }
+        bool sums = o.t.op.kind >= CKCONV_BIAS;
+        CKCI_K_UNROLL(1)
+        for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
+            const ckci_tensor &t = o.d[j];
+            int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
+                         q.x * t.stride[5];
+            T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));
+            v = sums ? v + value : v;
+            d = j == 0 ? value : d;
+        }
+        int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
+                     q.x * o.t.stride[5];
+        ckci_k_depth_store(o.t.dtype, o.t.p + at * (o.t.dtype == CKCONV_F32 ? 4 : 2),
+                           ckci_k_element(o.t.op, v, d));
+    }
+}
+
+/* Element `at` of the weights. */
+template <bool FULL, class T> CKCI_K_FN T ckci_k_depth_tap(const ckci_gpu_depth &p, int64_t at)
+{
+    if constexpr (FULL) {
+        return ckci_k_value<T>(p.b, at);
+    } else {
+        return ckci_k_depth_load(p.b.dtype, p.b.p + at * (p.b.dtype == CKCONV_F32 ? 4 : 2));
+    }
 }
 
 enum { CKCI_K_DEPTH_LDS = 16384 };
@@ -4821,11 +4905,12 @@ struct ckci_k_depth_place {
     bool active;
 };
 
-template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_depth {
+template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     typedef typename S::T T;
     typedef ckci_k_depth_lds<T> lds;
 
     const ckci_gpu_depth &p;
+    bool planes;
     ckci_k_axis axis[3];
     ckci_k_depth_place at;
     int32_t x_first;             /* input of the first tap of output 0 */
@@ -4833,7 +4918,7 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
     int32_t tap_step, tap_bytes; /* from one tap to the next, ascending */
     T c[XO * V];
 
-    CKCI_K_MEMBER explicit ckci_k_depth(const ckci_gpu_depth &a) : p(a)
+    CKCI_K_MEMBER explicit ckci_k_depth(const ckci_gpu_depth &a) : p(a), planes(V == 1 && a.planes)
     {
         int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
         at.slot = ckci_k_divide(t, p.by_lanes_c);
@@ -4845,15 +4930,15 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
         axis[2] = ckci_k_phase(p.dim[2], phase - pyx * p.dim[2].phases);
         axis[0] = ckci_k_phase(p.dim[0], pyx / p.dim[1].phases);
         axis[1] = ckci_k_phase(p.dim[1], pyx % p.dim[1].phases);
-        at.channel = PLANES ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
+        at.channel = planes ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
         at.active = at.slot < p.lanes_p && at.channel < p.g;
-        int32_t all = p.n * axis[0].count * (PLANES ? p.tiles_x : axis[1].count) * p.strips;
+        int32_t all = p.n * axis[0].count * (planes ? p.tiles_x : axis[1].count) * p.strips;
         at.from = part * p.part;
         at.to = all - at.from < p.part ? all : at.from + p.part;
         tap_step = p.dim[2].read_tap < 0 ? -p.dim[2].read_tap : p.dim[2].read_tap;
         x_first = axis[2].read0 + (p.dim[2].read_tap < 0 ? (axis[2].taps - 1) * p.dim[2].read_tap : 0);
         int32_t bytes = (int32_t)p.a.stride[5] * S::SIZE;
-        x_step = FX < 0 ? p.dim[2].read_step : 1;
+        x_step = STEP == 0 ? p.dim[2].read_step : 1;
         x_bytes = x_step * bytes;
         tap_bytes = tap_step * bytes;
     }
@@ -4861,91 +4946,88 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
     /* Weights of `rows` filter rows from r0 on, in the order in which they are multiplied. */
     CKCI_K_MEMBER void stage(lds &m, int32_t r0, int32_t rows)
     {
-        int32_t channels = PLANES ? 1 : p.lanes_c * V, taps = axis[2].taps;
+        int32_t channels = planes ? 1 : p.lanes_c * V, taps = axis[2].taps;
         int32_t count = rows * taps * channels;
         for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
-            int32_t tap = PLANES ? e : ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
+            int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
             int32_t row = ckci_k_divide(tap, axis[2].by_taps), x = tap - row * taps;
             row += r0;
             int32_t z = ckci_k_divide(row, axis[1].by_taps), y = row - z * axis[1].taps;
             x = p.dim[2].read_tap < 0 ? taps - 1 - x : x;
-            int32_t g = PLANES ? at.tile : at.tile * channels + channel;
+            int32_t g = planes ? at.tile : at.tile * channels + channel;
             int64_t w = g * p.b.stride[0] + (axis[0].tap0 + z * p.dim[0].period) * p.b.stride[3] +
                         (axis[1].tap0 + y * p.dim[1].period) * p.b.stride[4] +
                         (axis[2].tap0 + x * p.dim[2].period) * p.b.stride[5];
-            m.w[tap * channels + channel] = g < p.g ? ckci_k_value<T>(p.b, w) : (T)0;
+            m.w[tap * channels + channel] = g < p.g ? ckci_k_depth_tap<FULL, T>(p, w) : (T)0;
         }
     }
 
-    /* G neighbouring taps; src and x: the first element of the window. */
-    template <int G>
-    CKCI_K_MEMBER void taps(const unsigned char *src, int32_t x, const T *w, int32_t channels)
+    /* G neighbouring taps, or the first of them; src and x: the first element of the window. */
+    template <int G, bool SOME>
+    CKCI_K_MEMBER void taps(const unsigned char *src, int32_t x, const T *w, int32_t channels, int32_t some)
     {
-        constexpr int WINDOW = (XO - 1) * STEP + G;
-        ckci_k_vec<S, V> raw[WINDOW];
+        constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G, CHUNK = V == 1 ? 8 : 4,
+                      CHUNKS = (WINDOW + CHUNK - 1) / CHUNK;
+        int32_t end = p.dim[2].read_len;
+        if (SOME) {
+            int32_t last = x + (XO - 1) * APART + some;
+            end = last < end ? last : end;
+        }
+        ckci_k_vec<S, V> raw[CHUNKS * CHUNK];
         CKCI_K_UNROLL(32)
-        for (int i = 0; i < WINDOW; i++) {
-            if ((uint32_t)(x + i * x_step) < (uint32_t)p.dim[2].read_len) {
+        for (int i = 0; i < CHUNKS * CHUNK; i++) {
+            raw[i].clear();
+            if (i < WINDOW && x + i * x_step >= 0 && x + i * x_step < end) {
                 raw[i].load(src + i * x_bytes);
-            } else {
-                raw[i].clear();
             }
         }
         T f[G][V];
         CKCI_K_UNROLL(8)
         for (int j = 0; j < G; j++) {
-            ckci_k_spread<T, V>(w + j * channels, f[j]);
+            ckci_k_spread<T, V>(w + (SOME && j >= some ? 0 : j * channels), f[j]);
         }
-        CKCI_K_UNROLL(32)
-        for (int i = 0; i < WINDOW; i++) {
-            T v[V];
-            raw[i].widen(v);
+        CKCI_K_UNROLL(8)
+        for (int q = 0; q < CHUNKS; q++) {
+            T v[CHUNK * V];
+            ckci_k_depth_widen<CHUNK>(raw + q * CHUNK, v, p.bf16);
             CKCI_K_UNROLL(8)
             for (int j = 0; j < G; j++) {
-                if (i - j >= 0 && (i - j) % STEP == 0 && (i - j) / STEP < XO) {
-                    CKCI_K_UNROLL(4)
-                    for (int k = 0; k < V; k++) {
-                        T &sum = c[(i - j) / STEP * V + k];
-                        sum = ckci_k_fma(v[k], f[j][k], sum);
+                if (SOME && j >= some) {
+                    continue;
+                }
+                CKCI_K_UNROLL(8)
+                for (int i = q * CHUNK; i < (q + 1) * CHUNK; i++) {
+                    if (i - j >= 0 && (i - j) % APART == 0 && (i - j) / APART < XO) {
+                        CKCI_K_UNROLL(4)
+                        for (int k = 0; k < V; k++) {
+                            T &sum = c[(i - j) / APART * V + k];
+                            sum = ckci_k_fma(v[(i - q * CHUNK) * V + k], f[j][k], sum);
+                        }
                     }
                 }
             }
         }
     }
 
-    template <int G>
-    CKCI_K_MEMBER void some(const unsigned char *&src, int32_t &x, const T *&w, int32_t channels)
-    {
-        taps<G>(src, x, w, channels);
-        src += G * tap_bytes;
-        x += G * tap_step;
-        w += G * channels;
-    }
-
     CKCI_K_MEMBER void row(const unsigned char *src, int32_t x, const T *w, int32_t channels)
     {
-        if constexpr (FX > 0) {
-            taps<FX>(src, x, w, channels);
-        } else if constexpr (FX == 0) {
-            int32_t left = axis[2].taps;
+        int32_t left = axis[2].taps;
+        if constexpr (STEP == 1) {
             CKCI_K_UNROLL(1)
             for (; left >= 8; left -= 8) {
-                some<8>(src, x, w, channels);
+                taps<8, false>(src, x, w, channels, 8);
+                src += 8 * tap_bytes;
+                x += 8;
+                w += 8 * channels;
             }
-            if (left & 4) {
-                some<4>(src, x, w, channels);
-            }
-            if (left & 2) {
-                some<2>(src, x, w, channels);
-            }
-            if (left & 1) {
-                some<1>(src, x, w, channels);
-            }
-        } else {
-            CKCI_K_UNROLL(1)
-            for (int32_t left = axis[2].taps; left > 0; left--) {
-                some<1>(src, x, w, channels);
-            }
+        }
+        constexpr int G = STEP == 0 ? 1 : 4;
+        CKCI_K_UNROLL(1)
+        for (; left > 0; left -= G) {
+            taps<G, (G > 1)>(src, x, w, channels, left);
+            src += G * tap_bytes;
+            x += G * tap_step;
+            w += G * channels;
         }
     }
 
@@ -4961,11 +5043,11 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
     {
         strip s;
         int32_t rest = ckci_k_divide(i, p.by_strips), sx = i - rest * p.strips;
-        int32_t up = ckci_k_divide(rest, PLANES ? p.by_tiles_x : axis[1].by_count);
-        int32_t y = rest - up * (PLANES ? p.tiles_x : axis[1].count);
+        int32_t up = ckci_k_divide(rest, planes ? p.by_tiles_x : axis[1].by_count);
+        int32_t y = rest - up * (planes ? p.tiles_x : axis[1].count);
         s.n = ckci_k_divide(up, axis[0].by_count);
         int32_t z = up - s.n * axis[0].count, x = sx * XO;
-        y = PLANES ? y * p.lanes_c + at.lane : y;
+        y = planes ? y * p.lanes_c + at.lane : y;
         s.inside = at.active && i < at.to && y < axis[1].count;
         s.in_z = z * p.dim[0].read_step + axis[0].read0;
         s.in_y = y * p.dim[1].read_step + axis[1].read0;
@@ -4983,8 +5065,8 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
     /* `rows` rows of the filter, from where the strip stands. */
     CKCI_K_MEMBER void multiply(const lds &m, strip &s, int32_t rows)
     {
-        int32_t channels = PLANES ? 1 : p.lanes_c * V;
-        const T *w = m.w + (PLANES ? 0 : at.lane * V);
+        int32_t channels = planes ? 1 : p.lanes_c * V;
+        const T *w = m.w + (planes ? 0 : at.lane * V);
         int64_t step_y = (int64_t)p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
         int64_t step_z = (int64_t)p.dim[0].read_tap * p.a.stride[3] * S::SIZE - axis[1].taps * step_y;
         CKCI_K_UNROLL(1)
@@ -5015,12 +5097,12 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
                             (axis[2].write0 + s.x * p.dim[2].write_step) * o.t.stride[5];
             int64_t step = p.dim[2].write_step * o.t.stride[5] * S::SIZE;
             unsigned char *dst = o.t.p + first * S::SIZE;
+            ckci_k_vec<S, V> v[XO];
+            ckci_k_depth_narrow<XO>(v, c, p.bf16);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < XO; i++) {
-                ckci_k_vec<S, V> v;
-                v.narrow(c + i * V);
                 if (s.x + i < axis[2].count) {
-                    v.store(dst + i * step);
+                    v[i].store(dst + i * step);
                 }
             }
             return;
@@ -5030,7 +5112,7 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
             int32_t x = s.x + i / V;
             if (x < axis[2].count) {
                 ckci_k_place q = {s.n, s.z, s.y, axis[2].write0 + x * p.dim[2].write_step};
-                ckci_k_depth_write<T>(p, ckci_k_pick<T, XO * V>(c, i), at.channel + i % V, q);
+                ckci_k_depth_write<FULL, T>(p, ckci_k_pick<T, XO * V>(c, i), at.channel + i % V, q);
             }
         }
     }
@@ -5072,55 +5154,182 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
 };
 
 /* What a thread reads of a row: N channels-last positions of V channels, or pieces of 4 neighbours of a
-   plane, one load each where rows are aligned (vec). mask: the positions that exist; pieces exist as a whole
-   then. */
+   plane, one load each where that is aligned (vec). mask: the positions that exist; pieces exist as a whole
+   then. channels: those that exist. */
 template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     typedef typename S::T T;
-    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N };
+    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N, BYTES = PER * S::SIZE };
     ckci_k_vec<S, PER> raw[COUNT];
 
-    CKCI_K_MEMBER void clear()
+    static CKCI_K_MEMBER bool inside(uint32_t mask, int i)
     {
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < COUNT; i++) {
-            raw[i].clear();
-        }
+        return mask >> (PLANES ? 4 * i : i) & 1;
     }
 
-    CKCI_K_MEMBER void load(const unsigned char *src, int32_t step, uint32_t mask, int32_t vec)
+    static CKCI_K_MEMBER int32_t step_of(int32_t step)
     {
-        if constexpr (PLANES) {
-            if (!vec) {
-                CKCI_K_UNROLL(16)
-                for (int i = 0; i < N; i++) {
-                    uint32_t one = mask >> i & 1 ? ckci_k_load_bits(src + i * S::SIZE, S::SIZE) : 0;
-                    if constexpr (S::SIZE == 2) {
-                        uint32_t &pair = raw[i / 4].w[i % 4 / 2];
-                        pair = i % 2 ? pair | one << 16 : one;
-                    } else {
-                        raw[i / 4].w[i % 4] = one;
-                    }
+        return PLANES ? (int32_t)BYTES : step;
+    }
+
+    CKCI_K_MEMBER void load(const unsigned char *src, int32_t step, uint32_t mask, int32_t vec,
+                            int32_t channels)
+    {
+        if (!vec) {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < COUNT * PER; i++) {
+                int x = PLANES ? i : i / V, channel = PLANES ? 0 : i % V;
+                uint32_t one = 0;
+                if (mask >> x & 1 && channel < channels) {
+                    one = ckci_k_load_bits(src + x * (PLANES ? S::SIZE : step) + channel * S::SIZE, S::SIZE);
                 }
-                return;
+                if constexpr (S::SIZE == 2) {
+                    uint32_t &pair = raw[i / PER].w[i % PER / 2];
+                    pair = i % PER % 2 ? pair | one << 16 : one;
+                } else {
+                    raw[i / PER].w[i % PER] = one;
+                }
             }
+            return;
         }
         CKCI_K_UNROLL(16)
         for (int i = 0; i < COUNT; i++) {
-            if (mask >> (PLANES ? 4 * i : i) & 1) {
-                raw[i].load(src + (PLANES ? 4 * S::SIZE : step) * i);
+            if (inside(mask, i)) {
+                raw[i].load(src + step_of(step) * i);
             } else {
                 raw[i].clear();
             }
         }
     }
 
-    CKCI_K_MEMBER void widen(T *v) const
+    CKCI_K_MEMBER void widen(T *v, int32_t bf16) const
     {
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < COUNT; i++) {
-            raw[i].widen(v + i * PER);
+        ckci_k_depth_widen<COUNT>(raw, v, bf16);
+    }
+};
+
+/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way in
+   LDS, each thread's in places of its own, so that no barrier is needed; elsewhere it is one, in registers. */
+#if defined(CKCI_SIMULATOR) || (defined(__CUDACC__) && !defined(__HIP__))
+#define CKCI_K_ASYNC 1
+#else
+#define CKCI_K_ASYNC 0
+#endif
+#if defined(CKCI_SIMULATOR)
+enum { CKCI_K_DEPTH_AHEAD = 2 }; /* AMD's LDS is smaller, and not used for this on AMD */
+#else
+enum { CKCI_K_DEPTH_AHEAD = 4 };
+#endif
+
+/* A copy into LDS that does not wait, of BYTES or of zeros; commit ends a group of them, wait<N> waits until
+   only the N last groups are still under way. */
+template <int BYTES>
+CKCI_K_FN void ckci_k_depth_copy(unsigned char *to, const unsigned char *from, bool inside)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from), "n"(BYTES), "r"(inside ? BYTES : 0)
+        : "memory");
+#else
+    if (inside) {
+        memcpy(to, from, BYTES);
+    } else {
+        memset(to, 0, BYTES);
+    }
+#endif
+}
+
+CKCI_K_FN void ckci_k_depth_commit()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+template <int N> CKCI_K_FN void ckci_k_depth_wait()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
+}
+
+template <class W, int DEPTH> struct ckci_k_depth_ring {
+    enum { AHEAD = CKCI_K_ASYNC ? DEPTH - 1 : 1, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
+
+    struct lds {
+        alignas(16) unsigned char place[CKCI_K_ASYNC ? DEPTH * ROW : 16];
+    };
+
+#if CKCI_K_ASYNC
+    unsigned char *mine;
+    int32_t write, read;
+
+    CKCI_K_MEMBER void start(lds &m, uint32_t mask)
+    {
+        mine = m.place + threadIdx.x * PLACE;
+        write = read = 0;
+        W none;
+        CKCI_K_UNROLL(1)
+        for (int32_t k = 0; k < DEPTH; k++) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                none.raw[i].clear();
+                if (!W::inside(mask, i)) {
+                    none.raw[i].store(mine + k * ROW + i * 256 * PLACE);
+                }
+            }
         }
     }
+
+    /* mask: that of start; inside: whether there is such a row */
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t step, uint32_t mask, bool inside, int32_t vec,
+                            int32_t channels)
+    {
+        if (!vec) {
+            W w;
+            w.load(src, step, inside ? mask : 0, 0, channels);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                w.raw[i].store(mine + write + i * 256 * PLACE);
+            }
+        } else {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                if (W::inside(mask, i)) {
+                    ckci_k_depth_copy<PLACE>(mine + write + i * 256 * PLACE, src + W::step_of(step) * i,
+                                             inside);
+                }
+            }
+        }
+        write = write == (DEPTH - 1) * ROW ? 0 : write + ROW;
+    }
+
+    CKCI_K_MEMBER void pop(W &w)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < W::COUNT; i++) {
+            w.raw[i].load(mine + read + i * 256 * PLACE);
+        }
+        read = read == (DEPTH - 1) * ROW ? 0 : read + ROW;
+    }
+#else
+    W held;
+
+    CKCI_K_MEMBER void start(lds &, uint32_t)
+    {
+    }
+
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t step, uint32_t mask, bool inside, int32_t vec,
+                            int32_t channels)
+    {
+        held.load(src, step, inside ? mask : 0, vec, channels);
+    }
+
+    CKCI_K_MEMBER void pop(W &w)
+    {
+        w = held;
+    }
+#endif
 };
 
 /* Positions x, x + 1, ... that lie in a row. */
@@ -5134,28 +5343,37 @@ CKCI_K_FN uint32_t ckci_k_depth_inside(int32_t x, int32_t length, int count)
     return mask;
 }
 
-/* fwd, bwd_data with stride and dilation 1, filters of F x F or Z x F x F; planes with padding that keeps the
-   size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each row
-   of inputs is loaded once, while the row before it is multiplied, and added to the F rows of outputs that it
-   belongs to. Those lie in registers and move up a row with the first tap. */
+/* fwd, bwd_data with stride and dilation 1, filters of F x F, or Z x 3 x 3; planes with padding that keeps
+   the size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each
+   row of inputs is loaded once and added to the F rows of outputs that it belongs to. Those lie in registers
+   and move up a row with the first tap. The weights lie there too where they are few. */
 template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
     typedef typename S::T T;
-    typedef ckci_k_depth_lds<T> lds;
     /* numbers of a window, and those before the first tap */
     enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
+    enum { HELD = F * F * V <= 50, DEPTH = CKCI_K_DEPTH_AHEAD };
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
+    typedef ckci_k_depth_ring<window, DEPTH> ring;
+
+    struct lds {
+        ckci_k_depth_lds<T> w;
+        typename ring::lds rows;
+    };
 
     /* Rows of inputs in the order in which they are multiplied: planes of z, then y. */
     struct cursor {
         const unsigned char *src;
         int64_t row_step, plane_step;
         int32_t step, y, z, z_step, k, planes, rows; /* rows: still to come */
+        uint32_t mask;
+        int32_t channels;
 
-        CKCI_K_MEMBER void load(const ckci_gpu_depth &p, window &raw, uint32_t mask)
+        CKCI_K_MEMBER void push(const ckci_gpu_depth &p, ring &to)
         {
             bool inside = (uint32_t)y < (uint32_t)p.dim[1].read_len && rows > 0 &&
                           (uint32_t)(z + k * z_step) < (uint32_t)p.dim[0].read_len;
-            raw.load(src, step, inside ? mask : 0, p.a_vec);
+            to.push(src, step, mask, inside, p.a_vec, channels);
+            ckci_k_depth_commit();
             k++;
             src += plane_step;
             if (k == planes) {
@@ -5167,29 +5385,42 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         }
     };
 
-    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. */
+    static CKCI_K_MEMBER void weights(T *f, const T *w, int32_t channels)
+    {
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < F * F; i++) {
+            ckci_k_spread<T, V>(w + i * channels, f + i * V);
+        }
+    }
+
+    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. f or w: the weights. */
     template <bool MOVE>
-    static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *w, int32_t channels)
+    static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *f, const T *w, int32_t channels,
+                                       int32_t bf16)
     {
         T v[WINDOW * V];
-        raw.widen(v);
+        raw.widen(v, bf16);
         CKCI_K_UNROLL(8)
         for (int s = 0; s < F; s++) {
             CKCI_K_UNROLL(8)
             for (int x = 0; x < F; x++) {
-                T f[V];
-                ckci_k_spread<T, V>(w + ((F - 1 - s) * F + x) * channels, f);
+                int tap = (F - 1 - s) * F + x;
+                T one[V];
+                if constexpr (!HELD) {
+                    ckci_k_spread<T, V>(w + tap * channels, one);
+                }
                 CKCI_K_UNROLL(32)
                 for (int i = 0; i < XO * V; i++) {
                     T before =
                         MOVE && x == 0 ? (s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0) : c[s * XO * V + i];
-                    c[s * XO * V + i] = ckci_k_fma(v[(BEFORE + x) * V + i], f[i % V], before);
+                    T weight = HELD ? f[tap * V + i % V] : one[i % V];
+                    c[s * XO * V + i] = ckci_k_fma(v[(BEFORE + x) * V + i], weight, before);
                 }
             }
         }
     }
 
-    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, lds &m, int32_t tile)
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, T *to, int32_t tile)
     {
         int32_t channels = p.lanes_c * V, count = p.taps * channels;
         bool back = p.dim[2].gather_back != 0;
@@ -5200,7 +5431,7 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
             x = back ? F - 1 - x : x;
             y = back ? F - 1 - y : y;
             int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
-            m.w[e] = g < p.g ? ckci_k_value<T>(p.b, w) : (T)0;
+            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
         }
     }
 
@@ -5208,33 +5439,37 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
     static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const T *c, unsigned char *dst, int32_t step,
                                     int32_t channel, const ckci_k_place &q)
     {
-        if (PLANES && p.o_vec) {
-            CKCI_K_UNROLL(2)
-            for (int i = 0; i < XO; i += 4) {
-                ckci_k_vec<S, 4> v;
-                v.narrow(c + i);
-                if (q.x + i < p.dim[2].length) {
-                    v.store(dst + i * step);
-                }
-            }
-            return;
-        }
+        constexpr int PER = window::PER, COUNT = XO * V / PER;
         if (p.o_same) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < XO; i++) {
-                ckci_k_vec<S, V> v;
-                v.narrow(c + i * V);
-                if (q.x + i < p.dim[2].length) {
-                    v.store(dst + i * step);
+            ckci_k_vec<S, PER> v[COUNT];
+            ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
+            int32_t left = p.dim[2].length - q.x;
+            if (p.o_vec) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < COUNT; i++) {
+                    if ((PLANES ? 4 * i : i) < left) {
+                        v[i].store(dst + i * window::step_of(step));
+                    }
+                }
+                return;
+            }
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < XO * V; i++) {
+                ckci_k_vec<S, 1> one;
+                one.w[0] = S::SIZE == 4  ? v[i / PER].w[i % PER]
+                           : i % PER % 2 ? v[i / PER].w[i % PER / 2] >> 16
+                                         : v[i / PER].w[i % PER / 2];
+                if (i / V < left && channel + i % V < p.g) {
+                    one.store(dst + i / V * step + i % V * S::SIZE);
                 }
             }
             return;
         }
         CKCI_K_UNROLL(1)
         for (int i = 0; i < XO * V; i++) {
-            if (q.x + i / V < p.dim[2].length) {
+            if (q.x + i / V < p.dim[2].length && channel + i % V < p.g) {
                 ckci_k_place at = {q.n, q.z, q.y, q.x + i / V};
-                ckci_k_depth_write<T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
+                ckci_k_depth_write<false, T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
             }
         }
     }
@@ -5245,13 +5480,13 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
         int32_t part = ckci_k_divide(block, p.by_tiles_c), tile = block - part * p.tiles_c;
         int32_t channel = (tile * p.lanes_c + lane) * V, i = part * p.lanes_p + slot;
-        /* columns: strips, pieces of y, z, n */
-        int32_t line = ckci_k_divide(i, p.by_strips), above = ckci_k_divide(line, p.by_tiles_x);
+        /* columns: z, whose neighbours read the same planes, strips, pieces of y, n */
         ckci_k_place q;
-        q.x = (i - line * p.strips) * XO;
-        q.n = ckci_k_divide(above, p.dim[0].count[0]);
-        q.z = above - q.n * p.dim[0].length;
-        q.y = (line - above * p.tiles_x) * p.walk;
+        int32_t rest = ckci_k_divide(i, p.dim[0].count[0]), line = ckci_k_divide(rest, p.by_strips);
+        q.z = i - rest * p.dim[0].length;
+        q.n = ckci_k_divide(line, p.by_tiles_x);
+        q.x = (rest - line * p.strips) * XO;
+        q.y = (line - q.n * p.tiles_x) * p.walk;
         bool active = slot < p.lanes_p && channel < p.g && q.n < p.n;
         int32_t rows = p.dim[1].length - q.y < p.walk ? p.dim[1].length - q.y : p.walk, zs = p.dim[0].filter;
         /* bwd_data: the last tap reads the first input */
@@ -5260,17 +5495,10 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         int32_t y = q.y + (back ? p.dim[1].pad - (F - 1) : -p.dim[1].pad);
         int32_t z = q.z * p.dim[0].read_step + (back ? p.dim[0].pad : -p.dim[0].pad);
         x -= BEFORE;
-        uint32_t mask = active ? ckci_k_depth_inside(x, p.dim[2].read_len, WINDOW) : 0;
-        const unsigned char *src = p.a.p + (q.n * p.a.stride[1] + channel * p.a.stride[0] +
-                                            z * p.a.stride[3] + y * p.a.stride[4] + x * p.a.stride[5]) *
-                                               S::SIZE;
-        unsigned char *dst =
-            p.o.t.p + (q.n * p.o.t.stride[1] + channel * p.o.t.stride[0] + q.z * p.o.t.stride[3] +
-                       q.y * p.o.t.stride[4] + q.x * p.o.t.stride[5]) *
-                          S::SIZE;
-        int32_t o_step = (int32_t)p.o.t.stride[5] * S::SIZE;
         cursor from;
-        from.src = src;
+        from.src = p.a.p + (q.n * p.a.stride[1] + channel * p.a.stride[0] + z * p.a.stride[3] +
+                            y * p.a.stride[4] + x * p.a.stride[5]) *
+                               S::SIZE;
         from.plane_step = p.dim[0].read_tap * p.a.stride[3] * S::SIZE;
         from.row_step = p.a.stride[4] * S::SIZE - zs * from.plane_step;
         from.step = (int32_t)p.a.stride[5] * S::SIZE;
@@ -5280,31 +5508,50 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         from.k = 0;
         from.planes = zs;
         from.rows = rows + F - 1;
-        window next;
-        from.load(p, next, mask);
-        stage(p, m, tile);
+        from.mask = active ? ckci_k_depth_inside(x, p.dim[2].read_len, WINDOW) : 0;
+        from.channels = p.g - channel;
+        ring next;
+        next.start(m.rows, from.mask);
+        CKCI_K_UNROLL(1)
+        for (int k = 0; k < ring::AHEAD; k++) {
+            from.push(p, next);
+        }
+        stage(p, m.w.w, tile);
         __syncthreads();
         if (!active) {
             return;
         }
+        unsigned char *dst =
+            p.o.t.p + (q.n * p.o.t.stride[1] + channel * p.o.t.stride[0] + q.z * p.o.t.stride[3] +
+                       q.y * p.o.t.stride[4] + q.x * p.o.t.stride[5]) *
+                          S::SIZE;
+        int32_t o_step = (int32_t)p.o.t.stride[5] * S::SIZE;
         int64_t o_row = p.o.t.stride[4] * S::SIZE;
         int32_t channels = p.lanes_c * V;
-        const T *w = m.w + lane * V;
-        T c[F * XO * V];
+        const T *w = m.w.w + lane * V;
+        T c[F * XO * V], f[HELD ? F * F * V : 1];
         CKCI_K_UNROLL(128)
         for (int k = 0; k < F * XO * V; k++) {
             c[k] = 0;
         }
+        if (HELD) {
+            weights(f, w, channels);
+        }
         CKCI_K_UNROLL(1)
         for (int32_t r = 0; r < rows + F - 1; r++) {
             CKCI_K_UNROLL(1)
-            for (int32_t k = 0; k < zs; k++) {
-                window raw = next;
-                from.load(p, next, mask);
-                if (k == 0) {
-                    multiply<true>(c, raw, w, channels);
+            for (int32_t k = 0; k < (F == 3 ? zs : 1); k++) {
+                window raw;
+                ckci_k_depth_wait<DEPTH - 2>();
+                next.pop(raw);
+                from.push(p, next);
+                if (F == 3 && zs > 1) {
+                    weights(f, w + k * F * F * channels, channels);
+                }
+                if (F != 3 || k == 0) {
+                    multiply<true>(c, raw, f, w, channels, p.bf16);
                 } else {
-                    multiply<false>(c, raw, w + k * F * F * channels, channels);
+                    multiply<false>(c, raw, f, w, channels, p.bf16);
                 }
             }
             if (r >= F - 1) {
@@ -5318,11 +5565,11 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
 
 template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
-    enum { BLOCKS = F == 7 ? 0 : 2 };
+    enum { BLOCKS = 2 };
 };
 
-/* Where a weight's sum goes: into a part of the workspace, [part][tap][channel], or to the epilogue. */
-template <class T>
+/* Where a weight's sum goes: into a part of the workspace, [part][tap][channel], or to its place as it is. */
+template <class S, class T>
 CKCI_K_FN void ckci_k_depth_put(const ckci_gpu_depth &p, T sum, int32_t part, int32_t tap, int32_t channel)
 {
     if (p.o.partial) {
@@ -5330,7 +5577,14 @@ CKCI_K_FN void ckci_k_depth_put(const ckci_gpu_depth &p, T sum, int32_t part, in
         return;
     }
     int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
-    ckci_k_write<T>(p.o, sum, channel, 0, 0, z, rest - z * p.dim[1].filter, tap - rest * p.dim[2].filter);
+    int64_t at = channel * p.o.t.stride[0] + z * p.o.t.stride[3] +
+                 (rest - z * p.dim[1].filter) * p.o.t.stride[4] +
+                 (tap - rest * p.dim[2].filter) * p.o.t.stride[5];
+    if constexpr (S::SIZE == 8) {
+        *(double *)(p.o.t.p + at * 8) = sum;
+    } else {
+        ckci_k_depth_store(p.o.t.dtype, p.o.t.p + at * (p.o.t.dtype == CKCONV_F32 ? 4 : 2), sum);
+    }
 }
 
 /* A thread of bwd_weight: its place in the block and what it sums. */
@@ -5344,13 +5598,13 @@ template <class T, int V> struct ckci_k_depth_sums {
 };
 
 /* The sums of a block, one tap after the other through LDS in a fixed tree. */
-template <class T, int V, int R, int G, bool PLANES>
+template <class S, class T, int V, int R, int G>
 CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V> &m, T *c,
-                                 const ckci_k_depth_member &w)
+                                 const ckci_k_depth_member &w, bool planes)
 {
-    int32_t others = (PLANES ? p.lanes_c : 1) * p.lanes_p; /* threads of one sum */
-    int32_t member = PLANES ? w.slot * p.lanes_c + w.lane : w.slot;
-    int32_t place = member + (PLANES ? w.lane_u : w.lane_u * p.lanes_c + w.lane) * others;
+    int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p; /* threads of one sum */
+    int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
+    int32_t place = member + (planes ? w.lane_u : w.lane_u * p.lanes_c + w.lane) * others;
     bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
     CKCI_K_UNROLL(1)
     for (int32_t j = 0; j < R * G; j++) {
@@ -5377,7 +5631,9 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V
             int32_t tap = (w.fz * p.dim[1].filter + ty) * p.dim[2].filter + tx;
             CKCI_K_UNROLL(1)
             for (int l = 0; l < V; l++) {
-                ckci_k_depth_put<T>(p, m.sum[l * 256 + place], w.part, tap, w.channel + l);
+                if (w.channel + l < p.g) {
+                    ckci_k_depth_put<S, T>(p, m.sum[l * 256 + place], w.part, tap, w.channel + l);
+                }
             }
         }
         CKCI_K_UNROLL(128)
@@ -5388,25 +5644,26 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V
 }
 
 /* R rows of neighbouring y x G taps; STEP: the stride; 0: any stride and dilation, one tap. */
-template <class S, int V, int XO, int R, int G, int STEP, bool PLANES> struct ckci_k_depth_weight {
+template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_weight {
     typedef typename S::T T;
     typedef ckci_k_depth_sums<T, V> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
         constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G;
+        bool planes = V == 1 && p.planes;
         int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
         /* lanes fastest, then units (rows and groups of taps), then strips */
         int32_t rest = ckci_k_divide(t, p.by_lanes_c), lane = t - rest * p.lanes_c;
         int32_t slot = ckci_k_divide(rest, p.by_lanes_u), lane_u = rest - slot * p.lanes_u;
         int32_t up = ckci_k_divide(block, p.by_tiles_u), unit = (block - up * p.tiles_u) * p.lanes_u + lane_u;
         int32_t part = ckci_k_divide(up, p.by_tiles_c), tile = up - part * p.tiles_c;
-        int32_t channel = PLANES ? tile : (tile * p.lanes_c + lane) * V;
+        int32_t channel = planes ? tile : (tile * p.lanes_c + lane) * V;
         int32_t row = ckci_k_divide(unit, p.by_groups_x), fx = (unit - row * p.groups_x) * G;
         int32_t fz = ckci_k_divide(row, p.by_rows_y), fy = (row - fz * (int32_t)p.by_rows_y.d) * R;
         bool active = slot < p.lanes_p && channel < p.g && unit < p.units;
         int32_t count_y = p.dim[1].length, count_x = p.dim[2].length;
-        int32_t all = p.n * p.dim[0].length * (PLANES ? p.tiles_x : count_y) * p.strips;
+        int32_t all = p.n * p.dim[0].length * (planes ? p.tiles_x : count_y) * p.strips;
         int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
         int32_t step = STEP ? 1 : p.dim[2].stride;
         int64_t a_step = p.a.stride[5] * S::SIZE, b_step = p.b.stride[5] * step * S::SIZE;
@@ -5419,10 +5676,10 @@ template <class S, int V, int XO, int R, int G, int STEP, bool PLANES> struct ck
         CKCI_K_UNROLL(1)
         for (int32_t i = from + slot; i < to && active; i += p.lanes_p) {
             int32_t line = ckci_k_divide(i, p.by_strips), x = (i - line * p.strips) * XO;
-            int32_t above = ckci_k_divide(line, PLANES ? p.by_tiles_x : p.dim[1].count[0]);
-            int32_t y = line - above * (PLANES ? p.tiles_x : count_y);
+            int32_t above = ckci_k_divide(line, planes ? p.by_tiles_x : p.dim[1].count[0]);
+            int32_t y = line - above * (planes ? p.tiles_x : count_y);
             int32_t n = ckci_k_divide(above, p.dim[0].count[0]), z = above - n * p.dim[0].length;
-            y = PLANES ? y * p.lanes_c + lane : y;
+            y = planes ? y * p.lanes_c + lane : y;
             int32_t in_z = z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
             int32_t in_y = y * p.dim[1].stride + fy * p.dim[1].dilation - p.dim[1].pad;
             int32_t in_x = x * p.dim[2].stride + fx * p.dim[2].dilation - p.dim[2].pad;
@@ -5459,22 +5716,18 @@ template <class S, int V, int XO, int R, int G, int STEP, bool PLANES> struct ck
                         right[k].clear();
                     }
                 }
-                T v[WINDOW][V];
-                CKCI_K_UNROLL(32)
-                for (int k = 0; k < WINDOW; k++) {
-                    right[k].widen(v[k]);
-                }
+                T v[WINDOW * V], d[XO * V];
+                ckci_k_depth_widen<WINDOW>(right, v, p.bf16);
+                ckci_k_depth_widen<XO>(left, d, p.bf16);
                 CKCI_K_UNROLL(8)
                 for (int k = 0; k < XO; k++) {
-                    T d[V];
-                    left[k].widen(d);
                     if (x + k < count_x) { /* nothing may meet the 0 of a missing dout */
                         CKCI_K_UNROLL(8)
                         for (int j = 0; j < G; j++) {
                             CKCI_K_UNROLL(4)
                             for (int l = 0; l < V; l++) {
                                 T &sum = c[(r * G + j) * V + l];
-                                sum = ckci_k_fma(d[l], v[k * APART + j][l], sum);
+                                sum = ckci_k_fma(d[k * V + l], v[(k * APART + j) * V + l], sum);
                             }
                         }
                     }
@@ -5482,33 +5735,93 @@ template <class S, int V, int XO, int R, int G, int STEP, bool PLANES> struct ck
             }
         }
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, fy, fx, active};
-        ckci_k_depth_fold<T, V, R, G, PLANES>(p, m, c, w);
+        ckci_k_depth_fold<S, T, V, R, G>(p, m, c, w, planes);
     }
 };
 
-/* bwd_weight of the same. A thread walks down a
-   column of strips with all F x F sums (of one z) in registers: each row of inputs meets the last F rows of
-   dout, all of which are loaded once, one row ahead. Rows have XO positions at least. */
+/* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
+   each row of inputs meets the last F rows of dout, all of which are loaded once. Rows have XO positions at
+   least. */
 template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_weight {
     typedef typename S::T T;
-    typedef ckci_k_depth_sums<T, V> lds;
-    enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
+    enum {
+        WINDOW = PLANES ? XO + 8 : XO + F - 1,
+        BEFORE = PLANES ? 4 - (F - 1) / 2 : 0,
+        DEPTH = CKCI_K_DEPTH_AHEAD
+    };
+    enum { WIDE = F == 3 }; /* rows of dout are kept as they are multiplied */
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
     typedef ckci_k_depth_window<S, V, XO, PLANES> strip;
+    typedef ckci_k_depth_ring<window, DEPTH> window_ring;
+    typedef ckci_k_depth_ring<strip, DEPTH> strip_ring;
 
-    /* left: rows of dout, the newest last; those outside the column do not exist. */
-    static CKCI_K_MEMBER void multiply(T *c, const strip *left, const window &right, int32_t row,
-                                       int32_t rows)
+    struct lds {
+        ckci_k_depth_sums<T, V> sums;
+        typename window_ring::lds windows;
+        typename strip_ring::lds strips;
+    };
+
+    /* Rows of dout, the newest last. */
+    struct history {
+        T wide[WIDE ? F : 1][XO * V];
+        strip narrow[WIDE ? 1 : F];
+
+        CKCI_K_MEMBER void clear()
+        {
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < F; k++) {
+                if constexpr (WIDE) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        wide[k][i] = 0;
+                    }
+                } else {
+                    narrow[k].load(nullptr, 0, 0, 1, 0);
+                }
+            }
+        }
+
+        CKCI_K_MEMBER void add(const strip &row, int32_t bf16)
+        {
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k + 1 < F; k++) {
+                if constexpr (WIDE) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        wide[k][i] = wide[k + 1][i];
+                    }
+                } else {
+                    narrow[k] = narrow[k + 1];
+                }
+            }
+            if constexpr (WIDE) {
+                row.widen(wide[F - 1], bf16);
+            } else {
+                narrow[F - 1] = row;
+            }
+        }
+    };
+
+    /* row: the newest of dout; those outside the column do not exist. */
+    static CKCI_K_MEMBER void multiply(T *c, const history &left, const window &right, int32_t row,
+                                       int32_t rows, int32_t bf16)
     {
         T v[WINDOW * V];
-        right.widen(v);
+        right.widen(v, bf16);
         CKCI_K_UNROLL(8)
         for (int y = 0; y < F; y++) {
             if (row - y < 0 || row - y >= rows) {
                 continue; /* nothing may meet the 0 of a missing dout */
             }
             T d[XO * V];
-            left[F - 1 - y].widen(d);
+            if constexpr (WIDE) {
+                CKCI_K_UNROLL(32)
+                for (int i = 0; i < XO * V; i++) {
+                    d[i] = left.wide[F - 1 - y][i];
+                }
+            } else {
+                left.narrow[F - 1 - y].widen(d, bf16);
+            }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < XO; i++) {
                 CKCI_K_UNROLL(8)
@@ -5563,35 +5876,45 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
                 p.b.p + (n * p.b.stride[1] + channel * p.b.stride[0] + in_z * p.b.stride[3] +
                          in_y * p.b.stride[4] + in_x * p.b.stride[5]) *
                             S::SIZE;
-            strip left[F], newest;
-            window next;
-            CKCI_K_UNROLL(8)
-            for (int k = 0; k < F; k++) {
-                left[k].clear();
-            }
-            newest.load(a, a_step, a_mask, p.o_vec);
-            next.load(b, b_step, (uint32_t)in_y < (uint32_t)p.dim[1].read_len ? b_mask : 0, p.a_vec);
+            history left;
+            left.clear();
+            ckci_k_depth_wait<0>(); /* those of the last column, which nobody took */
+            window_ring windows;
+            strip_ring strips;
+            windows.start(m.windows, b_mask);
+            strips.start(m.strips, a_mask);
             CKCI_K_UNROLL(1)
-            for (int32_t r = 0; r < rows + F - 1; r++) {
-                CKCI_K_UNROLL(8)
-                for (int k = 0; k + 1 < F; k++) {
-                    left[k] = left[k + 1];
+            for (int32_t r = -window_ring::AHEAD; r < rows + F - 1; r++) {
+                window right;
+                strip newest;
+                if (r >= 0) {
+                    ckci_k_depth_wait<DEPTH - 2>();
+                    strips.pop(newest);
+                    windows.pop(right);
                 }
-                left[F - 1] = newest;
-                window right = next;
+                int32_t ahead = r + window_ring::AHEAD;
+                strips.push(a, a_step, a_mask, ahead < rows, p.o_vec, p.g - channel);
+                windows.push(b, b_step, b_mask,
+                             (uint32_t)in_y < (uint32_t)p.dim[1].read_len && ahead < rows + F - 1, p.a_vec,
+                             p.g - channel);
+                ckci_k_depth_commit();
                 a += a_row;
                 b += b_row;
                 in_y++;
-                newest.load(a, a_step, r + 1 < rows ? a_mask : 0, p.o_vec);
-                next.load(b, b_step,
-                          (uint32_t)in_y < (uint32_t)p.dim[1].read_len && r + 1 < rows + F - 1 ? b_mask : 0,
-                          p.a_vec);
-                multiply(c, left, right, r, rows);
+                if (r >= 0) {
+                    left.add(newest, p.bf16);
+                    multiply(c, left, right, r, rows, p.bf16);
+                }
             }
         }
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, 0, 0, active};
-        ckci_k_depth_fold<T, V, F, F, false>(p, m, c, w);
+        ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c, w, false);
     }
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_resident<ckci_k_depth_walk_weight<S, V, XO, F, PLANES>> {
+    enum { BLOCKS = F == 7 ? 1 : 2 };
 };
 
 /* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
@@ -5667,24 +5990,24 @@ template <class S> struct ckci_k_depth_row {
             bool inside = (uint32_t)x < (uint32_t)taps;
             x = back ? taps - 1 - x : x;
             int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
-            m.w[e] = inside ? ckci_k_value<T>(p.b, w) : (T)0;
+            m.w[e] = inside ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
         }
     }
 
     /* One row of the filter. x: of the first piece; from, to: its taps, counted from there. */
     static CKCI_K_MEMBER void multiply(T *c, const unsigned char *src, int32_t x, int32_t length, int32_t vec,
-                                       const T *w, int32_t from, int32_t to)
+                                       const T *w, int32_t from, int32_t to, int32_t bf16)
     {
         ckci_k_depth_piece<S> next;
         T v[12];
         next.load(src, x, length, vec);
-        next.raw.widen(v);
+        ckci_k_depth_widen<1>(&next.raw, v, bf16);
         next.load(src, x + 4, length, vec);
-        next.raw.widen(v + 4);
+        ckci_k_depth_widen<1>(&next.raw, v + 4, bf16);
         next.load(src, x + 8, length, vec);
         CKCI_K_UNROLL(1)
         for (int32_t k = 0; k < to; k += 4) {
-            next.raw.widen(v + 8);
+            ckci_k_depth_widen<1>(&next.raw, v + 8, bf16);
             x += 4;
             next.load(src, x + 8, k + 4 < to ? length : 0, vec);
             T f[4];
@@ -5718,28 +6041,28 @@ template <class S> struct ckci_k_depth_row {
     static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, T *c, int32_t channel, const ckci_k_place &q)
     {
         const ckci_gpu_target &o = p.o;
-        if (o.t.op.kind == CKCONV_PASS && o.t.dtype == S::TYPE && !o.scale && !o.shift) {
+        if (p.o_same) {
             unsigned char *dst = o.t.p + (q.n * o.t.stride[1] + channel * o.t.stride[0] +
                                           q.z * o.t.stride[3] + q.y * o.t.stride[4] + q.x * o.t.stride[5]) *
                                              S::SIZE;
             if (p.o_vec) {
+                ckci_k_vec<S, 4> v[2];
+                ckci_k_depth_narrow<2>(v, c, p.bf16);
                 CKCI_K_UNROLL(2)
-                for (int i = 0; i < 8; i += 4) {
-                    ckci_k_vec<S, 4> v;
-                    v.narrow(c + i);
-                    if (q.x + i < p.dim[2].length) {
-                        v.store(dst + i * S::SIZE);
+                for (int i = 0; i < 2; i++) {
+                    if (q.x + 4 * i < p.dim[2].length) {
+                        v[i].store(dst + 4 * i * S::SIZE);
                     }
                 }
                 return;
             }
             int64_t step = o.t.stride[5] * S::SIZE;
+            ckci_k_vec<S, 1> v[8];
+            ckci_k_depth_narrow<8>(v, c, p.bf16);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
-                ckci_k_vec<S, 1> v;
-                v.narrow(c + i);
                 if (q.x + i < p.dim[2].length) {
-                    v.store(dst + i * step);
+                    v[i].store(dst + i * step);
                 }
             }
             return;
@@ -5748,7 +6071,7 @@ template <class S> struct ckci_k_depth_row {
         for (int i = 0; i < 8; i++) {
             if (q.x + i < p.dim[2].length) {
                 ckci_k_place at = {q.n, q.z, q.y, q.x + i};
-                ckci_k_depth_write<T>(p, ckci_k_pick<T, 8>(c, i), channel, at);
+                ckci_k_depth_write<false, T>(p, ckci_k_pick<T, 8>(c, i), channel, at);
             }
         }
     }
@@ -5785,7 +6108,7 @@ template <class S> struct ckci_k_depth_row {
                     if ((uint32_t)z < (uint32_t)p.dim[0].read_len &&
                         (uint32_t)y < (uint32_t)p.dim[1].read_len) {
                         multiply(c, src, s.q.x + first - shift, p.dim[2].read_len, p.a_vec,
-                                 m.w + k * p.row_taps, shift, to);
+                                 m.w + k * p.row_taps, shift, to, p.bf16);
                     }
                     src += row_step;
                     y += p.dim[1].read_tap;
@@ -5847,26 +6170,23 @@ template <class S> struct ckci_k_depth_row_weight {
             for (int k = 0; k < 4; k++) {
                 right[k].load(b, s.q.x + first - shift + place + 4 * k, p.dim[2].read_len, p.a_vec);
             }
-            T d[8], v[16];
-            left[0].raw.widen(d);
-            left[1].raw.widen(d + 4);
-            CKCI_K_UNROLL(4)
-            for (int k = 0; k < 4; k++) {
-                right[k].raw.widen(v + 4 * k);
-            }
+            ckci_k_vec<S, 4> words[6] = {left[0].raw,  left[1].raw,  right[0].raw,
+                                         right[1].raw, right[2].raw, right[3].raw};
+            T both[24];
+            ckci_k_depth_widen<6>(words, both, p.bf16);
             int32_t count = p.dim[2].length - s.q.x;
             CKCI_K_UNROLL(8)
             for (int k = 0; k < 8; k++) {
                 if (k < count) { /* nothing may meet the 0 of a missing dout */
                     CKCI_K_UNROLL(8)
                     for (int j = 0; j < 8; j++) {
-                        c[j] = ckci_k_fma(d[k], v[k + j], c[j]);
+                        c[j] = ckci_k_fma(both[k], both[8 + k + j], c[j]);
                     }
                 }
             }
         }
         ckci_k_depth_member w = {0, slot, lane_u, channel, part, fz, fy, place - shift, active};
-        ckci_k_depth_fold<T, 1, 1, 8, true>(p, m, c, w);
+        ckci_k_depth_fold<S, T, 1, 1, 8>(p, m, c, w, true);
     }
 };
 
@@ -6777,6 +7097,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
   >>k-undef
 */
 #undef CKCI_K_ARGS
+#undef CKCI_K_ASYNC
 #undef CKCI_K_BOUNDS
 #undef CKCI_K_FN
 #undef CKCI_K_KERNEL
