@@ -9009,14 +9009,14 @@ CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned
     t->stride[0] = t->stride[back ? 2 : 1] * columns;
 }
 
-/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three tiles of 128-byte rows there, AMD two of 64
-   bytes; tables of positions or of taps and rows. */
+/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three tiles of 128-byte rows there, AMD one of 64
+   bytes, or the sums that pass through; tables of positions or of taps and rows. */
 CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
     int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
-    return tables + (nvidia ? ckci_max(3 * 128 * rows, sums) : 2 * 64 * rows);
+    return tables + (nvidia ? ckci_max(3 * 128 * rows, sums) : ckci_max(64 * rows, 18432));
 }
 
 /* What all matrix plans share: groups merged, types and alignment checked. */

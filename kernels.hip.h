@@ -1725,8 +1725,12 @@ template <class E> struct ckci_k_mma {
 };
 #endif
 
-/* Taps that a block can have. */
-enum { CKCI_K_TAPS = 128 };
+/* Taps that a block can have; how tiles lie in LDS (groups of waves need their swizzle's period). */
+#if defined(__HIP_DEVICE_COMPILE__)
+enum { CKCI_K_TAPS = 128, CKCI_K_TILE_ALIGN = 128 };
+#else
+enum { CKCI_K_TAPS = 128, CKCI_K_TILE_ALIGN = 1024 };
+#endif
 
 #if defined(__HIP_DEVICE_COMPILE__)
 typedef int ckci_k_int4 __attribute__((ext_vector_type(4)));
@@ -1764,13 +1768,36 @@ CKCI_K_FN ckci_k_window ckci_k_make_window(const unsigned char *base)
     return w;
 }
 
-CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset)
+/* more: the same for all of a wave, not negative, less than 2^31 together with a good offset */
+CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset, int32_t more = 0)
 {
 #if defined(__HIP_DEVICE_COMPILE__)
-    return ckci_k_cast<ckci_k_uint4>(ckci_k_buffer_load(w.v, offset, 0, 0));
+    return ckci_k_cast<ckci_k_uint4>(ckci_k_buffer_load(w.v, offset, more, 0));
 #else
     ckci_k_uint4 zero = {0, 0, 0, 0};
-    return offset < 0 ? zero : *(const ckci_k_uint4 *)(w.base + offset);
+    return offset < 0 ? zero : *(const ckci_k_uint4 *)(w.base + ((int64_t)offset + more));
+#endif
+}
+
+/* A number that is the same for all threads of a wave, as the compiler does not see. */
+CKCI_K_FN int32_t ckci_k_same(int32_t x)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return __builtin_amdgcn_readfirstlane(x);
+#else
+    return x;
+#endif
+}
+
+/* A barrier for LDS alone: __syncthreads also waits for loads from memory on some targets. */
+CKCI_K_FN void ckci_k_lds_barrier()
+{
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__GFX12__)
+    asm volatile("s_wait_dscnt 0x0\n\ts_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
+#elif defined(__HIP_DEVICE_COMPILE__)
+    asm volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
+#else
+    __syncthreads();
 #endif
 }
 
@@ -1856,7 +1883,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
         TN = COLUMNS / U::N,
         FIRST = ACROSS == 1 ? (BM + 63) / 64 * 64 : BM, /* where the second operand begins */
         TILE = (FIRST + (ACROSS ? (BN + 63) / 64 * 64 : BN)) * U::KB,
-        STAGES = U::ASYNC ? 3 : 2,
+        STAGES = U::ASYNC ? 3 : 1,
         STRIP = COLUMNS < 32 ? COLUMNS : 32, /* columns that pass through LDS together */
         PITCH = STRIP + 4,
         STRIPS = WAVES * U::M * PITCH * 4,
@@ -1865,9 +1892,9 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
     static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
 };
 
-/* The tile loop. While the waves multiply one tile, the block's loads of the next are in flight, into
-   registers, which are stored into the other buffer afterwards, or into LDS (ASYNC), two steps ahead. One
-   barrier for each step. */
+/* The tile loop. ASYNC: the block's copies into LDS are two steps ahead, one barrier for each step. Else a
+   tile lies in LDS, the next in registers: once all waves hold the first as operands, the second replaces it
+   and the loads of the third begin; two barriers for each step, with the multiplications around the first. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     typedef ckci_k_grid<U, BM, BN, ACROSS> G;
     enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0 };
@@ -1889,19 +1916,54 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             ahead(tiles, loader, steps);
             return;
         } else {
-            loader.fetch(0);
-            loader.put(tiles);
-            for (int32_t s = 0; s < steps; s++) {
-                __syncthreads();
-                if (s + 1 < steps) {
-                    loader.fetch(s + 1);
-                }
-                multiply(tiles + s % 2 * G::TILE);
-                if (s + 1 < steps) {
-                    loader.put(tiles + (s + 1) % 2 * G::TILE);
-                }
+            if (loader.plain()) {
+                behind<1>(tiles, loader, steps);
+            } else {
+                behind<0>(tiles, loader, steps);
             }
         }
+    }
+
+    /* A loader looks SEGMENT steps ahead (0: has nothing to look up) each time that next() is called. */
+    template <int PLAIN, class Loader>
+    CKCI_K_MEMBER void behind(unsigned char *tile, Loader &loader, int32_t steps)
+    {
+        loader.template begin<PLAIN>();
+        loader.template fetch<PLAIN>(0);
+        loader.put(tile);
+        loader.template fetch<PLAIN>(1);
+        ckci_k_lds_barrier();
+        for (int32_t s = 0; s < steps;) {
+            int32_t end = steps;
+            if constexpr (Loader::SEGMENT > 0) {
+                loader.next(s);
+                end = s + Loader::SEGMENT < steps ? s + Loader::SEGMENT : steps;
+            }
+            CKCI_K_UNROLL(1)
+            for (; s < end; s++) {
+                step<PLAIN>(tile, loader, s);
+            }
+        }
+    }
+
+    template <int PLAIN, class Loader>
+    CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
+    {
+        enum { SLICES = U::KB / U::STEP };
+        typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
+        CKCI_K_UNROLL(2)
+        for (int k = 0; k < SLICES; k++) {
+            operands(tile, k * U::STEP, a[k], b[k]);
+        }
+        multiply(a[0], b[0]);
+        ckci_k_lds_barrier();
+        loader.put(tile);
+        loader.template fetch<PLAIN>(s + 2);
+        CKCI_K_UNROLL(2)
+        for (int k = 1; k < SLICES; k++) {
+            multiply(a[k], b[k]);
+        }
+        ckci_k_lds_barrier();
     }
 
     template <class Loader> CKCI_K_MEMBER void ahead(unsigned char *tiles, Loader &loader, int32_t steps)
@@ -1946,25 +2008,36 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
 
     CKCI_K_MEMBER void multiply(const unsigned char *tile)
     {
-        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
-            column = G::FIRST + wave % G::WN * G::COLUMNS;
         CKCI_K_UNROLL(8)
         for (int at = 0; at < U::KB; at += U::STEP) {
             typename U::operand a[G::TM], b[G::TN];
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < G::TM; i++) {
-                a[i] = load<ACROSS == 1>(tile, row + i * U::M, at);
-            }
+            operands(tile, at, a, b);
+            multiply(a, b);
+        }
+    }
+
+    static CKCI_K_MEMBER void operands(const unsigned char *tile, int at, typename U::operand (&a)[G::TM],
+                                       typename U::operand (&b)[G::TN])
+    {
+        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
+            column = G::FIRST + wave % G::WN * G::COLUMNS;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < G::TM; i++) {
+            a[i] = load<ACROSS == 1>(tile, row + i * U::M, at);
+        }
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < G::TN; j++) {
+            b[j] = load<ACROSS != 0>(tile, column + j * U::N, at);
+        }
+    }
+
+    CKCI_K_MEMBER void multiply(const typename U::operand (&a)[G::TM], const typename U::operand (&b)[G::TN])
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < G::TM; i++) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < G::TN; j++) {
-                b[j] = load<ACROSS != 0>(tile, column + j * U::N, at);
-            }
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < G::TM; i++) {
-                CKCI_K_UNROLL(8)
-                for (int j = 0; j < G::TN; j++) {
-                    U::multiply(sum[i][j], a[i], b[j]);
-                }
+                U::multiply(sum[i][j], a[i], b[j]);
             }
         }
     }
@@ -2352,12 +2425,14 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
         EACH = 256 / CHUNKS, /* rows that the block fetches at a time */
         A = (BM + EACH - 1) / EACH,
         B = (BN + EACH - 1) / EACH,
-        SLABS = (BN + 63) / 64
+        SLABS = (BN + 63) / 64,
+        SEGMENT = 0
     };
     const ckci_gpu_conv &p;
     const ckci_k_tap_entry *taps;
     ckci_k_window wa, wb;
     int32_t tap, at, count, red, first; /* at: bytes past the first channel of the tap */
+    int32_t next_a, next_b, need;       /* of plain steps */
     int32_t down;                       /* BACK: bytes past the first row of weights */
     int32_t a_at[A], b_at[B];
     ckci_k_hole hole[A];
@@ -2370,13 +2445,27 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
         const ckci_k_axis *axis = b.axis;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
         red = p.red * E::SIZE;
-        fill(axis, table);
+        next_a = next_b = need = 0;
+        int32_t row_low = 0, tap_low = 0; /* what makes all offsets of rows and of taps positive */
+        if constexpr (!U::ASYNC) {
+            CKCI_K_UNROLL(3)
+            for (int i = 0; i < 3; i++) {
+                int32_t reach = (axis[i].taps - 1) * p.dim[i].read_tap, step = (int32_t)p.a.stride[3 + i];
+                row_low += axis[i].read0 < 0 ? axis[i].read0 * step : 0;
+                tap_low += reach < 0 ? reach * step : 0;
+            }
+            row_low *= E::SIZE;
+            tap_low *= E::SIZE;
+        }
+        fill(axis, table, tap_low);
         ckci_k_place start = ckci_k_row(p, axis, b.row);
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             rows[r] = row(axis, ckci_k_row(p, axis, b.row + r), start.n);
+            rows[r].at -= row_low;
         }
         __syncthreads();
-        wa = ckci_k_make_window(p.a.p + E::SIZE * (b.group * p.a.stride[0] + start.n * p.a.stride[1]));
+        wa = ckci_k_make_window(p.a.p + E::SIZE * (b.group * p.a.stride[0] + start.n * p.a.stride[1]) +
+                                (row_low + tap_low));
         wb = ckci_k_make_window(p.b.p + E::SIZE * (b.group * p.b.stride[0] + b.column * p.b_column));
         first = (int32_t)threadIdx.x / CHUNKS;
         at = (int32_t)threadIdx.x % CHUNKS * 16;
@@ -2425,7 +2514,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
         return e;
     }
 
-    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], ckci_k_tap_entry *table) const
+    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], ckci_k_tap_entry *table, int32_t low) const
     {
         const int64_t *s = p.a.stride;
         for (int32_t i = (int32_t)threadIdx.x; i <= count; i += 256) {
@@ -2433,7 +2522,8 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
             ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
             if (i < count) {
                 e.a = E::SIZE * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
-                                          t.x * p.dim[2].read_tap * s[5]);
+                                          t.x * p.dim[2].read_tap * s[5]) -
+                      low;
                 e.b = E::SIZE * (int32_t)ckci_k_weight_at(p, axis, t);
                 e.need = p.ranges ? 0
                                   : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
@@ -2478,18 +2568,67 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
         return ckci_k_add(b_at[i], e.b, b_at[i] < 0 ? 0 : at);
     }
 
-    CKCI_K_MEMBER void fetch(int32_t)
+    /* Is the tap of a step the same for all threads? Then its offsets lie in scalar registers. */
+    CKCI_K_MEMBER bool plain() const
+    {
+        return p.taps_inside && !p.ranges;
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void begin()
+    {
+        if constexpr (PLAIN) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < A; i++) {
+                a_at[i] += at;
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                b_at[i] += b_at[i] < 0 ? 0 : at;
+            }
+            at = tap = 0;
+            look();
+        }
+    }
+
+    CKCI_K_MEMBER void look()
     {
         ckci_k_tap_entry e = taps[tap];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < A; i++) {
-            a_raw[i] = ckci_k_window_load(wa, a_offset(i, e));
+        next_a = ckci_k_same(e.a) + at;
+        next_b = ckci_k_same(e.b) + at;
+        need = ckci_k_same((int32_t)e.need);
+    }
+
+    /* Beyond the last step it loads something again. */
+    template <int PLAIN> CKCI_K_MEMBER void fetch(int32_t)
+    {
+        if constexpr (PLAIN) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < A; i++) {
+                int32_t bad = hole[i].bad(0, 0, (uint32_t)need);
+                a_raw[i] = ckci_k_window_load(wa, a_at[i] | bad, next_a);
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
+            }
+            tap++;
+            int32_t wrap = tap == count, last = red - U::KB;
+            tap = wrap ? 0 : tap;
+            at = !wrap ? at : at < last ? at + U::KB : last;
+            look();
+        } else {
+            ckci_k_tap_entry e = taps[tap];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < A; i++) {
+                a_raw[i] = ckci_k_window_load(wa, a_offset(i, e));
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                b_raw[i] = ckci_k_window_load(wb, b_offset(i, e));
+            }
+            at += U::KB;
+            wrap();
         }
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < B; i++) {
-            b_raw[i] = ckci_k_window_load(wb, b_offset(i, e));
-        }
-        advance();
     }
 
 #if defined(CKCI_K_MMA)
@@ -2553,7 +2692,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
 /* The table holds the taps and, in bwd_weight, eight steps of places in the reduction; rows afterwards their
    offsets in the output. */
 template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_lds {
-    alignas(1024) unsigned char tiles[BYTES];
+    alignas(CKCI_K_TILE_ALIGN) unsigned char tiles[BYTES];
     ckci_k_tap_entry table[PLACES ? PLACES * 8 : CKCI_K_TAPS + 1];
     union {
         ckci_k_row_entry rows[ROWS];
@@ -2632,8 +2771,15 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
 
 /* The positions of bwd_weight. Each is decoded once, by one thread, and passes through LDS: offsets in dout
    and in, what lies on padding. KT positions a step; threads decode those of four steps at a time, while the
-   four before are used. */
-template <class E, int KT> struct ckci_k_positions {
+   four before are used. PAIRS: the entries of dout and of in lie apart, half a ckci_k_tap_entry each, a step's
+   as [tensor][half of a four][four][position of the half], so that lanes that load two entries at a time do not
+   meet in the banks; dout's have no holes. */
+struct alignas(8) ckci_k_position_entry {
+    int32_t at;
+    uint32_t holes;
+};
+
+template <class E, int KT, int PAIRS = 0> struct ckci_k_positions {
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table;
     int32_t from, to, start; /* start: the batch that offsets count from */
@@ -2698,7 +2844,16 @@ template <class E, int KT> struct ckci_k_positions {
                      p.dim[2].filter + p.dim[1].filter);
         }
         e.need = hole.word;
-        table[four % 2 * 4 * KT + j] = e;
+        if constexpr (PAIRS) {
+            ckci_k_position_entry *pairs = (ckci_k_position_entry *)(table + (four % 2 * 4 + j / KT) * KT);
+            int32_t at = j % 4 / 2 * (KT / 2) + j % KT / 4 * 2 + j % 2;
+            pairs[at].at = e.a;
+            pairs[at].holes = p.ranges ? (uint32_t)CKCI_K_TAPS << 16 : 0;
+            pairs[KT + at].at = e.b;
+            pairs[KT + at].holes = hole.word;
+        } else {
+            table[four % 2 * 4 * KT + j] = e;
+        }
     }
 };
 
@@ -2754,35 +2909,41 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
     enum {
         KT = U::KB / E::SIZE, /* positions of a step */
         FOURS = KT / 4,
-        EACH = 256 / FOURS * 8, /* rows and columns that the block fetches at a time */
-        PASSES = (BM + BN + EACH - 1) / EACH
+        EACH = 256 / FOURS * 8,  /* rows and columns that the block fetches at a time, */
+        ALIKE = U::WAVE / FOURS * 8, /* that a wave does: of one tensor */
+        FIRST = (BM + ALIKE - 1) / ALIKE * ALIKE,
+        PASSES = (FIRST + BN + EACH - 1) / EACH,
+        SEGMENT = 4
     };
     const ckci_gpu_conv &p;
-    ckci_k_positions<E, KT> positions;
-    ckci_k_window wa, wb;
+    ckci_k_positions<E, KT, 1> positions;
+    ckci_k_window window[PASSES];
     ckci_k_weight_column pass[PASSES];
+    const unsigned char *entries[PASSES];
     ckci_k_uint4 raw[PASSES][4];
 
     CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
                                        int32_t column0, int32_t first, int32_t last,
-                                       ckci_k_tap_entry *entries)
-        : p(conv), positions(conv, first, last, entries)
+                                       ckci_k_tap_entry *table)
+        : p(conv), positions(conv, first, last, table)
     {
-        wa = positions.window(p.a, group);
-        wb = positions.window(p.b, group);
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PASSES; i++) {
-            int32_t r = channel(i);
-            if (r < BM) {
-                pass[i].row(E::SIZE, row0 + r < p.rows, row0 + r);
+            int32_t r = channel(i), c = r - FIRST;
+            const bool left = ckci_k_same(r / ALIKE) < FIRST / ALIKE;
+            if (left) {
+                pass[i].row(E::SIZE, r < BM && row0 + r < p.rows, row0 + r);
+                window[i] = positions.window(p.a, group);
             } else {
-                pass[i].column(p, E::SIZE, r < BM + BN && column0 + r - BM < p.columns, column0 + r - BM);
+                pass[i].column(p, E::SIZE, c < BN && column0 + c < p.columns, column0 + c);
+                window[i] = positions.window(p.b, group);
             }
+            entries[i] = (const unsigned char *)table + (left ? 0 : KT * 8) + place() * 16;
         }
         positions.begin();
     }
 
-    /* First of the eight rows (columns: from BM on) of this thread's pass i; its positions are 4 * place to
+    /* First of the eight rows (columns: from FIRST on) of this thread's pass i; its positions are 4 * place to
        4 * place + 3. */
     CKCI_K_MEMBER int32_t channel(int i) const
     {
@@ -2794,33 +2955,54 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
         return (int32_t)threadIdx.x % FOURS;
     }
 
-    CKCI_K_MEMBER void fetch(int32_t step)
+    CKCI_K_MEMBER bool plain() const
     {
+        return !p.ranges;
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void begin() const
+    {
+    }
+
+    /* Before step `step`, that fetches two steps ahead. */
+    CKCI_K_MEMBER void next(int32_t step)
+    {
+        positions.prepare(step / 4 + 1);
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void fetch(int32_t step)
+    {
+        const int32_t at = step % 8 * (KT * 16);
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PASSES; i++) {
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                const ckci_k_tap_entry &e = positions.entry(step, 4 * place() + j);
-                if (channel(i) < BM) {
-                    raw[i][j] = ckci_k_window_load(wa, pass[i].a(e));
-                } else if (channel(i) < BM + BN) {
-                    raw[i][j] = ckci_k_window_load(wb, pass[i].b(p.ranges, e));
-                }
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < 2; j++) {
+                const ckci_k_uint4 two = *(const ckci_k_uint4 *)(entries[i] + at + j * (KT * 4));
+                raw[i][2 * j] = load<PLAIN>(i, two.x, two.y);
+                raw[i][2 * j + 1] = load<PLAIN>(i, two.z, two.w);
             }
         }
-        positions.next(step);
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER ckci_k_uint4 load(int i, uint32_t at, uint32_t holes) const
+    {
+        const ckci_k_hole hole = {holes};
+        int32_t bad = hole.bad(PLAIN ? 0 : p.ranges, pass[i].tap, pass[i].need);
+        bad = PLAIN ? bad : bad | ((int32_t)pass[i].need & INT32_MIN);
+        return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
     }
 
     CKCI_K_MEMBER void put(unsigned char *tile) const
     {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PASSES; i++) {
-            if (channel(i) < BM + BN) {
+            const int32_t row = channel(i) - (FIRST - BM) * (ckci_k_same(channel(i) / ALIKE) >= FIRST / ALIKE);
+            if ((FIRST + BN) % EACH == 0 || row < BM + BN) {
                 const ckci_k_uint4 *r = raw[i];
-                pair<0>(tile, channel(i), r[0].x, r[1].x, r[2].x, r[3].x);
-                pair<2>(tile, channel(i), r[0].y, r[1].y, r[2].y, r[3].y);
-                pair<4>(tile, channel(i), r[0].z, r[1].z, r[2].z, r[3].z);
-                pair<6>(tile, channel(i), r[0].w, r[1].w, r[2].w, r[3].w);
+                pair<0>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
+                pair<2>(tile, row, r[0].y, r[1].y, r[2].y, r[3].y);
+                pair<4>(tile, row, r[0].z, r[1].z, r[2].z, r[3].z);
+                pair<6>(tile, row, r[0].w, r[1].w, r[2].w, r[3].w);
             }
         }
     }
