@@ -7801,9 +7801,10 @@ typedef struct ckci_gpu_dim {
     int32_t length; /* of the written dimension (of the output for bwd_weight) */
     int32_t stride, dilation, pad, filter;
     int32_t write_step, period;            /* written positions and taps of a phase are these apart */
+    int32_t slip;                          /* dilation modulo stride */
     int32_t read_step, read_tap, read_len; /* as in ckci_axis */
     int32_t gather_back;                   /* bwd_data */
-    ckci_divisor count[2], taps[2];
+    ckci_divisor count[2], taps[2], by_stride, by_period, by_phases;
 } ckci_gpu_dim;
 
 /* The written tensor with all that its epilogue needs. */
@@ -7997,6 +7998,10 @@ CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
     d.count[1] = ckci_make_divisor(length / step);
     d.taps[0] = ckci_make_divisor(ckci_ceil_div(p->filter[dim], period));
     d.taps[1] = ckci_make_divisor(p->filter[dim] / period);
+    d.slip = (int32_t)(p->dilation[dim] % s);
+    d.by_stride = ckci_make_divisor(s);
+    d.by_period = ckci_make_divisor(period);
+    d.by_phases = ckci_make_divisor(d.phases);
     return d;
 }
 

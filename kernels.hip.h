@@ -446,22 +446,33 @@ CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
     a.by_count = d.count[0];
     a.by_taps = d.taps[0];
     if (d.gather_back) {
-        int32_t sum = phase + d.pad, step = d.dilation % d.stride, rest = sum % d.stride, tap = 0;
-        while (rest != 0 && tap < d.period && tap < d.filter) {
-            rest -= step;
+        int32_t sum = phase + d.pad, rest = sum - ckci_k_divide(sum, d.by_stride) * d.stride, tap = 0;
+        const int32_t most = d.period < d.filter ? d.period : d.filter;
+        CKCI_K_UNROLL(1)
+        while (rest != 0 && tap < most) {
+            rest -= d.slip;
             rest += rest < 0 ? d.stride : 0;
             tap++;
         }
-        bool some = rest == 0 && tap < d.period && tap < d.filter;
+        bool some = rest == 0 && tap < most;
+        int32_t read = sum - tap * d.dilation, up = ckci_k_divide(read < 0 ? -read : read, d.by_stride);
         a.tap0 = tap;
-        a.taps = some ? (d.filter - tap - 1) / d.period + 1 : 0;
-        a.read0 = some ? (sum - tap * d.dilation) / d.stride : 0;
+        a.taps = some ? ckci_k_divide(d.filter - tap - 1, d.by_period) + 1 : 0;
+        a.read0 = !some ? 0 : read < 0 ? -up : up;
         a.write0 = phase;
-        a.count = (d.length - phase - 1) / d.stride + 1;
+        a.count = ckci_k_divide(d.length - phase - 1, d.by_stride) + 1;
         a.by_count = a.count == (int32_t)d.count[0].d ? d.count[0] : d.count[1];
         a.by_taps = a.taps == (int32_t)d.taps[0].d ? d.taps[0] : d.taps[1];
     }
     return a;
+}
+
+CKCI_K_FN void ckci_k_find_axes(const ckci_gpu_dim dim[3], int32_t phase, ckci_k_axis axis[3])
+{
+    int32_t zy = ckci_k_divide(phase, dim[2].by_phases), z = ckci_k_divide(zy, dim[1].by_phases);
+    axis[2] = ckci_k_phase(dim[2], phase - zy * dim[2].phases);
+    axis[1] = ckci_k_phase(dim[1], zy - z * dim[1].phases);
+    axis[0] = ckci_k_phase(dim[0], z);
 }
 
 /* n, z, y, x */
@@ -949,11 +960,7 @@ CKCI_K_FN ckci_k_block ckci_k_find_block(const ckci_gpu_conv &a, int tile_m, int
     int32_t up = ckci_k_divide(rest, a.by_tiles_m);
     b.row = (rest - up * a.tiles_m) * tile_m;
     b.group = ckci_k_divide(up, a.by_phases);
-    int32_t phase = up - b.group * a.phases;
-    int32_t pyx = phase / a.dim[2].phases;
-    b.axis[2] = ckci_k_phase(a.dim[2], phase - pyx * a.dim[2].phases);
-    b.axis[0] = ckci_k_phase(a.dim[0], pyx / a.dim[1].phases);
-    b.axis[1] = ckci_k_phase(a.dim[1], pyx % a.dim[1].phases);
+    ckci_k_find_axes(a.dim, up - b.group * a.phases, b.axis);
     return b;
 }
 
@@ -1232,20 +1239,34 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_weight_b {
     }
 };
 
-/* dw(group, k, column): to the epilogue, or into a part of the workspace, [part][g][k][tap][c] */
-template <class T>
+/* dw(group, k, column): to the epilogue, or into a part of the workspace, [part][g][k][tap][c]. MERGE: groups
+   may be merged; then what couples two of them is dropped. */
+template <class T, int MERGE = 0>
 CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, int32_t group, int32_t k,
                                    int32_t column)
 {
+    int32_t tap = ckci_k_divide(column, p.by_red), c = column - tap * p.red;
+    int32_t groups = p.g, rows = p.rows, columns = p.columns;
+    if (MERGE && p.merge > 1) {
+        int32_t one = ckci_k_divide(k, p.by_one_k), per_c = (int32_t)p.by_one_c.d;
+        if (one != ckci_k_divide(c, p.by_one_c)) {
+            return;
+        }
+        rows = (int32_t)p.by_one_k.d;
+        columns = p.dim[0].filter * p.dim[1].filter * p.dim[2].filter * per_c;
+        k -= one * rows;
+        c -= one * per_c;
+        column = tap * per_c + c;
+        group = group * p.merge + one;
+        groups *= p.merge;
+    }
     if (p.o.partial) {
-        int64_t at = (((int64_t)part * p.g + group) * p.rows + k) * p.columns + column;
+        int64_t at = (((int64_t)part * groups + group) * rows + k) * columns + column;
         ((T *)p.o.partial)[at] = sum;
         return;
     }
-    int32_t tap = ckci_k_divide(column, p.by_red), rest = ckci_k_divide(tap, p.dim[2].taps[0]);
-    int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
-    ckci_k_write<T>(p.o, sum, group, k, column - tap * p.red, z, rest - z * p.dim[1].filter,
-                    tap - rest * p.dim[2].filter);
+    int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
+    ckci_k_write<T>(p.o, sum, group, k, c, z, rest - z * p.dim[1].filter, tap - rest * p.dim[2].filter);
 }
 
 template <class T, int S, int KT, int THREADS> struct ckci_k_weight {
@@ -1270,30 +1291,6 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_weight {
         });
     }
 };
-
-/* dw of merged groups: what couples two of them is dropped. */
-CKCI_K_FN void ckci_k_write_merged(const ckci_gpu_conv &p, float sum, int32_t part, int32_t group, int32_t k,
-                                   int32_t column)
-{
-    int32_t tap = ckci_k_divide(column, p.by_red), c = column - tap * p.red;
-    int32_t one = ckci_k_divide(k, p.by_one_k);
-    if (one != ckci_k_divide(c, p.by_one_c)) {
-        return;
-    }
-    int32_t per_k = (int32_t)p.by_one_k.d, per_c = (int32_t)p.by_one_c.d,
-            rest = ckci_k_divide(tap, p.dim[2].taps[0]);
-    k -= one * per_k;
-    c -= one * per_c;
-    group = group * p.merge + one;
-    if (p.o.partial) {
-        int32_t taps = p.dim[0].filter * p.dim[1].filter * p.dim[2].filter;
-        int64_t at = (((int64_t)part * p.g * p.merge + group) * per_k + k) * taps * per_c + tap * per_c + c;
-        ((float *)p.o.partial)[at] = sum;
-        return;
-    }
-    int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
-    ckci_k_write<float>(p.o, sum, group, k, c, z, rest - z * p.dim[1].filter, tap - rest * p.dim[2].filter);
-}
 
 /* One thread per weight adds the parts in their order and runs the epilogue once. */
 template <class T> struct ckci_k_reduce {
@@ -1969,22 +1966,20 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     template <class Loader> CKCI_K_MEMBER void ahead(unsigned char *tiles, Loader &loader, int32_t steps)
     {
 #if defined(CKCI_K_MMA)
-        loader.copy(0, tiles);
-        ckci_k_copies_end();
-        if (steps > 1) {
-            loader.copy(1, tiles + G::TILE);
-        }
-        ckci_k_copies_end();
-        int32_t full = 0, empty = 2 * G::TILE;
+        int32_t full = G::TILE, empty = 0;
         CKCI_K_UNROLL(1)
-        for (int32_t s = 0; s < steps; s++) {
-            ckci_k_copies_wait<1>();
-            __syncthreads();
+        for (int32_t s = -2; s < steps; s++) {
+            if (s >= 0) {
+                ckci_k_copies_wait<1>();
+                __syncthreads();
+            }
             if (s + 2 < steps) {
                 loader.copy(s + 2, tiles + empty);
             }
             ckci_k_copies_end();
-            multiply(tiles + full);
+            if (s >= 0) {
+                multiply(tiles + full);
+            }
             full = full == 2 * G::TILE ? 0 : full + G::TILE;
             empty = empty == 2 * G::TILE ? 0 : empty + G::TILE;
         }
@@ -2043,9 +2038,8 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     }
 
     /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
-       neighbouring outputs. out8(row, column, v): eight columns from `column` on; out1: one sum. */
-    template <class Out8, class Out1>
-    CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out8 out8, Out1 out1)
+       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or 8. */
+    template <class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
     {
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
         float *strip = (float *)tiles + wave * U::M * G::PITCH;
@@ -2063,18 +2057,12 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
                     }
                 }
                 __syncthreads();
-                int row = row0 + i * U::M, column = column0 + j * U::N;
-                if (rows_fast) {
-                    CKCI_K_UNROLL(1)
-                    for (int e = lane; e < U::M * G::STRIP; e += U::WAVE) {
-                        out1(row + e % U::M, column + e / U::M, strip[e % U::M * G::PITCH + e / U::M]);
-                    }
-                } else {
-                    CKCI_K_UNROLL(1)
-                    for (int e = lane; e < U::M * G::STRIP / 8; e += U::WAVE) {
-                        int r = e / (G::STRIP / 8), c = e % (G::STRIP / 8) * 8;
-                        out8(row + r, column + c, strip + r * G::PITCH + c);
-                    }
+                int row = row0 + i * U::M, column = column0 + j * U::N, count = rows_fast ? 1 : 8;
+                CKCI_K_UNROLL(1)
+                for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
+                    int r = rows_fast ? e % U::M : e / (G::STRIP / 8);
+                    int c = rows_fast ? e / U::M : e % (G::STRIP / 8) * 8;
+                    out(row + r, column + c, strip + r * G::PITCH + c, count);
                 }
             }
         }
@@ -2190,22 +2178,18 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         if (steps <= 0) {
             return;
         }
-        loader.copy(0, tiles);
-        ckci_k_copies_end();
-        if (steps > 1) {
-            loader.copy(1, tiles + TILE);
-        }
-        ckci_k_copies_end();
-        int32_t full = 0, empty = 2 * TILE;
+        int32_t full = TILE, empty = 0;
         CKCI_K_UNROLL(1)
-        for (int32_t s = 0; s < steps; s++) {
-            ckci_k_copies_wait<1>();
-            wait<0>();
+        for (int32_t s = -2; s < steps; s++) {
+            if (s >= 0) {
+                ckci_k_copies_wait<1>();
+                wait<0>();
 #if defined(__CUDA_ARCH__)
-            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
-            __syncthreads();
-            multiply(tiles, full);
+                __syncthreads();
+                multiply(tiles, full);
+            }
             if (s + 2 < steps) {
                 loader.copy(s + 2, tiles + empty);
             }
@@ -2278,8 +2262,7 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
     }
 
     /* Sums through LDS, all at once; see ckci_k_fragments::finish. */
-    template <class Out8, class Out1>
-    CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out8 out8, Out1 out1)
+    template <class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
     {
         int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
         int row0 = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
@@ -2292,17 +2275,11 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
             strip[ACROSS == 1 ? row * PITCH + column : column * PITCH + row] = sum[i];
         }
         __syncthreads();
-        if (rows_fast) {
-            CKCI_K_UNROLL(1)
-            for (int e = thread; e < BM * BN; e += 256) {
-                out1(e % BM, e / BM, strip[e % BM * PITCH + e / BM]);
-            }
-        } else {
-            CKCI_K_UNROLL(1)
-            for (int e = thread; e < BM * BN / 8; e += 256) {
-                int r = e / (BN / 8), c = e % (BN / 8) * 8;
-                out8(r, c, strip + r * PITCH + c);
-            }
+        int count = rows_fast ? 1 : 8;
+        CKCI_K_UNROLL(1)
+        for (int e = thread; e < BM * BN / count; e += 256) {
+            int r = rows_fast ? e % BM : e / (BN / 8), c = rows_fast ? e / BM : e % (BN / 8) * 8;
+            out(r, c, strip + r * PITCH + c, count);
         }
     }
 };
@@ -2324,23 +2301,23 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
     *(ckci_k_uint4 *)p = packed;
 }
 
-/* Eight columns c, ... of one position. v lies in LDS and is overwritten. */
-CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, float *v, int32_t g, int32_t n, int32_t c,
-                             int32_t columns, int32_t z, int32_t y, int32_t x)
+/* `count` (1 or 8) columns c, ... of one position. v lies in LDS and is overwritten. */
+CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, float *v, int32_t count, int32_t g, int32_t n,
+                             int32_t c, int32_t columns, int32_t z, int32_t y, int32_t x)
 {
     const ckci_gpu_conv &p = ckci_k_late(conv);
-    if (!p.o_vec) {
+    const bool together = p.o_vec && count == 8;
+    if (!together || p.o.t.op.kind != CKCONV_PASS || p.o.scale || p.o.shift || p.o.compute) {
         CKCI_K_UNROLL(1)
-        for (int i = 0; i < 8 && c + i < columns; i++) {
-            ckci_k_write<float>(p.o, v[i], g, n, c + i, z, y, x);
-        }
-        return;
-    }
-    if (p.o.t.op.kind != CKCONV_PASS || p.o.scale || p.o.shift || p.o.compute) {
-        CKCI_K_UNROLL(1)
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < count && c + i < columns; i++) {
             v[i] = ckci_k_finish<float>(p.o, v[i], g, n, c + i, z, y, x);
+            if (!together) {
+                ckci_k_put<float>(p.o, v[i], g, n, c + i, z, y, x);
+            }
         }
+    }
+    if (!together) {
+        return;
     }
     const ckci_tensor &t = p.o.t;
     int64_t at = g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
@@ -2383,6 +2360,21 @@ struct ckci_k_hole {
             word = word == 0 ? 0 : (uint32_t)(high - low) << 16 | (uint32_t)low;
         } else if (high == 0) {
             word = 0;
+        }
+    }
+
+    /* All dimensions of what reads from z, y, x on; taps in each of them. One after the other, so that the
+       code stands once. */
+    CKCI_K_MEMBER void add_all(int32_t ranges, const ckci_gpu_dim dim[3], const ckci_k_place &q,
+                               int32_t taps_z, int32_t taps_y, int32_t taps_x)
+    {
+        int32_t shift = 0;
+        CKCI_K_UNROLL(1)
+        for (int i = 2; i >= 0; i--) {
+            int32_t first = i == 2 ? q.x : i == 1 ? q.y : q.z;
+            int32_t taps = i == 2 ? taps_x : i == 1 ? taps_y : taps_z;
+            add(ranges, first, taps, dim[i].read_tap, dim[i].read_len, shift);
+            shift += taps;
         }
     }
 
@@ -2496,20 +2488,18 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
     }
 
     /* Row q: its offset at the first tap, from batch n0 on, and what lies on padding. */
-    CKCI_K_MEMBER ckci_k_row_entry row(const ckci_k_axis axis[3], const ckci_k_place &q, int32_t n0) const
+    CKCI_K_MEMBER ckci_k_row_entry row(const ckci_k_axis axis[3], ckci_k_place q, int32_t n0) const
     {
         const int64_t *s = p.a.stride;
-        int32_t z = q.z * p.dim[0].read_step + axis[0].read0, y = q.y * p.dim[1].read_step + axis[1].read0,
-                x = q.x * p.dim[2].read_step + axis[2].read0;
+        q.z = q.z * p.dim[0].read_step + axis[0].read0;
+        q.y = q.y * p.dim[1].read_step + axis[1].read0;
+        q.x = q.x * p.dim[2].read_step + axis[2].read0;
         ckci_k_row_entry e;
-        e.at = E::SIZE * (int32_t)((q.n - n0) * s[1] + z * s[3] + y * s[4] + x * s[5]);
+        e.at = E::SIZE * (int32_t)((q.n - n0) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
         e.hole.close(p.ranges);
         if (q.n < p.n) {
             e.hole.open(p.ranges);
-            e.hole.add(p.ranges, x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len, 0);
-            e.hole.add(p.ranges, y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len, axis[2].taps);
-            e.hole.add(p.ranges, z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len,
-                       axis[2].taps + axis[1].taps);
+            e.hole.add_all(p.ranges, p.dim, q, axis[0].taps, axis[1].taps, axis[2].taps);
         }
         return e;
     }
@@ -2740,33 +2730,22 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
                 return;
             }
         }
-        f.finish(
-            m.tiles, false,
-            [&](int row, int column, float *v) {
-                if (at[row] >= 0 && b.column + column < columns) {
-                    ckci_k_store8(dtype, base + (at[row] + b.column + column) * size, v);
-                }
-            },
-            [](int, int, float) {});
+        f.finish(m.tiles, false, [&](int row, int column, float *v, int) {
+            if (at[row] >= 0 && b.column + column < columns) {
+                ckci_k_store8(dtype, base + (at[row] + b.column + column) * size, v);
+            }
+        });
         return;
     }
-    auto write = [&](int row, int column, float *v, bool one) {
+    f.finish(m.tiles, p.o.t.stride[5] < p.o.t.stride[2], [&](int row, int column, float *v, int count) {
         ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
         if (q.n < p.n && b.column + column < p.columns) {
-            int32_t z = b.axis[0].write0 + q.z * p.dim[0].write_step,
-                    y = b.axis[1].write0 + q.y * p.dim[1].write_step,
-                    x = b.axis[2].write0 + q.x * p.dim[2].write_step;
-            if (one) {
-                ckci_k_write<float>(p.o, *v, b.group, q.n, b.column + column, z, y, x);
-            } else {
-                ckci_k_write8(p, v, b.group, q.n, b.column + column, p.columns, z, y, x);
-            }
+            ckci_k_write8(p, v, count, b.group, q.n, b.column + column, p.columns,
+                          b.axis[0].write0 + q.z * p.dim[0].write_step,
+                          b.axis[1].write0 + q.y * p.dim[1].write_step,
+                          b.axis[2].write0 + q.x * p.dim[2].write_step);
         }
-    };
-    f.finish(
-        m.tiles, p.o.t.stride[5] < p.o.t.stride[2],
-        [&](int row, int column, float *v) { write(row, column, v, false); },
-        [&](int row, int column, float v) { write(row, column, &v, true); });
+    });
 }
 
 /* The positions of bwd_weight. Each is decoded once, by one thread, and passes through LDS: offsets in dout
@@ -2832,16 +2811,14 @@ template <class E, int KT, int PAIRS = 0> struct ckci_k_positions {
         hole.close(p.ranges);
         if (k < to) {
             ckci_k_place q = place(k);
-            int32_t z = q.z * p.dim[0].stride - p.dim[0].pad, y = q.y * p.dim[1].stride - p.dim[1].pad,
-                    x = q.x * p.dim[2].stride - p.dim[2].pad;
             const int64_t *a = p.a.stride, *b = p.b.stride;
             e.a = E::SIZE * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
-            e.b = E::SIZE * (int32_t)((q.n - start) * b[1] + z * b[3] + y * b[4] + x * b[5]);
+            q.z = q.z * p.dim[0].stride - p.dim[0].pad;
+            q.y = q.y * p.dim[1].stride - p.dim[1].pad;
+            q.x = q.x * p.dim[2].stride - p.dim[2].pad;
+            e.b = E::SIZE * (int32_t)((q.n - start) * b[1] + q.z * b[3] + q.y * b[4] + q.x * b[5]);
             hole.open(p.ranges);
-            hole.add(p.ranges, x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len, 0);
-            hole.add(p.ranges, y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len, p.dim[2].filter);
-            hole.add(p.ranges, z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len,
-                     p.dim[2].filter + p.dim[1].filter);
+            hole.add_all(p.ranges, p.dim, q, p.dim[0].filter, p.dim[1].filter, p.dim[2].filter);
         }
         e.need = hole.word;
         if constexpr (PAIRS) {
@@ -3098,7 +3075,7 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         Loader loader(p, group, row0, column0, from, to, m.table);
         f.run(m.tiles, loader, (to - from + KT - 1) / KT);
     }
-    auto write = [&](int row, int column, float *v, int count) {
+    f.finish(m.tiles, false, [&](int row, int column, float *v, int count) {
         row += row0;
         column += column0;
         if (row >= p.rows || column >= p.columns) {
@@ -3111,16 +3088,9 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         }
         CKCI_K_UNROLL(1)
         for (int i = 0; i < count && column + i < p.columns; i++) {
-            if (p.merge > 1) {
-                ckci_k_write_merged(p, v[i], part, group, row, column + i);
-            } else {
-                ckci_k_write_weight<float>(p, v[i], part, group, row, column + i);
-            }
+            ckci_k_write_weight<float, 1>(p, v[i], part, group, row, column + i);
         }
-    };
-    f.finish(
-        m.tiles, false, [&](int row, int column, float *v) { write(row, column, v, 8); },
-        [&](int row, int column, float v) { write(row, column, &v, 1); });
+    });
 }
 
 /* ---- Weights for the gather kernels. */
@@ -3349,7 +3319,7 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
                     ckci_k_store8(t.dtype, t.p + at * ckci_k_size(t.dtype), v);
                 } else {
                     int32_t group = ckci_k_divide(c, p.by_columns);
-                    ckci_k_write8(p, v, group, q.n, c - group * p.columns, p.columns, 0, y, x);
+                    ckci_k_write8(p, v, 8, group, q.n, c - group * p.columns, p.columns, 0, y, x);
                 }
             }
         }
@@ -3701,10 +3671,10 @@ template <class S> struct ckci_k_tile_sums {
         }
     }
 
-    template <class L> CKCI_K_MEMBER void multiply(const L &m, int buffer)
+    template <int TIMES, class L> CKCI_K_MEMBER void multiply(const L &m, int buffer)
     {
         const float *pa = &m.a[buffer][slice()][row(0)], *pb = &m.b[buffer][slice()][column(0)];
-        CKCI_K_UNROLL(STEPS)
+        CKCI_K_UNROLL(TIMES)
         for (int k = 0; k < S::KT; k += S::SLICES) {
             ckci_k_quad a[S::RM / 4], b[S::RN / 4];
             CKCI_K_UNROLL(16)
@@ -3740,13 +3710,13 @@ template <class S> struct ckci_k_tile_sums {
             int32_t stop = loader.renew(s, steps);
             for (; s < stop; s++) {
                 loader.fetch(s);
-                multiply(m, buffer);
+                multiply<STEPS>(m, buffer);
                 buffer ^= 1;
                 loader.put(m, buffer);
                 __syncthreads();
             }
         }
-        multiply(m, buffer);
+        multiply<1>(m, buffer); /* once: its code need not be long */
     }
 
     /* Sums of the other slices, one slice after the other. */
@@ -4350,10 +4320,7 @@ struct ckci_k_narrow {
     {
         window v;
         int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_phases);
-        int32_t phase = work - rest * p.phases, pyx = phase / p.dim[2].phases;
-        axis[2] = ckci_k_phase(p.dim[2], phase - pyx * p.dim[2].phases);
-        axis[0] = ckci_k_phase(p.dim[0], pyx / p.dim[1].phases);
-        axis[1] = ckci_k_phase(p.dim[1], pyx % p.dim[1].phases);
+        ckci_k_find_axes(p.dim, work - rest * p.phases, axis);
         int32_t up = ckci_k_divide(rest, p.by_tiles_n), line = ckci_k_divide(up, p.by_tiles_m);
         v.x = (rest - up * p.tiles_n) * P * p.lanes;
         v.y = (up - line * p.tiles_m) * p.part;

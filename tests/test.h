@@ -659,7 +659,7 @@ static inline int test_guards_intact(const test_buffer *b)
            test_all_bytes(b->data + b->bytes, TEST_GUARD, TEST_CANARY);
 }
 
-/* Copies on a device of all buffers that pointers point into, whole, guards included, at the same alignment. */
+/* Copies on a device of all buffers that pointers point into: whole, with their guards, aligned alike. */
 typedef struct test_copies {
     const ckconv_device *device;
     unsigned char *copy[TEST_BUFFERS];

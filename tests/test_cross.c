@@ -616,7 +616,6 @@ static void part_aligned(void)
     const long before = runs;
     const long problems_before = problems;
     for (int i = 0; i < count * 3 * 3; i++) {
-        const block_case *b = &aligned[i % count];
         const ckconv_op op = passes[i / count % 3];
         const int variant = i / count / 3;
         if (!test_full() && variant != i % 3) {
@@ -624,18 +623,7 @@ static void part_aligned(void)
         }
         ckconv_conv_desc d;
         test_rng r = test_seed((uint64_t)i + 177);
-        memset(&d, 0, sizeof d);
-        d.ndim = b->ndim;
-        d.g = b->g;
-        d.n = b->n;
-        d.k = b->k;
-        d.c = b->c;
-        memcpy(d.filter, b->filter, sizeof d.filter);
-        memcpy(d.input, b->input, sizeof d.input);
-        memcpy(d.stride, b->stride, sizeof d.stride);
-        memcpy(d.dilation, b->dilation, sizeof d.dilation);
-        memcpy(d.pad_lo, b->lo, sizeof d.pad_lo);
-        memcpy(d.pad_hi, b->hi, sizeof d.pad_hi);
+        set_block(&d, &aligned[i % count]);
         set_types(&d, &types[5 + variant], op); /* f16, bf16, bf16 with f32 weights */
         set_layout(&d, NAIVE_WEI, wei_layouts[test_below(&r, 2)], &r);
         set_elements(&d, op, variant == 1 ? 2 : 0, &r);
@@ -645,7 +633,8 @@ static void part_aligned(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
-  f32 with channels last: what the tuned kernels of the GPU read in 16-byte chunks, in sizes around their tiles
+  f32 with channels last: what the tuned kernels of the GPU read in 16-byte chunks, in sizes around their
+  tiles
 */
 static const block_case dense[] = {
     {2, 1, 2, 140, 36, {3, 3, 0}, {9, 11, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
@@ -711,23 +700,11 @@ static void part_depthwise(void)
     const long before = runs;
     const long problems_before = problems;
     for (int i = 0; i < count * 3 * 4 * 2; i++) {
-        const block_case *b = &depthwise[i % count];
         const ckconv_op op = passes[i / count % 3];
         const int type = kinds[i / count / 3 % 4], first = i / count / 12;
         ckconv_conv_desc d;
         test_rng r = test_seed((uint64_t)i + 99);
-        memset(&d, 0, sizeof d);
-        d.ndim = b->ndim;
-        d.g = b->g;
-        d.n = b->n;
-        d.k = b->k;
-        d.c = b->c;
-        memcpy(d.filter, b->filter, sizeof d.filter);
-        memcpy(d.input, b->input, sizeof d.input);
-        memcpy(d.stride, b->stride, sizeof d.stride);
-        memcpy(d.dilation, b->dilation, sizeof d.dilation);
-        memcpy(d.pad_lo, b->lo, sizeof d.pad_lo);
-        memcpy(d.pad_hi, b->hi, sizeof d.pad_hi);
+        set_block(&d, &depthwise[i % count]);
         set_types(&d, &types[type], op);
         set_layout(&d, NAIVE_IN, first ? CKCONV_NGCHW : CKCONV_NHWGC, &r);
         set_layout(&d, NAIVE_WEI, i % 2 ? CKCONV_GKCYX : CKCONV_GKYXC, &r);

@@ -254,7 +254,7 @@ int main()
     test_failed_tuning(&gpu, &d, &a);
     test_sticky(&gpu, &d, &a);
 
-    /* a target that nobody knows is planned with cautious facts; what 32-bit indices do not hold is refused */
+    /* an unknown target is planned with cautious facts; what 32-bit indices do not hold is refused */
     check(ckconv_device_named("gfx1399", &other, &err) == CKCONV_OK, "unknown target", &err);
     check(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &other, &err) == CKCONV_OK, "unknown target", &err);
     d.input[0] = (int64_t)1 << 31;
