@@ -7618,6 +7618,8 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 #define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
 
 #define CKCI_GPU_MATRIX(X, E)                                                                                \
+    X(matrix_gather_##E##_256x256, ckci_gpu_conv, 256,                                                       \
+      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 256>)                                             \
     X(matrix_gather_##E##_256x128, ckci_gpu_conv, 256,                                                       \
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 128>)                                             \
     X(matrix_gather_##E##_192x128, ckci_gpu_conv, 256,                                                       \
@@ -9065,6 +9067,9 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, ckconv_dtype type, 
                                         {128256, 128128, 64256, 64064, 32128, 0, 0}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0;
     int32_t of_bf16 = CKCI_KERNEL_matrix_gather_bf16_256x128 - CKCI_KERNEL_matrix_gather_f16_256x128;
+    if (tile == 256256) {
+        return CKCI_KERNEL_matrix_gather_f16_256x256 + (type == CKCONV_BF16 ? of_bf16 : 0);
+    }
     while (tiles[weight][next] != tile) {
         next++;
     }
@@ -9074,22 +9079,26 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, ckconv_dtype type, 
                      : CKCI_KERNEL_matrix_gather_f16_256x128);
 }
 
-/* Blocks that a compute unit holds at a time: by LDS, and two of 128 x 128 by registers. */
+/* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
 CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
-            sums = 32768 / (tile_m * tile_n);
+            sums = (device->kind == CKCONV_DEVICE_NVIDIA ? 32768 : 49152) / (tile_m * tile_n);
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
 }
 
-/* How much slower than 256 x 128 a tile takes its share of the reduction; fitted to an H100. */
-CKCI_FN double ckci_matrix_slow(ckconv_op op, int32_t tile_m, int32_t tile_n)
+/* How much slower than 256 x 128 a tile takes its share of the reduction; fitted to an H100. AMD: by the
+   bytes that it takes from memory and LDS for a multiply-add, for want of measurements. */
+CKCI_FN double ckci_matrix_slow(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     static const struct {
         int32_t tile;
         double gather, weight;
     } table[] = {{256128, 1, 0},    {192128, 1.1, 0},  {128128, 1.03, 1.38}, {512064, 1.2, 0},
                  {256064, 1.55, 0}, {128256, 0, 1.35}, {64256, 0, 1.83}};
+    if (device->kind != CKCONV_DEVICE_NVIDIA) {
+        return 0.6 + 36. / tile_m + 36. / tile_n;
+    }
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (table[i].tile == tile_m * 1000 + tile_n) {
             return op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
@@ -9103,11 +9112,17 @@ CKCI_FN double ckci_matrix_slow(ckconv_op op, int32_t tile_m, int32_t tile_n)
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, ckconv_op op, int64_t blocks, int32_t tile_m,
                                 int32_t tile_n, double red)
 {
-    double side = (double)ckci_matrix_blocks(device, op, tile_m, tile_n), area = side * tile_m * tile_n;
-    double share = (double)blocks / (side * (double)ckci_max(device->compute_units, 1));
+    double side = (double)ckci_matrix_blocks(device, op, tile_m, tile_n), units = device->compute_units;
+    double slow = ckci_matrix_slow(device, op, tile_m, tile_n);
+    units = units < 1 ? 1 : units;
+    if (device->kind != CKCONV_DEVICE_NVIDIA) { /* no more side by side than there are; few wait often */
+        double most = ceil((double)blocks / units);
+        side = side < most ? side : most;
+        slow *= side * tile_m * tile_n < 32768 ? 1.5 : 1;
+    }
+    double area = side * tile_m * tile_n, share = (double)blocks / (side * units);
     double rounds = share > 6 ? share : ceil(share);
-    return 218 * rounds *
-           (1700 + area * .125 + red / 64 * area * .022 * ckci_matrix_slow(op, tile_m, tile_n));
+    return 218 * rounds * (1700 + area * .125 + red / 64 * area * .022 * slow);
 }
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
@@ -9151,6 +9166,13 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red % (family == CKCONV_FAMILY_MMA ? 64 : 32) == 0;
+    if (tile == 256256 && (!k->taps_inside || k->ranges || strncmp(device->arch, "gfx95", 5) == 0)) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "this tile takes channels in multiples of 32 and filters of 31 taps (summed), not on "
+            "gfx95x; here %lld channels on %s",
+            CKCI_LL(red), device->arch);
+    }
     m->l.grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
                                     ckci_saturating_mul(k->phases, k->g));
     CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
@@ -9356,16 +9378,18 @@ CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_
     return split > 1 ? 218 * (3000 + 2 * (double)split * (double)bytes / (20 * units)) : 0;
 }
 
-/* Parts of the positions: such that the blocks fill one to eight rounds, the cheapest. */
+/* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), the
+   cheapest. */
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
     int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
                    ckci_max(device->compute_units, 1);
+    int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
-    for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
-        int64_t split = ckci_max(ckci_min(rounds * side / tiles, most), 1);
+    for (int64_t rounds = 0; rounds <= 8 * pieces && bytes / 4 <= INT32_MAX; rounds++) {
+        int64_t split = ckci_max(ckci_min(rounds * side / pieces / tiles, most), 1);
         double cost = ckci_matrix_cost(device, CKCONV_BWD_WEIGHT, tiles * split, m->tile_m, m->tile_n,
                                        (double)ckci_ceil_div(positions, split)) +
                       ckci_sums_cost(device, split, bytes);
@@ -10560,6 +10584,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, 0, ckci_fit_depth_weight, ckci_list_depth_weight)     \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
+    CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, FWD, fwd, 256x256, 256256, gather)                                    \
+    CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, BWD_DATA, bwd_data, 256x256, 256256, gather)                          \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
     CKCI_GPU_MATRIX_NEAR(X, MMA, mma)                                                                        \

@@ -1769,6 +1769,9 @@ CKCI_K_FN ckci_k_window ckci_k_make_window(const unsigned char *base)
 CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset, int32_t more = 0)
 {
 #if defined(__HIP_DEVICE_COMPILE__)
+#if __clang_major__ < 16 /* which does not keep it in a scalar register */
+    more = __builtin_amdgcn_readfirstlane(more);
+#endif
     return ckci_k_cast<ckci_k_uint4>(ckci_k_buffer_load(w.v, offset, more, 0));
 #else
     ckci_k_uint4 zero = {0, 0, 0, 0};
@@ -1894,7 +1897,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
    and the loads of the third begin; two barriers for each step, with the multiplications around the first. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     typedef ckci_k_grid<U, BM, BN, ACROSS> G;
-    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0 };
+    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0, SUMS_WIDE = U::ASYNC ? 8 : 4 };
     typename U::sums sum[G::TM][G::TN];
 
     template <class Loader> CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps)
@@ -1915,7 +1918,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         } else {
             if (loader.plain()) {
                 behind<1>(tiles, loader, steps);
-            } else {
+            } else if constexpr (BM * BN < 256 * 256) { /* the planner takes that for plain loads only */
                 behind<0>(tiles, loader, steps);
             }
         }
@@ -1943,8 +1946,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         }
     }
 
-    template <int PLAIN, class Loader>
-    CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
+    template <int PLAIN, class Loader> CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
     {
         enum { SLICES = U::KB / U::STEP };
         typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
@@ -2038,32 +2040,51 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     }
 
     /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
-       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or 8. */
-    template <class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE. The code of out
+       stands once, but for ASYNC. */
+    template <int WIDE, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
     {
+        enum {
+            ACROSS_STRIPS = G::TN * U::N / G::STRIP,
+            STRIPS = G::TM * ACROSS_STRIPS,
+            PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH /* so that reads do not meet in the banks */
+        };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
-        float *strip = (float *)tiles + wave * U::M * G::PITCH;
+        float *strip = (float *)tiles + wave * U::M * PITCH;
         int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < G::TM; i++) {
-            CKCI_K_UNROLL(8)
-            for (int j = 0; j < G::TN; j += G::STRIP / U::N) {
-                __syncthreads();
-                CKCI_K_UNROLL(8)
-                for (int s = 0; s < G::STRIP / U::N; s++) {
-                    CKCI_K_UNROLL(16)
-                    for (int e = 0; e < U::SUMS; e++) {
-                        strip[U::row(e) * G::PITCH + s * U::N + U::column(e)] = sum[i][j + s].v[e];
+        CKCI_K_UNROLL(U::ASYNC ? 64 : 1)
+        for (int n = 0; n < STRIPS; n++) {
+            __syncthreads();
+            if constexpr (U::ASYNC) {
+                put_strip<PITCH>(strip, n);
+            } else {
+                CKCI_K_UNROLL(16)
+                for (int k = 0; k < STRIPS; k++) {
+                    if (k == n) {
+                        put_strip<PITCH>(strip, k);
                     }
                 }
-                __syncthreads();
-                int row = row0 + i * U::M, column = column0 + j * U::N, count = rows_fast ? 1 : 8;
-                CKCI_K_UNROLL(1)
-                for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
-                    int r = rows_fast ? e % U::M : e / (G::STRIP / 8);
-                    int c = rows_fast ? e / U::M : e % (G::STRIP / 8) * 8;
-                    out(row + r, column + c, strip + r * G::PITCH + c, count);
-                }
+            }
+            __syncthreads();
+            int row = row0 + n / ACROSS_STRIPS * U::M, column = column0 + n % ACROSS_STRIPS * G::STRIP;
+            int count = rows_fast ? 1 : WIDE;
+            CKCI_K_UNROLL(1)
+            for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
+                int r = rows_fast ? e % U::M : e / (G::STRIP / WIDE);
+                int c = rows_fast ? e / U::M : e % (G::STRIP / WIDE) * WIDE;
+                out(row + r, column + c, strip + r * PITCH + c, count);
+            }
+        }
+    }
+
+    template <int PITCH> CKCI_K_MEMBER void put_strip(float *strip, int n) const
+    {
+        enum { PER = G::STRIP / U::N, EACH = G::TN / PER };
+        CKCI_K_UNROLL(8)
+        for (int s = 0; s < PER; s++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                strip[U::row(e) * PITCH + s * U::N + U::column(e)] = sum[n / EACH][n % EACH * PER + s].v[e];
             }
         }
     }
@@ -2147,7 +2168,7 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { SIXTEEN = 1 };
+    enum { SIXTEEN = 1, SUMS_WIDE = 8 };
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
 
@@ -2262,7 +2283,7 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
     }
 
     /* Sums through LDS, all at once; see ckci_k_fragments::finish. */
-    template <class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+    template <int, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
     {
         int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
         int row0 = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
@@ -2730,29 +2751,31 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
                 return;
             }
         }
-        f.finish(m.tiles, false, [&](int row, int column, float *v, int) {
+        f.template finish<8>(m.tiles, false, [&](int row, int column, float *v, int) {
             if (at[row] >= 0 && b.column + column < columns) {
                 ckci_k_store8(dtype, base + (at[row] + b.column + column) * size, v);
             }
         });
         return;
     }
-    f.finish(m.tiles, p.o.t.stride[5] < p.o.t.stride[2], [&](int row, int column, float *v, int count) {
-        ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
-        if (q.n < p.n && b.column + column < p.columns) {
-            ckci_k_write8(p, v, count, b.group, q.n, b.column + column, p.columns,
-                          b.axis[0].write0 + q.z * p.dim[0].write_step,
-                          b.axis[1].write0 + q.y * p.dim[1].write_step,
-                          b.axis[2].write0 + q.x * p.dim[2].write_step);
-        }
-    });
+    f.template finish<8>(m.tiles, p.o.t.stride[5] < p.o.t.stride[2],
+                         [&](int row, int column, float *v, int count) {
+                             ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+                             if (q.n < p.n && b.column + column < p.columns) {
+                                 ckci_k_write8(p, v, count, b.group, q.n, b.column + column, p.columns,
+                                               b.axis[0].write0 + q.z * p.dim[0].write_step,
+                                               b.axis[1].write0 + q.y * p.dim[1].write_step,
+                                               b.axis[2].write0 + q.x * p.dim[2].write_step);
+                             }
+                         });
 }
 
 /* The positions of bwd_weight. Each is decoded once, by one thread, and passes through LDS: offsets in dout
    and in, what lies on padding. KT positions a step; threads decode those of four steps at a time, while the
-   four before are used. PAIRS: the entries of dout and of in lie apart, half a ckci_k_tap_entry each, a step's
-   as [tensor][half of a four][four][position of the half], so that lanes that load two entries at a time do not
-   meet in the banks; dout's have no holes. */
+   four before are used. PAIRS: the entries of dout (without holes) and of in lie apart, half a
+   ckci_k_tap_entry each, a step's as [tensor][half of a four][four][position of the half], with the fours of
+   the second half in another order, so that neither the lanes that store entries nor those that load two at a
+   time meet in the banks. */
 struct alignas(8) ckci_k_position_entry {
     int32_t at;
     uint32_t holes;
@@ -2823,7 +2846,7 @@ template <class E, int KT, int PAIRS = 0> struct ckci_k_positions {
         e.need = hole.word;
         if constexpr (PAIRS) {
             ckci_k_position_entry *pairs = (ckci_k_position_entry *)(table + (four % 2 * 4 + j / KT) * KT);
-            int32_t at = j % 4 / 2 * (KT / 2) + j % KT / 4 * 2 + j % 2;
+            int32_t half = j % 4 / 2, at = half * (KT / 2) + ((j % KT / 4) ^ (half * 4)) * 2 + j % 2;
             pairs[at].at = e.a;
             pairs[at].holes = p.ranges ? (uint32_t)CKCI_K_TAPS << 16 : 0;
             pairs[KT + at].at = e.b;
@@ -2886,7 +2909,7 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
     enum {
         KT = U::KB / E::SIZE, /* positions of a step */
         FOURS = KT / 4,
-        EACH = 256 / FOURS * 8,  /* rows and columns that the block fetches at a time, */
+        EACH = 256 / FOURS * 8,      /* rows and columns that the block fetches at a time, */
         ALIKE = U::WAVE / FOURS * 8, /* that a wave does: of one tensor */
         FIRST = (BM + ALIKE - 1) / ALIKE * ALIKE,
         PASSES = (FIRST + BN + EACH - 1) / EACH,
@@ -2896,12 +2919,11 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
     ckci_k_positions<E, KT, 1> positions;
     ckci_k_window window[PASSES];
     ckci_k_weight_column pass[PASSES];
-    const unsigned char *entries[PASSES];
+    const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
     ckci_k_uint4 raw[PASSES][4];
 
     CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
-                                       int32_t column0, int32_t first, int32_t last,
-                                       ckci_k_tap_entry *table)
+                                       int32_t column0, int32_t first, int32_t last, ckci_k_tap_entry *table)
         : p(conv), positions(conv, first, last, table)
     {
         CKCI_K_UNROLL(4)
@@ -2915,13 +2937,17 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
                 pass[i].column(p, E::SIZE, c < BN && column0 + c < p.columns, column0 + c);
                 window[i] = positions.window(p.b, group);
             }
-            entries[i] = (const unsigned char *)table + (left ? 0 : KT * 8) + place() * 16;
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < 2; j++) {
+                entries[i][j] = (const unsigned char *)table + (left ? 0 : KT * 8) + j * (KT * 4) +
+                                (place() ^ (j * 4)) * 16;
+            }
         }
         positions.begin();
     }
 
-    /* First of the eight rows (columns: from FIRST on) of this thread's pass i; its positions are 4 * place to
-       4 * place + 3. */
+    /* First of the eight rows (columns: from FIRST on) of this thread's pass i; its positions are
+       4 * place to 4 * place + 3. */
     CKCI_K_MEMBER int32_t channel(int i) const
     {
         return (int32_t)threadIdx.x / FOURS * 8 + i * EACH;
@@ -2954,7 +2980,7 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
         for (int i = 0; i < PASSES; i++) {
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
-                const ckci_k_uint4 two = *(const ckci_k_uint4 *)(entries[i] + at + j * (KT * 4));
+                const ckci_k_uint4 two = *(const ckci_k_uint4 *)(entries[i][j] + at);
                 raw[i][2 * j] = load<PLAIN>(i, two.x, two.y);
                 raw[i][2 * j + 1] = load<PLAIN>(i, two.z, two.w);
             }
@@ -2973,7 +2999,8 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
     {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PASSES; i++) {
-            const int32_t row = channel(i) - (FIRST - BM) * (ckci_k_same(channel(i) / ALIKE) >= FIRST / ALIKE);
+            const int32_t row =
+                channel(i) - (FIRST - BM) * (ckci_k_same(channel(i) / ALIKE) >= FIRST / ALIKE);
             if ((FIRST + BN) % EACH == 0 || row < BM + BN) {
                 const ckci_k_uint4 *r = raw[i];
                 pair<0>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
@@ -3075,15 +3102,20 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         Loader loader(p, group, row0, column0, from, to, m.table);
         f.run(m.tiles, loader, (to - from + KT - 1) / KT);
     }
-    f.finish(m.tiles, false, [&](int row, int column, float *v, int count) {
+    f.template finish<F::SUMS_WIDE>(m.tiles, false, [&](int row, int column, float *v, int count) {
         row += row0;
         column += column0;
         if (row >= p.rows || column >= p.columns) {
             return;
         }
-        if (p.o.partial && p.merge <= 1 && count == 8) {
+        if (p.o.partial && p.merge <= 1 && count == F::SUMS_WIDE) {
             int64_t at = (((int64_t)part * p.g + group) * p.rows + row) * p.columns + column;
-            ckci_k_store8(CKCONV_F32, (unsigned char *)p.o.partial + 4 * at, v);
+            unsigned char *to = (unsigned char *)p.o.partial + 4 * at;
+            if constexpr (F::SUMS_WIDE == 8) {
+                ckci_k_store8(CKCONV_F32, to, v);
+            } else { /* so that a wave's stores fill lines */
+                *(ckci_k_uint4 *)to = *(const ckci_k_uint4 *)v;
+            }
             return;
         }
         CKCI_K_UNROLL(1)
@@ -3368,8 +3400,8 @@ template <class E, int BM, int BN> struct ckci_k_matrix_weight {
 
 template <template <class, int, int> class Body, class E, int BM, int BN> struct ckci_k_matrix {
     typedef Body<E, BM, BN> body;
-    /* not planned for AMD */
-    enum { LARGE = BM > 128 || BN == 256 || body::ACROSS == 2 };
+    /* planned for MFMA alone; not planned for AMD */
+    enum { WIDEST = BM * BN == 256 * 256, LARGE = !WIDEST && (BM > 128 || BN == 256 || body::ACROSS == 2) };
 
 #if defined(CKCI_SIMULATOR)
     struct lds {
@@ -3385,9 +3417,20 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
     static void run(const ckci_gpu_conv &p, lds &)
     {
         int kind = sim_matrix_unit();
-        if constexpr (!LARGE) {
-            with_fragments(p, kind);
+        if constexpr (WIDEST) {
+            if (kind == SIM_MFMA) {
+                with<ckci_k_mfma<E>, ckci_k_fragments<ckci_k_mfma<E>, BM, BN, 0>>(p);
+            }
+        } else {
+            if constexpr (!LARGE) {
+                with_fragments(p, kind);
+            }
+            with_groups(p, kind);
         }
+    }
+
+    static void with_groups(const ckci_gpu_conv &p, int kind)
+    {
         if constexpr (body::GROUPS) {
             if (kind == SIM_WGMMA) {
                 with<ckci_k_mma<E>, ckci_k_groups<E, BM, BN, body::ACROSS>>(p);
@@ -3412,19 +3455,26 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 #if defined(CKCI_K_MFMA)
     typedef ckci_k_mfma<E> unit;
+#if defined(__gfx950__) /* compilers move its sums between registers */
+    enum { EMPTY = LARGE || WIDEST };
+#else
+    enum { EMPTY = LARGE };
+#endif
 #elif defined(CKCI_K_WMMA)
     typedef ckci_k_wmma<E, 11> unit;
+    enum { EMPTY = LARGE || WIDEST };
 #else
     typedef ckci_k_wmma<E, 12> unit;
+    enum { EMPTY = LARGE || WIDEST };
 #endif
-    typedef ckci_k_fragments<unit, LARGE ? 64 : BM, LARGE ? 64 : BN, 0> tile;
-    typedef ckci_k_matrix_lds<LARGE ? 16 : +tile::BYTES, LARGE || body::ACROSS != 0 ? 1 : BM,
+    typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, 0> tile;
+    typedef ckci_k_matrix_lds<EMPTY ? 16 : +tile::BYTES, EMPTY || body::ACROSS != 0 ? 1 : BM,
                               body::WEIGHT * unit::KB / E::SIZE>
         lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        if constexpr (!LARGE) {
+        if constexpr (!EMPTY) {
             body::template with<unit, tile>(p, m);
         } else {
             (void)p;
@@ -3433,22 +3483,29 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
     }
 #elif defined(CKCI_K_MMA)
     /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
-    typedef ckci_k_fragments<ckci_k_mma<E>, BM, BN, body::ACROSS> fragments;
+    typedef ckci_k_fragments<ckci_k_mma<E>, WIDEST ? 64 : BM, WIDEST ? 64 : BN, body::ACROSS> fragments;
     enum {
-        STRIPS = BM * (BN + 4) * 4,
+        STRIPS = WIDEST ? 0 : BM * (BN + 4) * 4,
         BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
     };
     typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * ckci_k_mma<E>::KB / E::SIZE> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
+        if constexpr (WIDEST) {
+            (void)p;
+            (void)m;
+            return;
+        }
 #if defined(CKCI_K_WGMMA)
-        if constexpr (body::GROUPS) {
+        else if constexpr (body::GROUPS) {
             body::template with<ckci_k_mma<E>, ckci_k_groups<E, BM, BN, body::ACROSS>>(p, m);
             return;
         }
 #endif
-        body::template with<ckci_k_mma<E>, fragments>(p, m);
+        else {
+            body::template with<ckci_k_mma<E>, fragments>(p, m);
+        }
     }
 #else
     struct lds {
