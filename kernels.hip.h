@@ -4446,7 +4446,7 @@ struct ckci_k_narrow {
         int32_t t = (int32_t)threadIdx.x, ty = t / p.lanes, tx = t - ty * p.lanes;
         bool works = ty < p.part;
         ty = works ? ty : 0;
-        CKCI_K_UNROLL(16)
+        CKCI_K_UNROLL(32)
         for (int i = 0; i < P * 4; i++) {
             sum[i / 4][i % 4] = 0;
         }
