@@ -7765,6 +7765,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
     X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
     X(pack, ckci_gpu_pack, 256, ckci_k_pack)                                                                 \
+    X(pack_turn, ckci_gpu_pack, 256, ckci_k_pack_turn)                                                       \
     X(move, ckci_gpu_move, 256, ckci_k_move)
 
 enum {
@@ -8147,10 +8148,16 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
                            CKCI_LL(most));
 }
 
+/* Does it put weights in another order? */
+CKCI_FN int ckci_packs(const ckci_launch *l)
+{
+    return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn;
+}
+
 /* Does it write o of an argument struct ckci_gpu_conv? Then the epilogue of mid may be put there. */
 CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
-    return l->kernel != CKCI_KERNEL_pack && l->bytes == sizeof(ckci_gpu_conv);
+    return !ckci_packs(l) && l->bytes == sizeof(ckci_gpu_conv);
 }
 
 /* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
@@ -8163,7 +8170,7 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
 {
     ckci_launch_count *c = (ckci_launch_count *)context;
     c->count++;
-    if (c->mid && launch->kernel != CKCI_KERNEL_pack && !ckci_writes_target(launch)) {
+    if (c->mid && !ckci_packs(launch) && !ckci_writes_target(launch)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s does not take the epilogue of mid",
                          ckci_kernel_name(launch->kernel));
     }
@@ -9189,8 +9196,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     return CKCONV_OK;
 }
 
-/* Packs the weights of problem p, as m's kernel reads them. */
-CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, ckci_launch *l)
+/* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
+CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
 {
     ckci_gpu_pack *k = &l->a.pack;
     int back = p->op == CKCONV_BWD_DATA;
@@ -9217,18 +9224,28 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, ckci_launc
     k->by_x = ckci_make_divisor(p->filter[2]);
     k->by_y = ckci_make_divisor(p->filter[1]);
     l->grid = ckci_ceil_div(k->count, 256);
+    if (amd && m->merge == 1 && k->column == 1 && k->step > 1) {
+        int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
+        int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
+        if (blocks <= INT32_MAX) {
+            ckci_set_kernel(l, CKCI_KERNEL_pack_turn);
+            k->by_one_column = ckci_make_divisor(columns);
+            k->by_one_red = ckci_make_divisor(red);
+            l->grid = blocks;
+        }
+    }
 }
 
 /* The launches of a plan whose weights may have to be packed. */
-CKCI_FN ckconv_status ckci_emit_packed(const ckci_problem *p, const ckci_matrix *m, const ckci_emitter *e,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
+                                       const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch pack;
     if (m->l.grid == 0) {
         return CKCONV_OK;
     }
     if (m->pack) {
-        ckci_make_pack(&p->conv, m, &pack);
+        ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
     return e->emit(e->context, &m->l, err);
@@ -9258,7 +9275,7 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
         m.pack = 0;
     }
-    return ckci_emit_packed(p, &m, e, err);
+    return ckci_emit_packed(plan, p, &m, e, err);
 }
 
 /* fwd and bwd_data of small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in
@@ -9368,7 +9385,7 @@ CKCI_FN ckconv_status ckci_list_matrix_near(const ckconv_plan *plan, const ckci_
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
         m.pack = 0;
     }
-    return ckci_emit_packed(p, &m, e, err);
+    return ckci_emit_packed(plan, p, &m, e, err);
 }
 
 /* What it costs to write the sums of `split` parts and to add them. */

@@ -13,7 +13,7 @@ the sums, and every storage type is converted when it is loaded)
     weight_T_S         bwd_weight: the same over positions, split into parts where that fills the GPU
     matrix_gather_T_R  fwd, bwd_data on a matrix unit, blocks of R outputs; T: f16, bf16
     matrix_weight_T_R  bwd_weight likewise
-    pack               weights in the order in which matrix_gather reads them
+    pack, pack_turn    weights in the order in which matrix_gather reads them
     tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
     tile_weight_S      bwd_weight likewise
     grouped_C          fwd, bwd_data in f32, C columns of a group, groups side by side
@@ -3154,6 +3154,46 @@ struct ckci_k_pack {
             h[i] = p.type == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x);
         }
         ((uint32_t *)p.dst)[e] = h[0] | h[1] << 16;
+    }
+};
+
+/* The same for groups as they are, where columns lie side by side: through LDS, 64 columns of 64 places of
+   the reduction, so that both sides are read and written along their lines. Planned for AMD; NVIDIA reads such
+   weights as they are. */
+struct ckci_k_pack_turn {
+    enum { PITCH = 65 };
+    struct lds {
+        uint16_t half[64 * PITCH];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pack &p, lds &m)
+    {
+        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_one_column);
+        int32_t column0 = (work - rest * (int32_t)p.by_one_column.d) * 64;
+        int32_t up = ckci_k_divide(rest, p.by_one_red), red0 = (rest - up * (int32_t)p.by_one_red.d) * 64;
+        int32_t group = ckci_k_divide(up, p.by_taps), tap = up - group * (int32_t)p.by_taps.d;
+        int32_t line = ckci_k_divide(tap, p.by_x), z = ckci_k_divide(line, p.by_y);
+        int64_t base = group * p.w.stride[0] + z * p.w.stride[3] + (line - z * p.taps[1]) * p.w.stride[4] +
+                       (tap - line * p.taps[2]) * p.w.stride[5];
+        int32_t thread = (int32_t)threadIdx.x, c = column0 + thread % 64;
+        CKCI_K_UNROLL(4)
+        for (int32_t r = thread / 64; r < 64; r += 4) {
+            float x = c < p.columns && red0 + r < p.red
+                          ? ckci_k_value<float>(p.w, base + c * p.column + (red0 + r) * p.step)
+                          : 0.f;
+            m.half[r * PITCH + thread % 64] =
+                (uint16_t)(p.type == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+        }
+        __syncthreads();
+        int32_t r = thread % 32 * 2;
+        CKCI_K_UNROLL(4)
+        for (int32_t i = thread / 32; i < 64; i += 8) {
+            if (column0 + i < p.columns && red0 + r < p.red) {
+                int64_t row = ((int64_t)group * p.columns + column0 + i) * (int32_t)p.by_taps.d + tap;
+                ((uint32_t *)p.dst)[(row * p.red + red0 + r) / 2] =
+                    m.half[r * PITCH + i] | (uint32_t)m.half[(r + 1) * PITCH + i] << 16;
+            }
+        }
     }
 };
 
