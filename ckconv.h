@@ -7617,48 +7617,28 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 #define CKCI_NEAR_NVIDIA(Q) ((Q) == 16 ? 640 : 512)
 #define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
 
-#define CKCI_GPU_MATRIX(X, E)                                                                                \
-    X(matrix_gather_##E##_256x256, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 256>)                                             \
-    X(matrix_gather_##E##_256x128, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 128>)                                             \
-    X(matrix_gather_##E##_192x128, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 192, 128>)                                             \
-    X(matrix_gather_##E##_128x128, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 128>)                                             \
-    X(matrix_gather_##E##_512x64, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 512, 64>)                                              \
-    X(matrix_gather_##E##_256x64, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 64>)                                              \
-    X(matrix_gather_##E##_64x64, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 64, 64>)                                               \
-    X(matrix_gather_##E##_128x32, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 128, 32>)                                              \
-    X(matrix_back_##E##_256x128, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 256, 128>)                                               \
-    X(matrix_back_##E##_192x128, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 192, 128>)                                               \
-    X(matrix_back_##E##_128x128, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 128, 128>)                                               \
-    X(matrix_back_##E##_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 512, 64>)  \
-    X(matrix_back_##E##_256x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 256, 64>)  \
-    X(matrix_back_##E##_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 64, 64>)    \
-    X(matrix_back_##E##_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, ckci_k_##E, 128, 32>)  \
-    X(matrix_weight_##E##_128x256, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 128, 256>)                                             \
-    X(matrix_weight_##E##_128x128, ckci_gpu_conv, 256,                                                       \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 128, 128>)                                             \
-    X(matrix_weight_##E##_64x256, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 64, 256>)                                              \
-    X(matrix_weight_##E##_64x64, ckci_gpu_conv, 256,                                                         \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 64, 64>)                                               \
-    X(matrix_weight_##E##_32x128, ckci_gpu_conv, 256,                                                        \
-      ckci_k_matrix<ckci_k_matrix_weight, ckci_k_##E, 32, 128>)                                              \
-    X(matrix_near_##E##_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_##E, 16>)                          \
-    X(matrix_near_##E##_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_##E, 32>)
+#define CKCI_GPU_MATRIX(X)                                                                                   \
+    X(matrix_gather_256x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)              \
+    X(matrix_gather_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)              \
+    X(matrix_gather_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)              \
+    X(matrix_gather_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)              \
+    X(matrix_gather_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 512, 64>)                \
+    X(matrix_gather_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 64, 64>)                  \
+    X(matrix_gather_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 32>)                \
+    X(matrix_back_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 128>)                  \
+    X(matrix_back_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 192, 128>)                  \
+    X(matrix_back_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 128>)                  \
+    X(matrix_back_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)                    \
+    X(matrix_back_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)                      \
+    X(matrix_back_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)                    \
+    X(matrix_weight_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)              \
+    X(matrix_weight_64x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                \
+    X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
+    X(matrix_weight_32x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                \
+    X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<16>)                                            \
+    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
-    X(tile_gather_128x128, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 128, 8, 16, 8, 1>, 4>)   \
     X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
     X(tile_gather_64x64, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)         \
     X(tile_gather_256x32, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<256, 32, 16, 8, 8, 1>, 4>)      \
@@ -7667,7 +7647,6 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(narrow, ckci_gpu_conv, 128, ckci_k_narrow)                                                             \
     X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                                   \
     X(tile_weight_128x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)   \
-    X(tile_weight_96x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<96, 128, 12, 8, 8, 1>, 4>)     \
     X(tile_weight_48x128, ckci_gpu_conv, 64, ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)      \
     X(tile_weight_64x64, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, 16, 4>, 4>)      \
     X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
@@ -7676,47 +7655,40 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
-/* Depthwise: storage type, numbers of a load; strip of walk_weight_3; numbers of walk_3, of walk_weight_5. */
-#define CKCI_GPU_DEPTH(X, S, V, XO, V3, V5)                                                                  \
-    X(depth_##S##_3, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 3, 1, false>)                     \
-    X(depth_##S##_7, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 7, 1, false>)                     \
-    X(depth_##S##_n, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 0, 1, false>)                     \
-    X(depth_##S##_3s2, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, 3, 2, false>)                   \
-    X(depth_##S##_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, V, 8, -1, 1, false>)                  \
-    X(depth_##S##_one, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, -1, 1, false>)                  \
-    X(depth_##S##_one3, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 3, 1, false>)                  \
-    X(depth_plane_##S##_3, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 3, 1, true>)                \
-    X(depth_plane_##S##_7, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 7, 1, true>)                \
-    X(depth_plane_##S##_n, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, 1, true>)                \
-    X(depth_plane_##S##_3s2, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 3, 2, true>)              \
-    X(depth_plane_##S##_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, -1, 1, true>)             \
-    X(depth_weight_##S##_3, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, V, 8, 3, 3, 1, false>)    \
-    X(depth_weight_##S##_n, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, V, 8, 1, 8, 1, false>)    \
-    X(depth_weight_##S##_3s2, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 2, 4, 3, 3, 2, false>)  \
-    X(depth_weight_##S##_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, V, 8, 1, 1, 0, false>)  \
-    X(depth_weight_##S##_one, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0, false>)  \
-    X(depth_weight_##S##_one3, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 1, false>) \
-    X(depth_plane_weight_##S##_3s2, ckci_gpu_depth, 256,                                                     \
-      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2, true>)                                                \
-    X(depth_plane_weight_##S##_any, ckci_gpu_depth, 256,                                                     \
-      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0, true>)                                                \
-    X(depth_walk_##S##_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
-    X(depth_walk_##S##_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 5, false>)              \
-    X(depth_walk_weight_##S##_3, ckci_gpu_depth, 256,                                                        \
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5 and _7. */
+#define CKCI_GPU_DEPTH(X, S, XO, V)                                                                          \
+    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 8, 3, false>)              \
+    X(depth_##S##_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 5, false>)              \
+    X(depth_##S##_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 7, false>)              \
+    X(depth_##S##_plane_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
+    X(depth_##S##_plane_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
+    X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 7, true>)         \
+    X(depth_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)                                  \
+    X(depth_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                   \
+    X(depth_##S##_4_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                 \
+    X(depth_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 0, false>)                    \
+    X(depth_##S##_1_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                   \
+    X(depth_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                 \
+    X(depth_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                     \
+    X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
-    X(depth_walk_weight_##S##_5, ckci_gpu_depth, 256,                                                        \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, V5, 4, 5, false>)                                               \
-    X(depth_plane_walk_##S##_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
-    X(depth_plane_walk_##S##_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
-    X(depth_plane_walk_##S##_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 7, true>)         \
-    X(depth_plane_walk_weight_##S##_3, ckci_gpu_depth, 256,                                                  \
+    X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 5, false>)                                                \
+    X(depth_weight_##S##_walk_7, ckci_gpu_depth, 256,                                                        \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 7, false>)                                                \
+    X(depth_weight_##S##_plane_walk_3, ckci_gpu_depth, 256,                                                  \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
-    X(depth_plane_walk_weight_##S##_5, ckci_gpu_depth, 256,                                                  \
+    X(depth_weight_##S##_plane_walk_5, ckci_gpu_depth, 256,                                                  \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 5, true>)                                                 \
-    X(depth_plane_walk_weight_##S##_7, ckci_gpu_depth, 256,                                                  \
+    X(depth_weight_##S##_plane_walk_7, ckci_gpu_depth, 256,                                                  \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
-    X(depth_row_##S, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)                                    \
-    X(depth_row_weight_##S, ckci_gpu_depth, 256, ckci_k_depth_row_weight<ckci_k_s_##S>)
+    X(depth_weight_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row_weight<ckci_k_s_##S>)                    \
+    X(depth_weight_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)      \
+    X(depth_weight_##S##_2_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 2, 4, 3, 3, 2>)    \
+    X(depth_weight_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)       \
+    X(depth_weight_##S##_1_near, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 1>)      \
+    X(depth_weight_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)    \
+    X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
@@ -7735,16 +7707,11 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(direct_weight_f64, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                                   \
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
     CKCI_GPU_FMA(X)                                                                                          \
-    CKCI_GPU_MATRIX(X, f16)                                                                                  \
-    CKCI_GPU_MATRIX(X, bf16)                                                                                 \
-    CKCI_GPU_DEPTH(X, f16, 4, 8, 4, 2)                                                                       \
-    CKCI_GPU_DEPTH(X, bf16, 4, 8, 4, 2)                                                                      \
-    CKCI_GPU_DEPTH(X, f32, 4, 4, 2, 1)                                                                       \
-    X(depth_f64_one, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, -1, 1, false>)                    \
-    X(depth_plane_f64_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, -1, 1, true>)               \
-    X(depth_weight_f64_one, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0, false>)    \
-    X(depth_plane_weight_f64_any, ckci_gpu_depth, 256,                                                       \
-      ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0, true>)                                                \
+    CKCI_GPU_MATRIX(X)                                                                                       \
+    CKCI_GPU_DEPTH(X, half, 8, 2)                                                                            \
+    CKCI_GPU_DEPTH(X, f32, 4, 1)                                                                             \
+    X(depth_f64, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)                             \
+    X(depth_weight_f64, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)               \
     X(depth_sum_f32, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                                           \
     X(depth_sum_f64, ckci_gpu_depth, 256, ckci_k_depth_sum<double>)                                          \
     X(reduce_f32, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                                  \
@@ -7869,6 +7836,9 @@ typedef struct ckci_gpu_depth {
     int32_t a_vec;            /* rows: windows are read in aligned pieces of 4 */
     int32_t walk;             /* walk: rows of a column; tiles_x: columns one above the other */
     int32_t o_same, o_vec;    /* results are stored without an epilogue; and 4 of a row together */
+    int32_t bf16, planes;     /* not f16; lanes are positions */
+    int32_t full;             /* types or an operation that most kernels do not know */
+    int32_t sums;             /* bwd_weight: through workspace */
     int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
     ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
         by_channels, by_groups_x, by_rows_y;
@@ -8201,7 +8171,7 @@ CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
 
 /* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in
    the tensor that is written. */
-CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels, ckci_launch *l)
+CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
 {
     const ckci_tensor *t = &k->o.t;
     int channels_first = t->stride[5] >= ckci_min(t->stride[0], t->stride[2]);
@@ -8211,7 +8181,39 @@ CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels, ckci_launch 
     }
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, 256 / k->lanes), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(channels, k->lanes);
-    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->phases);
+}
+
+/* Places of the reduction of one phase, on average, of `channels` each. */
+CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
+{
+    for (int i = 0; i < 3; i++) {
+        channels *= (double)k->dim[i].filter / (double)k->dim[i].period;
+    }
+    return channels;
+}
+
+/* Positions of an image (of one phase), and how far a filter reaches beyond it. */
+CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t *pad)
+{
+    int back = p->op == CKCONV_BWD_DATA;
+    *positions = 1;
+    *pad = 0;
+    for (int i = 0; i < 3; i++) {
+        *positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
+        *pad = ckci_max(*pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+}
+
+/* The grid, once tiles_m and tiles_n are known: those of `slices` phases and groups; nothing for an empty
+   batch. */
+CKCI_FN ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_launch *l, ckconv_error *err)
+{
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), slices);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    l->grid = k->rows == 0 ? 0 : l->grid;
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
 }
 
 /* fwd and bwd_data with one kernel. tile 0: direct. */
@@ -8222,10 +8224,7 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
     ckconv_dtype kind = ckci_conv_kind(p);
     CKCI_TRY(ckci_gpu_takes(p, err));
     ckci_make_gpu_conv(p, k);
-    double red = (double)k->red;
-    for (int i = 0; i < 3; i++) {
-        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
-    }
+    double red = ckci_reduction(k, (double)k->red);
     if (tile) {
         ckci_set_kernel(l, tile == 128 ? CKCI_KERNEL_gather_f32_128
                            : tile == 64
@@ -8234,22 +8233,16 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
                                : CKCI_KERNEL_gather_f32_32);
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
-        l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
-                                      ckci_saturating_mul(k->phases, k->g));
+        CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
         *cost = ckci_gpu_cost(device, l->grid, (double)tile * tile * (red + 32), tile);
     } else {
         int64_t channels = p->g * k->columns;
         ckci_set_kernel(
             l, ckci_kernel_for(kind, CKCI_KERNEL_direct_f32, CKCI_KERNEL_direct_f64, CKCI_KERNEL_direct_i32));
-        ckci_direct_blocks(k, channels, l);
+        ckci_direct_blocks(k, channels);
+        CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
         *cost = ckci_gpu_cost(device, l->grid, 256 * 4 * (red + 16), 128);
     }
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    if (k->rows == 0) {
-        l->grid = 0; /* an empty batch: nothing is written */
-    }
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
 }
 
@@ -8284,29 +8277,6 @@ CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t l
     plan->grid[0] = l->grid;
     plan->block[0] = l->threads;
     plan->launches = launches;
-}
-
-CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
-    CKCI_TRY(ckci_gpu_direct_takes(f, err));
-    CKCI_TRY(ckci_gpu_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, tile, &l, &cost, err));
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 /* bwd_weight. split_k 0: as many parts as fill the GPU, within `limit` bytes. tile 0: direct. Sums of parts
@@ -8373,20 +8343,6 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    int64_t bytes;
-    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
-    CKCI_TRY(ckci_gpu_direct_takes(f, err));
-    CKCI_TRY(ckci_gpu_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
-                             &f->cost, err));
-    ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
-    f->plan->split_k = l.a.conv.split;
-    f->plan->workspace_bytes = bytes;
-    return CKCONV_OK;
-}
-
 /* The sums of bwd_weight's parts, [part][g][k][taps][c], added in their order. */
 CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, unsigned char *ws,
                                        const ckci_emitter *e, ckconv_error *err)
@@ -8401,22 +8357,6 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, unsign
     k->by_tiles_m = ckci_make_divisor(k->rows);
     l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, 256);
     return e->emit(e->context, &l, err);
-}
-
-CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    int64_t bytes;
-    (void)args;
-    CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
-                             err));
-    int32_t split = l.a.conv.split;
-    l.a.conv.o.partial = split > 1 ? ws : NULL;
-    CKCI_TRY(e->emit(e->context, &l, err));
-    return split > 1 ? ckci_emit_reduce(&p->conv, split, ws, e, err) : CKCONV_OK;
 }
 
 /* ---- Depthwise (kernels.hip.h, >>k-depth). One plan for all layouts and types: the kernel follows from
@@ -8444,25 +8384,12 @@ CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 
 /* Which depthwise kernels: their place among those of one type. */
 enum {
-    CKCI_DEPTH_3,
-    CKCI_DEPTH_7,
-    CKCI_DEPTH_N,
-    CKCI_DEPTH_3S2,
-    CKCI_DEPTH_ANY,
-    CKCI_DEPTH_ONE,
-    CKCI_DEPTH_ONE3,
-    CKCI_DEPTH_PLANE,
-    CKCI_DEPTH_WEIGHT_3 = CKCI_DEPTH_PLANE + 5,
-    CKCI_DEPTH_WEIGHT_N,
-    CKCI_DEPTH_WEIGHT_3S2,
-    CKCI_DEPTH_WEIGHT_ANY,
-    CKCI_DEPTH_WEIGHT_ONE,
-    CKCI_DEPTH_WEIGHT_ONE3,
-    CKCI_DEPTH_PLANE_WEIGHT_3S2,
-    CKCI_DEPTH_PLANE_WEIGHT_ANY,
-    CKCI_DEPTH_WALK,
-    CKCI_DEPTH_PLANE_WALK = CKCI_DEPTH_WALK + 4,
-    CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 6
+    CKCI_DEPTH_WALK,                            /* 3, 5, 7 */
+    CKCI_DEPTH_PLANE_WALK = 3,                  /* 3, 5, 7 */
+    CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 3, /* each kind of strips after it: near, second, any */
+    CKCI_DEPTH_4,                               /* loads of 4 channels */
+    CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
+    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_1 + 3 /* the same again */
 };
 
 /* How a depthwise plan walks: what its lanes are. */
@@ -8471,6 +8398,24 @@ enum {
     CKCI_DEPTH_PLANES = 1, /* positions along x, strips along y */
     CKCI_DEPTH_ROWS = 2    /* strips along x */
 };
+
+/* Are types and operation those that all kernels know (kernels.hip.h, ckci_k_depth_write)? bwd_weight: the
+   sums can be stored as they are. */
+CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
+{
+    if (weight) {
+        ckconv_dtype type = k->o.t.dtype;
+        return k->o.t.op.kind == CKCONV_PASS &&
+               (k->a.dtype == CKCONV_F64 ? type == CKCONV_F64
+                                         : type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
+    }
+    int fits = k->a.dtype != CKCONV_F64 && k->b.plain && k->o.t.op.kind != CKCONV_GELU;
+    for (int i = 0; i < 2 + k->o.num_d; i++) {
+        ckconv_dtype type = i == 0 ? k->b.dtype : i == 1 ? k->o.t.dtype : k->o.d[i - 2].dtype;
+        fits = fits && (type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
+    }
+    return fits;
+}
 
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
 CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
@@ -8509,14 +8454,17 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
     k->a_vec = ckci_vector_loads(weight ? &k->b : &k->a, 5, k->dim[2].read_len);
     k->o_vec = weight ? ckci_vector_loads(&k->a, 5, k->dim[2].length)
                       : k->o.t.dtype == type && ckci_vector_loads(&k->o.t, 5, k->dim[2].length);
-    rows = rows && (weight || !several || (k->a_vec && k->o_vec));
+    k->bf16 = type == CKCONV_BF16;
+    k->full = !ckci_depth_common(k, weight);
+    rows = rows && (weight || !k->full) && (weight || !several || (k->a_vec && k->o_vec));
     /* strips run along y in planes: not where there is only one row */
     *planes = k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows) ? CKCI_DEPTH_LAST
               : rows                                                  ? CKCI_DEPTH_ROWS
               : several                                               ? CKCI_DEPTH_PLANES
                                                                       : CKCI_DEPTH_LAST;
-    *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 && ckci_depth_vector(&k->a, 4) &&
-                   (!weight || ckci_depth_vector(&k->b, 4))
+    k->planes = *planes == CKCI_DEPTH_PLANES;
+    *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 && (weight || !k->full) &&
+                   ckci_depth_vector(&k->a, 4) && (!weight || ckci_depth_vector(&k->b, 4))
                ? 4
                : 1;
     if (*planes == CKCI_DEPTH_PLANES) {
@@ -8544,91 +8492,75 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
 }
 
 /* Filter size of a kernel that walks down columns; 0: none does. */
-CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, int32_t weight, int32_t planes)
+CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                 int32_t planes)
 {
-    int32_t f = k->dim[2].filter;
-    if (planes == CKCI_DEPTH_ROWS) {
-        return (f == 3 || f == 5 || f == 7) && k->dim[1].filter == f && k->dim[2].pad == (f - 1) / 2 &&
-                       k->dim[1].stride == 1 && k->dim[1].dilation == 1 && k->dim[1].length > 2 &&
-                       (!weight || k->dim[2].length >= 8)
-                   ? f
-                   : 0;
-    }
-    int fits = !planes && k->a.dtype != CKCONV_F64 && ckci_depth_vector(&k->a, 2) && (f == 3 || f == 5) &&
-               k->dim[1].filter == f && k->phases == 1 &&
-               (!weight || (ckci_depth_vector(&k->b, 2) && k->dim[2].length >= 8)) &&
-               (weight || f != 3 || k->a.dtype == CKCONV_F32 || ckci_depth_vector(&k->a, 4));
-    for (int i = 1; i < 3; i++) {
-        fits = fits && k->dim[i].stride == 1 && k->dim[i].dilation == 1;
-    }
-    return fits && k->dim[1].length > 2 && k->taps * 8 <= 16384 / 16 ? f : 0;
+    const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
+    int32_t f = x->filter;
+    int fits = (f == 3 || f == 5 || f == 7) && y->filter == f && k->phases == 1 &&
+               planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
+               x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
+    fits = fits && (planes != CKCI_DEPTH_ROWS || x->pad == (f - 1) / 2);
+    fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
+    /* rows on their way lie in LDS there */
+    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
+    return fits ? f : 0;
 }
 
-/* Columns of about `rows` rows, more where that leaves threads without work. */
-CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int32_t vec,
-                                int64_t *all)
+/* Columns of as many rows as keep all compute units busy, in few rounds of blocks: two blocks of `lanes`
+   columns each at a time, for each of `tiles` groups of channels. */
+CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int64_t lanes,
+                                int64_t tiles, int64_t *all)
 {
-    int64_t rows = k->dim[1].length, columns, want;
+    int64_t rows = k->dim[1].length, best = INT64_MAX,
+            at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
-    columns = (int64_t)k->n * k->dim[0].length * k->strips;
-    want = ckci_ceil_div(1536 * (int64_t)ckci_max(device->compute_units, 1),
-                         ckci_saturating_mul(columns, ckci_max(k->g / vec, 1)));
-    want = ckci_max(ckci_min(want, rows / 4), 1);
-    k->walk = (int32_t)ckci_ceil_div(rows, want);
+    int64_t columns = (int64_t)k->n * k->dim[0].length * k->strips;
+    for (int64_t pieces = 1; pieces <= ckci_max(ckci_min(rows / 4, 64), 1); pieces++) {
+        int64_t walk = ckci_ceil_div(rows, pieces);
+        int64_t blocks =
+            ckci_saturating_mul(ckci_ceil_div(columns * ckci_ceil_div(rows, walk), lanes), tiles);
+        int64_t time = ckci_saturating_mul(ckci_ceil_div(blocks, at_once), walk + k->dim[1].filter + 5);
+        if (time < best) {
+            best = time;
+            k->walk = (int32_t)walk;
+        }
+    }
     k->tiles_x = (int32_t)ckci_ceil_div(rows, k->walk);
     *all = columns * k->tiles_x;
 }
 
 /* Which kernel: how taps lie, planes. */
-CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t weight, int32_t vec, int32_t planes)
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t walks, int32_t weight, int32_t vec,
+                                  int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
-    int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap, walks = ckci_depth_walks(k, weight, planes);
-    int window = tap == 1 && d->read_step == 1;
-    int32_t which = CKCI_DEPTH_ANY;
+    int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
+    int32_t base = weight ? CKCI_DEPTH_WEIGHT : 0;
     if (walks) {
-        return (planes ? CKCI_DEPTH_PLANE_WALK + 3 * weight : CKCI_DEPTH_WALK + 2 * weight) + (walks - 3) / 2;
+        return base + (planes ? CKCI_DEPTH_PLANE_WALK : CKCI_DEPTH_WALK) + (walks - 3) / 2;
     }
     if (planes == CKCI_DEPTH_ROWS) {
-        return CKCI_DEPTH_ROW + weight;
+        return base + CKCI_DEPTH_ROW;
     }
-    if (window) {
-        which = d->phases > 1 || (d->filter != 3 && d->filter != 7) ? CKCI_DEPTH_N
-                : d->filter == 3                                    ? CKCI_DEPTH_3
-                                                                    : CKCI_DEPTH_7;
-    } else if (tap == 1 && d->read_step == 2 && d->filter == 3) {
-        which = CKCI_DEPTH_3S2;
+    int near = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
+    if (weight && (second || vec == 1)) { /* those take 3 x 3 taps */
+        near = near && d->filter == 3 && k->dim[1].filter % 3 == 0;
+        second = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
     }
-    if (!weight) {
-        return planes     ? CKCI_DEPTH_PLANE + which
-               : vec == 1 ? (which == CKCI_DEPTH_3 ? CKCI_DEPTH_ONE3 : CKCI_DEPTH_ONE)
-                          : which;
-    }
-    int three = k->dim[1].filter % 3 == 0; /* those of 3 taps take three rows */
-    int first = three && which == CKCI_DEPTH_3, second = three && which == CKCI_DEPTH_3S2;
-    if (planes) {
-        return second ? CKCI_DEPTH_PLANE_WEIGHT_3S2 : CKCI_DEPTH_PLANE_WEIGHT_ANY;
-    }
-    if (vec == 1) {
-        return first ? CKCI_DEPTH_WEIGHT_ONE3 : CKCI_DEPTH_WEIGHT_ONE;
-    }
-    return first    ? CKCI_DEPTH_WEIGHT_3
-           : second ? CKCI_DEPTH_WEIGHT_3S2
-           : window ? CKCI_DEPTH_WEIGHT_N
-                    : CKCI_DEPTH_WEIGHT_ANY;
+    return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) +
+           (k->full && !weight ? 2
+            : near             ? 0
+            : second           ? 1
+                               : 2);
 }
 
-CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t planes, int32_t which,
-                            ckci_launch *l)
+CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
 {
-    if (k->a.dtype == CKCONV_F64) {
-        ckci_set_kernel(l, (weight ? CKCI_KERNEL_depth_weight_f64_one : CKCI_KERNEL_depth_f64_one) +
-                               (planes != CKCI_DEPTH_LAST));
-        return;
-    }
-    int32_t type = k->a.dtype == CKCONV_F16 ? 0 : k->a.dtype == CKCONV_BF16 ? 1 : 2;
-    ckci_set_kernel(l, CKCI_KERNEL_depth_f16_3 + type * (CKCI_KERNEL_depth_bf16_3 - CKCI_KERNEL_depth_f16_3) +
-                           which);
+    int32_t first = k->a.dtype == CKCONV_F32 ? CKCI_KERNEL_depth_f32_walk_3 : CKCI_KERNEL_depth_half_walk_3;
+    ckci_set_kernel(l, k->a.dtype != CKCONV_F64 ? first + which
+                       : weight                 ? CKCI_KERNEL_depth_weight_f64
+                                                : CKCI_KERNEL_depth_f64);
 }
 
 /* Lanes for `vectors` of channels, `bytes` each: whole multiples of 64 bytes or all there are, which waste
@@ -8711,20 +8643,23 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "depthwise takes %lld taps of a row; here %lld",
                          CKCI_LL(room - 6), CKCI_LL(row));
     }
-    int32_t walks = ckci_depth_walks(k, 0, planes);
+    int32_t walks = ckci_depth_walks(k, device, 0, planes);
     if (walks) {
-        vec = planes ? 1 : walks == 3 && k->a.dtype != CKCONV_F32 ? 4 : 2;
-        ckci_depth_columns(k, device, planes ? 8 : 4, vec, &all);
+        vec = planes ? 1 : 2;
+        k->a_vec = planes ? k->a_vec : ckci_depth_vector(&k->a, vec);
     }
     if (!planes) {
         int64_t most = room / (k->taps * vec);
-        k->lanes_c = ckci_depth_lanes(p->g / vec, vec * (int64_t)ckci_size(k->a.dtype), most,
+        k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), most,
                                       walks ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
     }
     k->lanes_p = 256 / k->lanes_c;
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
+    if (walks) {
+        ckci_depth_columns(k, device, planes || walks == 3 ? 8 : 4, k->lanes_p, k->tiles_c, &all);
+    }
     int rowwise = planes == CKCI_DEPTH_ROWS && !walks;
     k->rows = (int32_t)(room / (rowwise ? k->row_taps : planes ? row : row * k->lanes_c * vec));
     /* sixteen blocks for each compute unit, each with whole rounds of strips */
@@ -8734,11 +8669,11 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->part = walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
     k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
-    k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : (int64_t)k->lanes_c * vec);
-    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS &&
-                (vec == 1 || ckci_depth_vector(&k->o.t, vec));
-    k->o_vec = k->o_same && (planes != CKCI_DEPTH_ROWS || k->o_vec);
-    ckci_depth_set(k, 0, planes, ckci_depth_kernel(k, 0, vec, planes), l);
+    k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
+    int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
+    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS;
+    k->o_vec = k->o_same && together;
+    ckci_depth_set(k, 0, ckci_depth_kernel(k, walks, 0, vec, planes), l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
     *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);
@@ -8776,24 +8711,23 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int64_t all, units = ckci_max(device->compute_units, 1);
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
-    int32_t which = ckci_depth_kernel(k, 1, vec, planes), walks = ckci_depth_walks(k, 1, planes);
-    ckci_depth_set(k, 1, planes, which, l);
+    int32_t walks = ckci_depth_walks(k, device, 1, planes);
+    int32_t which = ckci_depth_kernel(k, walks, 1, vec, planes);
+    ckci_depth_set(k, 1, which, l);
     int wide = k->a.dtype != CKCONV_F64;
-    int three = wide && (which == CKCI_DEPTH_WEIGHT_3 || which == CKCI_DEPTH_WEIGHT_3S2 ||
-                         which == CKCI_DEPTH_WEIGHT_ONE3 || which == CKCI_DEPTH_PLANE_WEIGHT_3S2);
-    int64_t taps = three                                  ? 3
-                   : wide && which == CKCI_DEPTH_WEIGHT_N ? 8
-                                                          : 1; /* of a thread, along dimension 2 */
-    if (three && which == CKCI_DEPTH_WEIGHT_3S2) {             /* strips of 4, loads of 2 */
+    int32_t kind = which - CKCI_DEPTH_WEIGHT;
+    int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1 || kind == CKCI_DEPTH_1 + 1);
+    int64_t taps = three ? 3 : wide && kind == CKCI_DEPTH_4 ? 8 : 1; /* of a thread, along dimension 2 */
+    if (wide && kind == CKCI_DEPTH_4 + 1) {                          /* strips of 4, loads of 2 */
         vec = 2;
         k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
         CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     }
+    int32_t narrow = k->a.dtype == CKCONV_F32;
     if (walks) {
-        int32_t narrow = k->a.dtype == CKCONV_F32;
-        vec = planes || (walks == 5 && narrow) ? 1 : 2;
-        int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
-        ckci_depth_columns(k, device, wide_strip ? 8 : 4, vec, &all);
+        vec = planes || (walks > 3 && narrow) ? 1 : 2;
+        k->a_vec = planes ? k->a_vec : ckci_depth_vector(&k->b, vec);
+        k->o_vec = planes ? k->o_vec : ckci_depth_vector(&k->a, vec);
     }
     k->groups_x = (int32_t)(walks ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
     if (planes == CKCI_DEPTH_ROWS && !walks) { /* places are counted from an aligned one on */
@@ -8803,8 +8737,8 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->by_rows_y = ckci_make_divisor(rows_y);
     k->units = (int32_t)(k->dim[0].filter * rows_y * k->groups_x);
     if (!planes) {
-        k->lanes_c =
-            ckci_depth_lanes(p->g / vec, vec * (int64_t)ckci_size(k->a.dtype), 256, 256, k->units, 0);
+        k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), 256,
+                                      256, k->units, 0);
     }
     k->lanes_u = (int32_t)ckci_min(k->units, 256 / k->lanes_c);
     k->lanes_p = 256 / (k->lanes_c * k->lanes_u);
@@ -8816,6 +8750,10 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u), split = split_k;
+    if (walks) {
+        int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
+        ckci_depth_columns(k, device, wide_strip ? 8 : 4, k->lanes_p, tiles, &all);
+    }
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
     if (split == 0) {
         split = ckci_min(ckci_ceil_div(4 * units, tiles),
@@ -8827,8 +8765,9 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     split = ckci_max(ckci_min(split, all), 1);
     k->part = (int32_t)ckci_max(ckci_ceil_div(all, split), 1);
     k->parts = (int32_t)ckci_max(ckci_ceil_div(all, k->part), 1);
-    *bytes = k->parts > 1 ? ckci_saturating_mul(k->parts, one) : 0;
-    if (*bytes > limit || (k->parts > 1 && one > INT32_MAX)) {
+    k->sums = k->parts > 1 || k->full;
+    *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
+    if (*bytes > limit || (k->sums && one > INT32_MAX)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
                          "%lld (and 2^29 - 1 weights can be split)",
@@ -8848,7 +8787,7 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
     int64_t bytes;
     CKCI_TRY(
         ckci_depth_weight(&f->p->conv, &f->plan->device, f->split_k, f->limit, &l, &bytes, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, l.a.depth.parts > 1 ? 2 : 1);
+    ckci_plan_launch(f->plan, &l, l.a.depth.sums ? 2 : 1);
     f->plan->split_k = l.a.depth.parts;
     f->plan->workspace_bytes = bytes;
     return CKCONV_OK;
@@ -8866,9 +8805,9 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     CKCI_TRY(
         ckci_depth_weight(&p->conv, &plan->device, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost, err));
     ckci_gpu_depth *k = &l.a.depth;
-    k->o.partial = k->parts > 1 ? ws : NULL;
+    k->o.partial = k->sums ? ws : NULL;
     CKCI_TRY(e->emit(e->context, &l, err));
-    if (k->parts == 1) {
+    if (!k->sums) {
         return CKCONV_OK;
     }
     ckci_set_kernel(&l, k->a.dtype == CKCONV_F64 ? CKCI_KERNEL_depth_sum_f64 : CKCI_KERNEL_depth_sum_f32);
@@ -9067,23 +9006,21 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
-/* The kernel for a type and tile: their place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
-CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, ckconv_dtype type, int32_t tile)
+/* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, int32_t tile)
 {
-    static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 256064, 64064, 128032},
-                                        {128256, 128128, 64256, 64064, 32128, 0, 0}};
+    static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
+                                        {128128, 64256, 64064, 32128, 0, 0}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0;
-    int32_t of_bf16 = CKCI_KERNEL_matrix_gather_bf16_256x128 - CKCI_KERNEL_matrix_gather_f16_256x128;
     if (tile == 256256) {
-        return CKCI_KERNEL_matrix_gather_f16_256x256 + (type == CKCONV_BF16 ? of_bf16 : 0);
+        return CKCI_KERNEL_matrix_gather_256x256;
     }
     while (tiles[weight][next] != tile) {
         next++;
     }
-    return (type == CKCONV_BF16 ? of_bf16 : 0) + next +
-           (weight   ? CKCI_KERNEL_matrix_weight_f16_128x256
-            : across ? CKCI_KERNEL_matrix_back_f16_256x128
-                     : CKCI_KERNEL_matrix_gather_f16_256x128);
+    return next + (weight   ? CKCI_KERNEL_matrix_weight_128x128
+                   : across ? CKCI_KERNEL_matrix_back_256x128
+                            : CKCI_KERNEL_matrix_gather_256x128);
 }
 
 /* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
@@ -9101,8 +9038,7 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, ckconv_op op, int32
     static const struct {
         int32_t tile;
         double gather, weight;
-    } table[] = {{256128, 1, 0},    {192128, 1.1, 0},  {128128, 1.03, 1.38}, {512064, 1.2, 0},
-                 {256064, 1.55, 0}, {128256, 0, 1.35}, {64256, 0, 1.83}};
+    } table[] = {{256128, 1, 0}, {192128, 1.1, 0}, {128128, 1.03, 1.38}, {512064, 1.2, 0}, {64256, 0, 1.83}};
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
         return 0.6 + 36. / tile_m + 36. / tile_n;
     }
@@ -9143,12 +9079,9 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
     ckconv_dtype type = read->compute;
-    int64_t red = back ? c->k : c->c, positions = 1, pad = 0;
+    int64_t red = back ? c->k : c->c, positions, pad;
     CKCI_TRY(ckci_matrix_reads(read, what, type, red, err));
-    for (int i = 0; i < 3; i++) {
-        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    ckci_image(p, &positions, &pad);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
     int across = back && family == CKCONV_FAMILY_MMA && m->merge == 1 && red % 64 == 0 &&
                  ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
@@ -9168,7 +9101,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, across, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, across, tile));
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
@@ -9180,19 +9113,9 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
             "gfx95x; here %lld channels on %s",
             CKCI_LL(red), device->arch);
     }
-    m->l.grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
-                                    ckci_saturating_mul(k->phases, k->g));
-    CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
-    double sum = (double)red;
-    for (int i = 0; i < 3; i++) {
-        sum *= (double)k->dim[i].filter / (double)k->dim[i].period;
-    }
+    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
+    double sum = ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 6e5 : 0);
-    if (k->rows == 0) {
-        m->l.grid = 0; /* an empty batch: nothing is written */
-    }
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
 }
 
@@ -9251,33 +9174,6 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
     return e->emit(e->context, &m->l, err);
 }
 
-CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_matrix m;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_matrix_gather(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
-                                &f->cost, err));
-    ckci_plan_launch(f->plan, &m.l, m.pack ? 2 : 1);
-    f->plan->workspace_bytes = m.pack;
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_matrix m;
-    double cost;
-    (void)args;
-    if (ckci_matrix_gather(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, CKCI_MAX_BYTES,
-                           ws, &m, &cost, NULL) != CKCONV_OK) {
-        /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
-        m.pack = 0;
-    }
-    return ckci_emit_packed(plan, p, &m, e, err);
-}
-
 /* fwd and bwd_data of small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in
    kernels.hip.h. */
 CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
@@ -9324,8 +9220,7 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
                          CKCI_LL(m->pack), CKCI_LL(limit));
     }
     ckci_make_gpu_conv(c, k);
-    ckci_set_kernel(&m->l, (block == 32) + (read->compute == CKCONV_BF16 ? CKCI_KERNEL_matrix_near_bf16_16
-                                                                         : CKCI_KERNEL_matrix_near_f16_16));
+    ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_16 + (block == 32));
     const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
     int64_t tile = nvidia ? 256 : 128, high = ckci_max(y->length, 1), wide = ckci_max(x->length, 1);
     int64_t span = (p->filter[1] - 1) * p->dilation[1] + 1, images = (tile - 2) / (high * wide) + 2;
@@ -9361,26 +9256,35 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_matrix_near(ckci_fit *f, ckconv_error *err)
+/* tile 0: near */
+CKCI_FN ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
+{
+    return tile == 0 ? ckci_matrix_near(p, device, family, limit, ws, m, cost, err)
+                     : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_matrix_near(&f->p->conv, &f->plan->device, f->family, f->limit, NULL, &m, &f->cost, err));
+    CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
+                                &f->cost, err));
     ckci_plan_launch(f->plan, &m.l, m.pack ? 2 : 1);
     f->plan->workspace_bytes = m.pack;
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_matrix_near(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
 {
     ckci_matrix m;
     double cost;
     (void)args;
-    (void)tile;
-    if (ckci_matrix_near(&p->conv, &plan->device, ckci_matrix_family(&plan->device), CKCI_MAX_BYTES, ws, &m,
-                         &cost, NULL) != CKCONV_OK) {
+    if (ckci_matrix_either(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, CKCI_MAX_BYTES,
+                           ws, &m, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
         m.pack = 0;
@@ -9433,13 +9337,12 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_IN], "in", type, c->c, err));
     CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_OUT], "dout", type, c->k, err));
-    int64_t space = p->output[0] * p->output[1] * p->output[2], positions = p->n * space, pad = 0;
-    for (int i = 0; i < 3; i++) {
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    int64_t space, pad;
+    ckci_image(p, &space, &pad);
+    int64_t positions = p->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, type, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, tile));
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->by_phases = ckci_make_divisor(c->g);
@@ -9517,7 +9420,6 @@ typedef struct ckci_fma_tile {
 CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 {
     static const ckci_fma_tile gather[] = {
-        {128128, CKCI_KERNEL_tile_gather_128x128, 128, 128, 128, 4, 8, 2, 0.54},
         {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.545},
         {64064, CKCI_KERNEL_tile_gather_64x64, 64, 64, 64, 4, 8, 6, 0.57},
         {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 64, 4, 8, 4, 0.64},
@@ -9525,7 +9427,6 @@ CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
         {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 8, 3, 0.8}};
     static const ckci_fma_tile weight[] = {
         {128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 128, 4, 8, 2, 0.52},
-        {96128, CKCI_KERNEL_tile_weight_96x128, 96, 128, 128, 4, 8, 2, 0.54},
         {48128, CKCI_KERNEL_tile_weight_48x128, 48, 128, 64, 4, 8, 6, 0.61},
         {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 16, 2, 0.625},
         {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 16, 2, 0.8},
@@ -9612,15 +9513,12 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
     int back = p->op == CKCONV_BWD_DATA;
-    int64_t positions = 1, pad = 0;
+    int64_t positions, pad;
     int32_t ranges;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
-    for (int i = 0; i < 3; i++) {
-        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    ckci_image(p, &positions, &pad);
     if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, pad) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8 ||
         !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
@@ -9642,47 +9540,13 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     }
     k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
                ckci_vector_loads(&k->o.t, 2, k->columns);
-    double red = (double)k->red;
-    for (int i = 0; i < 3; i++) {
-        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
-    }
+    double red = ckci_reduction(k, (double)k->red);
     ckci_set_kernel(l, tile.kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile.rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
-    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
-                                  ckci_saturating_mul(k->phases, k->g));
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
     *cost = ckci_tile_cost(device, l->grid, &tile, red);
-    if (k->rows == 0) {
-        l->grid = 0; /* an empty batch: nothing is written */
-    }
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_fit_tile_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_tile_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_tile_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    if (ckci_tile_gather(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
-        /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
-    }
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 /* ---- Few channels per group. */
@@ -9719,8 +9583,7 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
                                    ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
-    int back = p->op == CKCONV_BWD_DATA;
-    int64_t positions = 1, pad = 0, units = ckci_max(device->compute_units, 1);
+    int64_t positions, pad, units = ckci_max(device->compute_units, 1);
     int32_t ranges, deep = 4;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
@@ -9731,10 +9594,7 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
             "31 for the sum of filter sizes; here %d",
             (int)(1024 / wide), (int)k->red);
     }
-    for (int i = 0; i < 3; i++) {
-        positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    ckci_image(p, &positions, &pad);
     ckci_grouped_blocks(k, wide, deep, units);
     int64_t rows = (int64_t)deep * 256 / k->lanes * k->part;
     ckci_tensor all = k->a;
@@ -9746,47 +9606,14 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
     k->b_mode = k->b_column < k->b_red ? 1 : 0;
     k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
                ckci_vector_loads(&k->o.t, 2, k->columns);
-    double red = (double)k->red;
-    for (int i = 0; i < 3; i++) {
-        red *= (double)k->dim[i].filter / (double)k->dim[i].period;
-    }
+    double red = ckci_reduction(k, (double)k->red);
     /* neighbouring threads read neighbouring groups: with few groups, they read apart */
     ckci_fma_tile shape = {
         4, CKCI_KERNEL_grouped_4, 1024 * k->part, 4, 256, 4, 4, 2, k->lanes >= 8 ? 1.8 : 16. / k->lanes};
     ckci_set_kernel(l, shape.kernel);
-    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->phases);
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
     *cost = ckci_tile_cost(device, l->grid, &shape, red);
-    if (k->rows == 0) {
-        l->grid = 0; /* an empty batch: nothing is written */
-    }
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_fit_grouped(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_grouped(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_grouped(const ckconv_plan *plan, const ckci_problem *p,
-                                        const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                        const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    if (ckci_grouped(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
-        /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
-    }
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 /* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
@@ -9823,46 +9650,14 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
         return ckci_tile_too_far(err);
     }
     ckci_fma_tile shape = {1, CKCI_KERNEL_narrow, 1024, 4, 128, 4, 8, 3, 1.05};
-    double red = (double)ckci_ceil_div(k->red, 8) * 8;
-    for (int i = 0; i < 3; i++) {
-        red *= (double)d[i].filter / (double)d[i].period;
-    }
+    double red = ckci_reduction(k, (double)ckci_ceil_div(k->red, 8) * 8);
     ckci_set_kernel(l, shape.kernel);
     k->tiles_n = (int32_t)ckci_ceil_div(width, 8 * k->lanes);
     k->tiles_m = (int32_t)ckci_ceil_div(height, k->part);
     int64_t slices = ckci_saturating_mul(ckci_saturating_mul(p->g, p->n), d[0].count[0].d);
-    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n),
-                                  ckci_saturating_mul(slices, k->phases));
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(slices, k->phases), l, err));
     *cost = ckci_tile_cost(device, l->grid, &shape, red + 200);
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
     return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_fit_narrow(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_few_columns(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_narrow(const ckconv_plan *plan, const ckci_problem *p,
-                                       const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                       const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    (void)tile;
-    if (ckci_few_columns(&p->conv, &plan->device, &l, &cost, NULL) != CKCONV_OK) {
-        /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
-    }
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 /* Is dw dense as [g][k][taps][c], so that sums are stored as they come? */
@@ -9889,10 +9684,9 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
-    int64_t space = p->output[0] * p->output[1] * p->output[2], positions = p->n * space, pad = 0;
-    for (int i = 0; i < 3; i++) {
-        pad = ckci_max(pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
-    }
+    int64_t space, pad;
+    ckci_image(p, &space, &pad);
+    int64_t positions = p->n * space;
     if (tile.width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
         return ckci_tile_unaligned(err);
     }
@@ -9942,11 +9736,59 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_tile_weight(ckci_fit *f, ckconv_error *err)
+/* ---- The instances of >>k-gather, >>k-weight, >>k-tile and >>k-direct. A tile's name says whose it is: 0,
+   32, 64 and 128 are direct and the vector tiles, 1 and 4 narrow and grouped, others FMA tiles. */
+
+CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
+{
+    return tile == 1     ? ckci_few_columns(p, device, l, cost, err)
+           : tile == 4   ? ckci_grouped(p, device, tile, l, cost, err)
+           : tile > 1000 ? ckci_tile_gather(p, device, tile, l, cost, err)
+                         : ckci_gpu_gather(p, device, tile, l, cost, err);
+}
+
+CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
+{
+    return tile > 1000 ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
+                       : ckci_gpu_weight(p, device, tile, split_k, limit, l, bytes, cost, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_gpu_direct_takes(f, err));
+    CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    if (ckci_make_gather(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+    }
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
-    CKCI_TRY(ckci_tile_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_gpu_direct_takes(f, err));
+    CKCI_TRY(ckci_make_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                               &f->cost, err));
     ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
     f->plan->split_k = l.a.conv.split;
@@ -9954,15 +9796,15 @@ CKCI_FN ckconv_status ckci_fit_tile_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_tile_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
     int64_t bytes;
     (void)args;
-    if (ckci_tile_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
+    if (ckci_make_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
                          NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
@@ -10321,19 +10163,14 @@ CKCI_FN ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_devic
         ckci_set_kernel(l, CKCI_KERNEL_pair_f32);
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, 64), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, 64);
-        l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), k->g);
+        CKCI_TRY(ckci_make_grid(k, k->g, l, err));
         *cost = ckci_gpu_cost(device, l->grid, 64 * mid + 64.0 * 64.0 * ((double)k->red + 32), 64);
     } else {
         ckci_set_kernel(l, ckci_kernel_for(kind, CKCI_KERNEL_recompute_f32, CKCI_KERNEL_recompute_f64,
                                            CKCI_KERNEL_recompute_i32));
-        ckci_direct_blocks(k, ckci_saturating_mul(p->second.g, k->columns), l);
+        ckci_direct_blocks(k, ckci_saturating_mul(p->second.g, k->columns));
+        CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
         *cost = ckci_gpu_cost(device, l->grid, 256 * mid * (double)taps1, 128);
-    }
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    if (k->rows == 0) {
-        l->grid = 0;
     }
     return CKCONV_OK;
 }
@@ -10529,8 +10366,9 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
 
 /* small groups */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
-    X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_near, ckci_list_matrix_near)         \
-    X(gpu_##LOW##_bwd_data_near, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_near, ckci_list_matrix_near)
+    X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_gather, ckci_list_matrix_gather)     \
+    X(gpu_##LOW##_bwd_data_near, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_gather,                    \
+      ckci_list_matrix_gather)
 
 /* where LDS holds larger tiles */
 #define CKCI_GPU_MATRIX_LARGE(X, FAMILY, LOW)                                                                \
@@ -10538,55 +10376,46 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x128, 256128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 192x128, 192128, gather)                                   \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 512x64, 512064, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x64, 256064, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 192x128, 192128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 512x64, 512064, gather)                          \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x64, 256064, gather)                          \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x256, 128256, weight)                     \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x256, 64256, weight)
 
 #define CKCI_GPU_FMA_TILES(X)                                                                                \
-    X(gpu_tile_fwd_128x128, VECTOR, FWD, CKCONV_F32, 128128, ckci_fit_tile_gather, ckci_list_tile_gather)    \
-    X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_tile_gather, ckci_list_tile_gather)       \
-    X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_128x16, VECTOR, FWD, CKCONV_F32, 128016, ckci_fit_tile_gather, ckci_list_tile_gather)     \
-    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_tile_gather,                       \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_128x128, VECTOR, BWD_DATA, CKCONV_F32, 128128, ckci_fit_tile_gather,                 \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_tile_gather,                  \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_64x64, VECTOR, BWD_DATA, CKCONV_F32, 64064, ckci_fit_tile_gather,                    \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_tile_gather,                  \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_128x16, VECTOR, BWD_DATA, CKCONV_F32, 128016, ckci_fit_tile_gather,                  \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_tile_gather,             \
-      ckci_list_tile_gather)                                                                                 \
-    X(gpu_narrow_fwd, VECTOR, FWD, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)                         \
-    X(gpu_narrow_bwd_data, VECTOR, BWD_DATA, CKCONV_F32, 1, ckci_fit_narrow, ckci_list_narrow)               \
-    X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)                    \
-    X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_grouped, ckci_list_grouped)          \
-    X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_tile_weight,             \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_96x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 96128, ckci_fit_tile_weight,               \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_48x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 48128, ckci_fit_tile_weight,               \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_tile_weight,                \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_32x96, VECTOR, BWD_WEIGHT, CKCONV_F32, 32096, ckci_fit_tile_weight,                \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_16x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 16048, ckci_fit_tile_weight,                \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_8x72, VECTOR, BWD_WEIGHT, CKCONV_F32, 8072, ckci_fit_tile_weight,                  \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_4x36, VECTOR, BWD_WEIGHT, CKCONV_F32, 4036, ckci_fit_tile_weight,                  \
-      ckci_list_tile_weight)                                                                                 \
-    X(gpu_tile_bwd_weight_64x64_any, VECTOR, BWD_WEIGHT, CKCONV_F32, 1064064, ckci_fit_tile_weight,          \
-      ckci_list_tile_weight)
+    X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
+    X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
+    X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
+    X(gpu_tile_fwd_128x16, VECTOR, FWD, CKCONV_F32, 128016, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
+    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_gpu_gather, ckci_list_gpu_gather)  \
+    X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_gpu_gather,                   \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_tile_bwd_data_64x64, VECTOR, BWD_DATA, CKCONV_F32, 64064, ckci_fit_gpu_gather,                     \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_gpu_gather,                   \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_tile_bwd_data_128x16, VECTOR, BWD_DATA, CKCONV_F32, 128016, ckci_fit_gpu_gather,                   \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_gpu_gather,              \
+      ckci_list_gpu_gather)                                                                                  \
+    X(gpu_narrow_fwd, VECTOR, FWD, CKCONV_F32, 1, ckci_fit_gpu_gather, ckci_list_gpu_gather)                 \
+    X(gpu_narrow_bwd_data, VECTOR, BWD_DATA, CKCONV_F32, 1, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
+    X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_gpu_gather, ckci_list_gpu_gather)              \
+    X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_gpu_gather, ckci_list_gpu_gather)    \
+    X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_gpu_weight,              \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_48x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 48128, ckci_fit_gpu_weight,                \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_gpu_weight,                 \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_32x96, VECTOR, BWD_WEIGHT, CKCONV_F32, 32096, ckci_fit_gpu_weight,                 \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_16x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 16048, ckci_fit_gpu_weight,                 \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_8x72, VECTOR, BWD_WEIGHT, CKCONV_F32, 8072, ckci_fit_gpu_weight,                   \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_4x36, VECTOR, BWD_WEIGHT, CKCONV_F32, 4036, ckci_fit_gpu_weight,                   \
+      ckci_list_gpu_weight)                                                                                  \
+    X(gpu_tile_bwd_weight_64x64_any, VECTOR, BWD_WEIGHT, CKCONV_F32, 1064064, ckci_fit_gpu_weight,           \
+      ckci_list_gpu_weight)
 
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \

@@ -11,27 +11,30 @@ KERNELS (ckconv_k_NAME; the table in ckconv.h, >>gpu, has one line for each; T i
 the sums, and every storage type is converted when it is loaded)
     gather_T_S         fwd, bwd_data: implicit GEMM, blocks of S x S outputs through LDS
     weight_T_S         bwd_weight: the same over positions, split into parts where that fills the GPU
-    matrix_gather_T_R  fwd, bwd_data on a matrix unit, blocks of R outputs; T: f16, bf16
-    matrix_weight_T_R  bwd_weight likewise
+    matrix_gather_R    fwd, bwd_data on a matrix unit, f16 or bf16, blocks of R outputs
+    matrix_back_R      bwd_data likewise, weights read as they lie
+    matrix_weight_R    bwd_weight likewise
+    matrix_near_Q      fwd, bwd_data of small groups, in blocks of Q channels
     pack, pack_turn    weights in the order in which matrix_gather reads them
     tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
     tile_weight_S      bwd_weight likewise
     grouped_C          fwd, bwd_data in f32, C columns of a group, groups side by side
     narrow             fwd, bwd_data in f32, at most four written channels per group
     reduce_T           sum of those parts in fixed order, and the epilogue
-    depth_S_...        depthwise fwd and bwd_data, channels last: strips of outputs, S: f16, bf16, f32, f64
-    depth_plane_S_...  the same, channels first, lanes along x (rows that are not aligned, strides)
-    depth_walk_S_F     F x F filters: a thread walks down a column (also depth_plane_walk: channels first)
-    depth_row_S        rows of planes in aligned pieces: long filters, 1D
-    depth_..weight_..  bwd_weight of each of them; depth_sum adds its parts in fixed order
+    depth_S_4_..       depthwise fwd and bwd_data, channels last: strips of outputs; S: half (f16, bf16), f32,
+                       f64; near: stride 1, second: stride 2, any: the rest
+    depth_S_1_..       the same for planes (channels first; lanes along x) and odd channels
+    depth_S_walk_F     F x F filters: a thread walks down a column (plane_walk: channels first)
+    depth_S_row        rows of planes in aligned pieces: long filters, 1D
+    depth_weight_S_..  bwd_weight of each of them; depth_sum adds its parts in fixed order
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta
     move               layout and type conversion
 
-All of them are the "vector" family: plain multiply-adds, no atomics, any target, wave 32 or 64. Every output
-is written by one thread, and every sum has a fixed order.
+No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
+matrix_... are plain multiply-adds on any target.
 
 TAGS
     >>k-arch     HIP, CUDA or simulator: names, linkage     >>k-direct  few channels per group
@@ -1336,7 +1339,7 @@ template <class T> struct ckci_k_reduce {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix
-  Matrix units, one struct for each kind of unit; E is what it multiplies. A wave multiplies M rows of one
+  Matrix units, one struct for each kind of unit; T is what it multiplies. A wave multiplies M rows of one
   tile by N rows of another, STEP bytes of each at a time, into M x N sums:
       load      the wave's operand: M (or N) rows of a tile in LDS, STEP bytes from byte `at` of each. The two
                 operands are alike, so any order of the reduction inside STEP is right that both share
@@ -1366,13 +1369,15 @@ template <class T> struct ckci_k_reduce {
 #endif
 #endif
 
-/* What is multiplied; sums are f32. */
+/* What is multiplied; sums are f32. Kernels take both types: they differ in the loop alone, which a kernel
+   holds once for each. */
 struct ckci_k_f16 {
-    enum { SIZE = 2, TYPE = CKCONV_F16 };
+    enum { TYPE = CKCONV_F16 };
 };
 struct ckci_k_bf16 {
-    enum { SIZE = 2, TYPE = CKCONV_BF16 };
+    enum { TYPE = CKCONV_BF16 };
 };
+enum { CKCI_K_HALF = 2 }; /* bytes of one */
 
 /* The same bits as another type. */
 template <class To, class From> CKCI_K_FN To ckci_k_cast(const From &from)
@@ -1399,7 +1404,7 @@ template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
 
 #if defined(CKCI_K_MFMA)
 /* CDNA: 32 x 32 sums, the halves of a wave hold neighbouring chunks of the reduction. */
-template <class E> struct ckci_k_mfma {
+struct ckci_k_mfma {
     enum { WAVE = 64, M = 32, N = 32, STEP = 32, SUMS = 16, KB = 64, ASYNC = 0 };
     typedef ckci_k_uint4 operand;
 #if defined(CKCI_SIMULATOR)
@@ -1426,13 +1431,13 @@ template <class E> struct ckci_k_mfma {
         return *(const operand *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16 + lane / M));
     }
 
-    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
 #if defined(CKCI_SIMULATOR)
-        sim_mfma_32x32x8<E>(&a, &b, d.v, 0);
-        sim_mfma_32x32x8<E>(&a, &b, d.v, 8);
+        sim_mfma_32x32x8<T>(&a, &b, d.v, 0);
+        sim_mfma_32x32x8<T>(&a, &b, d.v, 8);
 #elif defined(__gfx950__)
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_mfma_f32_32x32x16_f16(ckci_k_cast<half8>(a), ckci_k_cast<half8>(b), d.v, 0,
                                                          0, 0);
         } else {
@@ -1441,15 +1446,15 @@ template <class E> struct ckci_k_mfma {
         }
 #else
         ckci_k_uint2 a0 = {a.x, a.y}, a1 = {a.z, a.w}, b0 = {b.x, b.y}, b1 = {b.z, b.w};
-        half(d, a0, b0);
-        half(d, a1, b1);
+        half<T>(d, a0, b0);
+        half<T>(d, a1, b1);
 #endif
     }
 
 #if !defined(CKCI_SIMULATOR) && !defined(__gfx950__)
-    static CKCI_K_MEMBER void half(sums &d, const ckci_k_uint2 &a, const ckci_k_uint2 &b)
+    template <class T> static CKCI_K_MEMBER void half(sums &d, const ckci_k_uint2 &a, const ckci_k_uint2 &b)
     {
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_mfma_f32_32x32x8f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
                                                        0, 0);
         } else {
@@ -1480,7 +1485,7 @@ template <class E> struct ckci_k_mfma {
 
 #if defined(CKCI_K_MFMA)
 /* CDNA: 16 x 16 sums, for small groups. */
-template <class E> struct ckci_k_mfma16 {
+struct ckci_k_mfma16 {
     enum { WAVE = 64, M = 16, N = 16, STEP = 32, SUMS = 4, ASYNC = 0 };
     typedef ckci_k_uint2 operand;
 #if defined(CKCI_SIMULATOR)
@@ -1503,12 +1508,12 @@ template <class E> struct ckci_k_mfma16 {
         return *(const operand *)(row + ((at / 16 + quarter / 2) ^ flip) * 16 + quarter % 2 * 8);
     }
 
-    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
 #if defined(CKCI_SIMULATOR)
-        sim_mfma_16x16x16<E>(&a, &b, d.v);
+        sim_mfma_16x16x16<T>(&a, &b, d.v);
 #else
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_mfma_f32_16x16x16f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
                                                         0, 0);
         } else {
@@ -1540,7 +1545,7 @@ template <class E> struct ckci_k_mfma16 {
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
    on each holds eight. */
-template <class E, int GFX> struct ckci_k_wmma {
+template <int GFX> struct ckci_k_wmma {
     enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 64, ASYNC = 0 };
 #if defined(CKCI_SIMULATOR)
     struct sums {
@@ -1590,12 +1595,12 @@ template <class E, int GFX> struct ckci_k_wmma {
         return r;
     }
 
-    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
 #if defined(CKCI_SIMULATOR)
-        sim_wmma_16x16x16<E>(GFX, &a, &b, d.v);
+        sim_wmma_16x16x16<T>(GFX, &a, &b, d.v);
 #elif defined(CKCI_K_WMMA)
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(ckci_k_cast<half16>(a), ckci_k_cast<half16>(b),
                                                              d.v);
         } else {
@@ -1603,7 +1608,7 @@ template <class E, int GFX> struct ckci_k_wmma {
                                                               ckci_k_cast<short16>(b), d.v);
         }
 #else
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_cast<half8>(a),
                                                                    ckci_k_cast<half8>(b), d.v);
         } else {
@@ -1628,7 +1633,7 @@ template <class E, int GFX> struct ckci_k_wmma {
 
 #if defined(CKCI_K_MMA)
 /* NVIDIA, from sm_80 on: two products of 16 x 8 sums. */
-template <class E> struct ckci_k_mma {
+struct ckci_k_mma {
     enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128, ASYNC = 1 };
     typedef ckci_k_uint4 operand;
     struct sums {
@@ -1684,19 +1689,19 @@ template <class E> struct ckci_k_mma {
         return r;
     }
 
-    static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
-        half(d.v, a, b.x, b.z);
-        half(d.v + 4, a, b.y, b.w);
+        half<T>(d.v, a, b.x, b.z);
+        half<T>(d.v + 4, a, b.y, b.w);
     }
 
-    static CKCI_K_MEMBER void half(float *d, const operand &a, uint32_t b0, uint32_t b1)
+    template <class T> static CKCI_K_MEMBER void half(float *d, const operand &a, uint32_t b0, uint32_t b1)
     {
 #if defined(CKCI_SIMULATOR)
         uint32_t b[2] = {b0, b1};
-        sim_mma_m16n8k16<E>(&a, b, d);
+        sim_mma_m16n8k16<T>(&a, b, d);
 #else
-        if constexpr (E::TYPE == CKCONV_F16) {
+        if constexpr (T::TYPE == CKCONV_F16) {
             asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
                          "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -1900,7 +1905,8 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0, SUMS_WIDE = U::ASYNC ? 8 : 4 };
     typename U::sums sum[G::TM][G::TN];
 
-    template <class Loader> CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps)
+    template <class Loader>
+    CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps, ckconv_dtype type)
     {
         CKCI_K_UNROLL(16)
         for (int i = 0; i < G::TM * G::TN; i++) {
@@ -1912,20 +1918,30 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         if (steps <= 0) {
             return;
         }
+        if (type == CKCONV_BF16) {
+            loop<ckci_k_bf16>(tiles, loader, steps);
+        } else {
+            loop<ckci_k_f16>(tiles, loader, steps);
+        }
+    }
+
+    template <class T, class Loader>
+    CKCI_K_MEMBER void loop(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
         if constexpr (U::ASYNC) {
-            ahead(tiles, loader, steps);
+            ahead<T>(tiles, loader, steps);
             return;
         } else {
             if (loader.plain()) {
-                behind<1>(tiles, loader, steps);
+                behind<T, 1>(tiles, loader, steps);
             } else if constexpr (BM * BN < 256 * 256) { /* the planner takes that for plain loads only */
-                behind<0>(tiles, loader, steps);
+                behind<T, 0>(tiles, loader, steps);
             }
         }
     }
 
     /* A loader looks SEGMENT steps ahead (0: has nothing to look up) each time that next() is called. */
-    template <int PLAIN, class Loader>
+    template <class T, int PLAIN, class Loader>
     CKCI_K_MEMBER void behind(unsigned char *tile, Loader &loader, int32_t steps)
     {
         loader.template begin<PLAIN>();
@@ -1941,12 +1957,13 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             }
             CKCI_K_UNROLL(1)
             for (; s < end; s++) {
-                step<PLAIN>(tile, loader, s);
+                step<T, PLAIN>(tile, loader, s);
             }
         }
     }
 
-    template <int PLAIN, class Loader> CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
+    template <class T, int PLAIN, class Loader>
+    CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
     {
         enum { SLICES = U::KB / U::STEP };
         typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
@@ -1954,18 +1971,19 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         for (int k = 0; k < SLICES; k++) {
             operands(tile, k * U::STEP, a[k], b[k]);
         }
-        multiply(a[0], b[0]);
+        multiply<T>(a[0], b[0]);
         ckci_k_lds_barrier();
         loader.put(tile);
         loader.template fetch<PLAIN>(s + 2);
         CKCI_K_UNROLL(2)
         for (int k = 1; k < SLICES; k++) {
-            multiply(a[k], b[k]);
+            multiply<T>(a[k], b[k]);
         }
         ckci_k_lds_barrier();
     }
 
-    template <class Loader> CKCI_K_MEMBER void ahead(unsigned char *tiles, Loader &loader, int32_t steps)
+    template <class T, class Loader>
+    CKCI_K_MEMBER void ahead(unsigned char *tiles, Loader &loader, int32_t steps)
     {
 #if defined(CKCI_K_MMA)
         int32_t full = G::TILE, empty = 0;
@@ -1980,7 +1998,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             }
             ckci_k_copies_end();
             if (s >= 0) {
-                multiply(tiles + full);
+                multiply<T>(tiles + full);
             }
             full = full == 2 * G::TILE ? 0 : full + G::TILE;
             empty = empty == 2 * G::TILE ? 0 : empty + G::TILE;
@@ -2003,13 +2021,13 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         }
     }
 
-    CKCI_K_MEMBER void multiply(const unsigned char *tile)
+    template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tile)
     {
         CKCI_K_UNROLL(8)
         for (int at = 0; at < U::KB; at += U::STEP) {
             typename U::operand a[G::TM], b[G::TN];
             operands(tile, at, a, b);
-            multiply(a, b);
+            multiply<T>(a, b);
         }
     }
 
@@ -2028,13 +2046,14 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         }
     }
 
+    template <class T>
     CKCI_K_MEMBER void multiply(const typename U::operand (&a)[G::TM], const typename U::operand (&b)[G::TN])
     {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < G::TM; i++) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < G::TN; j++) {
-                U::multiply(sum[i][j], a[i], b[j]);
+                U::template multiply<T>(sum[i][j], a[i], b[j]);
             }
         }
     }
@@ -2129,24 +2148,24 @@ CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
     return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
 }
 
-template <class E, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
+template <class T, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
 {
-    if constexpr (N == 256 && E::TYPE == CKCONV_F16) {
+    if constexpr (N == 256 && T::TYPE == CKCONV_F16) {
         CKCI_K_WGMMA_ASM("256", "f16.f16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
                          CKCI_K_SUM32(d, 0), CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
-    } else if constexpr (N == 256 && E::TYPE == CKCONV_BF16) {
+    } else if constexpr (N == 256 && T::TYPE == CKCONV_BF16) {
         CKCI_K_WGMMA_ASM("256", "bf16.bf16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
                          CKCI_K_SUM32(d, 0), CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
-    } else if constexpr (N == 192 && E::TYPE == CKCONV_F16) {
+    } else if constexpr (N == 192 && T::TYPE == CKCONV_F16) {
         CKCI_K_WGMMA_ASM("192", "f16.f16", CKCI_K_SUMS_96, "%96", "%97", "%98", "%99", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
-    } else if constexpr (N == 192 && E::TYPE == CKCONV_BF16) {
+    } else if constexpr (N == 192 && T::TYPE == CKCONV_BF16) {
         CKCI_K_WGMMA_ASM("192", "bf16.bf16", CKCI_K_SUMS_96, "%96", "%97", "%98", "%99", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
-    } else if constexpr (N == 128 && E::TYPE == CKCONV_F16) {
+    } else if constexpr (N == 128 && T::TYPE == CKCONV_F16) {
         CKCI_K_WGMMA_ASM("128", "f16.f16", CKCI_K_SUMS_64, "%64", "%65", "%66", "%67", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32));
-    } else if constexpr (N == 128 && E::TYPE == CKCONV_BF16) {
+    } else if constexpr (N == 128 && T::TYPE == CKCONV_BF16) {
         CKCI_K_WGMMA_ASM("128", "bf16.bf16", CKCI_K_SUMS_64, "%64", "%65", "%66", "%67", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32));
     }
@@ -2155,7 +2174,7 @@ template <class E, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(floa
 
 /* The tile loop of ckci_k_fragments for such groups of waves. Loads are two
    steps ahead; their tile is free once all have multiplied the step before and met at the barrier. */
-template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
+template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     enum {
         KB = 128,
         STAGES = 3,
@@ -2190,7 +2209,8 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         hold();
     }
 
-    template <class Loader> CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps)
+    template <class Loader>
+    CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps, ckconv_dtype type)
     {
         CKCI_K_UNROLL(128)
         for (int i = 0; i < N / 2; i++) {
@@ -2199,6 +2219,16 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         if (steps <= 0) {
             return;
         }
+        if (type == CKCONV_BF16) {
+            loop<ckci_k_bf16>(tiles, loader, steps);
+        } else {
+            loop<ckci_k_f16>(tiles, loader, steps);
+        }
+    }
+
+    template <class T, class Loader>
+    CKCI_K_MEMBER void loop(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
         int32_t full = TILE, empty = 0;
         CKCI_K_UNROLL(1)
         for (int32_t s = -2; s < steps; s++) {
@@ -2209,7 +2239,7 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
                 __syncthreads();
-                multiply(tiles, full);
+                multiply<T>(tiles, full);
             }
             if (s + 2 < steps) {
                 loader.copy(s + 2, tiles + empty);
@@ -2221,7 +2251,7 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         wait<0>();
     }
 
-    CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
+    template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
     {
         int group = (int)threadIdx.x / 128, down = DOWN == 2 ? group : 0, along = DOWN == 2 ? 0 : group;
         int32_t a = full + (ACROSS == 1 ? 0 : SECOND) + down * 64 * KB,
@@ -2237,9 +2267,9 @@ template <class E, int BM, int BN, int ACROSS> struct ckci_k_groups {
         for (int i = 0; i < 4; i++) {
             int at_a = ACROSS ? i * 16 * KB : i * 32, at_b = ACROSS == 1 ? i * 16 * KB : i * 32;
 #if defined(CKCI_SIMULATOR)
-            sim_wgmma_m64nNk16<E>(sum, tiles + a + at_a, tiles + b + at_b, N, ACROSS != 0, ACROSS == 1);
+            sim_wgmma_m64nNk16<T>(sum, tiles + a + at_a, tiles + b + at_b, N, ACROSS != 0, ACROSS == 1);
 #else
-            ckci_k_multiply_groups<E, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)at_a / 16),
+            ckci_k_multiply_groups<T, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)at_a / 16),
                                                  ckci_k_describe(from_b + (uint32_t)at_b / 16));
 #endif
         }
@@ -2345,6 +2375,23 @@ CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, float *v, int32_t count,
     ckci_k_store8(t.dtype, t.p + at * ckci_k_size(t.dtype), v);
 }
 
+/* A bit for each tap t of a dimension for which first + t * step lies outside 0 to len - 1. */
+CKCI_K_FN uint32_t ckci_k_bad_taps(int32_t first, int32_t taps, int32_t step, int32_t len)
+{
+    if (step == 1 || step == -1) {
+        int32_t low = step > 0 ? -first : first - len + 1, high = step > 0 ? len - first : first + 1;
+        low = low < 0 ? 0 : low > taps ? taps : low;
+        high = high < low ? low : high > taps ? taps : high;
+        return ((1u << taps) - 1) & ~((1u << high) - (1u << low));
+    }
+    uint32_t bad = 0;
+    CKCI_K_UNROLL(1)
+    for (int32_t t = 0; t < taps; t++) {
+        bad |= (uint32_t)(first + t * step) < (uint32_t)len ? 0u : 1u << t;
+    }
+    return bad;
+}
+
 /* Which taps of a row or position lie on padding. Masks: a bit for each tap of each dimension (z above y
    above x), bit 31 always set; a tap needs three clear bits. Ranges, where one dimension alone has several
    taps: taps low to low + count - 1 are good. Either way the sign of `bad` tells. */
@@ -2365,9 +2412,7 @@ struct ckci_k_hole {
     CKCI_K_MEMBER void add(int32_t ranges, int32_t first, int32_t taps, int32_t step, int32_t end, int shift)
     {
         if (!ranges) {
-            for (int32_t t = 0; t < taps; t++) {
-                word |= (uint32_t)(first + t * step) < (uint32_t)end ? 0u : 1u << (shift + t);
-            }
+            word |= ckci_k_bad_taps(first, taps, step, end) << shift;
             return;
         }
         int32_t low = 0, high = 0;
@@ -2432,7 +2477,7 @@ struct ckci_k_row_entry {
    chunks of 16 bytes, which lie in one tap: the channels of a tap are a multiple of a chunk. A thread fetches
    chunks of one place in the reduction, of several rows and columns. Rows keep the offset of their first tap
    and what lies on padding, taps their offsets (in LDS), so that a chunk costs an addition and a test. */
-template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
+template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     enum {
         CHUNKS = U::KB / 16,
         EACH = 256 / CHUNKS, /* rows that the block fetches at a time */
@@ -2457,7 +2502,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
     {
         const ckci_k_axis *axis = b.axis;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        red = p.red * E::SIZE;
+        red = p.red * CKCI_K_HALF;
         next_a = next_b = need = 0;
         int32_t row_low = 0, tap_low = 0; /* what makes all offsets of rows and of taps positive */
         if constexpr (!U::ASYNC) {
@@ -2467,8 +2512,8 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
                 row_low += axis[i].read0 < 0 ? axis[i].read0 * step : 0;
                 tap_low += reach < 0 ? reach * step : 0;
             }
-            row_low *= E::SIZE;
-            tap_low *= E::SIZE;
+            row_low *= CKCI_K_HALF;
+            tap_low *= CKCI_K_HALF;
         }
         fill(axis, table, tap_low);
         ckci_k_place start = ckci_k_row(p, axis, b.row);
@@ -2477,9 +2522,9 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
             rows[r].at -= row_low;
         }
         __syncthreads();
-        wa = ckci_k_make_window(p.a.p + E::SIZE * (b.group * p.a.stride[0] + start.n * p.a.stride[1]) +
+        wa = ckci_k_make_window(p.a.p + CKCI_K_HALF * (b.group * p.a.stride[0] + start.n * p.a.stride[1]) +
                                 (row_low + tap_low));
-        wb = ckci_k_make_window(p.b.p + E::SIZE * (b.group * p.b.stride[0] + b.column * p.b_column));
+        wb = ckci_k_make_window(p.b.p + CKCI_K_HALF * (b.group * p.b.stride[0] + b.column * p.b_column));
         first = (int32_t)threadIdx.x / CHUNKS;
         at = (int32_t)threadIdx.x % CHUNKS * 16;
         tap = 0;
@@ -2496,14 +2541,15 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
             CKCI_K_UNROLL(2)
             for (int i = 0; i < SLABS; i++) {
                 b_at[i] = b.column + column + i * 64 < p.columns && column + i * 64 < BN
-                              ? E::SIZE * (first * (int32_t)p.b_red + column + i * 64)
+                              ? CKCI_K_HALF * (first * (int32_t)p.b_red + column + i * 64)
                               : INT32_MIN;
             }
         } else {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
                 int32_t column = first + i * EACH;
-                b_at[i] = b.column + column < p.columns ? E::SIZE * column * (int32_t)p.b_column : INT32_MIN;
+                b_at[i] =
+                    b.column + column < p.columns ? CKCI_K_HALF * column * (int32_t)p.b_column : INT32_MIN;
             }
         }
     }
@@ -2516,7 +2562,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
         q.y = q.y * p.dim[1].read_step + axis[1].read0;
         q.x = q.x * p.dim[2].read_step + axis[2].read0;
         ckci_k_row_entry e;
-        e.at = E::SIZE * (int32_t)((q.n - n0) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+        e.at = CKCI_K_HALF * (int32_t)((q.n - n0) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
         e.hole.close(p.ranges);
         if (q.n < p.n) {
             e.hole.open(p.ranges);
@@ -2532,10 +2578,11 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
             ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
             ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
             if (i < count) {
-                e.a = E::SIZE * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
-                                          t.x * p.dim[2].read_tap * s[5]) -
-                      low;
-                e.b = E::SIZE * (int32_t)ckci_k_weight_at(p, axis, t);
+                e.a =
+                    CKCI_K_HALF * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
+                                            t.x * p.dim[2].read_tap * s[5]) -
+                    low;
+                e.b = CKCI_K_HALF * (int32_t)ckci_k_weight_at(p, axis, t);
                 e.need = p.ranges ? 0
                                   : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
                                         1u << (axis[2].taps + axis[1].taps + t.z) % 32;
@@ -2561,7 +2608,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
             if (++tap == count) {
                 tap = 0;
                 at += U::KB;
-                down += E::SIZE * 64 * (int32_t)p.b_red;
+                down += CKCI_K_HALF * 64 * (int32_t)p.b_red;
             }
         } else {
             at += U::KB;
@@ -2665,7 +2712,7 @@ template <class E, class U, int BM, int BN, int BACK> struct ckci_k_gather_chunk
         if constexpr (BACK) {
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
-                const int32_t row = ckci_k_add(e.b, down, j * E::SIZE * 32 * (int32_t)p.b_red);
+                const int32_t row = ckci_k_add(e.b, down, j * CKCI_K_HALF * 32 * (int32_t)p.b_red);
                 CKCI_K_UNROLL(2)
                 for (int i = 0; i < SLABS; i++) {
                     ckci_k_copy(to + (BM + i * 64 + j * 32) * U::KB, wb, ckci_k_add(b_at[i], row, 0),
@@ -2711,7 +2758,7 @@ template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_lds {
     };
 };
 
-template <class E, class F, class Loader, int BM, int BN, class L>
+template <class F, class Loader, int BM, int BN, class L>
 CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
 {
     F f;
@@ -2723,8 +2770,8 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
             return; /* a phase with fewer positions than the first one; the whole block */
         }
         Loader loader(p, b, m.table, m.rows);
-        int32_t bytes = ckci_k_reduction(p, b.axis) * E::SIZE;
-        f.run(m.tiles, loader, (bytes + F::KB - 1) / F::KB);
+        int32_t bytes = ckci_k_reduction(p, b.axis) * CKCI_K_HALF;
+        f.run(m.tiles, loader, (bytes + F::KB - 1) / F::KB, p.a.compute);
     }
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_find_block(p, BM, BN);
@@ -2781,7 +2828,7 @@ struct alignas(8) ckci_k_position_entry {
     uint32_t holes;
 };
 
-template <class E, int KT, int PAIRS = 0> struct ckci_k_positions {
+template <int KT, int PAIRS = 0> struct ckci_k_positions {
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table;
     int32_t from, to, start; /* start: the batch that offsets count from */
@@ -2800,7 +2847,7 @@ template <class E, int KT, int PAIRS = 0> struct ckci_k_positions {
 
     CKCI_K_MEMBER ckci_k_window window(const ckci_tensor &t, int32_t group) const
     {
-        return ckci_k_make_window(t.p + E::SIZE * (group * t.stride[0] + start * t.stride[1]));
+        return ckci_k_make_window(t.p + CKCI_K_HALF * (group * t.stride[0] + start * t.stride[1]));
     }
 
     CKCI_K_MEMBER void begin()
@@ -2835,11 +2882,11 @@ template <class E, int KT, int PAIRS = 0> struct ckci_k_positions {
         if (k < to) {
             ckci_k_place q = place(k);
             const int64_t *a = p.a.stride, *b = p.b.stride;
-            e.a = E::SIZE * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
+            e.a = CKCI_K_HALF * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
             q.z = q.z * p.dim[0].stride - p.dim[0].pad;
             q.y = q.y * p.dim[1].stride - p.dim[1].pad;
             q.x = q.x * p.dim[2].stride - p.dim[2].pad;
-            e.b = E::SIZE * (int32_t)((q.n - start) * b[1] + q.z * b[3] + q.y * b[4] + q.x * b[5]);
+            e.b = CKCI_K_HALF * (int32_t)((q.n - start) * b[1] + q.z * b[3] + q.y * b[4] + q.x * b[5]);
             hole.open(p.ranges);
             hole.add_all(p.ranges, p.dim, q, p.dim[0].filter, p.dim[1].filter, p.dim[2].filter);
         }
@@ -2905,9 +2952,9 @@ struct ckci_k_weight_column {
 /* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
    over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
    at four positions, transposes them in registers and stores eight times four places of the reduction. */
-template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
+template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     enum {
-        KT = U::KB / E::SIZE, /* positions of a step */
+        KT = U::KB / CKCI_K_HALF, /* positions of a step */
         FOURS = KT / 4,
         EACH = 256 / FOURS * 8,      /* rows and columns that the block fetches at a time, */
         ALIKE = U::WAVE / FOURS * 8, /* that a wave does: of one tensor */
@@ -2916,7 +2963,7 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
         SEGMENT = 4
     };
     const ckci_gpu_conv &p;
-    ckci_k_positions<E, KT, 1> positions;
+    ckci_k_positions<KT, 1> positions;
     ckci_k_window window[PASSES];
     ckci_k_weight_column pass[PASSES];
     const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
@@ -2931,10 +2978,10 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
             int32_t r = channel(i), c = r - FIRST;
             const bool left = ckci_k_same(r / ALIKE) < FIRST / ALIKE;
             if (left) {
-                pass[i].row(E::SIZE, r < BM && row0 + r < p.rows, row0 + r);
+                pass[i].row(CKCI_K_HALF, r < BM && row0 + r < p.rows, row0 + r);
                 window[i] = positions.window(p.a, group);
             } else {
-                pass[i].column(p, E::SIZE, c < BN && column0 + c < p.columns, column0 + c);
+                pass[i].column(p, CKCI_K_HALF, c < BN && column0 + c < p.columns, column0 + c);
                 window[i] = positions.window(p.b, group);
             }
             CKCI_K_UNROLL(2)
@@ -3027,10 +3074,10 @@ template <class E, class U, int BM, int BN> struct ckci_k_weight_chunks {
 /* The same where the unit takes operands that lie across: tiles are slabs of 64 channels, a row in LDS is a
    position, and chunks go straight from memory into LDS. A thread copies one chunk of two positions in each
    slab. */
-template <class E, int BM, int BN> struct ckci_k_weight_slabs {
+template <int BM, int BN> struct ckci_k_weight_slabs {
     enum { KT = 64, ROWS = (BM + 63) / 64, SLABS = ROWS + (BN + 63) / 64 };
     const ckci_gpu_conv &p;
-    ckci_k_positions<E, KT> positions;
+    ckci_k_positions<KT> positions;
     ckci_k_window wa, wb;
     ckci_k_weight_column slab[SLABS];
 
@@ -3044,10 +3091,10 @@ template <class E, int BM, int BN> struct ckci_k_weight_slabs {
         for (int i = 0; i < SLABS; i++) {
             int32_t r = (int32_t)threadIdx.x % 8 * 8 + i * 64;
             if (i < ROWS) {
-                slab[i].row(E::SIZE, r < BM && row0 + r < p.rows, row0 + r);
+                slab[i].row(CKCI_K_HALF, r < BM && row0 + r < p.rows, row0 + r);
             } else {
                 r -= ROWS * 64;
-                slab[i].column(p, E::SIZE, r < BN && column0 + r < p.columns, column0 + r);
+                slab[i].column(p, CKCI_K_HALF, r < BN && column0 + r < p.columns, column0 + r);
             }
         }
         positions.begin();
@@ -3087,7 +3134,7 @@ template <class E, int BM, int BN> struct ckci_k_weight_slabs {
 };
 #endif
 
-template <class E, class F, class Loader, int BM, int BN, class L>
+template <class F, class Loader, int BM, int BN, class L>
 CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
 {
     int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
@@ -3098,9 +3145,9 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
     int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
     F f;
     {
-        enum { KT = F::KB / E::SIZE };
+        enum { KT = F::KB / CKCI_K_HALF };
         Loader loader(p, group, row0, column0, from, to, m.table);
-        f.run(m.tiles, loader, (to - from + KT - 1) / KT);
+        f.run(m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
     }
     f.template finish<F::SUMS_WIDE>(m.tiles, false, [&](int row, int column, float *v, int count) {
         row += row0;
@@ -3176,8 +3223,9 @@ struct ckci_k_pack_turn {
         int64_t base = group * p.w.stride[0] + z * p.w.stride[3] + (line - z * p.taps[1]) * p.w.stride[4] +
                        (tap - line * p.taps[2]) * p.w.stride[5];
         int32_t thread = (int32_t)threadIdx.x, c = column0 + thread % 64;
-        CKCI_K_UNROLL(4)
-        for (int32_t r = thread / 64; r < 64; r += 4) {
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 16; i++) {
+            int32_t r = i * 4 + thread / 64;
             float x = c < p.columns && red0 + r < p.red
                           ? ckci_k_value<float>(p.w, base + c * p.column + (red0 + r) * p.step)
                           : 0.f;
@@ -3187,7 +3235,8 @@ struct ckci_k_pack_turn {
         __syncthreads();
         int32_t r = thread % 32 * 2;
         CKCI_K_UNROLL(4)
-        for (int32_t i = thread / 32; i < 64; i += 8) {
+        for (int n = 0; n < 8; n++) {
+            int32_t i = n * 8 + thread / 32;
             if (column0 + i < p.columns && red0 + r < p.red) {
                 int64_t row = ((int64_t)group * p.columns + column0 + i) * (int32_t)p.by_taps.d + tap;
                 ((uint32_t *)p.dst)[(row * p.red + red0 + r) / 2] =
@@ -3233,7 +3282,7 @@ struct ckci_k_near_axis {
     }
 };
 
-template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
+template <class U, int P, int PX, int Q> struct ckci_k_near {
     enum { WAVES = 256 / U::WAVE, TILES = P / 16 / WAVES, PITCH = 68 };
     typedef ckci_k_near_lds<P, PX, Q> lds;
     static_assert(WAVES * 16 * PITCH * 4 <= PX * 128 + 64 * 9 * Q * 2, "sums pass through the same place");
@@ -3258,7 +3307,11 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
             ckci_k_near_axis y(p.dim[1], axis[1]), x(p.dim[2], axis[2]);
             load(p, axis, y, x, m);
             __syncthreads();
-            multiply(p, axis[1].taps, axis[2].taps, y, x, m, sum);
+            if (p.a.compute == CKCONV_BF16) {
+                multiply<ckci_k_bf16>(p, axis[1].taps, axis[2].taps, y, x, m, sum);
+            } else {
+                multiply<ckci_k_f16>(p, axis[1].taps, axis[2].taps, y, x, m, sum);
+            }
         }
         finish(ckci_k_late(conv), m, sum);
     }
@@ -3296,11 +3349,11 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
             bool good = n < p.n && (uint32_t)iy < (uint32_t)p.dim[1].read_len &&
                         (uint32_t)ix < (uint32_t)p.dim[2].read_len;
             m.offset[i] =
-                good ? E::SIZE * (int32_t)((n - start.n) * s[1] + iy * s[4] + ix * s[5]) : INT32_MIN;
+                good ? CKCI_K_HALF * (int32_t)((n - start.n) * s[1] + iy * s[4] + ix * s[5]) : INT32_MIN;
         }
         __syncthreads();
         /* channels of all groups lie side by side */
-        const ckci_k_window from = ckci_k_make_window(p.a.p + E::SIZE * (start.n * s[1] + channel));
+        const ckci_k_window from = ckci_k_make_window(p.a.p + CKCI_K_HALF * (start.n * s[1] + channel));
         const int32_t chunk = thread % 8, all = p.g * p.columns - channel;
         for (int32_t i = thread / 8; i < pixels; i += 32) {
             int32_t offset = chunk * 8 < all ? m.offset[i] : INT32_MIN;
@@ -3317,6 +3370,7 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
         }
     }
 
+    template <class T>
     static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, int32_t taps_y, int32_t taps_x,
                                        const ckci_k_near_axis &y, const ckci_k_near_axis &x, const lds &m,
                                        typename U::sums (&sum)[TILES][4])
@@ -3347,7 +3401,7 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
                             U::load_rows(w + column * 16 * 9 * (Q * 2), flip, c % (Q / 16) * 32);
                         CKCI_K_UNROLL(4)
                         for (int i = 0; i < TILES; i++) {
-                            U::multiply(sum[i][column], a[i], b);
+                            U::template multiply<T>(sum[i][column], a[i], b);
                         }
                     }
                 }
@@ -3400,46 +3454,46 @@ template <class E, class U, int P, int PX, int Q> struct ckci_k_near {
 
 /* ---- The kernels, with the unit U of the target; a target without any has empty kernels, which no plan
    takes. F: the tile loop, of fragments or of groups of waves. */
-template <class E, int BM, int BN> struct ckci_k_matrix_gather {
+template <int BM, int BN> struct ckci_k_matrix_gather {
     enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0, WEIGHT = 0 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        ckci_k_matrix_gather_run<E, F, ckci_k_gather_chunks<E, U, BM, BN, 0>, BM, BN>(p, m);
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
     }
 };
 
 /* bwd_data that reads weights as they are, rows of output channels: places of the reduction. */
-template <class E, int BM, int BN> struct ckci_k_matrix_back {
+template <int BM, int BN> struct ckci_k_matrix_back {
     enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 2, WEIGHT = 0 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        ckci_k_matrix_gather_run<E, F, ckci_k_gather_chunks<E, U, BM, BN, 1>, BM, BN>(p, m);
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 1>, BM, BN>(p, m);
     }
 };
 
-template <class E, class U, int BM, int BN, int ASYNC> struct ckci_k_weight_loader {
-    typedef ckci_k_weight_chunks<E, U, BM, BN> type;
+template <class U, int BM, int BN, int ASYNC> struct ckci_k_weight_loader {
+    typedef ckci_k_weight_chunks<U, BM, BN> type;
 };
 #if defined(CKCI_K_MMA)
-template <class E, class U, int BM, int BN> struct ckci_k_weight_loader<E, U, BM, BN, 1> {
-    typedef ckci_k_weight_slabs<E, BM, BN> type;
+template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 1> {
+    typedef ckci_k_weight_slabs<BM, BN> type;
 };
 #endif
 
-template <class E, int BM, int BN> struct ckci_k_matrix_weight {
+template <int BM, int BN> struct ckci_k_matrix_weight {
     enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = 1, WEIGHT = 1 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        typedef typename ckci_k_weight_loader<E, U, BM, BN, U::ASYNC>::type loader;
-        ckci_k_matrix_weight_run<E, F, loader, BM, BN>(p, m);
+        typedef typename ckci_k_weight_loader<U, BM, BN, U::ASYNC>::type loader;
+        ckci_k_matrix_weight_run<F, loader, BM, BN>(p, m);
     }
 };
 
-template <template <class, int, int> class Body, class E, int BM, int BN> struct ckci_k_matrix {
-    typedef Body<E, BM, BN> body;
+template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
+    typedef Body<BM, BN> body;
     /* planned for MFMA alone; not planned for AMD */
     enum { WIDEST = BM * BN == 256 * 256, LARGE = !WIDEST && (BM > 128 || BN == 256 || body::ACROSS == 2) };
 
@@ -3449,7 +3503,7 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
 
     template <class U, class F> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_matrix_lds<F::BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * U::KB / E::SIZE> bytes;
+        typedef ckci_k_matrix_lds<F::BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * U::KB / CKCI_K_HALF> bytes;
         CKCI_K_LDS(bytes, m);
         body::template with<U, F>(p, m);
     }
@@ -3459,7 +3513,7 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
         int kind = sim_matrix_unit();
         if constexpr (WIDEST) {
             if (kind == SIM_MFMA) {
-                with<ckci_k_mfma<E>, ckci_k_fragments<ckci_k_mfma<E>, BM, BN, 0>>(p);
+                with<ckci_k_mfma, ckci_k_fragments<ckci_k_mfma, BM, BN, 0>>(p);
             }
         } else {
             if constexpr (!LARGE) {
@@ -3473,43 +3527,43 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
     {
         if constexpr (body::GROUPS) {
             if (kind == SIM_WGMMA) {
-                with<ckci_k_mma<E>, ckci_k_groups<E, BM, BN, body::ACROSS>>(p);
+                with<ckci_k_mma, ckci_k_groups<BM, BN, body::ACROSS>>(p);
                 return;
             }
         }
         if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma<E>, ckci_k_fragments<ckci_k_mma<E>, BM, BN, body::ACROSS>>(p);
+            with<ckci_k_mma, ckci_k_fragments<ckci_k_mma, BM, BN, body::ACROSS>>(p);
         }
     }
 
     static void with_fragments(const ckci_gpu_conv &p, int kind)
     {
         if (kind == SIM_MFMA) {
-            with<ckci_k_mfma<E>, ckci_k_fragments<ckci_k_mfma<E>, BM, BN, 0>>(p);
+            with<ckci_k_mfma, ckci_k_fragments<ckci_k_mfma, BM, BN, 0>>(p);
         } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<E, 11>, ckci_k_fragments<ckci_k_wmma<E, 11>, BM, BN, 0>>(p);
+            with<ckci_k_wmma<11>, ckci_k_fragments<ckci_k_wmma<11>, BM, BN, 0>>(p);
         } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<E, 12>, ckci_k_fragments<ckci_k_wmma<E, 12>, BM, BN, 0>>(p);
+            with<ckci_k_wmma<12>, ckci_k_fragments<ckci_k_wmma<12>, BM, BN, 0>>(p);
         }
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 #if defined(CKCI_K_MFMA)
-    typedef ckci_k_mfma<E> unit;
+    typedef ckci_k_mfma unit;
 #if defined(__gfx950__) /* compilers move its sums between registers */
     enum { EMPTY = LARGE || WIDEST };
 #else
     enum { EMPTY = LARGE };
 #endif
 #elif defined(CKCI_K_WMMA)
-    typedef ckci_k_wmma<E, 11> unit;
+    typedef ckci_k_wmma<11> unit;
     enum { EMPTY = LARGE || WIDEST };
 #else
-    typedef ckci_k_wmma<E, 12> unit;
+    typedef ckci_k_wmma<12> unit;
     enum { EMPTY = LARGE || WIDEST };
 #endif
     typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, 0> tile;
     typedef ckci_k_matrix_lds<EMPTY ? 16 : +tile::BYTES, EMPTY || body::ACROSS != 0 ? 1 : BM,
-                              body::WEIGHT * unit::KB / E::SIZE>
+                              body::WEIGHT * unit::KB / CKCI_K_HALF>
         lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
@@ -3523,12 +3577,12 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
     }
 #elif defined(CKCI_K_MMA)
     /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
-    typedef ckci_k_fragments<ckci_k_mma<E>, WIDEST ? 64 : BM, WIDEST ? 64 : BN, body::ACROSS> fragments;
+    typedef ckci_k_fragments<ckci_k_mma, WIDEST ? 64 : BM, WIDEST ? 64 : BN, body::ACROSS> fragments;
     enum {
         STRIPS = WIDEST ? 0 : BM * (BN + 4) * 4,
         BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
     };
-    typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * ckci_k_mma<E>::KB / E::SIZE> lds;
+    typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * ckci_k_mma::KB / CKCI_K_HALF> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
@@ -3539,12 +3593,12 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
         }
 #if defined(CKCI_K_WGMMA)
         else if constexpr (body::GROUPS) {
-            body::template with<ckci_k_mma<E>, ckci_k_groups<E, BM, BN, body::ACROSS>>(p, m);
+            body::template with<ckci_k_mma, ckci_k_groups<BM, BN, body::ACROSS>>(p, m);
             return;
         }
 #endif
         else {
-            body::template with<ckci_k_mma<E>, fragments>(p, m);
+            body::template with<ckci_k_mma, fragments>(p, m);
         }
     }
 #else
@@ -3558,14 +3612,14 @@ template <template <class, int, int> class Body, class E, int BM, int BN> struct
 #endif
 };
 
-template <class E, int Q> struct ckci_k_matrix_near {
+template <int Q> struct ckci_k_matrix_near {
 #if defined(CKCI_SIMULATOR)
     struct lds {
     };
 
     template <class U, int P, int PX> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_near<E, U, P, PX, Q> body;
+        typedef ckci_k_near<U, P, PX, Q> body;
         typedef typename body::lds body_lds;
         CKCI_K_LDS(body_lds, m);
         body::run(p, m);
@@ -3575,24 +3629,24 @@ template <class E, int Q> struct ckci_k_matrix_near {
     {
         int kind = sim_matrix_unit();
         if (kind == SIM_MFMA) {
-            with<ckci_k_mfma16<E>, 128, CKCI_NEAR_AMD(Q)>(p);
+            with<ckci_k_mfma16, 128, CKCI_NEAR_AMD(Q)>(p);
         } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<E, 11>, 128, CKCI_NEAR_AMD(Q)>(p);
+            with<ckci_k_wmma<11>, 128, CKCI_NEAR_AMD(Q)>(p);
         } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<E, 12>, 128, CKCI_NEAR_AMD(Q)>(p);
+            with<ckci_k_wmma<12>, 128, CKCI_NEAR_AMD(Q)>(p);
         } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma<E>, 256, CKCI_NEAR_NVIDIA(Q)>(p);
+            with<ckci_k_mma, 256, CKCI_NEAR_NVIDIA(Q)>(p);
         }
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
 #if defined(CKCI_K_MFMA)
-    typedef ckci_k_near<E, ckci_k_mfma16<E>, 128, CKCI_NEAR_AMD(Q), Q> body;
+    typedef ckci_k_near<ckci_k_mfma16, 128, CKCI_NEAR_AMD(Q), Q> body;
 #elif defined(CKCI_K_WMMA)
-    typedef ckci_k_near<E, ckci_k_wmma<E, 11>, 128, CKCI_NEAR_AMD(Q), Q> body;
+    typedef ckci_k_near<ckci_k_wmma<11>, 128, CKCI_NEAR_AMD(Q), Q> body;
 #elif defined(CKCI_K_WMMA12)
-    typedef ckci_k_near<E, ckci_k_wmma<E, 12>, 128, CKCI_NEAR_AMD(Q), Q> body;
+    typedef ckci_k_near<ckci_k_wmma<12>, 128, CKCI_NEAR_AMD(Q), Q> body;
 #else
-    typedef ckci_k_near<E, ckci_k_mma<E>, 256, CKCI_NEAR_NVIDIA(Q), Q> body;
+    typedef ckci_k_near<ckci_k_mma, 256, CKCI_NEAR_NVIDIA(Q), Q> body;
 #endif
     typedef typename body::lds lds;
 
@@ -3915,50 +3969,30 @@ CKCI_K_FN ckci_k_place ckci_k_first_tap(const ckci_gpu_conv &p, const ckci_k_axi
 /* Taps in the masks of a long filter. */
 enum { CKCI_K_BITS = 30 };
 
-/* A bit for each tap t of a dimension for which first + t * step lies outside 0 to len - 1. */
-CKCI_K_FN uint32_t ckci_k_bad_taps(int32_t first, int32_t taps, int32_t step, int32_t len)
-{
-    if (step == 1 || step == -1) {
-        int32_t low = step > 0 ? -first : first - len + 1, high = step > 0 ? len - first : first + 1;
-        low = low < 0 ? 0 : low > taps ? taps : low;
-        high = high < low ? low : high > taps ? taps : high;
-        return ((1u << taps) - 1) & ~((1u << high) - (1u << low));
-    }
-    uint32_t bad = 0;
-    CKCI_K_UNROLL(1)
-    for (int32_t t = 0; t < taps; t++) {
-        bad |= (uint32_t)(first + t * step) < (uint32_t)len ? 0u : 1u << t;
-    }
-    return bad;
-}
-
 /* A bit for each tap of each dimension (z above y above x) that lies on padding; bit 31 always. Where the
    taps do not fit, one dimension alone has several: then the bits are those of taps from `first` on, as
    many as a window holds and a step can reach beyond it. */
 CKCI_K_FN uint32_t ckci_k_pad_mask(const ckci_gpu_conv &p, const ckci_k_axis axis[3], const ckci_k_place &q,
                                    int32_t first)
 {
-    uint32_t word = 0x80000000u;
+    ckci_k_hole hole = {0x80000000u};
     if (!p.ranges) {
-        word |= ckci_k_bad_taps(q.x, axis[2].taps, p.dim[2].read_tap, p.dim[2].read_len);
-        word |= ckci_k_bad_taps(q.y, axis[1].taps, p.dim[1].read_tap, p.dim[1].read_len) << axis[2].taps;
-        word |= ckci_k_bad_taps(q.z, axis[0].taps, p.dim[0].read_tap, p.dim[0].read_len)
-                << (axis[2].taps + axis[1].taps);
-        return q.n < p.n ? word : 0xffffffffu;
+        hole.add_all(0, p.dim, q, axis[0].taps, axis[1].taps, axis[2].taps);
+        return q.n < p.n ? hole.word : 0xffffffffu;
     }
-    int32_t from[3] = {q.z, q.y, q.x};
-    CKCI_K_UNROLL(3)
+    CKCI_K_UNROLL(1)
     for (int d = 2; d >= 0; d--) {
-        int32_t have = axis[d].taps, several = have > 1, t = several ? first : 0;
+        int32_t have = d == 2 ? axis[2].taps : d == 1 ? axis[1].taps : axis[0].taps, several = have > 1;
+        int32_t from = d == 2 ? q.x : d == 1 ? q.y : q.z, t = several ? first : 0;
         have = several && have - t > CKCI_K_BITS ? t + CKCI_K_BITS : have;
         CKCI_K_UNROLL(1)
         for (; t < have; t++) {
             uint32_t bit = several ? 1u << t % CKCI_K_BITS : 0xffffffffu;
-            int32_t at = from[d] + t * p.dim[d].read_tap;
-            word |= (uint32_t)at < (uint32_t)p.dim[d].read_len ? 0u : bit;
+            int32_t at = from + t * p.dim[d].read_tap;
+            hole.word |= (uint32_t)at < (uint32_t)p.dim[d].read_len ? 0u : bit;
         }
     }
-    return q.n < p.n ? word : 0xffffffffu;
+    return q.n < p.n ? hole.word : 0xffffffffu;
 }
 
 /* The table of a phase's taps: byte offsets in both tensors, the bit of the masks. */
@@ -4630,23 +4664,13 @@ template <class S, int V> struct ckci_k_tile_weight_loader {
             hole.close(p.ranges);
             if (k < to) {
                 ckci_k_place q = position(k);
-                int32_t z = q.z * p.dim[0].stride - p.dim[0].pad, y = q.y * p.dim[1].stride - p.dim[1].pad,
-                        x = q.x * p.dim[2].stride - p.dim[2].pad;
                 e.a = 4 * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
-                e.b = 4 * (int32_t)((q.n - start) * b[1] + z * b[3] + y * b[4] + x * b[5]);
-                if (p.ranges) {
-                    hole.open(1);
-                    hole.add(1, x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len, 0);
-                    hole.add(1, y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len, 0);
-                    hole.add(1, z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len, 0);
-                } else {
-                    hole.word = 0x80000000u |
-                                ckci_k_bad_taps(x, p.dim[2].filter, p.dim[2].dilation, p.dim[2].read_len) |
-                                ckci_k_bad_taps(y, p.dim[1].filter, p.dim[1].dilation, p.dim[1].read_len)
-                                    << p.dim[2].filter |
-                                ckci_k_bad_taps(z, p.dim[0].filter, p.dim[0].dilation, p.dim[0].read_len)
-                                    << (p.dim[2].filter + p.dim[1].filter);
-                }
+                q.z = q.z * p.dim[0].stride - p.dim[0].pad;
+                q.y = q.y * p.dim[1].stride - p.dim[1].pad;
+                q.x = q.x * p.dim[2].stride - p.dim[2].pad;
+                e.b = 4 * (int32_t)((q.n - start) * b[1] + q.z * b[3] + q.y * b[4] + q.x * b[5]);
+                hole.open(p.ranges);
+                hole.add_all(p.ranges, p.dim, q, p.dim[0].filter, p.dim[1].filter, p.dim[2].filter);
             }
             e.need = hole.word;
             table[chapter % 2 * PT + j] = e;
@@ -4879,69 +4903,67 @@ template <class T> struct ckci_k_direct_weight {
   the strip, so that every number is loaded and converted once for G x V products. Neighbouring rows meet in
   the caches: a block walks its strips in the order of memory.
   Channels last: the lanes of a block take V neighbouring channels each (one load), dimension 2 is x.
-  Planes (channels first): the lanes take neighbouring x of one channel, and the host has exchanged x and y in
-  all tensors and dimensions, so that strips run along y. The weights of a block's channels lie in LDS as they
-  are multiplied, as many rows of the filter at a time as fit; for the gradient (bwd_data) taps are turned
-  round, so that windows ascend. FX: taps of a row when known at compile time; 0: any number of neighbouring
-  taps; -1: any stride and dilation, taps one by one. STEP: the stride, where windows are shared.
+  Planes (channels first, V = 1): the lanes take neighbouring x of one channel, and the host has exchanged x
+  and y in all tensors and dimensions, so that strips run along y. The weights of a block's channels lie in
+  LDS as they are multiplied, as many rows of the filter at a time as fit; for the gradient (bwd_data) taps
+  are turned round, so that windows ascend. STEP: the stride, where neighbouring taps share a window; 0: any
+  stride and dilation, taps one by one. FULL: any types of weights, output and D tensors, any operation.
   bwd_weight: a thread owns R rows x G taps of a filter for V channels and walks strips of dout with the
   inputs beside them. The sums of a block's threads are added in LDS in a fixed tree, those of blocks by
   depth_sum in a fixed order.
 */
 
-/* Storage: two numbers in a word, or one in a word or two. */
-struct ckci_k_s_f16 {
+/* Storage: f16 or bf16, told apart at run time; f32; f64. */
+struct ckci_k_s_half {
     typedef float T;
-    enum { SIZE = 2, TYPE = CKCONV_F16 };
+    enum { SIZE = 2 };
 
-    static CKCI_K_MEMBER void widen(uint32_t w, float *v)
+    /* Two numbers of a word. */
+    template <bool BF16> static CKCI_K_MEMBER void widen(uint32_t w, float *v)
     {
+        if constexpr (BF16) {
+            v[0] = ckci_k_float(w << 16);
+            v[1] = ckci_k_float(w & 0xffff0000u);
+        } else {
 #if defined(__CUDA_ARCH__)
-        asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
-            : "=f"(v[0]), "=f"(v[1])
-            : "r"(w));
+            asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+                : "=f"(v[0]), "=f"(v[1])
+                : "r"(w));
 #else
-        v[0] = ckci_k_half_float(w & 0xffffu);
-        v[1] = ckci_k_half_float(w >> 16);
+            v[0] = ckci_k_half_float(w & 0xffffu);
+            v[1] = ckci_k_half_float(w >> 16);
 #endif
+        }
     }
 
-    static CKCI_K_MEMBER uint32_t narrow(float low, float high)
+    template <bool BF16> static CKCI_K_MEMBER uint32_t narrow(float low, float high)
     {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
         uint32_t w;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+        if constexpr (BF16) {
+            asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+        } else {
+            asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+        }
         return w;
 #else
-        return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
+        if constexpr (BF16) {
+            return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
+        } else {
+            return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
+        }
 #endif
-    }
-};
-
-struct ckci_k_s_bf16 {
-    typedef float T;
-    enum { SIZE = 2, TYPE = CKCONV_BF16 };
-
-    static CKCI_K_MEMBER void widen(uint32_t w, float *v)
-    {
-        v[0] = ckci_k_float(w << 16);
-        v[1] = ckci_k_float(w & 0xffff0000u);
-    }
-
-    static CKCI_K_MEMBER uint32_t narrow(float low, float high)
-    {
-        return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
     }
 };
 
 struct ckci_k_s_f32 {
     typedef float T;
-    enum { SIZE = 4, TYPE = CKCONV_F32 };
+    enum { SIZE = 4 };
 };
 
 struct ckci_k_s_f64 {
     typedef double T;
-    enum { SIZE = 8, TYPE = CKCONV_F64 };
+    enum { SIZE = 8 };
 };
 
 /* V neighbouring numbers as they lie in memory, aligned to their size together. */
@@ -4992,13 +5014,13 @@ template <class S, int V> struct ckci_k_vec {
         }
     }
 
-    CKCI_K_MEMBER void widen(T *v) const
+    template <bool BF16> CKCI_K_MEMBER void widen(T *v) const
     {
         if constexpr (S::SIZE == 2) {
             T pair[2];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < V; i += 2) {
-                S::widen(w[i / 2], pair);
+                S::template widen<BF16>(w[i / 2], pair);
                 v[i] = pair[0];
                 if (i + 1 < V) {
                     v[i + 1] = pair[1];
@@ -5012,12 +5034,12 @@ template <class S, int V> struct ckci_k_vec {
         }
     }
 
-    CKCI_K_MEMBER void narrow(const T *v)
+    template <bool BF16> CKCI_K_MEMBER void narrow(const T *v)
     {
         if constexpr (S::SIZE == 2) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < V; i += 2) {
-                w[i / 2] = S::narrow(v[i], i + 1 < V ? v[i + 1] : 0);
+                w[i / 2] = S::template narrow<BF16>(v[i], i + 1 < V ? v[i + 1] : 0);
             }
         } else {
             CKCI_K_UNROLL(4)
@@ -5027,6 +5049,39 @@ template <class S, int V> struct ckci_k_vec {
         }
     }
 };
+
+/* N of them at once: the branch that tells f16 from bf16 is the same for all threads. */
+template <int N, class S, int V>
+CKCI_K_FN void ckci_k_depth_widen(const ckci_k_vec<S, V> *raw, typename S::T *v, int32_t bf16)
+{
+    if (S::SIZE == 2 && bf16) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template widen<S::SIZE == 2>(v + i * V);
+        }
+    } else {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template widen<false>(v + i * V);
+        }
+    }
+}
+
+template <int N, class S, int V>
+CKCI_K_FN void ckci_k_depth_narrow(ckci_k_vec<S, V> *raw, const typename S::T *v, int32_t bf16)
+{
+    if (S::SIZE == 2 && bf16) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template narrow<S::SIZE == 2>(v + i * V);
+        }
+    } else {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template narrow<false>(v + i * V);
+        }
+    }
+}
 
 /* V numbers of LDS. */
 template <class T, int V> CKCI_K_FN void ckci_k_spread(const T *p, T *v)
@@ -5060,11 +5115,63 @@ template <class T, int N> CKCI_K_FN T ckci_k_pick(const T *c, int i)
     return x;
 }
 
-/* The epilogue of one output where it is more than a store. */
-template <class T>
+/* f16, bf16 or f32 */
+CKCI_K_FN float ckci_k_depth_load(int32_t dtype, const unsigned char *p)
+{
+    if (dtype == CKCONV_F32) {
+        return *(const float *)p;
+    }
+    uint32_t bits = *(const uint16_t *)p;
+    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+}
+
+CKCI_K_FN void ckci_k_depth_store(int32_t dtype, unsigned char *p, float x)
+{
+    if (dtype == CKCONV_F32) {
+        *(float *)p = x;
+    } else {
+        *(uint16_t *)p = (uint16_t)(dtype == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+    }
+}
+
+/* The epilogue of one output where it is more than a store. FULL: any types and any operation; else f16, bf16
+   and f32, and no GELU, which is a lot of code. */
+template <bool FULL, class T>
 CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const ckci_k_place &q)
 {
-    ckci_k_write<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
+    if constexpr (FULL) {
+        ckci_k_write<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
+    } else {
+        const ckci_gpu_target &o = ckci_k_late(p.o);
+        T v = x, d = 0;
+        if (o.t.op.kind == CKCONV_GELU) {
+            __builtin_unreachable();
+        }
+        bool sums = o.t.op.kind >= CKCONV_BIAS;
+        CKCI_K_UNROLL(1)
+        for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
+            const ckci_tensor &t = o.d[j];
+            int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
+                         q.x * t.stride[5];
+            T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));
+            v = sums ? v + value : v;
+            d = j == 0 ? value : d;
+        }
+        int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
+                     q.x * o.t.stride[5];
+        ckci_k_depth_store(o.t.dtype, o.t.p + at * (o.t.dtype == CKCONV_F32 ? 4 : 2),
+                           ckci_k_element(o.t.op, v, d));
+    }
+}
+
+/* Element `at` of the weights. */
+template <bool FULL, class T> CKCI_K_FN T ckci_k_depth_tap(const ckci_gpu_depth &p, int64_t at)
+{
+    if constexpr (FULL) {
+        return ckci_k_value<T>(p.b, at);
+    } else {
+        return ckci_k_depth_load(p.b.dtype, p.b.p + at * (p.b.dtype == CKCONV_F32 ? 4 : 2));
+    }
 }
 
 enum { CKCI_K_DEPTH_LDS = 16384 };
@@ -5081,11 +5188,12 @@ struct ckci_k_depth_place {
     bool active;
 };
 
-template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_depth {
+template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     typedef typename S::T T;
     typedef ckci_k_depth_lds<T> lds;
 
     const ckci_gpu_depth &p;
+    bool planes;
     ckci_k_axis axis[3];
     ckci_k_depth_place at;
     int32_t x_first;             /* input of the first tap of output 0 */
@@ -5093,7 +5201,7 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
     int32_t tap_step, tap_bytes; /* from one tap to the next, ascending */
     T c[XO * V];
 
-    CKCI_K_MEMBER explicit ckci_k_depth(const ckci_gpu_depth &a) : p(a)
+    CKCI_K_MEMBER explicit ckci_k_depth(const ckci_gpu_depth &a) : p(a), planes(V == 1 && a.planes)
     {
         int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
         at.slot = ckci_k_divide(t, p.by_lanes_c);
@@ -5105,15 +5213,15 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
         axis[2] = ckci_k_phase(p.dim[2], phase - pyx * p.dim[2].phases);
         axis[0] = ckci_k_phase(p.dim[0], pyx / p.dim[1].phases);
         axis[1] = ckci_k_phase(p.dim[1], pyx % p.dim[1].phases);
-        at.channel = PLANES ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
+        at.channel = planes ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
         at.active = at.slot < p.lanes_p && at.channel < p.g;
-        int32_t all = p.n * axis[0].count * (PLANES ? p.tiles_x : axis[1].count) * p.strips;
+        int32_t all = p.n * axis[0].count * (planes ? p.tiles_x : axis[1].count) * p.strips;
         at.from = part * p.part;
         at.to = all - at.from < p.part ? all : at.from + p.part;
         tap_step = p.dim[2].read_tap < 0 ? -p.dim[2].read_tap : p.dim[2].read_tap;
         x_first = axis[2].read0 + (p.dim[2].read_tap < 0 ? (axis[2].taps - 1) * p.dim[2].read_tap : 0);
         int32_t bytes = (int32_t)p.a.stride[5] * S::SIZE;
-        x_step = FX < 0 ? p.dim[2].read_step : 1;
+        x_step = STEP == 0 ? p.dim[2].read_step : 1;
         x_bytes = x_step * bytes;
         tap_bytes = tap_step * bytes;
     }
@@ -5121,91 +5229,88 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
     /* Weights of `rows` filter rows from r0 on, in the order in which they are multiplied. */
     CKCI_K_MEMBER void stage(lds &m, int32_t r0, int32_t rows)
     {
-        int32_t channels = PLANES ? 1 : p.lanes_c * V, taps = axis[2].taps;
+        int32_t channels = planes ? 1 : p.lanes_c * V, taps = axis[2].taps;
         int32_t count = rows * taps * channels;
         for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
-            int32_t tap = PLANES ? e : ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
+            int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
             int32_t row = ckci_k_divide(tap, axis[2].by_taps), x = tap - row * taps;
             row += r0;
             int32_t z = ckci_k_divide(row, axis[1].by_taps), y = row - z * axis[1].taps;
             x = p.dim[2].read_tap < 0 ? taps - 1 - x : x;
-            int32_t g = PLANES ? at.tile : at.tile * channels + channel;
+            int32_t g = planes ? at.tile : at.tile * channels + channel;
             int64_t w = g * p.b.stride[0] + (axis[0].tap0 + z * p.dim[0].period) * p.b.stride[3] +
                         (axis[1].tap0 + y * p.dim[1].period) * p.b.stride[4] +
                         (axis[2].tap0 + x * p.dim[2].period) * p.b.stride[5];
-            m.w[tap * channels + channel] = g < p.g ? ckci_k_value<T>(p.b, w) : (T)0;
+            m.w[tap * channels + channel] = g < p.g ? ckci_k_depth_tap<FULL, T>(p, w) : (T)0;
         }
     }
 
-    /* G neighbouring taps; src and x: the first element of the window. */
-    template <int G>
-    CKCI_K_MEMBER void taps(const unsigned char *src, int32_t x, const T *w, int32_t channels)
+    /* G neighbouring taps, or the first of them; src and x: the first element of the window. */
+    template <int G, bool SOME>
+    CKCI_K_MEMBER void taps(const unsigned char *src, int32_t x, const T *w, int32_t channels, int32_t some)
     {
-        constexpr int WINDOW = (XO - 1) * STEP + G;
-        ckci_k_vec<S, V> raw[WINDOW];
+        constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G, CHUNK = V == 1 ? 8 : 4,
+                      CHUNKS = (WINDOW + CHUNK - 1) / CHUNK;
+        int32_t end = p.dim[2].read_len;
+        if (SOME) {
+            int32_t last = x + (XO - 1) * APART + some;
+            end = last < end ? last : end;
+        }
+        ckci_k_vec<S, V> raw[CHUNKS * CHUNK];
         CKCI_K_UNROLL(32)
-        for (int i = 0; i < WINDOW; i++) {
-            if ((uint32_t)(x + i * x_step) < (uint32_t)p.dim[2].read_len) {
+        for (int i = 0; i < CHUNKS * CHUNK; i++) {
+            raw[i].clear();
+            if (i < WINDOW && x + i * x_step >= 0 && x + i * x_step < end) {
                 raw[i].load(src + i * x_bytes);
-            } else {
-                raw[i].clear();
             }
         }
         T f[G][V];
         CKCI_K_UNROLL(8)
         for (int j = 0; j < G; j++) {
-            ckci_k_spread<T, V>(w + j * channels, f[j]);
+            ckci_k_spread<T, V>(w + (SOME && j >= some ? 0 : j * channels), f[j]);
         }
-        CKCI_K_UNROLL(32)
-        for (int i = 0; i < WINDOW; i++) {
-            T v[V];
-            raw[i].widen(v);
+        CKCI_K_UNROLL(8)
+        for (int q = 0; q < CHUNKS; q++) {
+            T v[CHUNK * V];
+            ckci_k_depth_widen<CHUNK>(raw + q * CHUNK, v, p.bf16);
             CKCI_K_UNROLL(8)
             for (int j = 0; j < G; j++) {
-                if (i - j >= 0 && (i - j) % STEP == 0 && (i - j) / STEP < XO) {
-                    CKCI_K_UNROLL(4)
-                    for (int k = 0; k < V; k++) {
-                        T &sum = c[(i - j) / STEP * V + k];
-                        sum = ckci_k_fma(v[k], f[j][k], sum);
+                if (SOME && j >= some) {
+                    continue;
+                }
+                CKCI_K_UNROLL(8)
+                for (int i = q * CHUNK; i < (q + 1) * CHUNK; i++) {
+                    if (i - j >= 0 && (i - j) % APART == 0 && (i - j) / APART < XO) {
+                        CKCI_K_UNROLL(4)
+                        for (int k = 0; k < V; k++) {
+                            T &sum = c[(i - j) / APART * V + k];
+                            sum = ckci_k_fma(v[(i - q * CHUNK) * V + k], f[j][k], sum);
+                        }
                     }
                 }
             }
         }
     }
 
-    template <int G>
-    CKCI_K_MEMBER void some(const unsigned char *&src, int32_t &x, const T *&w, int32_t channels)
-    {
-        taps<G>(src, x, w, channels);
-        src += G * tap_bytes;
-        x += G * tap_step;
-        w += G * channels;
-    }
-
     CKCI_K_MEMBER void row(const unsigned char *src, int32_t x, const T *w, int32_t channels)
     {
-        if constexpr (FX > 0) {
-            taps<FX>(src, x, w, channels);
-        } else if constexpr (FX == 0) {
-            int32_t left = axis[2].taps;
+        int32_t left = axis[2].taps;
+        if constexpr (STEP == 1) {
             CKCI_K_UNROLL(1)
             for (; left >= 8; left -= 8) {
-                some<8>(src, x, w, channels);
+                taps<8, false>(src, x, w, channels, 8);
+                src += 8 * tap_bytes;
+                x += 8;
+                w += 8 * channels;
             }
-            if (left & 4) {
-                some<4>(src, x, w, channels);
-            }
-            if (left & 2) {
-                some<2>(src, x, w, channels);
-            }
-            if (left & 1) {
-                some<1>(src, x, w, channels);
-            }
-        } else {
-            CKCI_K_UNROLL(1)
-            for (int32_t left = axis[2].taps; left > 0; left--) {
-                some<1>(src, x, w, channels);
-            }
+        }
+        constexpr int G = STEP == 0 ? 1 : 4;
+        CKCI_K_UNROLL(1)
+        for (; left > 0; left -= G) {
+            taps<G, (G > 1)>(src, x, w, channels, left);
+            src += G * tap_bytes;
+            x += G * tap_step;
+            w += G * channels;
         }
     }
 
@@ -5221,11 +5326,11 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
     {
         strip s;
         int32_t rest = ckci_k_divide(i, p.by_strips), sx = i - rest * p.strips;
-        int32_t up = ckci_k_divide(rest, PLANES ? p.by_tiles_x : axis[1].by_count);
-        int32_t y = rest - up * (PLANES ? p.tiles_x : axis[1].count);
+        int32_t up = ckci_k_divide(rest, planes ? p.by_tiles_x : axis[1].by_count);
+        int32_t y = rest - up * (planes ? p.tiles_x : axis[1].count);
         s.n = ckci_k_divide(up, axis[0].by_count);
         int32_t z = up - s.n * axis[0].count, x = sx * XO;
-        y = PLANES ? y * p.lanes_c + at.lane : y;
+        y = planes ? y * p.lanes_c + at.lane : y;
         s.inside = at.active && i < at.to && y < axis[1].count;
         s.in_z = z * p.dim[0].read_step + axis[0].read0;
         s.in_y = y * p.dim[1].read_step + axis[1].read0;
@@ -5243,8 +5348,8 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
     /* `rows` rows of the filter, from where the strip stands. */
     CKCI_K_MEMBER void multiply(const lds &m, strip &s, int32_t rows)
     {
-        int32_t channels = PLANES ? 1 : p.lanes_c * V;
-        const T *w = m.w + (PLANES ? 0 : at.lane * V);
+        int32_t channels = planes ? 1 : p.lanes_c * V;
+        const T *w = m.w + (planes ? 0 : at.lane * V);
         int64_t step_y = (int64_t)p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
         int64_t step_z = (int64_t)p.dim[0].read_tap * p.a.stride[3] * S::SIZE - axis[1].taps * step_y;
         CKCI_K_UNROLL(1)
@@ -5275,12 +5380,12 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
                             (axis[2].write0 + s.x * p.dim[2].write_step) * o.t.stride[5];
             int64_t step = p.dim[2].write_step * o.t.stride[5] * S::SIZE;
             unsigned char *dst = o.t.p + first * S::SIZE;
+            ckci_k_vec<S, V> v[XO];
+            ckci_k_depth_narrow<XO>(v, c, p.bf16);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < XO; i++) {
-                ckci_k_vec<S, V> v;
-                v.narrow(c + i * V);
                 if (s.x + i < axis[2].count) {
-                    v.store(dst + i * step);
+                    v[i].store(dst + i * step);
                 }
             }
             return;
@@ -5290,7 +5395,7 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
             int32_t x = s.x + i / V;
             if (x < axis[2].count) {
                 ckci_k_place q = {s.n, s.z, s.y, axis[2].write0 + x * p.dim[2].write_step};
-                ckci_k_depth_write<T>(p, ckci_k_pick<T, XO * V>(c, i), at.channel + i % V, q);
+                ckci_k_depth_write<FULL, T>(p, ckci_k_pick<T, XO * V>(c, i), at.channel + i % V, q);
             }
         }
     }
@@ -5332,55 +5437,182 @@ template <class S, int V, int XO, int FX, int STEP, bool PLANES> struct ckci_k_d
 };
 
 /* What a thread reads of a row: N channels-last positions of V channels, or pieces of 4 neighbours of a
-   plane, one load each where rows are aligned (vec). mask: the positions that exist; pieces exist as a whole
-   then. */
+   plane, one load each where that is aligned (vec). mask: the positions that exist; pieces exist as a whole
+   then. channels: those that exist. */
 template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     typedef typename S::T T;
-    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N };
+    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N, BYTES = PER * S::SIZE };
     ckci_k_vec<S, PER> raw[COUNT];
 
-    CKCI_K_MEMBER void clear()
+    static CKCI_K_MEMBER bool inside(uint32_t mask, int i)
     {
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < COUNT; i++) {
-            raw[i].clear();
-        }
+        return mask >> (PLANES ? 4 * i : i) & 1;
     }
 
-    CKCI_K_MEMBER void load(const unsigned char *src, int32_t step, uint32_t mask, int32_t vec)
+    static CKCI_K_MEMBER int32_t step_of(int32_t step)
     {
-        if constexpr (PLANES) {
-            if (!vec) {
-                CKCI_K_UNROLL(16)
-                for (int i = 0; i < N; i++) {
-                    uint32_t one = mask >> i & 1 ? ckci_k_load_bits(src + i * S::SIZE, S::SIZE) : 0;
-                    if constexpr (S::SIZE == 2) {
-                        uint32_t &pair = raw[i / 4].w[i % 4 / 2];
-                        pair = i % 2 ? pair | one << 16 : one;
-                    } else {
-                        raw[i / 4].w[i % 4] = one;
-                    }
+        return PLANES ? (int32_t)BYTES : step;
+    }
+
+    CKCI_K_MEMBER void load(const unsigned char *src, int32_t step, uint32_t mask, int32_t vec,
+                            int32_t channels)
+    {
+        if (!vec) {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < COUNT * PER; i++) {
+                int x = PLANES ? i : i / V, channel = PLANES ? 0 : i % V;
+                uint32_t one = 0;
+                if (mask >> x & 1 && channel < channels) {
+                    one = ckci_k_load_bits(src + x * (PLANES ? S::SIZE : step) + channel * S::SIZE, S::SIZE);
                 }
-                return;
+                if constexpr (S::SIZE == 2) {
+                    uint32_t &pair = raw[i / PER].w[i % PER / 2];
+                    pair = i % PER % 2 ? pair | one << 16 : one;
+                } else {
+                    raw[i / PER].w[i % PER] = one;
+                }
             }
+            return;
         }
         CKCI_K_UNROLL(16)
         for (int i = 0; i < COUNT; i++) {
-            if (mask >> (PLANES ? 4 * i : i) & 1) {
-                raw[i].load(src + (PLANES ? 4 * S::SIZE : step) * i);
+            if (inside(mask, i)) {
+                raw[i].load(src + step_of(step) * i);
             } else {
                 raw[i].clear();
             }
         }
     }
 
-    CKCI_K_MEMBER void widen(T *v) const
+    CKCI_K_MEMBER void widen(T *v, int32_t bf16) const
     {
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < COUNT; i++) {
-            raw[i].widen(v + i * PER);
+        ckci_k_depth_widen<COUNT>(raw, v, bf16);
+    }
+};
+
+/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way in
+   LDS, each thread's in places of its own, so that no barrier is needed; elsewhere it is one, in registers. */
+#if defined(CKCI_SIMULATOR) || (defined(__CUDACC__) && !defined(__HIP__))
+#define CKCI_K_ASYNC 1
+#else
+#define CKCI_K_ASYNC 0
+#endif
+#if defined(CKCI_SIMULATOR)
+enum { CKCI_K_DEPTH_AHEAD = 2 }; /* AMD's LDS is smaller, and not used for this on AMD */
+#else
+enum { CKCI_K_DEPTH_AHEAD = 4 };
+#endif
+
+/* A copy into LDS that does not wait, of BYTES or of zeros; commit ends a group of them, wait<N> waits until
+   only the N last groups are still under way. */
+template <int BYTES>
+CKCI_K_FN void ckci_k_depth_copy(unsigned char *to, const unsigned char *from, bool inside)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from), "n"(BYTES), "r"(inside ? BYTES : 0)
+        : "memory");
+#else
+    if (inside) {
+        memcpy(to, from, BYTES);
+    } else {
+        memset(to, 0, BYTES);
+    }
+#endif
+}
+
+CKCI_K_FN void ckci_k_depth_commit()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+template <int N> CKCI_K_FN void ckci_k_depth_wait()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
+}
+
+template <class W, int DEPTH> struct ckci_k_depth_ring {
+    enum { AHEAD = CKCI_K_ASYNC ? DEPTH - 1 : 1, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
+
+    struct lds {
+        alignas(16) unsigned char place[CKCI_K_ASYNC ? DEPTH * ROW : 16];
+    };
+
+#if CKCI_K_ASYNC
+    unsigned char *mine;
+    int32_t write, read;
+
+    CKCI_K_MEMBER void start(lds &m, uint32_t mask)
+    {
+        mine = m.place + threadIdx.x * PLACE;
+        write = read = 0;
+        W none;
+        CKCI_K_UNROLL(1)
+        for (int32_t k = 0; k < DEPTH; k++) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                none.raw[i].clear();
+                if (!W::inside(mask, i)) {
+                    none.raw[i].store(mine + k * ROW + i * 256 * PLACE);
+                }
+            }
         }
     }
+
+    /* mask: that of start; inside: whether there is such a row */
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t step, uint32_t mask, bool inside, int32_t vec,
+                            int32_t channels)
+    {
+        if (!vec) {
+            W w;
+            w.load(src, step, inside ? mask : 0, 0, channels);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                w.raw[i].store(mine + write + i * 256 * PLACE);
+            }
+        } else {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                if (W::inside(mask, i)) {
+                    ckci_k_depth_copy<PLACE>(mine + write + i * 256 * PLACE, src + W::step_of(step) * i,
+                                             inside);
+                }
+            }
+        }
+        write = write == (DEPTH - 1) * ROW ? 0 : write + ROW;
+    }
+
+    CKCI_K_MEMBER void pop(W &w)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < W::COUNT; i++) {
+            w.raw[i].load(mine + read + i * 256 * PLACE);
+        }
+        read = read == (DEPTH - 1) * ROW ? 0 : read + ROW;
+    }
+#else
+    W held;
+
+    CKCI_K_MEMBER void start(lds &, uint32_t)
+    {
+    }
+
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t step, uint32_t mask, bool inside, int32_t vec,
+                            int32_t channels)
+    {
+        held.load(src, step, inside ? mask : 0, vec, channels);
+    }
+
+    CKCI_K_MEMBER void pop(W &w)
+    {
+        w = held;
+    }
+#endif
 };
 
 /* Positions x, x + 1, ... that lie in a row. */
@@ -5394,28 +5626,37 @@ CKCI_K_FN uint32_t ckci_k_depth_inside(int32_t x, int32_t length, int count)
     return mask;
 }
 
-/* fwd, bwd_data with stride and dilation 1, filters of F x F or Z x F x F; planes with padding that keeps the
-   size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each row
-   of inputs is loaded once, while the row before it is multiplied, and added to the F rows of outputs that it
-   belongs to. Those lie in registers and move up a row with the first tap. */
+/* fwd, bwd_data with stride and dilation 1, filters of F x F, or Z x 3 x 3; planes with padding that keeps
+   the size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each
+   row of inputs is loaded once and added to the F rows of outputs that it belongs to. Those lie in registers
+   and move up a row with the first tap. The weights lie there too where they are few. */
 template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
     typedef typename S::T T;
-    typedef ckci_k_depth_lds<T> lds;
     /* numbers of a window, and those before the first tap */
     enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
+    enum { HELD = F * F * V <= 50, DEPTH = CKCI_K_DEPTH_AHEAD };
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
+    typedef ckci_k_depth_ring<window, DEPTH> ring;
+
+    struct lds {
+        ckci_k_depth_lds<T> w;
+        typename ring::lds rows;
+    };
 
     /* Rows of inputs in the order in which they are multiplied: planes of z, then y. */
     struct cursor {
         const unsigned char *src;
         int64_t row_step, plane_step;
         int32_t step, y, z, z_step, k, planes, rows; /* rows: still to come */
+        uint32_t mask;
+        int32_t channels;
 
-        CKCI_K_MEMBER void load(const ckci_gpu_depth &p, window &raw, uint32_t mask)
+        CKCI_K_MEMBER void push(const ckci_gpu_depth &p, ring &to)
         {
             bool inside = (uint32_t)y < (uint32_t)p.dim[1].read_len && rows > 0 &&
                           (uint32_t)(z + k * z_step) < (uint32_t)p.dim[0].read_len;
-            raw.load(src, step, inside ? mask : 0, p.a_vec);
+            to.push(src, step, mask, inside, p.a_vec, channels);
+            ckci_k_depth_commit();
             k++;
             src += plane_step;
             if (k == planes) {
@@ -5427,29 +5668,42 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         }
     };
 
-    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. */
+    static CKCI_K_MEMBER void weights(T *f, const T *w, int32_t channels)
+    {
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < F * F; i++) {
+            ckci_k_spread<T, V>(w + i * channels, f + i * V);
+        }
+    }
+
+    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. f or w: the weights. */
     template <bool MOVE>
-    static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *w, int32_t channels)
+    static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *f, const T *w, int32_t channels,
+                                       int32_t bf16)
     {
         T v[WINDOW * V];
-        raw.widen(v);
+        raw.widen(v, bf16);
         CKCI_K_UNROLL(8)
         for (int s = 0; s < F; s++) {
             CKCI_K_UNROLL(8)
             for (int x = 0; x < F; x++) {
-                T f[V];
-                ckci_k_spread<T, V>(w + ((F - 1 - s) * F + x) * channels, f);
+                int tap = (F - 1 - s) * F + x;
+                T one[V];
+                if constexpr (!HELD) {
+                    ckci_k_spread<T, V>(w + tap * channels, one);
+                }
                 CKCI_K_UNROLL(32)
                 for (int i = 0; i < XO * V; i++) {
                     T before =
                         MOVE && x == 0 ? (s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0) : c[s * XO * V + i];
-                    c[s * XO * V + i] = ckci_k_fma(v[(BEFORE + x) * V + i], f[i % V], before);
+                    T weight = HELD ? f[tap * V + i % V] : one[i % V];
+                    c[s * XO * V + i] = ckci_k_fma(v[(BEFORE + x) * V + i], weight, before);
                 }
             }
         }
     }
 
-    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, lds &m, int32_t tile)
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, T *to, int32_t tile)
     {
         int32_t channels = p.lanes_c * V, count = p.taps * channels;
         bool back = p.dim[2].gather_back != 0;
@@ -5460,7 +5714,7 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
             x = back ? F - 1 - x : x;
             y = back ? F - 1 - y : y;
             int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
-            m.w[e] = g < p.g ? ckci_k_value<T>(p.b, w) : (T)0;
+            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
         }
     }
 
@@ -5468,33 +5722,37 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
     static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const T *c, unsigned char *dst, int32_t step,
                                     int32_t channel, const ckci_k_place &q)
     {
-        if (PLANES && p.o_vec) {
-            CKCI_K_UNROLL(2)
-            for (int i = 0; i < XO; i += 4) {
-                ckci_k_vec<S, 4> v;
-                v.narrow(c + i);
-                if (q.x + i < p.dim[2].length) {
-                    v.store(dst + i * step);
-                }
-            }
-            return;
-        }
+        constexpr int PER = window::PER, COUNT = XO * V / PER;
         if (p.o_same) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < XO; i++) {
-                ckci_k_vec<S, V> v;
-                v.narrow(c + i * V);
-                if (q.x + i < p.dim[2].length) {
-                    v.store(dst + i * step);
+            ckci_k_vec<S, PER> v[COUNT];
+            ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
+            int32_t left = p.dim[2].length - q.x;
+            if (p.o_vec) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < COUNT; i++) {
+                    if ((PLANES ? 4 * i : i) < left) {
+                        v[i].store(dst + i * window::step_of(step));
+                    }
+                }
+                return;
+            }
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < XO * V; i++) {
+                ckci_k_vec<S, 1> one;
+                one.w[0] = S::SIZE == 4  ? v[i / PER].w[i % PER]
+                           : i % PER % 2 ? v[i / PER].w[i % PER / 2] >> 16
+                                         : v[i / PER].w[i % PER / 2];
+                if (i / V < left && channel + i % V < p.g) {
+                    one.store(dst + i / V * step + i % V * S::SIZE);
                 }
             }
             return;
         }
         CKCI_K_UNROLL(1)
         for (int i = 0; i < XO * V; i++) {
-            if (q.x + i / V < p.dim[2].length) {
+            if (q.x + i / V < p.dim[2].length && channel + i % V < p.g) {
                 ckci_k_place at = {q.n, q.z, q.y, q.x + i / V};
-                ckci_k_depth_write<T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
+                ckci_k_depth_write<false, T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
             }
         }
     }
@@ -5505,13 +5763,13 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
         int32_t part = ckci_k_divide(block, p.by_tiles_c), tile = block - part * p.tiles_c;
         int32_t channel = (tile * p.lanes_c + lane) * V, i = part * p.lanes_p + slot;
-        /* columns: strips, pieces of y, z, n */
-        int32_t line = ckci_k_divide(i, p.by_strips), above = ckci_k_divide(line, p.by_tiles_x);
+        /* columns: z, whose neighbours read the same planes, strips, pieces of y, n */
         ckci_k_place q;
-        q.x = (i - line * p.strips) * XO;
-        q.n = ckci_k_divide(above, p.dim[0].count[0]);
-        q.z = above - q.n * p.dim[0].length;
-        q.y = (line - above * p.tiles_x) * p.walk;
+        int32_t rest = ckci_k_divide(i, p.dim[0].count[0]), line = ckci_k_divide(rest, p.by_strips);
+        q.z = i - rest * p.dim[0].length;
+        q.n = ckci_k_divide(line, p.by_tiles_x);
+        q.x = (rest - line * p.strips) * XO;
+        q.y = (line - q.n * p.tiles_x) * p.walk;
         bool active = slot < p.lanes_p && channel < p.g && q.n < p.n;
         int32_t rows = p.dim[1].length - q.y < p.walk ? p.dim[1].length - q.y : p.walk, zs = p.dim[0].filter;
         /* bwd_data: the last tap reads the first input */
@@ -5520,17 +5778,10 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         int32_t y = q.y + (back ? p.dim[1].pad - (F - 1) : -p.dim[1].pad);
         int32_t z = q.z * p.dim[0].read_step + (back ? p.dim[0].pad : -p.dim[0].pad);
         x -= BEFORE;
-        uint32_t mask = active ? ckci_k_depth_inside(x, p.dim[2].read_len, WINDOW) : 0;
-        const unsigned char *src = p.a.p + (q.n * p.a.stride[1] + channel * p.a.stride[0] +
-                                            z * p.a.stride[3] + y * p.a.stride[4] + x * p.a.stride[5]) *
-                                               S::SIZE;
-        unsigned char *dst =
-            p.o.t.p + (q.n * p.o.t.stride[1] + channel * p.o.t.stride[0] + q.z * p.o.t.stride[3] +
-                       q.y * p.o.t.stride[4] + q.x * p.o.t.stride[5]) *
-                          S::SIZE;
-        int32_t o_step = (int32_t)p.o.t.stride[5] * S::SIZE;
         cursor from;
-        from.src = src;
+        from.src = p.a.p + (q.n * p.a.stride[1] + channel * p.a.stride[0] + z * p.a.stride[3] +
+                            y * p.a.stride[4] + x * p.a.stride[5]) *
+                               S::SIZE;
         from.plane_step = p.dim[0].read_tap * p.a.stride[3] * S::SIZE;
         from.row_step = p.a.stride[4] * S::SIZE - zs * from.plane_step;
         from.step = (int32_t)p.a.stride[5] * S::SIZE;
@@ -5540,31 +5791,50 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         from.k = 0;
         from.planes = zs;
         from.rows = rows + F - 1;
-        window next;
-        from.load(p, next, mask);
-        stage(p, m, tile);
+        from.mask = active ? ckci_k_depth_inside(x, p.dim[2].read_len, WINDOW) : 0;
+        from.channels = p.g - channel;
+        ring next;
+        next.start(m.rows, from.mask);
+        CKCI_K_UNROLL(1)
+        for (int k = 0; k < ring::AHEAD; k++) {
+            from.push(p, next);
+        }
+        stage(p, m.w.w, tile);
         __syncthreads();
         if (!active) {
             return;
         }
+        unsigned char *dst =
+            p.o.t.p + (q.n * p.o.t.stride[1] + channel * p.o.t.stride[0] + q.z * p.o.t.stride[3] +
+                       q.y * p.o.t.stride[4] + q.x * p.o.t.stride[5]) *
+                          S::SIZE;
+        int32_t o_step = (int32_t)p.o.t.stride[5] * S::SIZE;
         int64_t o_row = p.o.t.stride[4] * S::SIZE;
         int32_t channels = p.lanes_c * V;
-        const T *w = m.w + lane * V;
-        T c[F * XO * V];
+        const T *w = m.w.w + lane * V;
+        T c[F * XO * V], f[HELD ? F * F * V : 1];
         CKCI_K_UNROLL(128)
         for (int k = 0; k < F * XO * V; k++) {
             c[k] = 0;
         }
+        if (HELD) {
+            weights(f, w, channels);
+        }
         CKCI_K_UNROLL(1)
         for (int32_t r = 0; r < rows + F - 1; r++) {
             CKCI_K_UNROLL(1)
-            for (int32_t k = 0; k < zs; k++) {
-                window raw = next;
-                from.load(p, next, mask);
-                if (k == 0) {
-                    multiply<true>(c, raw, w, channels);
+            for (int32_t k = 0; k < (F == 3 ? zs : 1); k++) {
+                window raw;
+                ckci_k_depth_wait<DEPTH - 2>();
+                next.pop(raw);
+                from.push(p, next);
+                if (F == 3 && zs > 1) {
+                    weights(f, w + k * F * F * channels, channels);
+                }
+                if (F != 3 || k == 0) {
+                    multiply<true>(c, raw, f, w, channels, p.bf16);
                 } else {
-                    multiply<false>(c, raw, w + k * F * F * channels, channels);
+                    multiply<false>(c, raw, f, w, channels, p.bf16);
                 }
             }
             if (r >= F - 1) {
@@ -5578,11 +5848,11 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
 
 template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
-    enum { BLOCKS = F == 7 ? 0 : 2 };
+    enum { BLOCKS = 2 };
 };
 
-/* Where a weight's sum goes: into a part of the workspace, [part][tap][channel], or to the epilogue. */
-template <class T>
+/* Where a weight's sum goes: into a part of the workspace, [part][tap][channel], or to its place as it is. */
+template <class S, class T>
 CKCI_K_FN void ckci_k_depth_put(const ckci_gpu_depth &p, T sum, int32_t part, int32_t tap, int32_t channel)
 {
     if (p.o.partial) {
@@ -5590,7 +5860,14 @@ CKCI_K_FN void ckci_k_depth_put(const ckci_gpu_depth &p, T sum, int32_t part, in
         return;
     }
     int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
-    ckci_k_write<T>(p.o, sum, channel, 0, 0, z, rest - z * p.dim[1].filter, tap - rest * p.dim[2].filter);
+    int64_t at = channel * p.o.t.stride[0] + z * p.o.t.stride[3] +
+                 (rest - z * p.dim[1].filter) * p.o.t.stride[4] +
+                 (tap - rest * p.dim[2].filter) * p.o.t.stride[5];
+    if constexpr (S::SIZE == 8) {
+        *(double *)(p.o.t.p + at * 8) = sum;
+    } else {
+        ckci_k_depth_store(p.o.t.dtype, p.o.t.p + at * (p.o.t.dtype == CKCONV_F32 ? 4 : 2), sum);
+    }
 }
 
 /* A thread of bwd_weight: its place in the block and what it sums. */
@@ -5604,13 +5881,13 @@ template <class T, int V> struct ckci_k_depth_sums {
 };
 
 /* The sums of a block, one tap after the other through LDS in a fixed tree. */
-template <class T, int V, int R, int G, bool PLANES>
+template <class S, class T, int V, int R, int G>
 CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V> &m, T *c,
-                                 const ckci_k_depth_member &w)
+                                 const ckci_k_depth_member &w, bool planes)
 {
-    int32_t others = (PLANES ? p.lanes_c : 1) * p.lanes_p; /* threads of one sum */
-    int32_t member = PLANES ? w.slot * p.lanes_c + w.lane : w.slot;
-    int32_t place = member + (PLANES ? w.lane_u : w.lane_u * p.lanes_c + w.lane) * others;
+    int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p; /* threads of one sum */
+    int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
+    int32_t place = member + (planes ? w.lane_u : w.lane_u * p.lanes_c + w.lane) * others;
     bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
     CKCI_K_UNROLL(1)
     for (int32_t j = 0; j < R * G; j++) {
@@ -5637,7 +5914,9 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V
             int32_t tap = (w.fz * p.dim[1].filter + ty) * p.dim[2].filter + tx;
             CKCI_K_UNROLL(1)
             for (int l = 0; l < V; l++) {
-                ckci_k_depth_put<T>(p, m.sum[l * 256 + place], w.part, tap, w.channel + l);
+                if (w.channel + l < p.g) {
+                    ckci_k_depth_put<S, T>(p, m.sum[l * 256 + place], w.part, tap, w.channel + l);
+                }
             }
         }
         CKCI_K_UNROLL(128)
@@ -5648,25 +5927,26 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V
 }
 
 /* R rows of neighbouring y x G taps; STEP: the stride; 0: any stride and dilation, one tap. */
-template <class S, int V, int XO, int R, int G, int STEP, bool PLANES> struct ckci_k_depth_weight {
+template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_weight {
     typedef typename S::T T;
     typedef ckci_k_depth_sums<T, V> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
         constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G;
+        bool planes = V == 1 && p.planes;
         int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
         /* lanes fastest, then units (rows and groups of taps), then strips */
         int32_t rest = ckci_k_divide(t, p.by_lanes_c), lane = t - rest * p.lanes_c;
         int32_t slot = ckci_k_divide(rest, p.by_lanes_u), lane_u = rest - slot * p.lanes_u;
         int32_t up = ckci_k_divide(block, p.by_tiles_u), unit = (block - up * p.tiles_u) * p.lanes_u + lane_u;
         int32_t part = ckci_k_divide(up, p.by_tiles_c), tile = up - part * p.tiles_c;
-        int32_t channel = PLANES ? tile : (tile * p.lanes_c + lane) * V;
+        int32_t channel = planes ? tile : (tile * p.lanes_c + lane) * V;
         int32_t row = ckci_k_divide(unit, p.by_groups_x), fx = (unit - row * p.groups_x) * G;
         int32_t fz = ckci_k_divide(row, p.by_rows_y), fy = (row - fz * (int32_t)p.by_rows_y.d) * R;
         bool active = slot < p.lanes_p && channel < p.g && unit < p.units;
         int32_t count_y = p.dim[1].length, count_x = p.dim[2].length;
-        int32_t all = p.n * p.dim[0].length * (PLANES ? p.tiles_x : count_y) * p.strips;
+        int32_t all = p.n * p.dim[0].length * (planes ? p.tiles_x : count_y) * p.strips;
         int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
         int32_t step = STEP ? 1 : p.dim[2].stride;
         int64_t a_step = p.a.stride[5] * S::SIZE, b_step = p.b.stride[5] * step * S::SIZE;
@@ -5679,10 +5959,10 @@ template <class S, int V, int XO, int R, int G, int STEP, bool PLANES> struct ck
         CKCI_K_UNROLL(1)
         for (int32_t i = from + slot; i < to && active; i += p.lanes_p) {
             int32_t line = ckci_k_divide(i, p.by_strips), x = (i - line * p.strips) * XO;
-            int32_t above = ckci_k_divide(line, PLANES ? p.by_tiles_x : p.dim[1].count[0]);
-            int32_t y = line - above * (PLANES ? p.tiles_x : count_y);
+            int32_t above = ckci_k_divide(line, planes ? p.by_tiles_x : p.dim[1].count[0]);
+            int32_t y = line - above * (planes ? p.tiles_x : count_y);
             int32_t n = ckci_k_divide(above, p.dim[0].count[0]), z = above - n * p.dim[0].length;
-            y = PLANES ? y * p.lanes_c + lane : y;
+            y = planes ? y * p.lanes_c + lane : y;
             int32_t in_z = z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
             int32_t in_y = y * p.dim[1].stride + fy * p.dim[1].dilation - p.dim[1].pad;
             int32_t in_x = x * p.dim[2].stride + fx * p.dim[2].dilation - p.dim[2].pad;
@@ -5719,22 +5999,18 @@ template <class S, int V, int XO, int R, int G, int STEP, bool PLANES> struct ck
                         right[k].clear();
                     }
                 }
-                T v[WINDOW][V];
-                CKCI_K_UNROLL(32)
-                for (int k = 0; k < WINDOW; k++) {
-                    right[k].widen(v[k]);
-                }
+                T v[WINDOW * V], d[XO * V];
+                ckci_k_depth_widen<WINDOW>(right, v, p.bf16);
+                ckci_k_depth_widen<XO>(left, d, p.bf16);
                 CKCI_K_UNROLL(8)
                 for (int k = 0; k < XO; k++) {
-                    T d[V];
-                    left[k].widen(d);
                     if (x + k < count_x) { /* nothing may meet the 0 of a missing dout */
                         CKCI_K_UNROLL(8)
                         for (int j = 0; j < G; j++) {
                             CKCI_K_UNROLL(4)
                             for (int l = 0; l < V; l++) {
                                 T &sum = c[(r * G + j) * V + l];
-                                sum = ckci_k_fma(d[l], v[k * APART + j][l], sum);
+                                sum = ckci_k_fma(d[k * V + l], v[(k * APART + j) * V + l], sum);
                             }
                         }
                     }
@@ -5742,33 +6018,93 @@ template <class S, int V, int XO, int R, int G, int STEP, bool PLANES> struct ck
             }
         }
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, fy, fx, active};
-        ckci_k_depth_fold<T, V, R, G, PLANES>(p, m, c, w);
+        ckci_k_depth_fold<S, T, V, R, G>(p, m, c, w, planes);
     }
 };
 
-/* bwd_weight of the same. A thread walks down a
-   column of strips with all F x F sums (of one z) in registers: each row of inputs meets the last F rows of
-   dout, all of which are loaded once, one row ahead. Rows have XO positions at least. */
+/* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
+   each row of inputs meets the last F rows of dout, all of which are loaded once. Rows have XO positions at
+   least. */
 template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_weight {
     typedef typename S::T T;
-    typedef ckci_k_depth_sums<T, V> lds;
-    enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
+    enum {
+        WINDOW = PLANES ? XO + 8 : XO + F - 1,
+        BEFORE = PLANES ? 4 - (F - 1) / 2 : 0,
+        DEPTH = CKCI_K_DEPTH_AHEAD
+    };
+    enum { WIDE = F == 3 }; /* rows of dout are kept as they are multiplied */
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
     typedef ckci_k_depth_window<S, V, XO, PLANES> strip;
+    typedef ckci_k_depth_ring<window, DEPTH> window_ring;
+    typedef ckci_k_depth_ring<strip, DEPTH> strip_ring;
 
-    /* left: rows of dout, the newest last; those outside the column do not exist. */
-    static CKCI_K_MEMBER void multiply(T *c, const strip *left, const window &right, int32_t row,
-                                       int32_t rows)
+    struct lds {
+        ckci_k_depth_sums<T, V> sums;
+        typename window_ring::lds windows;
+        typename strip_ring::lds strips;
+    };
+
+    /* Rows of dout, the newest last. */
+    struct history {
+        T wide[WIDE ? F : 1][XO * V];
+        strip narrow[WIDE ? 1 : F];
+
+        CKCI_K_MEMBER void clear()
+        {
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < F; k++) {
+                if constexpr (WIDE) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        wide[k][i] = 0;
+                    }
+                } else {
+                    narrow[k].load(nullptr, 0, 0, 1, 0);
+                }
+            }
+        }
+
+        CKCI_K_MEMBER void add(const strip &row, int32_t bf16)
+        {
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k + 1 < F; k++) {
+                if constexpr (WIDE) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        wide[k][i] = wide[k + 1][i];
+                    }
+                } else {
+                    narrow[k] = narrow[k + 1];
+                }
+            }
+            if constexpr (WIDE) {
+                row.widen(wide[F - 1], bf16);
+            } else {
+                narrow[F - 1] = row;
+            }
+        }
+    };
+
+    /* row: the newest of dout; those outside the column do not exist. */
+    static CKCI_K_MEMBER void multiply(T *c, const history &left, const window &right, int32_t row,
+                                       int32_t rows, int32_t bf16)
     {
         T v[WINDOW * V];
-        right.widen(v);
+        right.widen(v, bf16);
         CKCI_K_UNROLL(8)
         for (int y = 0; y < F; y++) {
             if (row - y < 0 || row - y >= rows) {
                 continue; /* nothing may meet the 0 of a missing dout */
             }
             T d[XO * V];
-            left[F - 1 - y].widen(d);
+            if constexpr (WIDE) {
+                CKCI_K_UNROLL(32)
+                for (int i = 0; i < XO * V; i++) {
+                    d[i] = left.wide[F - 1 - y][i];
+                }
+            } else {
+                left.narrow[F - 1 - y].widen(d, bf16);
+            }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < XO; i++) {
                 CKCI_K_UNROLL(8)
@@ -5823,35 +6159,45 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
                 p.b.p + (n * p.b.stride[1] + channel * p.b.stride[0] + in_z * p.b.stride[3] +
                          in_y * p.b.stride[4] + in_x * p.b.stride[5]) *
                             S::SIZE;
-            strip left[F], newest;
-            window next;
-            CKCI_K_UNROLL(8)
-            for (int k = 0; k < F; k++) {
-                left[k].clear();
-            }
-            newest.load(a, a_step, a_mask, p.o_vec);
-            next.load(b, b_step, (uint32_t)in_y < (uint32_t)p.dim[1].read_len ? b_mask : 0, p.a_vec);
+            history left;
+            left.clear();
+            ckci_k_depth_wait<0>(); /* those of the last column, which nobody took */
+            window_ring windows;
+            strip_ring strips;
+            windows.start(m.windows, b_mask);
+            strips.start(m.strips, a_mask);
             CKCI_K_UNROLL(1)
-            for (int32_t r = 0; r < rows + F - 1; r++) {
-                CKCI_K_UNROLL(8)
-                for (int k = 0; k + 1 < F; k++) {
-                    left[k] = left[k + 1];
+            for (int32_t r = -window_ring::AHEAD; r < rows + F - 1; r++) {
+                window right;
+                strip newest;
+                if (r >= 0) {
+                    ckci_k_depth_wait<DEPTH - 2>();
+                    strips.pop(newest);
+                    windows.pop(right);
                 }
-                left[F - 1] = newest;
-                window right = next;
+                int32_t ahead = r + window_ring::AHEAD;
+                strips.push(a, a_step, a_mask, ahead < rows, p.o_vec, p.g - channel);
+                windows.push(b, b_step, b_mask,
+                             (uint32_t)in_y < (uint32_t)p.dim[1].read_len && ahead < rows + F - 1, p.a_vec,
+                             p.g - channel);
+                ckci_k_depth_commit();
                 a += a_row;
                 b += b_row;
                 in_y++;
-                newest.load(a, a_step, r + 1 < rows ? a_mask : 0, p.o_vec);
-                next.load(b, b_step,
-                          (uint32_t)in_y < (uint32_t)p.dim[1].read_len && r + 1 < rows + F - 1 ? b_mask : 0,
-                          p.a_vec);
-                multiply(c, left, right, r, rows);
+                if (r >= 0) {
+                    left.add(newest, p.bf16);
+                    multiply(c, left, right, r, rows, p.bf16);
+                }
             }
         }
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, 0, 0, active};
-        ckci_k_depth_fold<T, V, F, F, false>(p, m, c, w);
+        ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c, w, false);
     }
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_resident<ckci_k_depth_walk_weight<S, V, XO, F, PLANES>> {
+    enum { BLOCKS = F == 7 ? 1 : 2 };
 };
 
 /* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
@@ -5927,24 +6273,24 @@ template <class S> struct ckci_k_depth_row {
             bool inside = (uint32_t)x < (uint32_t)taps;
             x = back ? taps - 1 - x : x;
             int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
-            m.w[e] = inside ? ckci_k_value<T>(p.b, w) : (T)0;
+            m.w[e] = inside ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
         }
     }
 
     /* One row of the filter. x: of the first piece; from, to: its taps, counted from there. */
     static CKCI_K_MEMBER void multiply(T *c, const unsigned char *src, int32_t x, int32_t length, int32_t vec,
-                                       const T *w, int32_t from, int32_t to)
+                                       const T *w, int32_t from, int32_t to, int32_t bf16)
     {
         ckci_k_depth_piece<S> next;
         T v[12];
         next.load(src, x, length, vec);
-        next.raw.widen(v);
+        ckci_k_depth_widen<1>(&next.raw, v, bf16);
         next.load(src, x + 4, length, vec);
-        next.raw.widen(v + 4);
+        ckci_k_depth_widen<1>(&next.raw, v + 4, bf16);
         next.load(src, x + 8, length, vec);
         CKCI_K_UNROLL(1)
         for (int32_t k = 0; k < to; k += 4) {
-            next.raw.widen(v + 8);
+            ckci_k_depth_widen<1>(&next.raw, v + 8, bf16);
             x += 4;
             next.load(src, x + 8, k + 4 < to ? length : 0, vec);
             T f[4];
@@ -5978,28 +6324,28 @@ template <class S> struct ckci_k_depth_row {
     static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, T *c, int32_t channel, const ckci_k_place &q)
     {
         const ckci_gpu_target &o = p.o;
-        if (o.t.op.kind == CKCONV_PASS && o.t.dtype == S::TYPE && !o.scale && !o.shift) {
+        if (p.o_same) {
             unsigned char *dst = o.t.p + (q.n * o.t.stride[1] + channel * o.t.stride[0] +
                                           q.z * o.t.stride[3] + q.y * o.t.stride[4] + q.x * o.t.stride[5]) *
                                              S::SIZE;
             if (p.o_vec) {
+                ckci_k_vec<S, 4> v[2];
+                ckci_k_depth_narrow<2>(v, c, p.bf16);
                 CKCI_K_UNROLL(2)
-                for (int i = 0; i < 8; i += 4) {
-                    ckci_k_vec<S, 4> v;
-                    v.narrow(c + i);
-                    if (q.x + i < p.dim[2].length) {
-                        v.store(dst + i * S::SIZE);
+                for (int i = 0; i < 2; i++) {
+                    if (q.x + 4 * i < p.dim[2].length) {
+                        v[i].store(dst + 4 * i * S::SIZE);
                     }
                 }
                 return;
             }
             int64_t step = o.t.stride[5] * S::SIZE;
+            ckci_k_vec<S, 1> v[8];
+            ckci_k_depth_narrow<8>(v, c, p.bf16);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
-                ckci_k_vec<S, 1> v;
-                v.narrow(c + i);
                 if (q.x + i < p.dim[2].length) {
-                    v.store(dst + i * step);
+                    v[i].store(dst + i * step);
                 }
             }
             return;
@@ -6008,7 +6354,7 @@ template <class S> struct ckci_k_depth_row {
         for (int i = 0; i < 8; i++) {
             if (q.x + i < p.dim[2].length) {
                 ckci_k_place at = {q.n, q.z, q.y, q.x + i};
-                ckci_k_depth_write<T>(p, ckci_k_pick<T, 8>(c, i), channel, at);
+                ckci_k_depth_write<false, T>(p, ckci_k_pick<T, 8>(c, i), channel, at);
             }
         }
     }
@@ -6045,7 +6391,7 @@ template <class S> struct ckci_k_depth_row {
                     if ((uint32_t)z < (uint32_t)p.dim[0].read_len &&
                         (uint32_t)y < (uint32_t)p.dim[1].read_len) {
                         multiply(c, src, s.q.x + first - shift, p.dim[2].read_len, p.a_vec,
-                                 m.w + k * p.row_taps, shift, to);
+                                 m.w + k * p.row_taps, shift, to, p.bf16);
                     }
                     src += row_step;
                     y += p.dim[1].read_tap;
@@ -6107,26 +6453,23 @@ template <class S> struct ckci_k_depth_row_weight {
             for (int k = 0; k < 4; k++) {
                 right[k].load(b, s.q.x + first - shift + place + 4 * k, p.dim[2].read_len, p.a_vec);
             }
-            T d[8], v[16];
-            left[0].raw.widen(d);
-            left[1].raw.widen(d + 4);
-            CKCI_K_UNROLL(4)
-            for (int k = 0; k < 4; k++) {
-                right[k].raw.widen(v + 4 * k);
-            }
+            ckci_k_vec<S, 4> words[6] = {left[0].raw,  left[1].raw,  right[0].raw,
+                                         right[1].raw, right[2].raw, right[3].raw};
+            T both[24];
+            ckci_k_depth_widen<6>(words, both, p.bf16);
             int32_t count = p.dim[2].length - s.q.x;
             CKCI_K_UNROLL(8)
             for (int k = 0; k < 8; k++) {
                 if (k < count) { /* nothing may meet the 0 of a missing dout */
                     CKCI_K_UNROLL(8)
                     for (int j = 0; j < 8; j++) {
-                        c[j] = ckci_k_fma(d[k], v[k + j], c[j]);
+                        c[j] = ckci_k_fma(both[k], both[8 + k + j], c[j]);
                     }
                 }
             }
         }
         ckci_k_depth_member w = {0, slot, lane_u, channel, part, fz, fy, place - shift, active};
-        ckci_k_depth_fold<T, 1, 1, 8, true>(p, m, c, w);
+        ckci_k_depth_fold<S, T, 1, 1, 8>(p, m, c, w, true);
     }
 };
 
@@ -7037,6 +7380,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
   >>k-undef
 */
 #undef CKCI_K_ARGS
+#undef CKCI_K_ASYNC
 #undef CKCI_K_BOUNDS
 #undef CKCI_K_FN
 #undef CKCI_K_KERNEL

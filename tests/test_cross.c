@@ -712,7 +712,7 @@ static void part_depthwise(void)
         if (i % 5 == 4) {
             set_elements(&d, op, 1 + i % 2, &r);
         }
-        run_problem(op, &d, (uint64_t)i * 7 + (i % 4 == 3 ? 0 : 1), b->c > 1 || test_full());
+        run_problem(op, &d, (uint64_t)i * 7 + (i % 4 == 3 ? 0 : 1), d.c > 1 || test_full());
     }
     printf("depthwise: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
