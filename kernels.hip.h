@@ -1402,28 +1402,48 @@ template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
     return row * 64 + (chunk ^ (row >> 1 & 3)) * 16;
 }
 
+#if defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+/* What AMD's units share: MN x MN sums, as many of them in a lane as S; a lane's lie in one column. */
+#if !defined(CKCI_SIMULATOR)
+template <class T, int N> using ckci_k_vector = T __attribute__((ext_vector_type(N)));
+
+/* The same bits as N of type T. */
+template <class T, int N, class From> CKCI_K_FN ckci_k_vector<T, N> ckci_k_as(const From &from)
+{
+    return ckci_k_cast<ckci_k_vector<T, N>>(from);
+}
+#endif
+template <int MN, int S> struct ckci_k_square {
+    enum { M = MN, N = MN, STEP = 32, SUMS = S, KB = 64, ASYNC = 0 };
+    struct sums {
+#if defined(CKCI_SIMULATOR)
+        float v[SUMS];
+#else
+        ckci_k_vector<float, SUMS> v;
+#endif
+    };
+
+    static CKCI_K_MEMBER int column(int)
+    {
+        return (int)threadIdx.x % N;
+    }
+};
+
+/* CDNA: of each eight rows a lane holds four. */
+template <int MN, int S> struct ckci_k_cdna : ckci_k_square<MN, S> {
+    enum { WAVE = 64 };
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        return i / 4 * 8 + (int)threadIdx.x % WAVE / MN * 4 + i % 4;
+    }
+};
+#endif
+
 #if defined(CKCI_K_MFMA)
 /* CDNA: 32 x 32 sums, the halves of a wave hold neighbouring chunks of the reduction. */
-struct ckci_k_mfma {
-    enum { WAVE = 64, M = 32, N = 32, STEP = 32, SUMS = 16, KB = 64, ASYNC = 0 };
+struct ckci_k_mfma : ckci_k_cdna<32, 16> {
     typedef ckci_k_uint4 operand;
-#if defined(CKCI_SIMULATOR)
-    struct sums {
-        float v[SUMS];
-    };
-#else
-    typedef float floats __attribute__((ext_vector_type(SUMS)));
-    struct sums {
-        floats v;
-    };
-    typedef _Float16 half4 __attribute__((ext_vector_type(4)));
-    typedef _Float16 half8 __attribute__((ext_vector_type(8)));
-    typedef short short2 __attribute__((ext_vector_type(2)));
-    typedef short short4 __attribute__((ext_vector_type(4)));
-#if defined(__gfx950__)
-    typedef __bf16 bfloat8 __attribute__((ext_vector_type(8)));
-#endif
-#endif
 
     static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
     {
@@ -1438,10 +1458,10 @@ struct ckci_k_mfma {
         sim_mfma_32x32x8<T>(&a, &b, d.v, 8);
 #elif defined(__gfx950__)
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_mfma_f32_32x32x16_f16(ckci_k_cast<half8>(a), ckci_k_cast<half8>(b), d.v, 0,
-                                                         0, 0);
+            d.v = __builtin_amdgcn_mfma_f32_32x32x16_f16(ckci_k_as<_Float16, 8>(a), ckci_k_as<_Float16, 8>(b),
+                                                         d.v, 0, 0, 0);
         } else {
-            d.v = __builtin_amdgcn_mfma_f32_32x32x16_bf16(ckci_k_cast<bfloat8>(a), ckci_k_cast<bfloat8>(b),
+            d.v = __builtin_amdgcn_mfma_f32_32x32x16_bf16(ckci_k_as<__bf16, 8>(a), ckci_k_as<__bf16, 8>(b),
                                                           d.v, 0, 0, 0);
         }
 #else
@@ -1455,52 +1475,26 @@ struct ckci_k_mfma {
     template <class T> static CKCI_K_MEMBER void half(sums &d, const ckci_k_uint2 &a, const ckci_k_uint2 &b)
     {
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_mfma_f32_32x32x8f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
-                                                       0, 0);
+            d.v = __builtin_amdgcn_mfma_f32_32x32x8f16(ckci_k_as<_Float16, 4>(a), ckci_k_as<_Float16, 4>(b),
+                                                       d.v, 0, 0, 0);
         } else {
 #if defined(__gfx908__)
-            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_cast<short2>(a.x), ckci_k_cast<short2>(b.x),
+            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_as<short, 2>(a.x), ckci_k_as<short, 2>(b.x),
                                                         d.v, 0, 0, 0);
-            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_cast<short2>(a.y), ckci_k_cast<short2>(b.y),
+            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_as<short, 2>(a.y), ckci_k_as<short, 2>(b.y),
                                                         d.v, 0, 0, 0);
 #else
-            d.v = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(ckci_k_cast<short4>(a), ckci_k_cast<short4>(b),
+            d.v = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(ckci_k_as<short, 4>(a), ckci_k_as<short, 4>(b),
                                                            d.v, 0, 0, 0);
 #endif
         }
     }
 #endif
-
-    static CKCI_K_MEMBER int row(int i)
-    {
-        return i / 4 * 8 + (int)threadIdx.x % WAVE / 32 * 4 + i % 4;
-    }
-
-    static CKCI_K_MEMBER int column(int)
-    {
-        return (int)threadIdx.x % 32;
-    }
 };
-#endif
 
-#if defined(CKCI_K_MFMA)
 /* CDNA: 16 x 16 sums, for small groups. */
-struct ckci_k_mfma16 {
-    enum { WAVE = 64, M = 16, N = 16, STEP = 32, SUMS = 4, ASYNC = 0 };
+struct ckci_k_mfma16 : ckci_k_cdna<16, 4> {
     typedef ckci_k_uint2 operand;
-#if defined(CKCI_SIMULATOR)
-    struct sums {
-        float v[SUMS];
-    };
-#else
-    typedef float floats __attribute__((ext_vector_type(SUMS)));
-    struct sums {
-        floats v;
-    };
-    typedef _Float16 half4 __attribute__((ext_vector_type(4)));
-    typedef short short2 __attribute__((ext_vector_type(2)));
-    typedef short short4 __attribute__((ext_vector_type(4)));
-#endif
 
     static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
     {
@@ -1514,30 +1508,20 @@ struct ckci_k_mfma16 {
         sim_mfma_16x16x16<T>(&a, &b, d.v);
 #else
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_mfma_f32_16x16x16f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
-                                                        0, 0);
+            d.v = __builtin_amdgcn_mfma_f32_16x16x16f16(ckci_k_as<_Float16, 4>(a), ckci_k_as<_Float16, 4>(b),
+                                                        d.v, 0, 0, 0);
         } else {
 #if defined(__gfx908__)
-            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_cast<short2>(a.x), ckci_k_cast<short2>(b.x),
+            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_as<short, 2>(a.x), ckci_k_as<short, 2>(b.x),
                                                         d.v, 0, 0, 0);
-            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_cast<short2>(a.y), ckci_k_cast<short2>(b.y),
+            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_as<short, 2>(a.y), ckci_k_as<short, 2>(b.y),
                                                         d.v, 0, 0, 0);
 #else
-            d.v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(ckci_k_cast<short4>(a), ckci_k_cast<short4>(b),
+            d.v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(ckci_k_as<short, 4>(a), ckci_k_as<short, 4>(b),
                                                             d.v, 0, 0, 0);
 #endif
         }
 #endif
-    }
-
-    static CKCI_K_MEMBER int row(int i)
-    {
-        return (int)threadIdx.x % WAVE / 16 * 4 + i;
-    }
-
-    static CKCI_K_MEMBER int column(int)
-    {
-        return (int)threadIdx.x % 16;
     }
 };
 #endif
@@ -1545,22 +1529,8 @@ struct ckci_k_mfma16 {
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
    on each holds eight. */
-template <int GFX> struct ckci_k_wmma {
-    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 64, ASYNC = 0 };
-#if defined(CKCI_SIMULATOR)
-    struct sums {
-        float v[SUMS];
-    };
-#else
-    typedef float floats __attribute__((ext_vector_type(SUMS)));
-    struct sums {
-        floats v;
-    };
-    typedef _Float16 half8 __attribute__((ext_vector_type(8)));
-    typedef _Float16 half16 __attribute__((ext_vector_type(16)));
-    typedef short short8 __attribute__((ext_vector_type(8)));
-    typedef short short16 __attribute__((ext_vector_type(16)));
-#endif
+template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
+    enum { WAVE = 32 };
     struct operand {
         ckci_k_uint4 v[GFX == 11 ? 2 : 1];
     };
@@ -1601,19 +1571,19 @@ template <int GFX> struct ckci_k_wmma {
         sim_wmma_16x16x16<T>(GFX, &a, &b, d.v);
 #elif defined(CKCI_K_WMMA)
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(ckci_k_cast<half16>(a), ckci_k_cast<half16>(b),
-                                                             d.v);
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(ckci_k_as<_Float16, 16>(a),
+                                                             ckci_k_as<_Float16, 16>(b), d.v);
         } else {
-            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(ckci_k_cast<short16>(a),
-                                                              ckci_k_cast<short16>(b), d.v);
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(ckci_k_as<short, 16>(a),
+                                                              ckci_k_as<short, 16>(b), d.v);
         }
 #else
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_cast<half8>(a),
-                                                                   ckci_k_cast<half8>(b), d.v);
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_as<_Float16, 8>(a),
+                                                                   ckci_k_as<_Float16, 8>(b), d.v);
         } else {
-            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(ckci_k_cast<short8>(a),
-                                                                    ckci_k_cast<short8>(b), d.v);
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(ckci_k_as<short, 8>(a),
+                                                                    ckci_k_as<short, 8>(b), d.v);
         }
 #endif
     }
@@ -1622,11 +1592,6 @@ template <int GFX> struct ckci_k_wmma {
     {
         int half = (int)threadIdx.x % WAVE / 16;
         return GFX == 11 ? 2 * i + half : 8 * half + i;
-    }
-
-    static CKCI_K_MEMBER int column(int)
-    {
-        return (int)threadIdx.x % 16;
     }
 };
 #endif
@@ -3205,8 +3170,8 @@ struct ckci_k_pack {
 };
 
 /* The same for groups as they are, where columns lie side by side: through LDS, 64 columns of 64 places of
-   the reduction, so that both sides are read and written along their lines. Planned for AMD; NVIDIA reads such
-   weights as they are. */
+   the reduction, so that both sides are read and written along their lines. Planned for AMD; NVIDIA reads
+   such weights as they are. */
 struct ckci_k_pack_turn {
     enum { PITCH = 65 };
     struct lds {
