@@ -7731,6 +7731,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(norm_din_f64, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                             \
     X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
     X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
+    X(pack_data, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                                  \
     X(pack, ckci_gpu_pack, 256, ckci_k_pack)                                                                 \
     X(pack_turn, ckci_gpu_pack, 256, ckci_k_pack_turn)                                                       \
     X(move, ckci_gpu_move, 256, ckci_k_move)
@@ -7811,8 +7812,9 @@ typedef struct ckci_gpu_conv {
     int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
                                    2: single elements along the reduction */
     int32_t taps_inside;        /* matrix fwd, bwd_data: taps are the inner loop, channels the outer one */
-    int32_t merge;              /* matrix bwd_weight: groups that are one here */
-    int32_t lanes;              /* direct, grouped: neighbouring threads that take channels (groups), the
+    int32_t merge; /* matrix bwd_weight: groups that are one here, 0: rows and columns are weights */
+    int32_t shift, filter_x; /* and taps along x: those of the filter, if two are one here, and the first */
+    int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
                                    others positions; narrow: that take positions of a row */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight: channels of one group */
@@ -7851,9 +7853,22 @@ typedef struct ckci_gpu_pack {
     unsigned char *dst;
     int64_t column, step; /* strides of w along columns and the reduction */
     int32_t columns, red, merge, count, taps[3];
+    int32_t pairs, shift, filter_x; /* places of the reduction are two taps of four channels, the first tap is
+                                       one before the filter; its real size */
     ckconv_dtype type;
     ckci_divisor by_red, by_taps, by_columns, by_one_column, by_one_red, by_x, by_y;
 } ckci_gpu_pack;
+
+typedef struct ckci_gpu_pack_data {
+    ckci_tensor t; /* groups merged */
+    unsigned char *dst;
+    ckconv_dtype type;
+    int32_t pairs;                    /* a position is two neighbours along x, of four channels each */
+    int32_t channels, padded, groups; /* of t, of dst */
+    int32_t wide, positions;          /* of t along x, of dst */
+    int32_t along, log_c, tiles_c;    /* neighbouring threads read channels; channels of a block */
+    ckci_divisor by_tiles_c, by_groups, by_x, by_y, by_z;
+} ckci_gpu_pack_data;
 
 typedef struct ckci_gpu_pair {
     ckci_gpu_conv first, second;
@@ -7909,6 +7924,7 @@ typedef struct ckci_launch {
         ckci_gpu_conv conv;
         ckci_gpu_depth depth;
         ckci_gpu_pack pack;
+        ckci_gpu_pack_data data;
         ckci_gpu_pair pair;
         ckci_gpu_norm norm;
         ckci_gpu_move move;
@@ -8118,10 +8134,11 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
                            CKCI_LL(most));
 }
 
-/* Does it put weights in another order? */
+/* Does it put tensors in another order? */
 CKCI_FN int ckci_packs(const ckci_launch *l)
 {
-    return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn;
+    return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn ||
+           l->kernel == CKCI_KERNEL_pack_data;
 }
 
 /* Does it write o of an argument struct ckci_gpu_conv? Then the epilogue of mid may be put there. */
@@ -8815,16 +8832,21 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     return e->emit(e->context, &l, err);
 }
 
-/* ---- Matrix units. They take f16 and bf16 tensors whose channels are dense and aligned to 16 bytes; weights
+/* ---- Matrix units. They take f16 and bf16 tensors whose channels are dense and aligned to 16 bytes; tensors
    in any other order, type or number of channels are packed into workspace first. */
 
 /* A matrix plan of one convolution. */
 typedef struct ckci_matrix {
-    ckci_conv conv; /* groups merged, weights packed */
-    int64_t merge;  /* groups that are one here */
-    int64_t pack;   /* bytes of workspace for packed weights, 0: they are read where they are */
-    int64_t sums;   /* bytes for the sums of parts */
+    ckci_conv conv;  /* as the kernel sees it: groups merged, packed tensors */
+    int64_t merge;   /* groups that are one here */
+    int64_t bytes;   /* workspace so far: sums of parts, packed weights, packed tensors */
+    int32_t split;   /* bwd_weight: parts */
+    int32_t pack;    /* weights are packed */
+    int32_t data[3]; /* in, -, out: these tensors are packed */
+    int32_t pairs,
+        shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
     int32_t tile_m, tile_n;
+    double packing; /* cost */
     ckci_launch l;
 } ckci_matrix;
 
@@ -8962,6 +8984,80 @@ CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned
     t->stride[0] = t->stride[back ? 2 : 1] * columns;
 }
 
+/* A piece of workspace. */
+CKCI_FN ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t limit, unsigned char *ws,
+                                       unsigned char **piece, ckconv_error *err)
+{
+    *piece = ws ? ws + m->bytes : NULL;
+    m->bytes = ckci_saturating_add(m->bytes, ckci_saturating_mul(ckci_ceil_div(bytes, 256), 256));
+    return m->bytes <= limit
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "packed tensors and sums need %lld bytes of workspace, options.max_workspace "
+                           "allows %lld",
+                           CKCI_LL(m->bytes), CKCI_LL(limit));
+}
+
+/* What it costs to write `bytes` of packed values. */
+CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
+{
+    return 218 * (2500 + 2 * bytes / (12 * (double)ckci_max(device->compute_units, 1)));
+}
+
+/* A first layer: few channels, and a stride along x that lets two neighbours be one pixel of eight. */
+CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
+{
+    ckci_conv *c = &m->conv;
+    if (c->op == CKCONV_BWD_DATA || c->c > 4 || m->merge > 1 || c->g != 1 || c->stride[2] % 2 != 0 ||
+        c->dilation[2] != 1) {
+        return;
+    }
+    m->pairs = 1;
+    m->shift = c->pad[2] % 2 != 0;
+    c->filter[2] = ckci_ceil_div(c->filter[2] + m->shift, 2);
+    c->pad[2] = (c->pad[2] + m->shift) / 2;
+    c->stride[2] /= 2;
+    c->input[2] = ckci_ceil_div(c->input[2], 2);
+}
+
+/* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], a multiple of eight. */
+CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what, ckconv_dtype type,
+                                       const ckconv_device *device, int64_t limit, unsigned char *ws,
+                                       ckconv_error *err)
+{
+    ckci_conv *c = &m->conv;
+    int64_t *channels = which == CKCI_IN ? &c->c : &c->k;
+    ckci_tensor *t = &c->t[which], packed;
+    if (ckci_matrix_reads(t, what, type, *channels, NULL) == CKCONV_OK) {
+        return CKCONV_OK;
+    }
+    if (which == CKCI_IN) {
+        ckci_matrix_pairs(m);
+    }
+    *channels = which == CKCI_IN && m->pairs ? 8 : ckci_ceil_div(*channels, 8) * 8;
+    m->data[which] = t->len[1] > 0;
+    memset(&packed, 0, sizeof packed);
+    packed.dtype = packed.compute = type;
+    packed.plain = 1;
+    memcpy(packed.len, t->len, sizeof packed.len);
+    packed.len[2] = *channels;
+    packed.len[5] = which == CKCI_IN ? c->input[2] : c->output[2];
+    packed.stride[2] = 1;
+    packed.stride[0] = packed.len[2];
+    packed.stride[5] = packed.stride[0] * packed.len[0];
+    packed.stride[4] = ckci_saturating_mul(packed.stride[5], packed.len[5]);
+    packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
+    packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
+    int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(packed.stride[1], packed.len[1]), 2);
+    if (bytes / packed.stride[5] > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has too many positions to be packed", what);
+    }
+    CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &packed.p, err));
+    m->packing += ckci_pack_cost(device, (double)bytes);
+    *t = packed;
+    return CKCONV_OK;
+}
+
 /* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three tiles of 128-byte rows there, AMD one of 64
    bytes, or the sums that pass through; tables of positions or of taps and rows. */
 CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
@@ -9075,32 +9171,30 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
-    int back = p->op == CKCONV_BWD_DATA;
-    ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
+    int back = p->op == CKCONV_BWD_DATA, which = back ? CKCI_OUT : CKCI_IN;
+    ckci_tensor *read = &c->t[which], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
     ckconv_dtype type = read->compute;
-    int64_t red = back ? c->k : c->c, positions, pad;
-    CKCI_TRY(ckci_matrix_reads(read, what, type, red, err));
-    ckci_image(p, &positions, &pad);
+    int64_t before = back ? c->k : c->c, positions, pad;
+    CKCI_TRY(ckci_matrix_data(m, which, what, type, device, limit, ws, err));
+    int64_t red = back ? c->k : c->c;
+    ckci_image(c, &positions, &pad);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
-    int across = back && family == CKCONV_FAMILY_MMA && m->merge == 1 && red % 64 == 0 &&
+    int as_is = m->merge == 1 && red == before;
+    int across = back && family == CKCONV_FAMILY_MMA && as_is && red % 64 == 0 &&
                  ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
-    if (!across &&
-        (m->merge > 1 || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
-        ckci_packed_weights(c, type, ws, w);
-        m->pack = ckci_saturating_mul(ckci_count(w), 2);
-        if (m->pack > limit) {
-            return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                             "packed weights need %lld bytes of workspace, options.max_workspace allows %lld",
-                             CKCI_LL(m->pack), CKCI_LL(limit));
-        }
+    if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
+        m->pack = 1;
+        ckci_packed_weights(c, type, NULL, w);
+        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), 2), limit, ws, &w->p, err));
+        m->packing += 6e5;
     }
     if (ckci_count(w) > INT32_MAX / 4) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take 2^29 weights; here %lld",
                          CKCI_LL(ckci_count(w)));
     }
     ckci_make_gpu_conv(c, k);
-    CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
+    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, across, tile));
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
@@ -9115,7 +9209,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     double sum = ckci_reduction(k, (double)red);
-    *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + (m->pack ? 6e5 : 0);
+    *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + m->packing;
     return CKCONV_OK;
 }
 
@@ -9124,7 +9218,8 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
 {
     ckci_gpu_pack *k = &l->a.pack;
     int back = p->op == CKCONV_BWD_DATA;
-    const ckci_tensor *w = &m->conv.t[CKCI_WEI];
+    const ckci_conv *c = &m->conv;
+    const ckci_tensor *w = &c->t[CKCI_WEI];
     memset(k, 0, sizeof *k);
     ckci_set_kernel(l, CKCI_KERNEL_pack);
     k->w = p->t[CKCI_WEI];
@@ -9135,19 +9230,22 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
     k->merge = (int32_t)m->merge;
     k->column = k->w.stride[back ? 2 : 1];
     k->step = k->w.stride[back ? 1 : 2];
-    k->taps[0] = (int32_t)p->filter[0];
-    k->taps[1] = (int32_t)p->filter[1];
-    k->taps[2] = (int32_t)p->filter[2];
+    k->taps[0] = (int32_t)c->filter[0];
+    k->taps[1] = (int32_t)c->filter[1];
+    k->taps[2] = (int32_t)c->filter[2];
+    k->pairs = m->pairs;
+    k->shift = m->shift;
+    k->filter_x = (int32_t)p->filter[2];
     k->count = (int32_t)(ckci_count(w) / 2);
     k->by_red = ckci_make_divisor(k->red / 2);
-    k->by_taps = ckci_make_divisor(p->filter[0] * p->filter[1] * p->filter[2]);
+    k->by_taps = ckci_make_divisor(c->filter[0] * c->filter[1] * c->filter[2]);
     k->by_columns = ckci_make_divisor(k->columns);
     k->by_one_column = ckci_make_divisor(k->columns / m->merge);
-    k->by_one_red = ckci_make_divisor(k->red / m->merge);
-    k->by_x = ckci_make_divisor(p->filter[2]);
-    k->by_y = ckci_make_divisor(p->filter[1]);
+    k->by_one_red = ckci_make_divisor(back ? p->k : p->c);
+    k->by_x = ckci_make_divisor(c->filter[2]);
+    k->by_y = ckci_make_divisor(c->filter[1]);
     l->grid = ckci_ceil_div(k->count, 256);
-    if (amd && m->merge == 1 && k->column == 1 && k->step > 1) {
+    if (amd && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs && c->k == p->k && c->c == p->c) {
         int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
         int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
         if (blocks <= INT32_MAX) {
@@ -9159,11 +9257,41 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
     }
 }
 
-/* The launches of a plan whose weights may have to be packed. */
+/* The packing of `which`; p: groups merged, everything else as the caller sees it. */
+CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int which, ckci_launch *l)
+{
+    ckci_gpu_pack_data *k = &l->a.data;
+    const ckci_tensor *to = &m->conv.t[which];
+    memset(k, 0, sizeof *k);
+    ckci_set_kernel(l, CKCI_KERNEL_pack_data);
+    k->t = p->t[which];
+    k->dst = to->p;
+    k->type = to->dtype;
+    k->pairs = which == CKCI_IN && m->pairs;
+    k->channels = (int32_t)k->t.len[2];
+    k->padded = (int32_t)to->len[2];
+    k->groups = (int32_t)to->len[0];
+    k->wide = (int32_t)k->t.len[5];
+    k->positions = (int32_t)(to->len[1] * to->len[3] * to->len[4] * to->len[5]);
+    k->along = k->t.stride[2] <= k->t.stride[5];
+    k->log_c = k->padded <= 8 ? 3 : k->padded <= 16 ? 4 : 5;
+    k->tiles_c = (int32_t)ckci_ceil_div(k->padded, (int64_t)1 << k->log_c);
+    k->by_tiles_c = ckci_make_divisor(k->tiles_c);
+    k->by_groups = ckci_make_divisor(k->groups);
+    k->by_x = ckci_make_divisor(to->len[5]);
+    k->by_y = ckci_make_divisor(to->len[4]);
+    k->by_z = ckci_make_divisor(to->len[3]);
+    l->grid =
+        ckci_saturating_mul(ckci_ceil_div(k->positions, 2048 >> k->log_c), (int64_t)k->tiles_c * k->groups);
+}
+
+/* The launches of a plan: what is packed, and the product. */
 CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
                                        const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch pack;
+    ckci_conv merged = p->conv;
+    ckci_merge_groups(&merged, m->merge);
     if (m->l.grid == 0) {
         return CKCONV_OK;
     }
@@ -9171,7 +9299,19 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
         ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
+    for (int i = 0; i < 3; i++) {
+        if (m->data[i]) {
+            ckci_make_pack_data(&merged, m, i, &pack);
+            CKCI_TRY(e->emit(e->context, &pack, err));
+        }
+    }
     return e->emit(e->context, &m->l, err);
+}
+
+/* So many launches are a plan's, without the sum of parts. */
+CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
+{
+    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2];
 }
 
 /* fwd and bwd_data of small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in
@@ -9207,17 +9347,15 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
     ckci_merge_groups(c, merge);
     CKCI_TRY(ckci_matrix_reads(read, what, read->compute, block, err));
     ckci_tensor native = *w;
-    ckci_packed_weights(c, read->compute, ws, w);
-    m->pack = ckci_saturating_mul(ckci_count(w), 2);
+    m->pack = 1;
+    ckci_packed_weights(c, read->compute, NULL, w);
     if (merge == 1 && native.plain && native.dtype == w->dtype && (uintptr_t)native.p % 16 == 0 &&
         memcmp(native.stride, w->stride, sizeof native.stride) == 0) {
         *w = native; /* they lie like that */
         m->pack = 0;
     }
-    if (m->pack > limit) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "packed weights need %lld bytes of workspace, options.max_workspace allows %lld",
-                         CKCI_LL(m->pack), CKCI_LL(limit));
+    if (m->pack) {
+        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), 2), limit, ws, &w->p, err));
     }
     ckci_make_gpu_conv(c, k);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_16 + (block == 32));
@@ -9271,8 +9409,8 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
                                 &f->cost, err));
-    ckci_plan_launch(f->plan, &m.l, m.pack ? 2 : 1);
-    f->plan->workspace_bytes = m.pack;
+    ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m));
+    f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
 }
 
@@ -9283,11 +9421,12 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
     ckci_matrix m;
     double cost;
     (void)args;
-    if (ckci_matrix_either(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, CKCI_MAX_BYTES,
-                           ws, &m, &cost, NULL) != CKCONV_OK) {
+    if (ckci_matrix_either(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile,
+                           plan->workspace_bytes, ws, &m, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
+        memset(&m, 0, sizeof m);
+        m.merge = 1;
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
-        m.pack = 0;
     }
     return ckci_emit_packed(plan, p, &m, e, err);
 }
@@ -9325,23 +9464,23 @@ CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
 CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
-                                         ckci_matrix *m, double *cost, ckconv_error *err)
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
     ckconv_dtype type = c->t[CKCI_IN].compute;
+    int64_t real_k = c->k, real_c = c->c, space, pad;
     if (c->t[CKCI_OUT].compute != type) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take one compute type, not %s and %s",
                          ckconv_dtype_name(type), ckconv_dtype_name(c->t[CKCI_OUT].compute));
     }
-    CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_IN], "in", type, c->c, err));
-    CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_OUT], "dout", type, c->k, err));
-    int64_t space, pad;
-    ckci_image(p, &space, &pad);
+    CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", type, device, limit, ws, err));
+    CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", type, device, limit, ws, err));
+    ckci_image(c, &space, &pad);
     int64_t positions = p->n * space;
     ckci_make_gpu_conv(c, k);
-    CKCI_TRY(ckci_matrix_taps(p, &k->ranges, err));
+    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, tile));
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
@@ -9351,42 +9490,41 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
                                       p->c * p->filter[0] * p->filter[1] * p->filter[2]);
     int64_t split = split_k, bytes = ckci_saturating_mul(one, 4);
     if (split == 0) {
-        split = ckci_matrix_split(device, m, tiles, positions, bytes, limit);
+        split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
     }
     split = ckci_max(ckci_min(split, positions), 1);
-    m->sums = split > 1 ? ckci_saturating_mul(split, bytes) : 0;
-    if (m->sums > limit || (split > 1 && one > INT32_MAX)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
-                         "%lld (and 2^31 - 1 weights can be split)",
-                         (int)split_k, CKCI_LL(m->sums), CKCI_LL(limit));
+    if (split > 1) {
+        if (one > INT32_MAX) {
+            return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "2^31 - 1 weights can be split; here %lld",
+                             CKCI_LL(one));
+        }
+        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(split, bytes), limit, ws, &k->o.partial, err));
     }
-    k->split = (int32_t)split;
+    m->split = k->split = (int32_t)split;
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
     int64_t images = k->part / ckci_max(space, 1) + 2;
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", images, pad, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, err));
-    k->merge = (int32_t)m->merge;
+    k->merge = m->merge > 1 || c->k != real_k || c->c != real_c ? (int32_t)m->merge : 0;
+    k->shift = m->shift;
+    k->filter_x = m->pairs ? (int32_t)p->filter[2] : 0;
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
-    m->l.grid = ckci_saturating_mul(tiles, split);
-    CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
     *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, (double)k->part) +
-            ckci_sums_cost(device, split, bytes);
+            ckci_sums_cost(device, split, bytes) + m->packing;
     return CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
-    CKCI_TRY(ckci_matrix_weight(&f->p->conv, &f->plan->device, f->family, f->tile, f->split_k, f->limit, &m,
-                                &f->cost, err));
-    ckci_plan_launch(f->plan, &m.l, m.sums ? 2 : 1);
-    f->plan->split_k = m.l.a.conv.split;
-    f->plan->workspace_bytes = m.sums;
+    CKCI_TRY(ckci_matrix_weight(&f->p->conv, &f->plan->device, f->family, f->tile, f->split_k, f->limit, NULL,
+                                &m, &f->cost, err));
+    ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + (m.split > 1));
+    f->plan->split_k = m.split;
+    f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
 }
 
@@ -9398,14 +9536,18 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
     double cost;
     (void)args;
     if (ckci_matrix_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, plan->split_k,
-                           CKCI_MAX_BYTES, &m, &cost, NULL) != CKCONV_OK) {
+                           plan->workspace_bytes, ws, &m, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, CKCI_MAX_BYTES, &m.l, &m.sums,
-                                 &cost, err));
+        int64_t sums;
+        memset(&m, 0, sizeof m);
+        m.merge = 1;
+        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, plan->workspace_bytes, &m.l,
+                                 &sums, &cost, err));
+        m.split = m.l.a.conv.split;
+        m.l.a.conv.o.partial = sums ? ws : NULL;
     }
-    m.l.a.conv.o.partial = m.sums ? ws : NULL;
-    CKCI_TRY(e->emit(e->context, &m.l, err));
-    return m.sums ? ckci_emit_reduce(&p->conv, m.l.a.conv.split, ws, e, err) : CKCONV_OK;
+    CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
+    return m.split > 1 ? ckci_emit_reduce(&p->conv, m.split, m.l.a.conv.o.partial, e, err) : CKCONV_OK;
 }
 
 /* ---- FMA tiles: f32 tensors that are read as they are. */

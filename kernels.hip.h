@@ -15,7 +15,7 @@ the sums, and every storage type is converted when it is loaded)
     matrix_back_R      bwd_data likewise, weights read as they lie
     matrix_weight_R    bwd_weight likewise
     matrix_near_Q      fwd, bwd_data of small groups, in blocks of Q channels
-    pack, pack_turn    weights in the order in which matrix_gather reads them
+    pack, pack_..      weights and tensors in the order in which matrix_... read them
     tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
     tile_weight_S      bwd_weight likewise
     grouped_C          fwd, bwd_data in f32, C columns of a group, groups side by side
@@ -1249,17 +1249,27 @@ CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, 
                                    int32_t column)
 {
     int32_t tap = ckci_k_divide(column, p.by_red), c = column - tap * p.red;
+    int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), x = tap - rest * p.dim[2].filter;
     int32_t groups = p.g, rows = p.rows, columns = p.columns;
-    if (MERGE && p.merge > 1) {
-        int32_t one = ckci_k_divide(k, p.by_one_k), per_c = (int32_t)p.by_one_c.d;
-        if (one != ckci_k_divide(c, p.by_one_c)) {
+    if (MERGE && p.merge > 0) {
+        int32_t wide = p.dim[2].filter, per_c = (int32_t)p.by_one_c.d;
+        if (p.filter_x) {
+            wide = p.filter_x;
+            x = 2 * x + (c >> 2) - p.shift;
+            c &= 3;
+            if ((uint32_t)x >= (uint32_t)wide) {
+                return;
+            }
+        }
+        int32_t one = ckci_k_divide(k, p.by_one_k);
+        if (one >= p.merge || one != ckci_k_divide(c, p.by_one_c)) {
             return;
         }
         rows = (int32_t)p.by_one_k.d;
-        columns = p.dim[0].filter * p.dim[1].filter * p.dim[2].filter * per_c;
+        columns = p.dim[0].filter * p.dim[1].filter * wide * per_c;
         k -= one * rows;
         c -= one * per_c;
-        column = tap * per_c + c;
+        column = (rest * wide + x) * per_c + c;
         group = group * p.merge + one;
         groups *= p.merge;
     }
@@ -1268,8 +1278,8 @@ CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, 
         ((T *)p.o.partial)[at] = sum;
         return;
     }
-    int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
-    ckci_k_write<T>(p.o, sum, group, k, c, z, rest - z * p.dim[1].filter, tap - rest * p.dim[2].filter);
+    int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
+    ckci_k_write<T>(p.o, sum, group, k, c, z, rest - z * p.dim[1].filter, x);
 }
 
 template <class T, int S, int KT, int THREADS> struct ckci_k_weight {
@@ -3120,7 +3130,7 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         if (row >= p.rows || column >= p.columns) {
             return;
         }
-        if (p.o.partial && p.merge <= 1 && count == F::SUMS_WIDE) {
+        if (p.o.partial && p.merge == 0 && count == F::SUMS_WIDE) {
             int64_t at = (((int64_t)part * p.g + group) * p.rows + row) * p.columns + column;
             unsigned char *to = (unsigned char *)p.o.partial + 4 * at;
             if constexpr (F::SUMS_WIDE == 8) {
@@ -3158,12 +3168,19 @@ struct ckci_k_pack {
         int64_t base = (group * p.merge + one) * p.w.stride[0] + column * p.column + z * p.w.stride[3] +
                        (rest - z * p.taps[1]) * p.w.stride[4] + (tap - rest * p.taps[2]) * p.w.stride[5];
         uint32_t h[2];
-        CKCI_K_UNROLL(2)
+        CKCI_K_UNROLL(1)
         for (int i = 0; i < 2; i++) {
             int32_t other = ckci_k_divide(red + i, p.by_one_red);
             int32_t place = red + i - other * (int32_t)p.by_one_red.d;
-            float x = other == one ? ckci_k_value<float>(p.w, base + place * p.step) : 0.f;
-            h[i] = p.type == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x);
+            int64_t at = base + place * p.step;
+            bool good = other == one;
+            if (p.pairs) {
+                int32_t c = (red + i) % 4, x = 2 * (tap - rest * p.taps[2]) + (red + i) / 4 - p.shift;
+                good = c < (int32_t)p.by_one_red.d && x >= 0 && x < p.filter_x;
+                at = base + (x - (tap - rest * p.taps[2])) * p.w.stride[5] + c * p.step;
+            }
+            float v = good ? ckci_k_value<float>(p.w, at) : 0.f;
+            h[i] = p.type == CKCONV_F16 ? ckci_k_float_half(v) : ckci_k_float_bf16(v);
         }
         ((uint32_t *)p.dst)[e] = h[0] | h[1] << 16;
     }
@@ -3207,6 +3224,55 @@ struct ckci_k_pack_turn {
                 ((uint32_t *)p.dst)[(row * p.red + red0 + r) / 2] =
                     m.half[r * PITCH + i] | (uint32_t)m.half[(r + 1) * PITCH + i] << 16;
             }
+        }
+    }
+};
+
+/* ---- Tensors for the matrix kernels, where those cannot read them as they are: converted, in the order
+   [n][z][y][x][g][channels], with zeros after the last channel. A block owns 2048 values, of 8, 16 or 32
+   channels of a group; they pass through LDS, so that reads run along the tensor's own fastest dimension. */
+struct ckci_k_pack_data {
+    struct lds {
+        uint16_t v[2560]; /* rows of channels, two apart */
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pack_data &p, lds &m)
+    {
+        const int wide = 1 << p.log_c, high = 2048 >> p.log_c, t = (int)threadIdx.x;
+        int32_t rest = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t first = ((int32_t)blockIdx.x - rest * p.tiles_c) << p.log_c;
+        const int32_t tile = ckci_k_divide(rest, p.by_groups), group = rest - tile * p.groups;
+        const int32_t row0 = tile * high;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8; i++) {
+            int e = t + 256 * i, column = p.along ? e & (wide - 1) : e >> (11 - p.log_c);
+            int row = p.along ? e >> p.log_c : e & (high - 1);
+            const ckci_k_place q = ckci_k_decode(row0 + row, p.by_z, p.by_y, p.by_x);
+            int32_t c = first + column, x = q.x;
+            if (p.pairs) {
+                x = 2 * x + (c >> 2);
+                c = c & 3;
+            }
+            float v = 0;
+            if (row0 + row < p.positions && c < p.channels && x < p.wide) {
+                const int64_t *s = p.t.stride;
+                v = ckci_k_value<float>(p.t, group * s[0] + q.n * s[1] + c * s[2] + q.z * s[3] + q.y * s[4] +
+                                                 x * s[5]);
+            }
+            m.v[row * (wide + 2) + column] =
+                (uint16_t)(p.type == CKCONV_F16 ? ckci_k_float_half(v) : ckci_k_float_bf16(v));
+        }
+        __syncthreads();
+        const int row = t >> (p.log_c - 3), column = (t & ((wide >> 3) - 1)) * 8;
+        if (row0 + row < p.positions && first + column < p.padded) {
+            const uint16_t *v = m.v + row * (wide + 2) + column;
+            ckci_k_uint4 out;
+            out.x = v[0] | (uint32_t)v[1] << 16;
+            out.y = v[2] | (uint32_t)v[3] << 16;
+            out.z = v[4] | (uint32_t)v[5] << 16;
+            out.w = v[6] | (uint32_t)v[7] << 16;
+            int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.padded + first + column;
+            *(ckci_k_uint4 *)(p.dst + 2 * at) = out;
         }
     }
 };
