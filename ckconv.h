@@ -7618,6 +7618,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 #define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
 
 #define CKCI_GPU_MATRIX(X)                                                                                   \
+    X(matrix_gather_256x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)              \
     X(matrix_gather_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)              \
     X(matrix_gather_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)              \
     X(matrix_gather_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)              \
@@ -7733,6 +7734,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
     X(pack_data, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                                  \
     X(pack, ckci_gpu_pack, 256, ckci_k_pack)                                                                 \
+    X(pack_turn, ckci_gpu_pack, 256, ckci_k_pack_turn)                                                       \
     X(move, ckci_gpu_move, 256, ckci_k_move)
 
 enum {
@@ -8133,10 +8135,17 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
                            CKCI_LL(most));
 }
 
+/* Does it put tensors in another order? */
+CKCI_FN int ckci_packs(const ckci_launch *l)
+{
+    return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn ||
+           l->kernel == CKCI_KERNEL_pack_data;
+}
+
 /* Does it write o of an argument struct ckci_gpu_conv? Then the epilogue of mid may be put there. */
 CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
-    return l->kernel != CKCI_KERNEL_pack && l->bytes == sizeof(ckci_gpu_conv);
+    return !ckci_packs(l) && l->bytes == sizeof(ckci_gpu_conv);
 }
 
 /* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
@@ -8149,8 +8158,7 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
 {
     ckci_launch_count *c = (ckci_launch_count *)context;
     c->count++;
-    if (c->mid && launch->kernel != CKCI_KERNEL_pack && launch->kernel != CKCI_KERNEL_pack_data &&
-        !ckci_writes_target(launch)) {
+    if (c->mid && !ckci_packs(launch) && !ckci_writes_target(launch)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s does not take the epilogue of mid",
                          ckci_kernel_name(launch->kernel));
     }
@@ -9051,14 +9059,14 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     return CKCONV_OK;
 }
 
-/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three tiles of 128-byte rows there, AMD two of 64
-   bytes; tables of positions or of taps and rows. */
+/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three tiles of 128-byte rows there, AMD one of 64
+   bytes, or the sums that pass through; tables of positions or of taps and rows. */
 CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
     int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
-    return tables + (nvidia ? ckci_max(3 * 128 * rows, sums) : 2 * 64 * rows);
+    return tables + (nvidia ? ckci_max(3 * 128 * rows, sums) : ckci_max(64 * rows, 18432));
 }
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
@@ -9101,6 +9109,9 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, int32_t tile)
     static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 0}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0;
+    if (tile == 256256) {
+        return CKCI_KERNEL_matrix_gather_256x256;
+    }
     while (tiles[weight][next] != tile) {
         next++;
     }
@@ -9109,22 +9120,26 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, int32_t tile)
                             : CKCI_KERNEL_matrix_gather_256x128);
 }
 
-/* Blocks that a compute unit holds at a time: by LDS, and two of 128 x 128 by registers. */
+/* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
 CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
-            sums = 32768 / (tile_m * tile_n);
+            sums = (device->kind == CKCONV_DEVICE_NVIDIA ? 32768 : 49152) / (tile_m * tile_n);
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
 }
 
-/* How much slower than 256 x 128 a tile takes its share of the reduction; fitted to an H100. */
-CKCI_FN double ckci_matrix_slow(ckconv_op op, int32_t tile_m, int32_t tile_n)
+/* How much slower than 256 x 128 a tile takes its share of the reduction; fitted to an H100. AMD: by the
+   bytes that it takes from memory and LDS for a multiply-add, for want of measurements. */
+CKCI_FN double ckci_matrix_slow(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     static const struct {
         int32_t tile;
         double gather, weight;
     } table[] = {{256128, 1, 0},   {192128, 1.1, 0}, {128128, 1.03, 1.38},
                  {512064, 1.2, 0}, {128256, 0, 1.3}, {64256, 0, 1.83}};
+    if (device->kind != CKCONV_DEVICE_NVIDIA) {
+        return 0.6 + 36. / tile_m + 36. / tile_n;
+    }
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (table[i].tile == tile_m * 1000 + tile_n) {
             return op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
@@ -9138,11 +9153,17 @@ CKCI_FN double ckci_matrix_slow(ckconv_op op, int32_t tile_m, int32_t tile_n)
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, ckconv_op op, int64_t blocks, int32_t tile_m,
                                 int32_t tile_n, double red)
 {
-    double side = (double)ckci_matrix_blocks(device, op, tile_m, tile_n), area = side * tile_m * tile_n;
-    double share = (double)blocks / (side * (double)ckci_max(device->compute_units, 1));
+    double side = (double)ckci_matrix_blocks(device, op, tile_m, tile_n), units = device->compute_units;
+    double slow = ckci_matrix_slow(device, op, tile_m, tile_n);
+    units = units < 1 ? 1 : units;
+    if (device->kind != CKCONV_DEVICE_NVIDIA) { /* no more side by side than there are; few wait often */
+        double most = ceil((double)blocks / units);
+        side = side < most ? side : most;
+        slow *= side * tile_m * tile_n < 32768 ? 1.5 : 1;
+    }
+    double area = side * tile_m * tile_n, share = (double)blocks / (side * units);
     double rounds = share > 6 ? share : ceil(share);
-    return 218 * rounds *
-           (1700 + area * .125 + red / 64 * area * .022 * ckci_matrix_slow(op, tile_m, tile_n));
+    return 218 * rounds * (1700 + area * .125 + red / 64 * area * .022 * slow);
 }
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
@@ -9181,14 +9202,21 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red % (family == CKCONV_FAMILY_MMA ? 64 : 32) == 0;
+    if (tile == 256256 && (!k->taps_inside || k->ranges || strncmp(device->arch, "gfx95", 5) == 0)) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "this tile takes channels in multiples of 32 and filters of 31 taps (summed), not on "
+            "gfx95x; here %lld channels on %s",
+            CKCI_LL(red), device->arch);
+    }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     double sum = ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + m->packing;
     return CKCONV_OK;
 }
 
-/* Packs the weights of problem p, as m's kernel reads them. */
-CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, ckci_launch *l)
+/* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
+CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
 {
     ckci_gpu_pack *k = &l->a.pack;
     int back = p->op == CKCONV_BWD_DATA;
@@ -9219,6 +9247,16 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, ckci_launc
     k->by_x = ckci_make_divisor(c->filter[2]);
     k->by_y = ckci_make_divisor(c->filter[1]);
     l->grid = ckci_ceil_div(k->count, 256);
+    if (amd && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs && c->k == p->k && c->c == p->c) {
+        int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
+        int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
+        if (blocks <= INT32_MAX) {
+            ckci_set_kernel(l, CKCI_KERNEL_pack_turn);
+            k->by_one_column = ckci_make_divisor(columns);
+            k->by_one_red = ckci_make_divisor(red);
+            l->grid = blocks;
+        }
+    }
 }
 
 /* The packing of `which`; p: groups merged, everything else as the caller sees it. */
@@ -9250,8 +9288,8 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
 }
 
 /* The launches of a plan: what is packed, and the product. */
-CKCI_FN ckconv_status ckci_emit_packed(const ckci_problem *p, const ckci_matrix *m, const ckci_emitter *e,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
+                                       const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch pack;
     ckci_conv merged = p->conv;
@@ -9260,7 +9298,7 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckci_problem *p, const ckci_matrix 
         return CKCONV_OK;
     }
     if (m->pack) {
-        ckci_make_pack(&p->conv, m, &pack);
+        ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
     for (int i = 0; i < 3; i++) {
@@ -9392,7 +9430,7 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
         m.merge = 1;
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &m.l, &cost, err));
     }
-    return ckci_emit_packed(p, &m, e, err);
+    return ckci_emit_packed(plan, p, &m, e, err);
 }
 
 /* What it costs to write the sums of `split` parts and to add them. */
@@ -9402,16 +9440,18 @@ CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_
     return split > 1 ? 218 * (3000 + 2 * (double)split * (double)bytes / (20 * units)) : 0;
 }
 
-/* Parts of the positions: such that the blocks fill one to eight rounds, the cheapest. */
+/* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), the
+   cheapest. */
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
     int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
                    ckci_max(device->compute_units, 1);
+    int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
-    for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
-        int64_t split = ckci_max(ckci_min(rounds * side / tiles, most), 1);
+    for (int64_t rounds = 0; rounds <= 8 * pieces && bytes / 4 <= INT32_MAX; rounds++) {
+        int64_t split = ckci_max(ckci_min(rounds * side / pieces / tiles, most), 1);
         double cost = ckci_matrix_cost(device, CKCONV_BWD_WEIGHT, tiles * split, m->tile_m, m->tile_n,
                                        (double)ckci_ceil_div(positions, split)) +
                       ckci_sums_cost(device, split, bytes);
@@ -9508,7 +9548,7 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
         m.split = m.l.a.conv.split;
         m.l.a.conv.o.partial = sums ? ws : NULL;
     }
-    CKCI_TRY(ckci_emit_packed(p, &m, e, err));
+    CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
     return m.split > 1 ? ckci_emit_reduce(&p->conv, m.split, m.l.a.conv.o.partial, e, err) : CKCONV_OK;
 }
 
@@ -10535,6 +10575,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, 0, ckci_fit_depth_weight, ckci_list_depth_weight)     \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
+    CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, FWD, fwd, 256x256, 256256, gather)                                    \
+    CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, BWD_DATA, bwd_data, 256x256, 256256, gather)                          \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
     CKCI_GPU_MATRIX_NEAR(X, MMA, mma)                                                                        \

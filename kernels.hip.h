@@ -15,7 +15,7 @@ the sums, and every storage type is converted when it is loaded)
     matrix_back_R      bwd_data likewise, weights read as they lie
     matrix_weight_R    bwd_weight likewise
     matrix_near_Q      fwd, bwd_data of small groups, in blocks of Q channels
-    pack, pack_data    weights and tensors in the order in which matrix_... read them
+    pack, pack_..      weights and tensors in the order in which matrix_... read them
     tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
     tile_weight_S      bwd_weight likewise
     grouped_C          fwd, bwd_data in f32, C columns of a group, groups side by side
@@ -1412,28 +1412,48 @@ template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
     return row * 64 + (chunk ^ (row >> 1 & 3)) * 16;
 }
 
+#if defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+/* What AMD's units share: MN x MN sums, as many of them in a lane as S; a lane's lie in one column. */
+#if !defined(CKCI_SIMULATOR)
+template <class T, int N> using ckci_k_vector = T __attribute__((ext_vector_type(N)));
+
+/* The same bits as N of type T. */
+template <class T, int N, class From> CKCI_K_FN ckci_k_vector<T, N> ckci_k_as(const From &from)
+{
+    return ckci_k_cast<ckci_k_vector<T, N>>(from);
+}
+#endif
+template <int MN, int S> struct ckci_k_square {
+    enum { M = MN, N = MN, STEP = 32, SUMS = S, KB = 64, ASYNC = 0 };
+    struct sums {
+#if defined(CKCI_SIMULATOR)
+        float v[SUMS];
+#else
+        ckci_k_vector<float, SUMS> v;
+#endif
+    };
+
+    static CKCI_K_MEMBER int column(int)
+    {
+        return (int)threadIdx.x % N;
+    }
+};
+
+/* CDNA: of each eight rows a lane holds four. */
+template <int MN, int S> struct ckci_k_cdna : ckci_k_square<MN, S> {
+    enum { WAVE = 64 };
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        return i / 4 * 8 + (int)threadIdx.x % WAVE / MN * 4 + i % 4;
+    }
+};
+#endif
+
 #if defined(CKCI_K_MFMA)
 /* CDNA: 32 x 32 sums, the halves of a wave hold neighbouring chunks of the reduction. */
-struct ckci_k_mfma {
-    enum { WAVE = 64, M = 32, N = 32, STEP = 32, SUMS = 16, KB = 64, ASYNC = 0 };
+struct ckci_k_mfma : ckci_k_cdna<32, 16> {
     typedef ckci_k_uint4 operand;
-#if defined(CKCI_SIMULATOR)
-    struct sums {
-        float v[SUMS];
-    };
-#else
-    typedef float floats __attribute__((ext_vector_type(SUMS)));
-    struct sums {
-        floats v;
-    };
-    typedef _Float16 half4 __attribute__((ext_vector_type(4)));
-    typedef _Float16 half8 __attribute__((ext_vector_type(8)));
-    typedef short short2 __attribute__((ext_vector_type(2)));
-    typedef short short4 __attribute__((ext_vector_type(4)));
-#if defined(__gfx950__)
-    typedef __bf16 bfloat8 __attribute__((ext_vector_type(8)));
-#endif
-#endif
 
     static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
     {
@@ -1448,10 +1468,10 @@ struct ckci_k_mfma {
         sim_mfma_32x32x8<T>(&a, &b, d.v, 8);
 #elif defined(__gfx950__)
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_mfma_f32_32x32x16_f16(ckci_k_cast<half8>(a), ckci_k_cast<half8>(b), d.v, 0,
-                                                         0, 0);
+            d.v = __builtin_amdgcn_mfma_f32_32x32x16_f16(ckci_k_as<_Float16, 8>(a), ckci_k_as<_Float16, 8>(b),
+                                                         d.v, 0, 0, 0);
         } else {
-            d.v = __builtin_amdgcn_mfma_f32_32x32x16_bf16(ckci_k_cast<bfloat8>(a), ckci_k_cast<bfloat8>(b),
+            d.v = __builtin_amdgcn_mfma_f32_32x32x16_bf16(ckci_k_as<__bf16, 8>(a), ckci_k_as<__bf16, 8>(b),
                                                           d.v, 0, 0, 0);
         }
 #else
@@ -1465,52 +1485,26 @@ struct ckci_k_mfma {
     template <class T> static CKCI_K_MEMBER void half(sums &d, const ckci_k_uint2 &a, const ckci_k_uint2 &b)
     {
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_mfma_f32_32x32x8f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
-                                                       0, 0);
+            d.v = __builtin_amdgcn_mfma_f32_32x32x8f16(ckci_k_as<_Float16, 4>(a), ckci_k_as<_Float16, 4>(b),
+                                                       d.v, 0, 0, 0);
         } else {
 #if defined(__gfx908__)
-            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_cast<short2>(a.x), ckci_k_cast<short2>(b.x),
+            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_as<short, 2>(a.x), ckci_k_as<short, 2>(b.x),
                                                         d.v, 0, 0, 0);
-            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_cast<short2>(a.y), ckci_k_cast<short2>(b.y),
+            d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_as<short, 2>(a.y), ckci_k_as<short, 2>(b.y),
                                                         d.v, 0, 0, 0);
 #else
-            d.v = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(ckci_k_cast<short4>(a), ckci_k_cast<short4>(b),
+            d.v = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(ckci_k_as<short, 4>(a), ckci_k_as<short, 4>(b),
                                                            d.v, 0, 0, 0);
 #endif
         }
     }
 #endif
-
-    static CKCI_K_MEMBER int row(int i)
-    {
-        return i / 4 * 8 + (int)threadIdx.x % WAVE / 32 * 4 + i % 4;
-    }
-
-    static CKCI_K_MEMBER int column(int)
-    {
-        return (int)threadIdx.x % 32;
-    }
 };
-#endif
 
-#if defined(CKCI_K_MFMA)
 /* CDNA: 16 x 16 sums, for small groups. */
-struct ckci_k_mfma16 {
-    enum { WAVE = 64, M = 16, N = 16, STEP = 32, SUMS = 4, ASYNC = 0 };
+struct ckci_k_mfma16 : ckci_k_cdna<16, 4> {
     typedef ckci_k_uint2 operand;
-#if defined(CKCI_SIMULATOR)
-    struct sums {
-        float v[SUMS];
-    };
-#else
-    typedef float floats __attribute__((ext_vector_type(SUMS)));
-    struct sums {
-        floats v;
-    };
-    typedef _Float16 half4 __attribute__((ext_vector_type(4)));
-    typedef short short2 __attribute__((ext_vector_type(2)));
-    typedef short short4 __attribute__((ext_vector_type(4)));
-#endif
 
     static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
     {
@@ -1524,30 +1518,20 @@ struct ckci_k_mfma16 {
         sim_mfma_16x16x16<T>(&a, &b, d.v);
 #else
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_mfma_f32_16x16x16f16(ckci_k_cast<half4>(a), ckci_k_cast<half4>(b), d.v, 0,
-                                                        0, 0);
+            d.v = __builtin_amdgcn_mfma_f32_16x16x16f16(ckci_k_as<_Float16, 4>(a), ckci_k_as<_Float16, 4>(b),
+                                                        d.v, 0, 0, 0);
         } else {
 #if defined(__gfx908__)
-            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_cast<short2>(a.x), ckci_k_cast<short2>(b.x),
+            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_as<short, 2>(a.x), ckci_k_as<short, 2>(b.x),
                                                         d.v, 0, 0, 0);
-            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_cast<short2>(a.y), ckci_k_cast<short2>(b.y),
+            d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_as<short, 2>(a.y), ckci_k_as<short, 2>(b.y),
                                                         d.v, 0, 0, 0);
 #else
-            d.v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(ckci_k_cast<short4>(a), ckci_k_cast<short4>(b),
+            d.v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(ckci_k_as<short, 4>(a), ckci_k_as<short, 4>(b),
                                                             d.v, 0, 0, 0);
 #endif
         }
 #endif
-    }
-
-    static CKCI_K_MEMBER int row(int i)
-    {
-        return (int)threadIdx.x % WAVE / 16 * 4 + i;
-    }
-
-    static CKCI_K_MEMBER int column(int)
-    {
-        return (int)threadIdx.x % 16;
     }
 };
 #endif
@@ -1555,22 +1539,8 @@ struct ckci_k_mfma16 {
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
    on each holds eight. */
-template <int GFX> struct ckci_k_wmma {
-    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 64, ASYNC = 0 };
-#if defined(CKCI_SIMULATOR)
-    struct sums {
-        float v[SUMS];
-    };
-#else
-    typedef float floats __attribute__((ext_vector_type(SUMS)));
-    struct sums {
-        floats v;
-    };
-    typedef _Float16 half8 __attribute__((ext_vector_type(8)));
-    typedef _Float16 half16 __attribute__((ext_vector_type(16)));
-    typedef short short8 __attribute__((ext_vector_type(8)));
-    typedef short short16 __attribute__((ext_vector_type(16)));
-#endif
+template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
+    enum { WAVE = 32 };
     struct operand {
         ckci_k_uint4 v[GFX == 11 ? 2 : 1];
     };
@@ -1611,19 +1581,19 @@ template <int GFX> struct ckci_k_wmma {
         sim_wmma_16x16x16<T>(GFX, &a, &b, d.v);
 #elif defined(CKCI_K_WMMA)
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(ckci_k_cast<half16>(a), ckci_k_cast<half16>(b),
-                                                             d.v);
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(ckci_k_as<_Float16, 16>(a),
+                                                             ckci_k_as<_Float16, 16>(b), d.v);
         } else {
-            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(ckci_k_cast<short16>(a),
-                                                              ckci_k_cast<short16>(b), d.v);
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(ckci_k_as<short, 16>(a),
+                                                              ckci_k_as<short, 16>(b), d.v);
         }
 #else
         if constexpr (T::TYPE == CKCONV_F16) {
-            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_cast<half8>(a),
-                                                                   ckci_k_cast<half8>(b), d.v);
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_as<_Float16, 8>(a),
+                                                                   ckci_k_as<_Float16, 8>(b), d.v);
         } else {
-            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(ckci_k_cast<short8>(a),
-                                                                    ckci_k_cast<short8>(b), d.v);
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(ckci_k_as<short, 8>(a),
+                                                                    ckci_k_as<short, 8>(b), d.v);
         }
 #endif
     }
@@ -1632,11 +1602,6 @@ template <int GFX> struct ckci_k_wmma {
     {
         int half = (int)threadIdx.x % WAVE / 16;
         return GFX == 11 ? 2 * i + half : 8 * half + i;
-    }
-
-    static CKCI_K_MEMBER int column(int)
-    {
-        return (int)threadIdx.x % 16;
     }
 };
 #endif
@@ -1737,8 +1702,12 @@ struct ckci_k_mma {
 };
 #endif
 
-/* Taps that a block can have. */
-enum { CKCI_K_TAPS = 128 };
+/* Taps that a block can have; how tiles lie in LDS (groups of waves need their swizzle's period). */
+#if defined(__HIP_DEVICE_COMPILE__)
+enum { CKCI_K_TAPS = 128, CKCI_K_TILE_ALIGN = 128 };
+#else
+enum { CKCI_K_TAPS = 128, CKCI_K_TILE_ALIGN = 1024 };
+#endif
 
 #if defined(__HIP_DEVICE_COMPILE__)
 typedef int ckci_k_int4 __attribute__((ext_vector_type(4)));
@@ -1776,13 +1745,39 @@ CKCI_K_FN ckci_k_window ckci_k_make_window(const unsigned char *base)
     return w;
 }
 
-CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset)
+/* more: the same for all of a wave, not negative, less than 2^31 together with a good offset */
+CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset, int32_t more = 0)
 {
 #if defined(__HIP_DEVICE_COMPILE__)
-    return ckci_k_cast<ckci_k_uint4>(ckci_k_buffer_load(w.v, offset, 0, 0));
+#if __clang_major__ < 16 /* which does not keep it in a scalar register */
+    more = __builtin_amdgcn_readfirstlane(more);
+#endif
+    return ckci_k_cast<ckci_k_uint4>(ckci_k_buffer_load(w.v, offset, more, 0));
 #else
     ckci_k_uint4 zero = {0, 0, 0, 0};
-    return offset < 0 ? zero : *(const ckci_k_uint4 *)(w.base + offset);
+    return offset < 0 ? zero : *(const ckci_k_uint4 *)(w.base + ((int64_t)offset + more));
+#endif
+}
+
+/* A number that is the same for all threads of a wave, as the compiler does not see. */
+CKCI_K_FN int32_t ckci_k_same(int32_t x)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return __builtin_amdgcn_readfirstlane(x);
+#else
+    return x;
+#endif
+}
+
+/* A barrier for LDS alone: __syncthreads also waits for loads from memory on some targets. */
+CKCI_K_FN void ckci_k_lds_barrier()
+{
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__GFX12__)
+    asm volatile("s_wait_dscnt 0x0\n\ts_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
+#elif defined(__HIP_DEVICE_COMPILE__)
+    asm volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
+#else
+    __syncthreads();
 #endif
 }
 
@@ -1868,7 +1863,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
         TN = COLUMNS / U::N,
         FIRST = ACROSS == 1 ? (BM + 63) / 64 * 64 : BM, /* where the second operand begins */
         TILE = (FIRST + (ACROSS ? (BN + 63) / 64 * 64 : BN)) * U::KB,
-        STAGES = U::ASYNC ? 3 : 2,
+        STAGES = U::ASYNC ? 3 : 1,
         STRIP = COLUMNS < 32 ? COLUMNS : 32, /* columns that pass through LDS together */
         PITCH = STRIP + 4,
         STRIPS = WAVES * U::M * PITCH * 4,
@@ -1877,12 +1872,12 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
     static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
 };
 
-/* The tile loop. While the waves multiply one tile, the block's loads of the next are in flight, into
-   registers, which are stored into the other buffer afterwards, or into LDS (ASYNC), two steps ahead. One
-   barrier for each step. */
+/* The tile loop. ASYNC: the block's copies into LDS are two steps ahead, one barrier for each step. Else a
+   tile lies in LDS, the next in registers: once all waves hold the first as operands, the second replaces it
+   and the loads of the third begin; two barriers for each step, with the multiplications around the first. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     typedef ckci_k_grid<U, BM, BN, ACROSS> G;
-    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0 };
+    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0, SUMS_WIDE = U::ASYNC ? 8 : 4 };
     typename U::sums sum[G::TM][G::TN];
 
     template <class Loader>
@@ -1912,19 +1907,54 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             ahead<T>(tiles, loader, steps);
             return;
         } else {
-            loader.fetch(0);
-            loader.put(tiles);
-            for (int32_t s = 0; s < steps; s++) {
-                __syncthreads();
-                if (s + 1 < steps) {
-                    loader.fetch(s + 1);
-                }
-                multiply<T>(tiles + s % 2 * G::TILE);
-                if (s + 1 < steps) {
-                    loader.put(tiles + (s + 1) % 2 * G::TILE);
-                }
+            if (loader.plain()) {
+                behind<T, 1>(tiles, loader, steps);
+            } else if constexpr (BM * BN < 256 * 256) { /* the planner takes that for plain loads only */
+                behind<T, 0>(tiles, loader, steps);
             }
         }
+    }
+
+    /* A loader looks SEGMENT steps ahead (0: has nothing to look up) each time that next() is called. */
+    template <class T, int PLAIN, class Loader>
+    CKCI_K_MEMBER void behind(unsigned char *tile, Loader &loader, int32_t steps)
+    {
+        loader.template begin<PLAIN>();
+        loader.template fetch<PLAIN>(0);
+        loader.put(tile);
+        loader.template fetch<PLAIN>(1);
+        ckci_k_lds_barrier();
+        for (int32_t s = 0; s < steps;) {
+            int32_t end = steps;
+            if constexpr (Loader::SEGMENT > 0) {
+                loader.next(s);
+                end = s + Loader::SEGMENT < steps ? s + Loader::SEGMENT : steps;
+            }
+            CKCI_K_UNROLL(1)
+            for (; s < end; s++) {
+                step<T, PLAIN>(tile, loader, s);
+            }
+        }
+    }
+
+    template <class T, int PLAIN, class Loader>
+    CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
+    {
+        enum { SLICES = U::KB / U::STEP };
+        typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
+        CKCI_K_UNROLL(2)
+        for (int k = 0; k < SLICES; k++) {
+            operands(tile, k * U::STEP, a[k], b[k]);
+        }
+        multiply<T>(a[0], b[0]);
+        ckci_k_lds_barrier();
+        loader.put(tile);
+        loader.template fetch<PLAIN>(s + 2);
+        CKCI_K_UNROLL(2)
+        for (int k = 1; k < SLICES; k++) {
+            multiply<T>(a[k], b[k]);
+        }
+        ckci_k_lds_barrier();
     }
 
     template <class T, class Loader>
@@ -1968,56 +1998,87 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
 
     template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tile)
     {
-        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
-            column = G::FIRST + wave % G::WN * G::COLUMNS;
         CKCI_K_UNROLL(8)
         for (int at = 0; at < U::KB; at += U::STEP) {
             typename U::operand a[G::TM], b[G::TN];
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < G::TM; i++) {
-                a[i] = load<ACROSS == 1>(tile, row + i * U::M, at);
-            }
+            operands(tile, at, a, b);
+            multiply<T>(a, b);
+        }
+    }
+
+    static CKCI_K_MEMBER void operands(const unsigned char *tile, int at, typename U::operand (&a)[G::TM],
+                                       typename U::operand (&b)[G::TN])
+    {
+        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
+            column = G::FIRST + wave % G::WN * G::COLUMNS;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < G::TM; i++) {
+            a[i] = load<ACROSS == 1>(tile, row + i * U::M, at);
+        }
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < G::TN; j++) {
+            b[j] = load<ACROSS != 0>(tile, column + j * U::N, at);
+        }
+    }
+
+    template <class T>
+    CKCI_K_MEMBER void multiply(const typename U::operand (&a)[G::TM], const typename U::operand (&b)[G::TN])
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < G::TM; i++) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < G::TN; j++) {
-                b[j] = load<ACROSS != 0>(tile, column + j * U::N, at);
-            }
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < G::TM; i++) {
-                CKCI_K_UNROLL(8)
-                for (int j = 0; j < G::TN; j++) {
-                    U::template multiply<T>(sum[i][j], a[i], b[j]);
-                }
+                U::template multiply<T>(sum[i][j], a[i], b[j]);
             }
         }
     }
 
     /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
-       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or 8. */
-    template <class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE. The code of out
+       stands once, but for ASYNC. */
+    template <int WIDE, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
     {
+        enum {
+            ACROSS_STRIPS = G::TN * U::N / G::STRIP,
+            STRIPS = G::TM * ACROSS_STRIPS,
+            PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH /* so that reads do not meet in the banks */
+        };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
-        float *strip = (float *)tiles + wave * U::M * G::PITCH;
+        float *strip = (float *)tiles + wave * U::M * PITCH;
         int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < G::TM; i++) {
-            CKCI_K_UNROLL(8)
-            for (int j = 0; j < G::TN; j += G::STRIP / U::N) {
-                __syncthreads();
-                CKCI_K_UNROLL(8)
-                for (int s = 0; s < G::STRIP / U::N; s++) {
-                    CKCI_K_UNROLL(16)
-                    for (int e = 0; e < U::SUMS; e++) {
-                        strip[U::row(e) * G::PITCH + s * U::N + U::column(e)] = sum[i][j + s].v[e];
+        CKCI_K_UNROLL(U::ASYNC ? 64 : 1)
+        for (int n = 0; n < STRIPS; n++) {
+            __syncthreads();
+            if constexpr (U::ASYNC) {
+                put_strip<PITCH>(strip, n);
+            } else {
+                CKCI_K_UNROLL(16)
+                for (int k = 0; k < STRIPS; k++) {
+                    if (k == n) {
+                        put_strip<PITCH>(strip, k);
                     }
                 }
-                __syncthreads();
-                int row = row0 + i * U::M, column = column0 + j * U::N, count = rows_fast ? 1 : 8;
-                CKCI_K_UNROLL(1)
-                for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
-                    int r = rows_fast ? e % U::M : e / (G::STRIP / 8);
-                    int c = rows_fast ? e / U::M : e % (G::STRIP / 8) * 8;
-                    out(row + r, column + c, strip + r * G::PITCH + c, count);
-                }
+            }
+            __syncthreads();
+            int row = row0 + n / ACROSS_STRIPS * U::M, column = column0 + n % ACROSS_STRIPS * G::STRIP;
+            int count = rows_fast ? 1 : WIDE;
+            CKCI_K_UNROLL(1)
+            for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
+                int r = rows_fast ? e % U::M : e / (G::STRIP / WIDE);
+                int c = rows_fast ? e / U::M : e % (G::STRIP / WIDE) * WIDE;
+                out(row + r, column + c, strip + r * PITCH + c, count);
+            }
+        }
+    }
+
+    template <int PITCH> CKCI_K_MEMBER void put_strip(float *strip, int n) const
+    {
+        enum { PER = G::STRIP / U::N, EACH = G::TN / PER };
+        CKCI_K_UNROLL(8)
+        for (int s = 0; s < PER; s++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                strip[U::row(e) * PITCH + s * U::N + U::column(e)] = sum[n / EACH][n % EACH * PER + s].v[e];
             }
         }
     }
@@ -2101,7 +2162,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { SIXTEEN = 1 };
+    enum { SIXTEEN = 1, SUMS_WIDE = 8 };
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
 
@@ -2227,7 +2288,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     }
 
     /* Sums through LDS, all at once; see ckci_k_fragments::finish. */
-    template <class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+    template <int, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
     {
         int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
         int row0 = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
@@ -2397,12 +2458,14 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         EACH = 256 / CHUNKS, /* rows that the block fetches at a time */
         A = (BM + EACH - 1) / EACH,
         B = (BN + EACH - 1) / EACH,
-        SLABS = (BN + 63) / 64
+        SLABS = (BN + 63) / 64,
+        SEGMENT = 0
     };
     const ckci_gpu_conv &p;
     const ckci_k_tap_entry *taps;
     ckci_k_window wa, wb;
     int32_t tap, at, count, red, first; /* at: bytes past the first channel of the tap */
+    int32_t next_a, next_b, need;       /* of plain steps */
     int32_t down;                       /* BACK: bytes past the first row of weights */
     int32_t a_at[A], b_at[B];
     ckci_k_hole hole[A];
@@ -2415,13 +2478,27 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         const ckci_k_axis *axis = b.axis;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
         red = p.red * CKCI_K_HALF;
-        fill(axis, table);
+        next_a = next_b = need = 0;
+        int32_t row_low = 0, tap_low = 0; /* what makes all offsets of rows and of taps positive */
+        if constexpr (!U::ASYNC) {
+            CKCI_K_UNROLL(3)
+            for (int i = 0; i < 3; i++) {
+                int32_t reach = (axis[i].taps - 1) * p.dim[i].read_tap, step = (int32_t)p.a.stride[3 + i];
+                row_low += axis[i].read0 < 0 ? axis[i].read0 * step : 0;
+                tap_low += reach < 0 ? reach * step : 0;
+            }
+            row_low *= CKCI_K_HALF;
+            tap_low *= CKCI_K_HALF;
+        }
+        fill(axis, table, tap_low);
         ckci_k_place start = ckci_k_row(p, axis, b.row);
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             rows[r] = row(axis, ckci_k_row(p, axis, b.row + r), start.n);
+            rows[r].at -= row_low;
         }
         __syncthreads();
-        wa = ckci_k_make_window(p.a.p + CKCI_K_HALF * (b.group * p.a.stride[0] + start.n * p.a.stride[1]));
+        wa = ckci_k_make_window(p.a.p + CKCI_K_HALF * (b.group * p.a.stride[0] + start.n * p.a.stride[1]) +
+                                (row_low + tap_low));
         wb = ckci_k_make_window(p.b.p + CKCI_K_HALF * (b.group * p.b.stride[0] + b.column * p.b_column));
         first = (int32_t)threadIdx.x / CHUNKS;
         at = (int32_t)threadIdx.x % CHUNKS * 16;
@@ -2469,7 +2546,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         return e;
     }
 
-    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], ckci_k_tap_entry *table) const
+    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], ckci_k_tap_entry *table, int32_t low) const
     {
         const int64_t *s = p.a.stride;
         for (int32_t i = (int32_t)threadIdx.x; i <= count; i += 256) {
@@ -2478,7 +2555,8 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             if (i < count) {
                 e.a =
                     CKCI_K_HALF * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
-                                            t.x * p.dim[2].read_tap * s[5]);
+                                            t.x * p.dim[2].read_tap * s[5]) -
+                    low;
                 e.b = CKCI_K_HALF * (int32_t)ckci_k_weight_at(p, axis, t);
                 e.need = p.ranges ? 0
                                   : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
@@ -2523,18 +2601,67 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         return ckci_k_add(b_at[i], e.b, b_at[i] < 0 ? 0 : at);
     }
 
-    CKCI_K_MEMBER void fetch(int32_t)
+    /* Is the tap of a step the same for all threads? Then its offsets lie in scalar registers. */
+    CKCI_K_MEMBER bool plain() const
+    {
+        return p.taps_inside && !p.ranges;
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void begin()
+    {
+        if constexpr (PLAIN) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < A; i++) {
+                a_at[i] += at;
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                b_at[i] += b_at[i] < 0 ? 0 : at;
+            }
+            at = tap = 0;
+            look();
+        }
+    }
+
+    CKCI_K_MEMBER void look()
     {
         ckci_k_tap_entry e = taps[tap];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < A; i++) {
-            a_raw[i] = ckci_k_window_load(wa, a_offset(i, e));
+        next_a = ckci_k_same(e.a) + at;
+        next_b = ckci_k_same(e.b) + at;
+        need = ckci_k_same((int32_t)e.need);
+    }
+
+    /* Beyond the last step it loads something again. */
+    template <int PLAIN> CKCI_K_MEMBER void fetch(int32_t)
+    {
+        if constexpr (PLAIN) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < A; i++) {
+                int32_t bad = hole[i].bad(0, 0, (uint32_t)need);
+                a_raw[i] = ckci_k_window_load(wa, a_at[i] | bad, next_a);
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
+            }
+            tap++;
+            int32_t wrap = tap == count, last = red - U::KB;
+            tap = wrap ? 0 : tap;
+            at = !wrap ? at : at < last ? at + U::KB : last;
+            look();
+        } else {
+            ckci_k_tap_entry e = taps[tap];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < A; i++) {
+                a_raw[i] = ckci_k_window_load(wa, a_offset(i, e));
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                b_raw[i] = ckci_k_window_load(wb, b_offset(i, e));
+            }
+            at += U::KB;
+            wrap();
         }
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < B; i++) {
-            b_raw[i] = ckci_k_window_load(wb, b_offset(i, e));
-        }
-        advance();
     }
 
 #if defined(CKCI_K_MMA)
@@ -2598,7 +2725,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
 /* The table holds the taps and, in bwd_weight, eight steps of places in the reduction; rows afterwards their
    offsets in the output. */
 template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_lds {
-    alignas(1024) unsigned char tiles[BYTES];
+    alignas(CKCI_K_TILE_ALIGN) unsigned char tiles[BYTES];
     ckci_k_tap_entry table[PLACES ? PLACES * 8 : CKCI_K_TAPS + 1];
     union {
         ckci_k_row_entry rows[ROWS];
@@ -2646,28 +2773,37 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
                 return;
             }
         }
-        f.finish(m.tiles, false, [&](int row, int column, float *v, int) {
+        f.template finish<8>(m.tiles, false, [&](int row, int column, float *v, int) {
             if (at[row] >= 0 && b.column + column < columns) {
                 ckci_k_store8(dtype, base + (at[row] + b.column + column) * size, v);
             }
         });
         return;
     }
-    f.finish(m.tiles, p.o.t.stride[5] < p.o.t.stride[2], [&](int row, int column, float *v, int count) {
-        ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
-        if (q.n < p.n && b.column + column < p.columns) {
-            ckci_k_write8(p, v, count, b.group, q.n, b.column + column, p.columns,
-                          b.axis[0].write0 + q.z * p.dim[0].write_step,
-                          b.axis[1].write0 + q.y * p.dim[1].write_step,
-                          b.axis[2].write0 + q.x * p.dim[2].write_step);
-        }
-    });
+    f.template finish<8>(m.tiles, p.o.t.stride[5] < p.o.t.stride[2],
+                         [&](int row, int column, float *v, int count) {
+                             ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+                             if (q.n < p.n && b.column + column < p.columns) {
+                                 ckci_k_write8(p, v, count, b.group, q.n, b.column + column, p.columns,
+                                               b.axis[0].write0 + q.z * p.dim[0].write_step,
+                                               b.axis[1].write0 + q.y * p.dim[1].write_step,
+                                               b.axis[2].write0 + q.x * p.dim[2].write_step);
+                             }
+                         });
 }
 
 /* The positions of bwd_weight. Each is decoded once, by one thread, and passes through LDS: offsets in dout
    and in, what lies on padding. KT positions a step; threads decode those of four steps at a time, while the
-   four before are used. */
-template <int KT> struct ckci_k_positions {
+   four before are used. PAIRS: the entries of dout (without holes) and of in lie apart, half a
+   ckci_k_tap_entry each, a step's as [tensor][half of a four][four][position of the half], with the fours of
+   the second half in another order, so that neither the lanes that store entries nor those that load two at a
+   time meet in the banks. */
+struct alignas(8) ckci_k_position_entry {
+    int32_t at;
+    uint32_t holes;
+};
+
+template <int KT, int PAIRS = 0> struct ckci_k_positions {
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table;
     int32_t from, to, start; /* start: the batch that offsets count from */
@@ -2730,7 +2866,16 @@ template <int KT> struct ckci_k_positions {
             hole.add_all(p.ranges, p.dim, q, p.dim[0].filter, p.dim[1].filter, p.dim[2].filter);
         }
         e.need = hole.word;
-        table[four % 2 * 4 * KT + j] = e;
+        if constexpr (PAIRS) {
+            ckci_k_position_entry *pairs = (ckci_k_position_entry *)(table + (four % 2 * 4 + j / KT) * KT);
+            int32_t half = j % 4 / 2, at = half * (KT / 2) + ((j % KT / 4) ^ (half * 4)) * 2 + j % 2;
+            pairs[at].at = e.a;
+            pairs[at].holes = p.ranges ? (uint32_t)CKCI_K_TAPS << 16 : 0;
+            pairs[KT + at].at = e.b;
+            pairs[KT + at].holes = hole.word;
+        } else {
+            table[four % 2 * 4 * KT + j] = e;
+        }
     }
 };
 
@@ -2786,36 +2931,45 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     enum {
         KT = U::KB / CKCI_K_HALF, /* positions of a step */
         FOURS = KT / 4,
-        EACH = 256 / FOURS * 8, /* rows and columns that the block fetches at a time */
-        PASSES = (BM + BN + EACH - 1) / EACH
+        EACH = 256 / FOURS * 8,      /* rows and columns that the block fetches at a time, */
+        ALIKE = U::WAVE / FOURS * 8, /* that a wave does: of one tensor */
+        FIRST = (BM + ALIKE - 1) / ALIKE * ALIKE,
+        PASSES = (FIRST + BN + EACH - 1) / EACH,
+        SEGMENT = 4
     };
     const ckci_gpu_conv &p;
-    ckci_k_positions<KT> positions;
-    ckci_k_window wa, wb;
+    ckci_k_positions<KT, 1> positions;
+    ckci_k_window window[PASSES];
     ckci_k_weight_column pass[PASSES];
+    const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
     ckci_k_uint4 raw[PASSES][4];
 
     CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
-                                       int32_t column0, int32_t first, int32_t last,
-                                       ckci_k_tap_entry *entries)
-        : p(conv), positions(conv, first, last, entries)
+                                       int32_t column0, int32_t first, int32_t last, ckci_k_tap_entry *table)
+        : p(conv), positions(conv, first, last, table)
     {
-        wa = positions.window(p.a, group);
-        wb = positions.window(p.b, group);
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PASSES; i++) {
-            int32_t r = channel(i);
-            if (r < BM) {
-                pass[i].row(CKCI_K_HALF, row0 + r < p.rows, row0 + r);
+            int32_t r = channel(i), c = r - FIRST;
+            const bool left = ckci_k_same(r / ALIKE) < FIRST / ALIKE;
+            if (left) {
+                pass[i].row(CKCI_K_HALF, r < BM && row0 + r < p.rows, row0 + r);
+                window[i] = positions.window(p.a, group);
             } else {
-                pass[i].column(p, CKCI_K_HALF, r < BM + BN && column0 + r - BM < p.columns, column0 + r - BM);
+                pass[i].column(p, CKCI_K_HALF, c < BN && column0 + c < p.columns, column0 + c);
+                window[i] = positions.window(p.b, group);
+            }
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < 2; j++) {
+                entries[i][j] = (const unsigned char *)table + (left ? 0 : KT * 8) + j * (KT * 4) +
+                                (place() ^ (j * 4)) * 16;
             }
         }
         positions.begin();
     }
 
-    /* First of the eight rows (columns: from BM on) of this thread's pass i; its positions are 4 * place to
-       4 * place + 3. */
+    /* First of the eight rows (columns: from FIRST on) of this thread's pass i; its positions are
+       4 * place to 4 * place + 3. */
     CKCI_K_MEMBER int32_t channel(int i) const
     {
         return (int32_t)threadIdx.x / FOURS * 8 + i * EACH;
@@ -2826,33 +2980,55 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         return (int32_t)threadIdx.x % FOURS;
     }
 
-    CKCI_K_MEMBER void fetch(int32_t step)
+    CKCI_K_MEMBER bool plain() const
     {
+        return !p.ranges;
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void begin() const
+    {
+    }
+
+    /* Before step `step`, that fetches two steps ahead. */
+    CKCI_K_MEMBER void next(int32_t step)
+    {
+        positions.prepare(step / 4 + 1);
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void fetch(int32_t step)
+    {
+        const int32_t at = step % 8 * (KT * 16);
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PASSES; i++) {
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                const ckci_k_tap_entry &e = positions.entry(step, 4 * place() + j);
-                if (channel(i) < BM) {
-                    raw[i][j] = ckci_k_window_load(wa, pass[i].a(e));
-                } else if (channel(i) < BM + BN) {
-                    raw[i][j] = ckci_k_window_load(wb, pass[i].b(p.ranges, e));
-                }
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < 2; j++) {
+                const ckci_k_uint4 two = *(const ckci_k_uint4 *)(entries[i][j] + at);
+                raw[i][2 * j] = load<PLAIN>(i, two.x, two.y);
+                raw[i][2 * j + 1] = load<PLAIN>(i, two.z, two.w);
             }
         }
-        positions.next(step);
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER ckci_k_uint4 load(int i, uint32_t at, uint32_t holes) const
+    {
+        const ckci_k_hole hole = {holes};
+        int32_t bad = hole.bad(PLAIN ? 0 : p.ranges, pass[i].tap, pass[i].need);
+        bad = PLAIN ? bad : bad | ((int32_t)pass[i].need & INT32_MIN);
+        return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
     }
 
     CKCI_K_MEMBER void put(unsigned char *tile) const
     {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PASSES; i++) {
-            if (channel(i) < BM + BN) {
+            const int32_t row =
+                channel(i) - (FIRST - BM) * (ckci_k_same(channel(i) / ALIKE) >= FIRST / ALIKE);
+            if ((FIRST + BN) % EACH == 0 || row < BM + BN) {
                 const ckci_k_uint4 *r = raw[i];
-                pair<0>(tile, channel(i), r[0].x, r[1].x, r[2].x, r[3].x);
-                pair<2>(tile, channel(i), r[0].y, r[1].y, r[2].y, r[3].y);
-                pair<4>(tile, channel(i), r[0].z, r[1].z, r[2].z, r[3].z);
-                pair<6>(tile, channel(i), r[0].w, r[1].w, r[2].w, r[3].w);
+                pair<0>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
+                pair<2>(tile, row, r[0].y, r[1].y, r[2].y, r[3].y);
+                pair<4>(tile, row, r[0].z, r[1].z, r[2].z, r[3].z);
+                pair<6>(tile, row, r[0].w, r[1].w, r[2].w, r[3].w);
             }
         }
     }
@@ -2948,15 +3124,20 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         Loader loader(p, group, row0, column0, from, to, m.table);
         f.run(m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
     }
-    f.finish(m.tiles, false, [&](int row, int column, float *v, int count) {
+    f.template finish<F::SUMS_WIDE>(m.tiles, false, [&](int row, int column, float *v, int count) {
         row += row0;
         column += column0;
         if (row >= p.rows || column >= p.columns) {
             return;
         }
-        if (p.o.partial && p.merge == 0 && count == 8) {
+        if (p.o.partial && p.merge == 0 && count == F::SUMS_WIDE) {
             int64_t at = (((int64_t)part * p.g + group) * p.rows + row) * p.columns + column;
-            ckci_k_store8(CKCONV_F32, (unsigned char *)p.o.partial + 4 * at, v);
+            unsigned char *to = (unsigned char *)p.o.partial + 4 * at;
+            if constexpr (F::SUMS_WIDE == 8) {
+                ckci_k_store8(CKCONV_F32, to, v);
+            } else { /* so that a wave's stores fill lines */
+                *(ckci_k_uint4 *)to = *(const ckci_k_uint4 *)v;
+            }
             return;
         }
         CKCI_K_UNROLL(1)
@@ -3002,6 +3183,48 @@ struct ckci_k_pack {
             h[i] = p.type == CKCONV_F16 ? ckci_k_float_half(v) : ckci_k_float_bf16(v);
         }
         ((uint32_t *)p.dst)[e] = h[0] | h[1] << 16;
+    }
+};
+
+/* The same for groups as they are, where columns lie side by side: through LDS, 64 columns of 64 places of
+   the reduction, so that both sides are read and written along their lines. Planned for AMD; NVIDIA reads
+   such weights as they are. */
+struct ckci_k_pack_turn {
+    enum { PITCH = 65 };
+    struct lds {
+        uint16_t half[64 * PITCH];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pack &p, lds &m)
+    {
+        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_one_column);
+        int32_t column0 = (work - rest * (int32_t)p.by_one_column.d) * 64;
+        int32_t up = ckci_k_divide(rest, p.by_one_red), red0 = (rest - up * (int32_t)p.by_one_red.d) * 64;
+        int32_t group = ckci_k_divide(up, p.by_taps), tap = up - group * (int32_t)p.by_taps.d;
+        int32_t line = ckci_k_divide(tap, p.by_x), z = ckci_k_divide(line, p.by_y);
+        int64_t base = group * p.w.stride[0] + z * p.w.stride[3] + (line - z * p.taps[1]) * p.w.stride[4] +
+                       (tap - line * p.taps[2]) * p.w.stride[5];
+        int32_t thread = (int32_t)threadIdx.x, c = column0 + thread % 64;
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 16; i++) {
+            int32_t r = i * 4 + thread / 64;
+            float x = c < p.columns && red0 + r < p.red
+                          ? ckci_k_value<float>(p.w, base + c * p.column + (red0 + r) * p.step)
+                          : 0.f;
+            m.half[r * PITCH + thread % 64] =
+                (uint16_t)(p.type == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+        }
+        __syncthreads();
+        int32_t r = thread % 32 * 2;
+        CKCI_K_UNROLL(4)
+        for (int n = 0; n < 8; n++) {
+            int32_t i = n * 8 + thread / 32;
+            if (column0 + i < p.columns && red0 + r < p.red) {
+                int64_t row = ((int64_t)group * p.columns + column0 + i) * (int32_t)p.by_taps.d + tap;
+                ((uint32_t *)p.dst)[(row * p.red + red0 + r) / 2] =
+                    m.half[r * PITCH + i] | (uint32_t)m.half[(r + 1) * PITCH + i] << 16;
+            }
+        }
     }
 };
 
@@ -3302,8 +3525,8 @@ template <int BM, int BN> struct ckci_k_matrix_weight {
 
 template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     typedef Body<BM, BN> body;
-    /* not planned for AMD */
-    enum { LARGE = BM > 128 || BN == 256 || body::ACROSS == 2 };
+    /* planned for MFMA alone; not planned for AMD */
+    enum { WIDEST = BM * BN == 256 * 256, LARGE = !WIDEST && (BM > 128 || BN == 256 || body::ACROSS == 2) };
 
 #if defined(CKCI_SIMULATOR)
     struct lds {
@@ -3319,9 +3542,20 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     static void run(const ckci_gpu_conv &p, lds &)
     {
         int kind = sim_matrix_unit();
-        if constexpr (!LARGE) {
-            with_fragments(p, kind);
+        if constexpr (WIDEST) {
+            if (kind == SIM_MFMA) {
+                with<ckci_k_mfma, ckci_k_fragments<ckci_k_mfma, BM, BN, 0>>(p);
+            }
+        } else {
+            if constexpr (!LARGE) {
+                with_fragments(p, kind);
+            }
+            with_groups(p, kind);
         }
+    }
+
+    static void with_groups(const ckci_gpu_conv &p, int kind)
+    {
         if constexpr (body::GROUPS) {
             if (kind == SIM_WGMMA) {
                 with<ckci_k_mma, ckci_k_groups<BM, BN, body::ACROSS>>(p);
@@ -3346,19 +3580,26 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 #if defined(CKCI_K_MFMA)
     typedef ckci_k_mfma unit;
+#if defined(__gfx950__) /* compilers move its sums between registers */
+    enum { EMPTY = LARGE || WIDEST };
+#else
+    enum { EMPTY = LARGE };
+#endif
 #elif defined(CKCI_K_WMMA)
     typedef ckci_k_wmma<11> unit;
+    enum { EMPTY = LARGE || WIDEST };
 #else
     typedef ckci_k_wmma<12> unit;
+    enum { EMPTY = LARGE || WIDEST };
 #endif
-    typedef ckci_k_fragments<unit, LARGE ? 64 : BM, LARGE ? 64 : BN, 0> tile;
-    typedef ckci_k_matrix_lds<LARGE ? 16 : +tile::BYTES, LARGE || body::ACROSS != 0 ? 1 : BM,
+    typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, 0> tile;
+    typedef ckci_k_matrix_lds<EMPTY ? 16 : +tile::BYTES, EMPTY || body::ACROSS != 0 ? 1 : BM,
                               body::WEIGHT * unit::KB / CKCI_K_HALF>
         lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        if constexpr (!LARGE) {
+        if constexpr (!EMPTY) {
             body::template with<unit, tile>(p, m);
         } else {
             (void)p;
@@ -3367,22 +3608,29 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     }
 #elif defined(CKCI_K_MMA)
     /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
-    typedef ckci_k_fragments<ckci_k_mma, BM, BN, body::ACROSS> fragments;
+    typedef ckci_k_fragments<ckci_k_mma, WIDEST ? 64 : BM, WIDEST ? 64 : BN, body::ACROSS> fragments;
     enum {
-        STRIPS = BM * (BN + 4) * 4,
+        STRIPS = WIDEST ? 0 : BM * (BN + 4) * 4,
         BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
     };
     typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * ckci_k_mma::KB / CKCI_K_HALF> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
+        if constexpr (WIDEST) {
+            (void)p;
+            (void)m;
+            return;
+        }
 #if defined(CKCI_K_WGMMA)
-        if constexpr (body::GROUPS) {
+        else if constexpr (body::GROUPS) {
             body::template with<ckci_k_mma, ckci_k_groups<BM, BN, body::ACROSS>>(p, m);
             return;
         }
 #endif
-        body::template with<ckci_k_mma, fragments>(p, m);
+        else {
+            body::template with<ckci_k_mma, fragments>(p, m);
+        }
     }
 #else
     struct lds {
@@ -4308,7 +4556,7 @@ struct ckci_k_narrow {
         int32_t t = (int32_t)threadIdx.x, ty = t / p.lanes, tx = t - ty * p.lanes;
         bool works = ty < p.part;
         ty = works ? ty : 0;
-        CKCI_K_UNROLL(16)
+        CKCI_K_UNROLL(32)
         for (int i = 0; i < P * 4; i++) {
             sum[i / 4][i % 4] = 0;
         }
