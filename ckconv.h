@@ -7617,6 +7617,10 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 #define CKCI_NEAR_NVIDIA(Q) ((Q) == 16 ? 640 : 512)
 #define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
 
+/* Channels of mid that a block of pair_matrix holds: the small and the large kernel. */
+#define CKCI_PAIR_NVIDIA(LARGE) ((LARGE) ? 512 : 128)
+#define CKCI_PAIR_AMD(LARGE) ((LARGE) ? 352 : 96)
+
 #define CKCI_GPU_MATRIX(X, E)                                                                                \
     X(matrix_gather_##E##_256x128, ckci_gpu_conv, 256,                                                       \
       ckci_k_matrix<ckci_k_matrix_gather, ckci_k_##E, 256, 128>)                                             \
@@ -7749,6 +7753,10 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(reduce_f64, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                                 \
     X(reduce_i32, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                                \
     X(pair_f32, ckci_gpu_pair, 256, ckci_k_pair<float>)                                                      \
+    X(pair_matrix_f16_small, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16, 0>)                          \
+    X(pair_matrix_f16_large, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16, 1>)                          \
+    X(pair_matrix_bf16_small, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16, 0>)                        \
+    X(pair_matrix_bf16_large, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16, 1>)                        \
     X(recompute_f32, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                            \
     X(recompute_f64, ckci_gpu_pair, 256, ckci_k_recompute<double>)                                           \
     X(recompute_i32, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                                          \
@@ -7883,8 +7891,11 @@ typedef struct ckci_gpu_pack {
 
 typedef struct ckci_gpu_pair {
     ckci_gpu_conv first, second;
-    int32_t write_mid; /* second reads each position of mid once: the blocks of column 0 store it */
-    int32_t reserved;
+    int32_t write_mid;    /* second reads each position of mid once: the blocks of column 0 store it */
+    int32_t pointwise;    /* matrix: the first one is a GEMM, else depthwise */
+    int32_t taps;         /* matrix: of the first one */
+    int32_t mid_vec;      /* matrix: eight channels of the copy of mid are one store */
+    ckci_divisor by_taps; /* matrix: taps, rounded up to a multiple of 3 */
 } ckci_gpu_pair;
 
 /* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
@@ -8140,10 +8151,12 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
                            CKCI_LL(most));
 }
 
-/* Does it write o of an argument struct ckci_gpu_conv? Then the epilogue of mid may be put there. */
+/* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
+   there. */
 CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
-    return l->kernel != CKCI_KERNEL_pack && l->bytes == sizeof(ckci_gpu_conv);
+    return l->kernel != CKCI_KERNEL_pack &&
+           (l->bytes == sizeof(ckci_gpu_conv) || l->bytes == sizeof(ckci_gpu_depth));
 }
 
 /* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
@@ -10243,12 +10256,15 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
 
-/* The first convolution's epilogue: scale, shift, operation, rounding. */
-CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_conv *k)
+/* The first convolution's epilogue: scale, shift, operation, rounding (storing it is that already where mid
+   lies as what it is rounded to). */
+CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_target *o)
 {
-    k->o.scale = args ? (const unsigned char *)args->scale : NULL;
-    k->o.shift = args ? (const unsigned char *)args->shift : NULL;
-    k->o.compute = first->t[CKCI_IN].compute;
+    ckconv_dtype compute = first->t[CKCI_IN].compute;
+    int stored = o->t.dtype == compute && compute != CKCONV_I8;
+    o->scale = args ? (const unsigned char *)args->scale : NULL;
+    o->shift = args ? (const unsigned char *)args->shift : NULL;
+    o->compute = stored ? (ckconv_dtype)0 : compute;
 }
 
 /* Both in one launch. tile 64: the f32 kernel for 1x1 second filters; 0: the one that takes everything. */
@@ -10317,7 +10333,13 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
         ckconv_plan one;
         double cost;
         CKCI_TRY(ckci_plan_part(&part[i], &f->plan->device, f->limit - bytes, i == 0, &one, &cost, err));
-        f->cost += cost;
+        /* no faster than memory: a kernel's cost may be for comparing it with its like only */
+        double memory = 3000;
+        for (int j = 0; j < 3; j++) {
+            memory += (double)ckci_count(&part[i].t[j]) * (double)ckci_size(part[i].t[j].dtype) / 20 /
+                      (double)ckci_max(f->plan->device.compute_units, 1);
+        }
+        f->cost += cost > 218 * memory ? cost : 218 * memory;
         f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
         f->plan->grid[0] = one.grid[0];
         f->plan->block[0] = one.block[0];
@@ -10338,8 +10360,13 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
 {
     const ckci_mid_emitter *m = (const ckci_mid_emitter *)context;
     ckci_launch l = *launch;
-    if (ckci_writes_target(launch)) {
-        ckci_gpu_mid_target(m->first, m->args, &l.a.conv);
+    if (launch->bytes == sizeof(ckci_gpu_depth)) {
+        ckci_gpu_depth *k = &l.a.depth;
+        ckci_gpu_mid_target(m->first, m->args, &k->o);
+        k->o_same = k->o_same && !k->o.scale && !k->o.shift && !k->o.compute;
+        k->o_vec = k->o_vec && k->o_same;
+    } else if (ckci_writes_target(launch)) {
+        ckci_gpu_mid_target(m->first, m->args, &l.a.conv.o);
     }
     return m->next->emit(m->next->context, &l, err);
 }
@@ -10358,30 +10385,188 @@ CKCI_FN ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *fi
     return ckci_list_part(part, p, ws, &to_mid, err);
 }
 
+/* Does the second convolution read each position of mid exactly once? */
+CKCI_FN int ckci_pair_whole(const ckci_conv_conv *p)
+{
+    int whole = 1;
+    for (int i = 0; i < 3; i++) {
+        whole = whole && p->second.filter[i] == 1 && p->second.stride[i] == 1 && p->second.pad[i] == 0 &&
+                p->second.output[i] == p->second.input[i];
+    }
+    return whole;
+}
+
+/* A copy of mid by itself, where the fused kernel cannot write it. */
+CKCI_FN ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                         const ckconv_args *args, const ckci_emitter *e, ckconv_error *err)
+{
+    ckconv_plan part;
+    double cost;
+    CKCI_TRY(ckci_plan_part(&pair->first, &plan->device, 0, 1, &part, &cost, err));
+    return ckci_list_mid(&part, &pair->first, &pair->first, args, NULL, e, err);
+}
+
 /* Fused; with a copy of mid that the fused kernel cannot write, a kernel for that. */
 CKCI_FN ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
                                       const ckconv_args *args, int32_t tile, const ckci_emitter *e,
                                       ckconv_error *err)
 {
     ckci_launch l;
-    ckconv_plan part;
     double cost;
-    int whole = 1; /* does the second convolution read each position of mid exactly once? */
-    for (int i = 0; i < 3; i++) {
-        whole = whole && pair->second.filter[i] == 1 && pair->second.stride[i] == 1 &&
-                pair->second.pad[i] == 0 && pair->second.output[i] == pair->second.input[i];
-    }
+    int whole = ckci_pair_whole(pair);
     CKCI_TRY(ckci_gpu_fused(pair, &plan->device, tile, &l, &cost, err));
-    ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first);
+    ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first.o);
+    l.a.pair.first.o.compute = pair->first.t[CKCI_IN].compute; /* mid may not be stored at all */
     l.a.pair.write_mid = whole && args->mid != NULL;
     if (l.grid > 0) {
         CKCI_TRY(e->emit(e->context, &l, err));
     }
-    if (whole || !args->mid) {
-        return CKCONV_OK;
+    return whole || !args->mid ? CKCONV_OK : ckci_list_mid_copy(plan, pair, args, e, err);
+}
+
+/* ---- conv_conv_fwd on a matrix unit; see ckci_k_pair_tiles in kernels.hip.h */
+
+/* What of the first convolution the kernel computes: *pointwise, or depthwise. */
+CKCI_FN ckconv_status ckci_pair_first(const ckci_conv *p, int32_t *pointwise, ckconv_error *err)
+{
+    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2];
+    *pointwise = p->g == 1 && taps == 1 && p->c > 1 && p->c <= 128;
+    if (!*pointwise && (p->c != 1 || p->k != 1)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit, the first convolution is depthwise or pointwise with up to "
+                         "128 channels and one group; here G is %lld, K %lld, C %lld, with %lld taps",
+                         CKCI_LL(p->g), CKCI_LL(p->k), CKCI_LL(p->c), CKCI_LL(taps));
     }
-    CKCI_TRY(ckci_plan_part(&pair->first, &plan->device, 0, 1, &part, &cost, err));
-    return ckci_list_mid(&part, &pair->first, &pair->first, args, NULL, e, err);
+    if (taps > 60 || p->filter[0] + p->filter[1] + p->filter[2] > 30) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit, the first filter has up to 60 taps (30 for the sum of its "
+                         "sizes); here %lld",
+                         CKCI_LL(taps));
+    }
+    return CKCONV_OK;
+}
+
+/* Channels of all groups side by side, in eights: as a tensor of one group. */
+CKCI_FN ckci_tensor ckci_one_group(const ckci_tensor *t)
+{
+    ckci_tensor one = *t;
+    if (t->len[2] == 1) {
+        one.len[2] = t->len[0];
+        one.stride[2] = t->len[0] > 1 ? t->stride[0] : 1;
+    }
+    one.len[0] = 1;
+    return one;
+}
+
+/* Nanoseconds: rounds of blocks on the unit, or memory. */
+CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
+                              int64_t side, int32_t pointwise)
+{
+    double units = (double)ckci_max(device->compute_units, 1), mid = 64 * (double)p->second.c, memory = 0;
+    double taps = (double)(p->first.filter[0] * p->first.filter[1] * p->first.filter[2]);
+    double block = 1500 + mid * (pointwise ? 0 : taps) * .02 * (double)side / 2 +
+                   mid * (double)(p->second.k + (pointwise ? p->first.c : 0)) * .00045 * (double)side;
+    double share = (double)blocks / ((double)side * units);
+    const ckci_tensor *moved[4] = {&p->first.t[CKCI_IN], &p->first.t[CKCI_WEI], &p->second.t[CKCI_WEI],
+                                   &p->second.t[CKCI_OUT]};
+    for (int i = 0; i < 4; i++) {
+        memory += (double)ckci_count(moved[i]) * (double)ckci_size(moved[i]->dtype) / (20 * units);
+    }
+    double time = block * (share > 6 ? share : ceil(share));
+    return 3000 + (time > memory ? time : memory);
+}
+
+CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, ckci_launch *l,
+                                       double *cost, ckconv_error *err)
+{
+    ckci_gpu_pair *a = &l->a.pair;
+    ckconv_dtype type = p->first.t[CKCI_IN].compute;
+    const ckci_conv *first = &p->first, *second = &p->second;
+    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, bf16 = type == CKCONV_BF16;
+    if (ckci_matrix_family(device) == 0 || (type != CKCONV_F16 && !bf16) ||
+        second->t[CKCI_WEI].compute != type) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit computes in f16 or bf16; here in %s, on %s",
+                         ckconv_dtype_name(type), device->arch);
+    }
+    memset(a, 0, sizeof *a);
+    CKCI_TRY(ckci_pair_first(first, &a->pointwise, err));
+    if (second->filter[0] * second->filter[1] * second->filter[2] != 1 || second->g != 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit, the second convolution is 1x1 with one group");
+    }
+    int64_t held = a->pointwise ? ckci_ceil_div(second->c, 128) * 128 : second->c;
+    int large = held > (nvidia ? CKCI_PAIR_NVIDIA(0) : CKCI_PAIR_AMD(0));
+    int64_t most = nvidia ? CKCI_PAIR_NVIDIA(1) : CKCI_PAIR_AMD(1);
+    int64_t lds = nvidia ? (large ? 115712 : 66560) : (large ? 62464 : 29696);
+    if (held > most || lds > device->lds_bytes) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on %s, a block holds %lld channels of mid; here they are %lld", device->arch,
+                         CKCI_LL(most), CKCI_LL(second->c));
+    }
+    CKCI_TRY(ckci_gpu_takes(first, err));
+    CKCI_TRY(ckci_gpu_takes(second, err));
+    ckci_make_gpu_conv(first, &a->first);
+    ckci_make_gpu_conv(second, &a->second);
+    a->first.a = ckci_one_group(&a->first.a);
+    CKCI_TRY(ckci_matrix_reads(&a->first.a, "in", type, a->first.a.len[2], err));
+    CKCI_TRY(ckci_matrix_reads(&a->second.b, "wei1", type, second->c, err));
+    if (a->pointwise) {
+        CKCI_TRY(ckci_matrix_reads(&a->first.b, "wei", type, first->c, err));
+    }
+    int64_t space = ckci_max(second->output[0] * second->output[1] * second->output[2], 1), pad = 0;
+    for (int i = 0; i < 3; i++) {
+        pad = ckci_max(pad, 2 * first->pad[i] + (first->filter[i] - 1) * first->dilation[i]);
+    }
+    CKCI_TRY(ckci_matrix_reach(&a->first.a, "in", 64 / space + 2, pad, err));
+    a->taps = (int32_t)(first->filter[0] * first->filter[1] * first->filter[2]);
+    a->by_taps = ckci_make_divisor((a->taps + 2) / 3 * 3);
+    ckci_tensor mid = ckci_one_group(&a->first.o.t);
+    a->mid_vec = mid.dtype == type && ckci_aligned_columns(&mid, second->c);
+    ckci_gpu_conv *k = &a->second;
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    /* blocks share the columns where there would be few of them */
+    int64_t rows = ckci_max(ckci_ceil_div(k->rows, 64), 1), tiles = ckci_ceil_div(k->columns, 128), share = 1;
+    while (share < tiles && rows * share * 2 <= device->compute_units) {
+        share++;
+    }
+    k->part = (int32_t)(ckci_ceil_div(tiles, share) * 128);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, k->part);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    ckci_set_kernel(l, CKCI_KERNEL_pair_matrix_f16_small + large + 2 * bf16);
+    l->grid = k->rows == 0 ? 0 : ckci_saturating_mul(rows, k->tiles_n);
+    *cost = 218 * ckci_pair_time(p, device, l->grid, !nvidia ? 1 : large ? 2 : 3, a->pointwise);
+    return ckci_too_many_blocks(l->grid, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_matrix_pair(&f->p->pair, &f->plan->device, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    int whole = ckci_pair_whole(&p->pair);
+    (void)ws;
+    (void)tile;
+    if (ckci_matrix_pair(&p->pair, &plan->device, &l, &cost, NULL) != CKCONV_OK) {
+        return ckci_list_fused(plan, &p->pair, args, 64, e, err); /* pointers less aligned than planned for */
+    }
+    ckci_gpu_mid_target(&p->pair.first, args, &l.a.pair.first.o);
+    l.a.pair.first.o.compute = (ckconv_dtype)0; /* what lies in LDS is rounded */
+    l.a.pair.write_mid = whole && args->mid != NULL;
+    if (l.grid > 0) {
+        CKCI_TRY(e->emit(e->context, &l, err));
+    }
+    return whole || !args->mid ? CKCONV_OK : ckci_list_mid_copy(plan, &p->pair, args, e, err);
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
@@ -10561,6 +10746,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
     CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
+    X(gpu_fused_conv_conv_matrix, FUSED, CONV_CONV_FWD, CKCONV_F32, 64128, ckci_fit_matrix_pair,             \
+      ckci_list_matrix_pair)                                                                                 \
     X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
     X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
     X(gpu_groupnorm_fwd, GROUPNORM, GROUPNORM_FWD, 0, 0, ckci_fit_gpu_norm, ckci_list_gpu_norm)              \
@@ -12965,6 +13152,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_MATRIX_ROW
 #undef CKCI_NEAR_AMD
 #undef CKCI_NEAR_NVIDIA
+#undef CKCI_PAIR_AMD
+#undef CKCI_PAIR_NVIDIA
 #undef CKCI_GPU_MATRIX_TILES
 #undef CKCI_GPU_TILES
 #undef CKCI_INLINE

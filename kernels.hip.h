@@ -27,6 +27,7 @@ the sums, and every storage type is converted when it is loaded)
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
+    pair_matrix_T_S    the same on a matrix unit, all channels of mid in LDS; S: few of them (small), many
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta
     move               layout and type conversion
 
@@ -6044,6 +6045,609 @@ template <class T> struct ckci_k_recompute {
         ckci_k_write<T>(p.o, sum, group, o.n, column, o.z, o.y, o.x);
     }
 };
+
+/* ---- On matrix units: f16 and bf16, channels last, a depthwise or a small pointwise first convolution, a
+   pointwise second one. A block owns P positions of the result and all of its channels (or a slice). mid of
+   these positions in all channels lies in LDS, in slabs of KB bytes of each row, as the unit's operands.
+   Depthwise: a thread computes 8 channels of a position, whose inputs are one load for each tap; the taps'
+   weights lie in LDS, in f32. Pointwise: inputs lie in the last slabs of mid, and tiles of 128 channels are
+   multiplied, finished, rounded and stored into their slabs; the last of them overwrite the inputs.
+   Then mid is multiplied with tiles of 128 rows of the second weights, slab after slab. These tiles are loaded
+   one step ahead, across tiles too; sums pass through LDS on their way out, so that each store is 16 bytes.
+   Where weights come through registers (AMD), everything but mid shares one place. */
+struct ckci_k_pair_row {
+    int32_t at; /* of the first tap, in bytes from the block's first image on */
+    ckci_k_hole hole;
+};
+
+struct ckci_k_pair_tap {
+    int32_t at;
+    uint32_t need;
+};
+
+template <class E> struct ckci_k_pair_storage {
+    typedef ckci_k_s_f16 type;
+};
+template <> struct ckci_k_pair_storage<ckci_k_bf16> {
+    typedef ckci_k_s_bf16 type;
+};
+
+template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
+    typedef ckci_k_grid<U, P, 128, 0> G;
+    enum {
+        KB = U::KB,
+        SLAB = KB / 2,
+        CHUNKS = KB / 16,
+        EACH = 256 / CHUNKS, /* rows that the block handles at a time */
+        R = P / EACH,
+        B = 128 / EACH,
+        TILE = 128 * KB,
+        ROOM = 16384 /* of the first weights, and of sums on their way out */
+    };
+    static_assert(P % EACH == 0 && ROOM == G::WAVES * U::M * 32 * 4, "as laid out below");
+    struct lds {
+        alignas(1024) unsigned char mid[P * C * 2];
+        unsigned char tiles[U::ASYNC ? 2 * TILE + ROOM : ROOM];
+        union {
+            struct {
+                ckci_k_pair_row row[P];
+                ckci_k_pair_tap tap[63];
+            } first;
+            int64_t output[P];
+        };
+    };
+    static_assert(2 * TILE <= ROOM || U::ASYNC, "tiles and weights share a place");
+
+    typename U::sums sum[G::TM][G::TN];
+    ckci_k_window weights;
+    ckci_k_uint4 raw[B];
+    int32_t slabs, columns, channels, column_step; /* of the tiles that are being multiplied */
+
+    static CKCI_K_MEMBER float *room(lds &m)
+    {
+        return (float *)(m.tiles + (U::ASYNC ? 2 * TILE : 0));
+    }
+
+    /* ---- Positions */
+
+    /* Position r of the block in the result and in mid; false: the second convolution's padding, or none. */
+    static CKCI_K_MEMBER bool find(const ckci_gpu_pair &a, int32_t row, ckci_k_place *out, ckci_k_place *mid)
+    {
+        const ckci_gpu_conv &p = a.second;
+        ckci_k_axis axis[3] = {ckci_k_phase(p.dim[0], 0), ckci_k_phase(p.dim[1], 0),
+                               ckci_k_phase(p.dim[2], 0)};
+        ckci_k_tap none = {0, 0, 0, 0};
+        *out = *mid = ckci_k_row(p, axis, row);
+        return ckci_k_mid_place(p, axis, none, mid) && out->n < p.n;
+    }
+
+    static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_pair &a)
+    {
+        return ckci_k_divide((int32_t)blockIdx.x, a.second.by_tiles_n) * P;
+    }
+
+    static CKCI_K_MEMBER int32_t first_column(const ckci_gpu_pair &a)
+    {
+        int32_t work = (int32_t)blockIdx.x;
+        return (work - ckci_k_divide(work, a.second.by_tiles_n) * a.second.tiles_n) * a.second.part;
+    }
+
+    static CKCI_K_MEMBER void fill(const ckci_gpu_pair &a, int32_t n0, lds &m)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const int64_t *s = p.a.stride;
+        int32_t t = (int32_t)threadIdx.x, tx = p.dim[2].filter, ty = p.dim[1].filter;
+        if (t < P) {
+            ckci_k_place q, out;
+            ckci_k_pair_row row;
+            bool inside = find(a, first_row(a) + t, &out, &q);
+            int32_t z = q.z * p.dim[0].read_step - p.dim[0].pad, y = q.y * p.dim[1].read_step - p.dim[1].pad,
+                    x = q.x * p.dim[2].read_step - p.dim[2].pad;
+            row.at = E::SIZE * (int32_t)((q.n - n0) * s[1] + z * s[3] + y * s[4] + x * s[5]);
+            row.hole.close(0);
+            if (inside) {
+                row.hole.open(0);
+                row.hole.add(0, x, tx, p.dim[2].read_tap, p.dim[2].read_len, 0);
+                row.hole.add(0, y, ty, p.dim[1].read_tap, p.dim[1].read_len, tx);
+                row.hole.add(0, z, p.dim[0].filter, p.dim[0].read_tap, p.dim[0].read_len, tx + ty);
+            }
+            m.first.row[t] = row;
+        } else if (t >= 128 && t < 128 + 63) {
+            int32_t tap = t - 128, line = ckci_k_divide(tap, p.dim[2].taps[0]);
+            int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * ty, x = tap - line * tx;
+            bool some = tap < a.taps;
+            ckci_k_pair_tap e;
+            e.at = E::SIZE * (int32_t)(z * p.dim[0].read_tap * s[3] + y * p.dim[1].read_tap * s[4] +
+                                       x * p.dim[2].read_tap * s[5]);
+            e.at = some ? e.at : 0;
+            e.need = some ? 1u << x | 1u << (tx + y) | 1u << (tx + ty + z) : 1u << 31;
+            m.first.tap[tap] = e;
+        }
+    }
+
+    /* ---- mid */
+
+    /* Eight finished channels of a row into their slab; and into memory, for a caller who wants a copy. */
+    static CKCI_K_MEMBER void keep(const ckci_gpu_pair &a, lds &m, int32_t row, int32_t channel,
+                                   const ckci_k_uint4 &v)
+    {
+        unsigned char *to =
+            m.mid + channel / SLAB * (P * KB) + ckci_k_spot<KB>(row, channel % SLAB * E::SIZE / 16);
+        *(ckci_k_uint4 *)to = v;
+        if (a.write_mid && first_column(a) == 0 && channel < a.second.red) {
+            copy_out(ckci_k_late(a), to, first_row(a) + row, channel);
+        }
+    }
+
+    static CKCI_K_MEMBER void copy_out(const ckci_gpu_pair &a, const unsigned char *v, int32_t row,
+                                       int32_t channel)
+    {
+        ckci_k_place q, out;
+        if (!find(a, row, &out, &q)) {
+            return;
+        }
+        const ckci_tensor &t = a.first.o.t;
+        if (a.mid_vec) {
+            int64_t at =
+                channel + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+            *(ckci_k_uint4 *)(t.p + at * E::SIZE) = *(const ckci_k_uint4 *)v;
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8; i++) {
+            int32_t g = ckci_k_divide(channel + i, a.first.by_columns);
+            ckci_k_put<float>(a.first.o, ckci_k_widen(E::TYPE, ((const uint16_t *)v)[i]), g, q.n,
+                              channel + i - g * a.first.columns, q.z, q.y, q.x);
+        }
+    }
+
+    /* Scale, shift and operation of eight sums of a depthwise convolution. */
+    static CKCI_K_MEMBER void finish_mid(const ckci_gpu_target &o, int32_t channel, float *v)
+    {
+        if (o.scale) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                v[i] *= ((const float *)o.scale)[channel + i];
+            }
+        }
+        if (o.shift) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                v[i] += ((const float *)o.shift)[channel + i];
+            }
+        }
+        if (o.t.op.kind == CKCONV_RELU) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                v[i] = v[i] < 0 ? 0.f : v[i];
+            }
+        } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
+            const ckci_gpu_target &u = ckci_k_late(o);
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < 8; i++) {
+                float x = ckci_k_element(u.t.op, ckci_k_pick<float, 8>(v, i), 0.f);
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < 8; j++) {
+                    v[j] = i == j ? x : v[j];
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint4 round(const float *v)
+    {
+        ckci_k_uint4 r;
+        r.x = ckci_k_two(E::TYPE, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
+        r.y = ckci_k_two(E::TYPE, ckci_k_bits(v[2]), ckci_k_bits(v[3]));
+        r.z = ckci_k_two(E::TYPE, ckci_k_bits(v[4]), ckci_k_bits(v[5]));
+        r.w = ckci_k_two(E::TYPE, ckci_k_bits(v[6]), ckci_k_bits(v[7]));
+        return r;
+    }
+
+    /* Weights of a slab's channels, [tap][channel]; those of missing taps and channels are 0. */
+    static CKCI_K_MEMBER void stage(const ckci_gpu_pair &a, int32_t channel0, float *w)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const int64_t *s = p.b.stride;
+        int32_t taps = (a.taps + 2) / 3 * 3;
+        for (int32_t e = (int32_t)threadIdx.x; e < taps * SLAB; e += 256) {
+            int32_t c = ckci_k_divide(e, a.by_taps), tap = e - c * taps, channel = channel0 + c;
+            int32_t line = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(line, p.dim[1].taps[0]);
+            float v = 0;
+            if (tap < a.taps && channel < p.g) {
+                v = ckci_k_value<float>(p.b, channel * s[0] + z * s[3] + (line - z * p.dim[1].filter) * s[4] +
+                                                 (tap - line * p.dim[2].filter) * s[5]);
+            }
+            w[tap * SLAB + c] = v;
+        }
+    }
+
+    static CKCI_K_MEMBER void multiply_taps(const ckci_k_uint4 &raw, const float *w, float *sum)
+    {
+        typedef ckci_k_pair_storage<E> S;
+        float x[8];
+        S::type::widen(raw.x, x);
+        S::type::widen(raw.y, x + 2);
+        S::type::widen(raw.z, x + 4);
+        S::type::widen(raw.w, x + 6);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            sum[i] = ckci_k_fma(x[i], w[i], sum[i]);
+        }
+    }
+
+    static CKCI_K_MEMBER void depthwise(const ckci_gpu_pair &a, const ckci_k_window &in, lds &m)
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        float *w = room(m);
+        int32_t at[R];
+        uint32_t word[R];
+        CKCI_K_UNROLL(4)
+        for (int r = 0; r < R; r++) {
+            at[r] = m.first.row[lane + r * EACH].at;
+            word[r] = m.first.row[lane + r * EACH].hole.word;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t channel0 = 0; channel0 < a.second.red; channel0 += SLAB) {
+            const int32_t channel = channel0 + chunk * 8;
+            const bool some = channel < a.second.red;
+            float sum[R][8];
+            __syncthreads();
+            stage(a, channel0, w);
+            __syncthreads();
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < 8 * R; i++) {
+                sum[i / 8][i % 8] = 0;
+            }
+            CKCI_K_UNROLL(1)
+            for (int32_t tap = 0; tap < a.taps; tap += 3) {
+                ckci_k_uint4 raw[3][R];
+                CKCI_K_UNROLL(3)
+                for (int i = 0; i < 3; i++) {
+                    const ckci_k_pair_tap e = m.first.tap[tap + i];
+                    CKCI_K_UNROLL(4)
+                    for (int r = 0; r < R; r++) {
+                        bool good = some && (word[r] & e.need) == 0;
+                        raw[i][r] =
+                            ckci_k_window_load(in, good ? at[r] + e.at + channel * E::SIZE : INT32_MIN);
+                    }
+                }
+                CKCI_K_UNROLL(3)
+                for (int i = 0; i < 3; i++) {
+                    const ckci_k_uint4 *f = (const ckci_k_uint4 *)(w + (tap + i) * SLAB + chunk * 8);
+                    const ckci_k_uint4 low = f[0], high = f[1];
+                    float v[8] = {ckci_k_float(low.x),  ckci_k_float(low.y),  ckci_k_float(low.z),
+                                  ckci_k_float(low.w),  ckci_k_float(high.x), ckci_k_float(high.y),
+                                  ckci_k_float(high.z), ckci_k_float(high.w)};
+                    CKCI_K_UNROLL(4)
+                    for (int r = 0; r < R; r++) {
+                        multiply_taps(raw[i][r], v, sum[r]);
+                    }
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int r = 0; r < R; r++) {
+                ckci_k_uint4 v = {0, 0, 0, 0};
+                if (some && word[r] != 0xffffffffu) {
+                    finish_mid(a.first.o, channel, sum[r]);
+                    v = round(sum[r]);
+                }
+                keep(a, m, lane + r * EACH, channel, v);
+            }
+        }
+    }
+
+    /* The inputs of a pointwise first convolution into the slabs from `slab` on. */
+    static CKCI_K_MEMBER void read(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t slab, lds &m)
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        for (int32_t channel = chunk * 8; channel < (a.first.red + SLAB - 1) / SLAB * SLAB; channel += SLAB) {
+            CKCI_K_UNROLL(4)
+            for (int r = 0; r < R; r++) {
+                const ckci_k_pair_row row = m.first.row[lane + r * EACH];
+                bool good = channel < a.first.red && row.hole.good(0, 0, m.first.tap[0].need);
+                *(ckci_k_uint4 *)(m.mid + (slab + channel / SLAB) * (P * KB) +
+                                  ckci_k_spot<KB>(lane + r * EACH, chunk)) =
+                    ckci_k_window_load(in, good ? row.at + channel * E::SIZE : INT32_MIN);
+            }
+        }
+    }
+
+    /* ---- Tiles of weights */
+
+    CKCI_K_MEMBER void begin(const ckci_gpu_conv &p, int32_t column, int32_t count, unsigned char *tiles)
+    {
+        (void)tiles;
+        weights = ckci_k_make_window(p.b.p + E::SIZE * (column * p.b_column));
+        columns = count;
+        channels = p.red;
+        column_step = E::SIZE * (int32_t)p.b_column;
+        slabs = (p.red + SLAB - 1) / SLAB;
+        if constexpr (U::ASYNC) {
+            fetch(0, 0, tiles);
+        }
+    }
+
+    /* Slab `slab` of tile `tile`: copied into LDS, or under way in registers. */
+    CKCI_K_MEMBER void fetch(int32_t tile, int32_t slab, unsigned char *to)
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        const int32_t channel = slab * SLAB + chunk * 8;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            int32_t row = lane + i * EACH, column = tile * 128 + row;
+            bool good = channel < channels && column < columns;
+            int32_t at = good ? column * column_step + channel * E::SIZE : INT32_MIN;
+            if constexpr (U::ASYNC) {
+#if defined(CKCI_K_MMA)
+                ckci_k_copy(to + ckci_k_spot<KB>(row, chunk), weights, good ? at : 0, good ? 16 : 0);
+#endif
+            } else {
+                raw[i] = ckci_k_window_load(weights, at);
+            }
+        }
+#if defined(CKCI_K_MMA)
+        if constexpr (U::ASYNC) {
+            ckci_k_copies_end();
+        }
+#endif
+        (void)to;
+    }
+
+    CKCI_K_MEMBER void put(unsigned char *to) const
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            *(ckci_k_uint4 *)(to + ckci_k_spot<KB>(lane + i * EACH, chunk)) = raw[i];
+        }
+    }
+
+    CKCI_K_MEMBER void multiply(const unsigned char *slab, const unsigned char *tile)
+    {
+        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
+            column = wave % G::WN * G::COLUMNS;
+        CKCI_K_UNROLL(8)
+        for (int at = 0; at < U::KB; at += U::STEP) {
+            typename U::operand a[G::TM], b[G::TN];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < G::TM; i++) {
+                a[i] = U::load(slab, row + i * U::M, at);
+            }
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < G::TN; j++) {
+                b[j] = U::load(tile, column + j * U::N, at);
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < G::TM; i++) {
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < G::TN; j++) {
+                    U::multiply(sum[i][j], a[i], b[j]);
+                }
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < G::TM * G::TN; i++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[i / G::TN][i % G::TN].v[e] = 0;
+            }
+        }
+    }
+
+    /* All tiles; out(row, column, eight sums in LDS). The first fetch is under way (begin). */
+    template <class Out> CKCI_K_MEMBER void run_tiles(lds &m, int32_t slab0, const Out &out)
+    {
+        const int32_t steps = (columns + 127) / 128 * slabs;
+        int32_t tile = 0, slab = 0;
+        if constexpr (!U::ASYNC) {
+            fetch(0, 0, NULL);
+            __syncthreads(); /* the first weights share their place */
+            put(m.tiles);
+        }
+        clear();
+        CKCI_K_UNROLL(1)
+        for (int32_t s = 0; s < steps; s++) {
+            bool last = slab + 1 == slabs;
+            int32_t next_tile = last ? tile + 1 : tile, next = last ? 0 : slab + 1;
+            unsigned char *other = m.tiles + (s + 1) % 2 * TILE;
+#if defined(CKCI_K_MMA)
+            if constexpr (U::ASYNC) {
+                ckci_k_copies_wait<0>();
+            }
+#endif
+            __syncthreads();
+            if (s + 1 < steps) {
+                fetch(next_tile, next, other);
+            }
+            multiply(m.mid + (slab0 + slab) * (P * KB), m.tiles + s % 2 * TILE);
+            if (last) {
+                write(room(m), tile * 128, out);
+                clear();
+            }
+            if constexpr (!U::ASYNC) {
+                if (last) {
+                    __syncthreads();
+                }
+                if (s + 1 < steps) {
+                    put(other);
+                }
+            }
+            tile = next_tile;
+            slab = next;
+        }
+    }
+
+    /* Sums through LDS, 32 columns of M rows for each wave at a time; eights of columns are permuted. */
+    template <class Out> CKCI_K_MEMBER void write(float *place, int32_t column0, const Out &out)
+    {
+        int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
+        float *strip = place + wave * U::M * 32;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < G::TM; i++) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < G::TN; j += 32 / U::N) {
+                __syncthreads();
+                CKCI_K_UNROLL(4)
+                for (int s = 0; s < 32 / U::N; s++) {
+                    CKCI_K_UNROLL(16)
+                    for (int e = 0; e < U::SUMS; e++) {
+                        int row = U::row(e), column = s * U::N + U::column(e);
+                        strip[row * 32 + (column ^ (row & 3) * 8)] = sum[i][j + s].v[e];
+                    }
+                }
+                __syncthreads();
+                CKCI_K_UNROLL(1)
+                for (int e = lane; e < U::M * 4; e += U::WAVE) {
+                    int row = e / 4, column = e % 4 * 8;
+                    out(wave / G::WN * G::ROWS + i * U::M + row,
+                        column0 + wave % G::WN * G::COLUMNS + j * U::N + column,
+                        strip + row * 32 + (column ^ (row & 3) * 8));
+                }
+            }
+        }
+    }
+
+    /* A pointwise first convolution's tile is finished, rounded and kept. */
+    static CKCI_K_MEMBER void keep_sums(const ckci_gpu_pair &pair, lds &m, int32_t row, int32_t channel,
+                                        float *v)
+    {
+        const ckci_gpu_pair &a = ckci_k_late(pair);
+        const ckci_gpu_target &o = a.first.o;
+        ckci_k_place out, q;
+        ckci_k_uint4 r = {0, 0, 0, 0};
+        if (channel >= (a.second.red + SLAB - 1) / SLAB * SLAB) {
+            return;
+        }
+        if (channel < a.second.red && find(a, first_row(a) + row, &out, &q)) {
+            if (o.t.op.kind != CKCONV_PASS || o.scale || o.shift) {
+                CKCI_K_UNROLL(1)
+                for (int i = 0; i < 8; i++) {
+                    v[i] = ckci_k_finish<float>(o, v[i], 0, 0, channel + i, 0, 0, 0);
+                }
+            }
+            r = round(v);
+        }
+        keep(a, m, row, channel, r);
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &pair, lds &m)
+    {
+        ckci_k_pair_tiles f;
+        {
+            const ckci_gpu_pair &a = pair;
+            ckci_k_place start, q;
+            find(a, first_row(a), &start, &q);
+            const ckci_k_window in =
+                ckci_k_make_window(a.first.a.p + E::SIZE * (start.n * a.first.a.stride[1]));
+            fill(a, start.n, m);
+            __syncthreads();
+            if (a.pointwise) {
+                int32_t slab0 = (a.second.red + 127) / 128 * (128 / SLAB) - (a.first.red + SLAB - 1) / SLAB;
+                f.begin(a.first, 0, a.first.columns, m.tiles);
+                read(a, in, slab0, m);
+                f.run_tiles(m, slab0,
+                            [&](int row, int column, float *v) { keep_sums(a, m, row, column, v); });
+                __syncthreads();
+            }
+            int32_t column = first_column(a), count = a.second.columns - column;
+            f.begin(a.second, column, count < a.second.part ? count : a.second.part, m.tiles);
+            if (!a.pointwise) {
+                depthwise(a, in, m);
+            }
+        }
+        const ckci_gpu_pair &a = ckci_k_late(pair);
+        const ckci_gpu_conv &p = a.second;
+        const ckci_tensor &t = p.o.t;
+        const bool plain = p.o_vec && t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+        const int32_t row0 = first_row(a), column0 = first_column(a), size = ckci_k_size(t.dtype);
+        ckci_k_place q, unused;
+        __syncthreads();
+        if ((int32_t)threadIdx.x < P) {
+            find(a, row0 + (int32_t)threadIdx.x, &q, &unused);
+            m.output[threadIdx.x] =
+                q.n >= p.n ? -1
+                           : q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+        }
+        f.run_tiles(m, 0, [&](int row, int column, float *v) {
+            int64_t at = m.output[row];
+            if (at < 0 || column + column0 >= p.columns) {
+                return;
+            }
+            column += column0;
+            if (plain) {
+                ckci_k_store8(t.dtype, t.p + (at + column) * size, v);
+            } else {
+                ckci_k_place o, mid;
+                find(a, row0 + row, &o, &mid);
+                ckci_k_write8(p, v, 0, o.n, column, p.columns, o.z, o.y, o.x);
+            }
+        });
+    }
+};
+
+/* The kernel, with the unit of the target; without one it is empty, and no plan takes it. */
+template <class E, int LARGE> struct ckci_k_pair_matrix {
+#if defined(CKCI_SIMULATOR)
+    struct lds {
+    };
+
+    template <class U, int C> static void with(const ckci_gpu_pair &p)
+    {
+        typedef ckci_k_pair_tiles<E, U, 64, C> body;
+        typedef typename body::lds body_lds;
+        CKCI_K_LDS(body_lds, m);
+        body::run(p, m);
+    }
+
+    static void run(const ckci_gpu_pair &p, lds &)
+    {
+        int kind = sim_matrix_unit();
+        if (kind == SIM_MFMA) {
+            with<ckci_k_mfma<E>, CKCI_PAIR_AMD(LARGE)>(p);
+        } else if (kind == SIM_WMMA) {
+            with<ckci_k_wmma<E, 11>, CKCI_PAIR_AMD(LARGE)>(p);
+        } else if (kind == SIM_WMMA12) {
+            with<ckci_k_wmma<E, 12>, CKCI_PAIR_AMD(LARGE)>(p);
+        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
+            with<ckci_k_mma<E>, CKCI_PAIR_NVIDIA(LARGE)>(p);
+        }
+    }
+#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
+#if defined(CKCI_K_MFMA)
+    typedef ckci_k_pair_tiles<E, ckci_k_mfma<E>, 64, CKCI_PAIR_AMD(LARGE)> body;
+#elif defined(CKCI_K_WMMA)
+    typedef ckci_k_pair_tiles<E, ckci_k_wmma<E, 11>, 64, CKCI_PAIR_AMD(LARGE)> body;
+#elif defined(CKCI_K_WMMA12)
+    typedef ckci_k_pair_tiles<E, ckci_k_wmma<E, 12>, 64, CKCI_PAIR_AMD(LARGE)> body;
+#else
+    typedef ckci_k_pair_tiles<E, ckci_k_mma<E>, 64, CKCI_PAIR_NVIDIA(LARGE)> body;
+#endif
+    typedef typename body::lds lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &p, lds &m)
+    {
+        body::run(p, m);
+    }
+#else
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &, lds &)
+    {
+    }
+#endif
+};
+
+template <class E, int LARGE> struct ckci_k_resident<ckci_k_pair_matrix<E, LARGE>> {
+    enum { BLOCKS = LARGE ? 2 : 3 };
+};
+
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm
