@@ -7891,11 +7891,12 @@ typedef struct ckci_gpu_pack {
 
 typedef struct ckci_gpu_pair {
     ckci_gpu_conv first, second;
-    int32_t write_mid;    /* second reads each position of mid once: the blocks of column 0 store it */
-    int32_t pointwise;    /* matrix: the first one is a GEMM, else depthwise */
-    int32_t taps;         /* matrix: of the first one */
-    int32_t mid_vec;      /* matrix: eight channels of the copy of mid are one store */
-    ckci_divisor by_taps; /* matrix: taps, rounded up to a multiple of 3 */
+    int32_t write_mid; /* second reads each position of mid once: the blocks of column 0 store it */
+    int32_t pointwise; /* matrix: the first one is a GEMM, else depthwise */
+    int32_t groups;    /* matrix: of neighbouring taps in a row of the first filter */
+    int32_t mid_vec;   /* matrix: four channels of the copy of mid are one store */
+    /* matrix: taps of a row in whole groups, of all rows; strips of a band, bands */
+    ckci_divisor by_row, by_taps, by_strips, by_bands;
 } ckci_gpu_pair;
 
 /* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
@@ -10437,12 +10438,6 @@ CKCI_FN ckconv_status ckci_pair_first(const ckci_conv *p, int32_t *pointwise, ck
                          "128 channels and one group; here G is %lld, K %lld, C %lld, with %lld taps",
                          CKCI_LL(p->g), CKCI_LL(p->k), CKCI_LL(p->c), CKCI_LL(taps));
     }
-    if (taps > 60 || p->filter[0] + p->filter[1] + p->filter[2] > 30) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "fused on a matrix unit, the first filter has up to 60 taps (30 for the sum of its "
-                         "sizes); here %lld",
-                         CKCI_LL(taps));
-    }
     return CKCONV_OK;
 }
 
@@ -10456,6 +10451,22 @@ CKCI_FN ckci_tensor ckci_one_group(const ckci_tensor *t)
     }
     one.len[0] = 1;
     return one;
+}
+
+/* Strips of four positions in a row of a band: few beyond the image, and few inputs around a block. */
+CKCI_FN int64_t ckci_pair_strips(const ckci_conv *second)
+{
+    int64_t wide = ckci_max(ckci_ceil_div(second->output[2], 4), 1), best = 1;
+    double least = 1e30;
+    for (int64_t s = 1; s <= ckci_min(wide, 16); s++) {
+        double x = 4 * (double)s, y = 64 / x, halo = (x + 2) * (y + 2) / 64;
+        double cost = (double)(ckci_ceil_div(wide, s) * s) / (double)wide * (halo + 2);
+        if (cost < least) {
+            least = cost;
+            best = s;
+        }
+    }
+    return best;
 }
 
 /* Nanoseconds: rounds of blocks on the unit, or memory. */
@@ -10498,7 +10509,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     int64_t held = a->pointwise ? ckci_ceil_div(second->c, 128) * 128 : second->c;
     int large = held > (nvidia ? CKCI_PAIR_NVIDIA(0) : CKCI_PAIR_AMD(0));
     int64_t most = nvidia ? CKCI_PAIR_NVIDIA(1) : CKCI_PAIR_AMD(1);
-    int64_t lds = nvidia ? (large ? 115712 : 66560) : (large ? 62464 : 29696);
+    int64_t lds = nvidia ? (large ? 115712 : 66560) : (large ? 62464 : 29696); /* as ckci_k_pair_tiles */
     if (held > most || lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "fused on %s, a block holds %lld channels of mid; here they are %lld", device->arch,
@@ -10519,14 +10530,33 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
         pad = ckci_max(pad, 2 * first->pad[i] + (first->filter[i] - 1) * first->dilation[i]);
     }
     CKCI_TRY(ckci_matrix_reach(&a->first.a, "in", 64 / space + 2, pad, err));
-    a->taps = (int32_t)(first->filter[0] * first->filter[1] * first->filter[2]);
-    a->by_taps = ckci_make_divisor((a->taps + 2) / 3 * 3);
+    int shares = first->stride[2] == 1 && first->dilation[2] == 1 && second->stride[2] == 1;
+    int64_t row = shares ? ckci_ceil_div(first->filter[2], 3) * 3 : first->filter[2];
+    int64_t taps = ckci_saturating_mul(first->filter[0] * first->filter[1], row);
+    if (taps > 64) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit, the first filter has up to 64 taps, rows of the filter in "
+                         "threes; here %lld",
+                         CKCI_LL(taps));
+    }
+    a->groups = (int32_t)(shares ? row / 3 : row);
+    a->by_row = ckci_make_divisor(row);
+    a->by_taps = ckci_make_divisor(taps);
+    int64_t strips = ckci_pair_strips(second), wide = ckci_ceil_div(second->output[2], 4);
+    a->by_strips = ckci_make_divisor(strips);
+    a->by_bands = ckci_make_divisor(ckci_ceil_div(wide, strips));
+    int64_t all = second->n * second->output[0] * second->output[1] * ckci_ceil_div(wide, strips) * strips;
+    if (all > INT32_MAX / 8) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit takes 2^28 strips of four positions; here %lld",
+                         CKCI_LL(all));
+    }
     ckci_tensor mid = ckci_one_group(&a->first.o.t);
     a->mid_vec = mid.dtype == type && ckci_aligned_columns(&mid, second->c);
     ckci_gpu_conv *k = &a->second;
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     /* blocks share the columns where there would be few of them */
-    int64_t rows = ckci_max(ckci_ceil_div(k->rows, 64), 1), tiles = ckci_ceil_div(k->columns, 128), share = 1;
+    int64_t rows = ckci_max(ckci_ceil_div(all, 16), 1), tiles = ckci_ceil_div(k->columns, 128), share = 1;
     while (share < tiles && rows * share * 2 <= device->compute_units) {
         share++;
     }

@@ -6047,22 +6047,44 @@ template <class T> struct ckci_k_recompute {
 };
 
 /* ---- On matrix units: f16 and bf16, channels last, a depthwise or a small pointwise first convolution, a
-   pointwise second one. A block owns P positions of the result and all of its channels (or a slice). mid of
-   these positions in all channels lies in LDS, in slabs of KB bytes of each row, as the unit's operands.
-   Depthwise: a thread computes 8 channels of a position, whose inputs are one load for each tap; the taps'
-   weights lie in LDS, in f32. Pointwise: inputs lie in the last slabs of mid, and tiles of 128 channels are
-   multiplied, finished, rounded and stored into their slabs; the last of them overwrite the inputs.
+   pointwise second one. A block owns P positions of the result and all of its channels (or a slice). They are
+   strips of four neighbours along x; strips follow each other along x in a band of the image, then along y,
+   so that the block's inputs are few more than its outputs. mid of these positions in all channels lies in
+   LDS, in slabs of KB bytes of each row, as the unit's operands.
+   Depthwise: a thread computes four channels of a strip; where neighbours share inputs, a window of six serves
+   three taps of all four. The taps' weights lie in LDS, in f32. Pointwise: inputs lie in the last slabs of
+   mid, and tiles of 128 channels are multiplied, finished, rounded and stored into their slabs; the last of
+   them overwrite the inputs.
    Then mid is multiplied with tiles of 128 rows of the second weights, slab after slab. These tiles are loaded
    one step ahead, across tiles too; sums pass through LDS on their way out, so that each store is 16 bytes.
    Where weights come through registers (AMD), everything but mid shares one place. */
-struct ckci_k_pair_row {
-    int32_t at; /* of the first tap, in bytes from the block's first image on */
-    ckci_k_hole hole;
+#if defined(__HIP_DEVICE_COMPILE__)
+typedef int ckci_k_int2 __attribute__((ext_vector_type(2)));
+__device__ ckci_k_int2 ckci_k_buffer_load2(ckci_k_int4 window, int offset, int scalar_offset,
+                                           int cache) __asm("llvm.amdgcn.raw.buffer.load.v2i32");
+#endif
+
+/* Eight bytes; see ckci_k_window_load. */
+CKCI_K_FN ckci_k_uint2 ckci_k_window_load2(const ckci_k_window &w, int32_t offset)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return ckci_k_cast<ckci_k_uint2>(ckci_k_buffer_load2(w.v, offset, 0, 0));
+#else
+    ckci_k_uint2 zero = {0, 0};
+    return offset < 0 ? zero : *(const ckci_k_uint2 *)(w.base + offset);
+#endif
+}
+
+/* Where a strip reads: coordinates and bytes (from the block's first image on) of the first tap of its first
+   position; bits of the positions that exist in mid. */
+struct ckci_k_pair_strip {
+    int32_t z, y, x, at;
+    uint32_t inside;
 };
 
-struct ckci_k_pair_tap {
-    int32_t at;
-    uint32_t need;
+/* A step of a strip's taps: taps GROUP * g, ... of row (z, y) of the filter. */
+struct ckci_k_pair_step {
+    int32_t z, y, g;
 };
 
 template <class E> struct ckci_k_pair_storage {
@@ -6080,6 +6102,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         CHUNKS = KB / 16,
         EACH = 256 / CHUNKS, /* rows that the block handles at a time */
         R = P / EACH,
+        SPAN = 64, /* channels of mid that a step of the depthwise convolution computes */
         B = 128 / EACH,
         TILE = 128 * KB,
         ROOM = 16384 /* of the first weights, and of sums on their way out */
@@ -6088,13 +6111,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     struct lds {
         alignas(1024) unsigned char mid[P * C * 2];
         unsigned char tiles[U::ASYNC ? 2 * TILE + ROOM : ROOM];
-        union {
-            struct {
-                ckci_k_pair_row row[P];
-                ckci_k_pair_tap tap[63];
-            } first;
-            int64_t output[P];
-        };
+        int64_t output[P];
     };
     static_assert(2 * TILE <= ROOM || U::ASYNC, "tiles and weights share a place");
 
@@ -6110,15 +6127,26 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
 
     /* ---- Positions */
 
-    /* Position r of the block in the result and in mid; false: the second convolution's padding, or none. */
+    /* Position `row` in the result and in mid; false: the second convolution's padding, or none. */
     static CKCI_K_MEMBER bool find(const ckci_gpu_pair &a, int32_t row, ckci_k_place *out, ckci_k_place *mid)
     {
         const ckci_gpu_conv &p = a.second;
-        ckci_k_axis axis[3] = {ckci_k_phase(p.dim[0], 0), ckci_k_phase(p.dim[1], 0),
-                               ckci_k_phase(p.dim[2], 0)};
-        ckci_k_tap none = {0, 0, 0, 0};
-        *out = *mid = ckci_k_row(p, axis, row);
-        return ckci_k_mid_place(p, axis, none, mid) && out->n < p.n;
+        int32_t line = ckci_k_divide(row / 4, a.by_strips), band = ckci_k_divide(line, p.dim[1].count[0]);
+        int32_t plane = ckci_k_divide(band, a.by_bands);
+        out->n = ckci_k_divide(plane, p.dim[0].count[0]);
+        out->z = plane - out->n * p.dim[0].length;
+        out->y = line - band * p.dim[1].length;
+        out->x = ((band - plane * (int32_t)a.by_bands.d) * (int32_t)a.by_strips.d + row / 4 -
+                  line * (int32_t)a.by_strips.d) *
+                     4 +
+                 row % 4;
+        mid->n = out->n;
+        mid->z = out->z * p.dim[0].read_step - p.dim[0].pad;
+        mid->y = out->y * p.dim[1].read_step - p.dim[1].pad;
+        mid->x = out->x * p.dim[2].read_step - p.dim[2].pad;
+        return out->n < p.n && out->x < p.dim[2].length && (uint32_t)mid->z < (uint32_t)p.dim[0].read_len &&
+               (uint32_t)mid->y < (uint32_t)p.dim[1].read_len &&
+               (uint32_t)mid->x < (uint32_t)p.dim[2].read_len;
     }
 
     static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_pair &a)
@@ -6132,48 +6160,39 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         return (work - ckci_k_divide(work, a.second.by_tiles_n) * a.second.tiles_n) * a.second.part;
     }
 
-    static CKCI_K_MEMBER void fill(const ckci_gpu_pair &a, int32_t n0, lds &m)
+    static CKCI_K_MEMBER ckci_k_pair_strip strip(const ckci_gpu_pair &a, int32_t row, int32_t n0)
     {
         const ckci_gpu_conv &p = a.first;
         const int64_t *s = p.a.stride;
-        int32_t t = (int32_t)threadIdx.x, tx = p.dim[2].filter, ty = p.dim[1].filter;
-        if (t < P) {
-            ckci_k_place q, out;
-            ckci_k_pair_row row;
-            bool inside = find(a, first_row(a) + t, &out, &q);
-            int32_t z = q.z * p.dim[0].read_step - p.dim[0].pad, y = q.y * p.dim[1].read_step - p.dim[1].pad,
-                    x = q.x * p.dim[2].read_step - p.dim[2].pad;
-            row.at = E::SIZE * (int32_t)((q.n - n0) * s[1] + z * s[3] + y * s[4] + x * s[5]);
-            row.hole.close(0);
-            if (inside) {
-                row.hole.open(0);
-                row.hole.add(0, x, tx, p.dim[2].read_tap, p.dim[2].read_len, 0);
-                row.hole.add(0, y, ty, p.dim[1].read_tap, p.dim[1].read_len, tx);
-                row.hole.add(0, z, p.dim[0].filter, p.dim[0].read_tap, p.dim[0].read_len, tx + ty);
-            }
-            m.first.row[t] = row;
-        } else if (t >= 128 && t < 128 + 63) {
-            int32_t tap = t - 128, line = ckci_k_divide(tap, p.dim[2].taps[0]);
-            int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * ty, x = tap - line * tx;
-            bool some = tap < a.taps;
-            ckci_k_pair_tap e;
-            e.at = E::SIZE * (int32_t)(z * p.dim[0].read_tap * s[3] + y * p.dim[1].read_tap * s[4] +
-                                       x * p.dim[2].read_tap * s[5]);
-            e.at = some ? e.at : 0;
-            e.need = some ? 1u << x | 1u << (tx + y) | 1u << (tx + ty + z) : 1u << 31;
-            m.first.tap[tap] = e;
+        ckci_k_pair_strip r;
+        ckci_k_place out, q;
+        uint32_t first = find(a, row, &out, &q);
+        r.inside = 0;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t x = q.x + i * a.second.dim[2].read_step;
+            bool line = out.n < a.second.n && (uint32_t)q.z < (uint32_t)a.second.dim[0].read_len &&
+                        (uint32_t)q.y < (uint32_t)a.second.dim[1].read_len;
+            bool good = line && out.x + i < a.second.dim[2].length &&
+                        (uint32_t)x < (uint32_t)a.second.dim[2].read_len;
+            r.inside |= (i == 0 ? first : (uint32_t)good) << i;
         }
+        r.z = q.z * p.dim[0].read_step - p.dim[0].pad;
+        r.y = q.y * p.dim[1].read_step - p.dim[1].pad;
+        r.x = q.x * p.dim[2].read_step - p.dim[2].pad;
+        r.at = E::SIZE * (int32_t)((q.n - n0) * s[1] + r.z * s[3] + r.y * s[4] + r.x * s[5]);
+        return r;
     }
 
     /* ---- mid */
 
-    /* Eight finished channels of a row into their slab; and into memory, for a caller who wants a copy. */
+    /* Four finished channels of a row into their slab; and into memory, for a caller who wants a copy. */
     static CKCI_K_MEMBER void keep(const ckci_gpu_pair &a, lds &m, int32_t row, int32_t channel,
-                                   const ckci_k_uint4 &v)
+                                   const ckci_k_uint2 &v)
     {
-        unsigned char *to =
-            m.mid + channel / SLAB * (P * KB) + ckci_k_spot<KB>(row, channel % SLAB * E::SIZE / 16);
-        *(ckci_k_uint4 *)to = v;
+        unsigned char *to = m.mid + channel / SLAB * (P * KB) +
+                            ckci_k_spot<KB>(row, channel % SLAB * E::SIZE / 16) + channel % 8 * E::SIZE;
+        *(ckci_k_uint2 *)to = v;
         if (a.write_mid && first_column(a) == 0 && channel < a.second.red) {
             copy_out(ckci_k_late(a), to, first_row(a) + row, channel);
         }
@@ -6190,165 +6209,198 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         if (a.mid_vec) {
             int64_t at =
                 channel + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
-            *(ckci_k_uint4 *)(t.p + at * E::SIZE) = *(const ckci_k_uint4 *)v;
+            *(ckci_k_uint2 *)(t.p + at * E::SIZE) = *(const ckci_k_uint2 *)v;
             return;
         }
         CKCI_K_UNROLL(1)
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < 4; i++) {
             int32_t g = ckci_k_divide(channel + i, a.first.by_columns);
             ckci_k_put<float>(a.first.o, ckci_k_widen(E::TYPE, ((const uint16_t *)v)[i]), g, q.n,
                               channel + i - g * a.first.columns, q.z, q.y, q.x);
         }
     }
 
-    /* Scale, shift and operation of eight sums of a depthwise convolution. */
+    /* Scale, shift and operation of the sums of four positions in four channels. */
     static CKCI_K_MEMBER void finish_mid(const ckci_gpu_target &o, int32_t channel, float *v)
     {
-        if (o.scale) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                v[i] *= ((const float *)o.scale)[channel + i];
-            }
-        }
-        if (o.shift) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                v[i] += ((const float *)o.shift)[channel + i];
-            }
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < 16; i++) {
+            v[i] = o.scale ? v[i] * ((const float *)o.scale)[channel + i % 4] : v[i];
+            v[i] = o.shift ? v[i] + ((const float *)o.shift)[channel + i % 4] : v[i];
         }
         if (o.t.op.kind == CKCONV_RELU) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < 16; i++) {
                 v[i] = v[i] < 0 ? 0.f : v[i];
             }
         } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
             const ckci_gpu_target &u = ckci_k_late(o);
             CKCI_K_UNROLL(1)
-            for (int i = 0; i < 8; i++) {
-                float x = ckci_k_element(u.t.op, ckci_k_pick<float, 8>(v, i), 0.f);
-                CKCI_K_UNROLL(8)
-                for (int j = 0; j < 8; j++) {
+            for (int i = 0; i < 16; i++) {
+                float x = ckci_k_element(u.t.op, ckci_k_pick<float, 16>(v, i), 0.f);
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 16; j++) {
                     v[j] = i == j ? x : v[j];
                 }
             }
         }
     }
 
-    static CKCI_K_MEMBER ckci_k_uint4 round(const float *v)
+    static CKCI_K_MEMBER ckci_k_uint2 round(const float *v)
     {
-        ckci_k_uint4 r;
+        ckci_k_uint2 r;
         r.x = ckci_k_two(E::TYPE, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
         r.y = ckci_k_two(E::TYPE, ckci_k_bits(v[2]), ckci_k_bits(v[3]));
-        r.z = ckci_k_two(E::TYPE, ckci_k_bits(v[4]), ckci_k_bits(v[5]));
-        r.w = ckci_k_two(E::TYPE, ckci_k_bits(v[6]), ckci_k_bits(v[7]));
         return r;
     }
 
-    /* Weights of a slab's channels, [tap][channel]; those of missing taps and channels are 0. */
+    /* Weights of SPAN channels, [row of the filter][tap][channel]; rows are filled up to whole groups of taps,
+       these and missing channels with zeros. */
     static CKCI_K_MEMBER void stage(const ckci_gpu_pair &a, int32_t channel0, float *w)
     {
         const ckci_gpu_conv &p = a.first;
         const int64_t *s = p.b.stride;
-        int32_t taps = (a.taps + 2) / 3 * 3;
-        for (int32_t e = (int32_t)threadIdx.x; e < taps * SLAB; e += 256) {
+        const int32_t taps = (int32_t)a.by_taps.d;
+        for (int32_t e = (int32_t)threadIdx.x; e < taps * SPAN; e += 256) {
             int32_t c = ckci_k_divide(e, a.by_taps), tap = e - c * taps, channel = channel0 + c;
-            int32_t line = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(line, p.dim[1].taps[0]);
+            int32_t line = ckci_k_divide(tap, a.by_row), x = tap - line * (int32_t)a.by_row.d;
+            int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * p.dim[1].filter;
             float v = 0;
-            if (tap < a.taps && channel < p.g) {
-                v = ckci_k_value<float>(p.b, channel * s[0] + z * s[3] + (line - z * p.dim[1].filter) * s[4] +
-                                                 (tap - line * p.dim[2].filter) * s[5]);
+            if (x < p.dim[2].filter && channel < p.g) {
+                v = ckci_k_value<float>(p.b, channel * s[0] + z * s[3] + y * s[4] + x * s[5]);
             }
-            w[tap * SLAB + c] = v;
+            w[tap * SPAN + c] = v;
         }
     }
 
-    static CKCI_K_MEMBER void multiply_taps(const ckci_k_uint4 &raw, const float *w, float *sum)
+    /* What a step of the taps needs: WINDOW neighbours of a strip, or with GROUP 1 one for each position. */
+    template <int GROUP>
+    static CKCI_K_MEMBER void load(const ckci_gpu_conv &p, const ckci_k_window &in,
+                                   const ckci_k_pair_strip &s, const ckci_k_pair_step &t, int32_t channel,
+                                   int32_t step, bool some, ckci_k_uint2 (&raw)[3 + GROUP])
     {
-        typedef ckci_k_pair_storage<E> S;
-        float x[8];
-        S::type::widen(raw.x, x);
-        S::type::widen(raw.y, x + 2);
-        S::type::widen(raw.z, x + 4);
-        S::type::widen(raw.w, x + 6);
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            sum[i] = ckci_k_fma(x[i], w[i], sum[i]);
+        int32_t z = s.z + t.z * p.dim[0].read_tap, y = s.y + t.y * p.dim[1].read_tap,
+                x = t.g * GROUP * p.dim[2].read_tap;
+        bool good =
+            some && (uint32_t)z < (uint32_t)p.dim[0].read_len && (uint32_t)y < (uint32_t)p.dim[1].read_len;
+        int32_t along = E::SIZE * (int32_t)p.a.stride[5];
+        int32_t at = s.at + channel * E::SIZE + x * along +
+                     E::SIZE * (t.z * p.dim[0].read_tap * (int32_t)p.a.stride[3] +
+                                t.y * p.dim[1].read_tap * (int32_t)p.a.stride[4]);
+        x += s.x;
+        CKCI_K_UNROLL(6)
+        for (int i = 0; i < 3 + GROUP; i++) {
+            raw[i] =
+                ckci_k_window_load2(in, good && (uint32_t)x < (uint32_t)p.dim[2].read_len ? at : INT32_MIN);
+            x += step;
+            at += step * along;
         }
     }
 
-    static CKCI_K_MEMBER void depthwise(const ckci_gpu_pair &a, const ckci_k_window &in, lds &m)
+    static CKCI_K_MEMBER void next(const ckci_gpu_pair &a, ckci_k_pair_step *t)
     {
-        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
-        float *w = room(m);
-        int32_t at[R];
-        uint32_t word[R];
-        CKCI_K_UNROLL(4)
-        for (int r = 0; r < R; r++) {
-            at[r] = m.first.row[lane + r * EACH].at;
-            word[r] = m.first.row[lane + r * EACH].hole.word;
+        t->g++;
+        if (t->g == a.groups) {
+            t->g = 0;
+            t->y++;
         }
+        if (t->y == a.first.dim[1].filter) {
+            t->y = 0;
+            t->z++;
+        }
+    }
+
+    /* The sums of a strip in four channels: [position][channel]. */
+    template <int GROUP>
+    static CKCI_K_MEMBER void sum_taps(const ckci_gpu_pair &a, const ckci_k_window &in,
+                                       const ckci_k_pair_strip &s, int32_t channel, const float *w,
+                                       float *sum)
+    {
+        typedef typename ckci_k_pair_storage<E>::type S;
+        const ckci_gpu_conv &p = a.first;
+        const int32_t steps = p.dim[0].filter * p.dim[1].filter * a.groups,
+                      step = GROUP == 1 ? p.dim[2].read_step * a.second.dim[2].read_step : 1;
+        const bool some = channel < a.second.red;
+        ckci_k_pair_step t = {0, 0, 0};
+        ckci_k_uint2 ahead[3 + GROUP];
+        load<GROUP>(p, in, s, t, channel, step, some, ahead);
+        __syncthreads(); /* the weights are there */
         CKCI_K_UNROLL(1)
-        for (int32_t channel0 = 0; channel0 < a.second.red; channel0 += SLAB) {
-            const int32_t channel = channel0 + chunk * 8;
-            const bool some = channel < a.second.red;
-            float sum[R][8];
-            __syncthreads();
-            stage(a, channel0, w);
-            __syncthreads();
+        for (int32_t i = 0; i < steps; i++) {
+            float x[3 + GROUP][4];
+            CKCI_K_UNROLL(6)
+            for (int j = 0; j < 3 + GROUP; j++) {
+                S::widen(ahead[j].x, x[j]);
+                S::widen(ahead[j].y, x[j] + 2);
+            }
+            next(a, &t);
+            if (i + 1 < steps) {
+                load<GROUP>(p, in, s, t, channel, step, some, ahead);
+            }
+            CKCI_K_UNROLL(3)
+            for (int j = 0; j < GROUP; j++) {
+                const ckci_k_uint4 f = *(const ckci_k_uint4 *)(w + (i * GROUP + j) * SPAN);
+                const float v[4] = {ckci_k_float(f.x), ckci_k_float(f.y), ckci_k_float(f.z),
+                                    ckci_k_float(f.w)};
+                CKCI_K_UNROLL(16)
+                for (int e = 0; e < 16; e++) {
+                    sum[e] = ckci_k_fma(x[j + e / 4][e % 4], v[e % 4], sum[e]);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void depthwise(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t n0, lds &m)
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % 16, row = (int32_t)threadIdx.x / 16 * 4;
+        const ckci_k_pair_strip s = strip(a, first_row(a) + row, n0);
+        float *w = room(m);
+        CKCI_K_UNROLL(1)
+        for (int32_t channel0 = 0; channel0 < a.second.red; channel0 += SPAN) {
+            const int32_t channel = channel0 + chunk * 4;
+            float sum[16];
             CKCI_K_UNROLL(16)
-            for (int i = 0; i < 8 * R; i++) {
-                sum[i / 8][i % 8] = 0;
+            for (int i = 0; i < 16; i++) {
+                sum[i] = 0;
             }
-            CKCI_K_UNROLL(1)
-            for (int32_t tap = 0; tap < a.taps; tap += 3) {
-                ckci_k_uint4 raw[3][R];
-                CKCI_K_UNROLL(3)
-                for (int i = 0; i < 3; i++) {
-                    const ckci_k_pair_tap e = m.first.tap[tap + i];
-                    CKCI_K_UNROLL(4)
-                    for (int r = 0; r < R; r++) {
-                        bool good = some && (word[r] & e.need) == 0;
-                        raw[i][r] =
-                            ckci_k_window_load(in, good ? at[r] + e.at + channel * E::SIZE : INT32_MIN);
-                    }
-                }
-                CKCI_K_UNROLL(3)
-                for (int i = 0; i < 3; i++) {
-                    const ckci_k_uint4 *f = (const ckci_k_uint4 *)(w + (tap + i) * SLAB + chunk * 8);
-                    const ckci_k_uint4 low = f[0], high = f[1];
-                    float v[8] = {ckci_k_float(low.x),  ckci_k_float(low.y),  ckci_k_float(low.z),
-                                  ckci_k_float(low.w),  ckci_k_float(high.x), ckci_k_float(high.y),
-                                  ckci_k_float(high.z), ckci_k_float(high.w)};
-                    CKCI_K_UNROLL(4)
-                    for (int r = 0; r < R; r++) {
-                        multiply_taps(raw[i][r], v, sum[r]);
-                    }
-                }
+            if (channel0 > 0) {
+                __syncthreads();
             }
-            CKCI_K_UNROLL(4)
-            for (int r = 0; r < R; r++) {
-                ckci_k_uint4 v = {0, 0, 0, 0};
-                if (some && word[r] != 0xffffffffu) {
-                    finish_mid(a.first.o, channel, sum[r]);
-                    v = round(sum[r]);
+            stage(a, channel0, w);
+            if (a.groups * 3 == (int32_t)a.by_row.d) {
+                sum_taps<3>(a, in, s, channel, w + chunk * 4, sum);
+            } else {
+                sum_taps<1>(a, in, s, channel, w + chunk * 4, sum);
+            }
+            if (channel < a.second.red) {
+                finish_mid(a.first.o, channel, sum);
+            }
+            if (channel < (a.second.red + SLAB - 1) / SLAB * SLAB) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    ckci_k_uint2 v = round(sum + i * 4), zero = {0, 0};
+                    keep(a, m, row + i, channel, s.inside >> i & 1 && channel < a.second.red ? v : zero);
                 }
-                keep(a, m, lane + r * EACH, channel, v);
             }
         }
     }
 
     /* The inputs of a pointwise first convolution into the slabs from `slab` on. */
-    static CKCI_K_MEMBER void read(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t slab, lds &m)
+    static CKCI_K_MEMBER void read(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t n0, int32_t slab,
+                                   lds &m)
     {
+        const ckci_gpu_conv &p = a.first;
         const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
-        for (int32_t channel = chunk * 8; channel < (a.first.red + SLAB - 1) / SLAB * SLAB; channel += SLAB) {
-            CKCI_K_UNROLL(4)
-            for (int r = 0; r < R; r++) {
-                const ckci_k_pair_row row = m.first.row[lane + r * EACH];
-                bool good = channel < a.first.red && row.hole.good(0, 0, m.first.tap[0].need);
-                *(ckci_k_uint4 *)(m.mid + (slab + channel / SLAB) * (P * KB) +
+        CKCI_K_UNROLL(1)
+        for (int r = 0; r < R; r++) {
+            const ckci_k_pair_strip s = strip(a, first_row(a) + lane + r * EACH, n0);
+            const bool good = (s.inside & 1) && (uint32_t)s.z < (uint32_t)p.dim[0].read_len &&
+                              (uint32_t)s.y < (uint32_t)p.dim[1].read_len &&
+                              (uint32_t)s.x < (uint32_t)p.dim[2].read_len;
+            for (int32_t c = chunk * 8; c < (p.red + SLAB - 1) / SLAB * SLAB; c += SLAB) {
+                *(ckci_k_uint4 *)(m.mid + (slab + c / SLAB) * (P * KB) +
                                   ckci_k_spot<KB>(lane + r * EACH, chunk)) =
-                    ckci_k_window_load(in, good ? row.at + channel * E::SIZE : INT32_MIN);
+                    ckci_k_window_load(in, good && c < p.red ? s.at + c * E::SIZE : INT32_MIN);
             }
         }
     }
@@ -6519,7 +6571,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         const ckci_gpu_pair &a = ckci_k_late(pair);
         const ckci_gpu_target &o = a.first.o;
         ckci_k_place out, q;
-        ckci_k_uint4 r = {0, 0, 0, 0};
+        ckci_k_uint2 low = {0, 0}, high = {0, 0};
         if (channel >= (a.second.red + SLAB - 1) / SLAB * SLAB) {
             return;
         }
@@ -6530,9 +6582,11 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
                     v[i] = ckci_k_finish<float>(o, v[i], 0, 0, channel + i, 0, 0, 0);
                 }
             }
-            r = round(v);
+            low = round(v);
+            high = round(v + 4);
         }
-        keep(a, m, row, channel, r);
+        keep(a, m, row, channel, low);
+        keep(a, m, row, channel + 4, high);
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_pair &pair, lds &m)
@@ -6544,12 +6598,10 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
             find(a, first_row(a), &start, &q);
             const ckci_k_window in =
                 ckci_k_make_window(a.first.a.p + E::SIZE * (start.n * a.first.a.stride[1]));
-            fill(a, start.n, m);
-            __syncthreads();
             if (a.pointwise) {
                 int32_t slab0 = (a.second.red + 127) / 128 * (128 / SLAB) - (a.first.red + SLAB - 1) / SLAB;
                 f.begin(a.first, 0, a.first.columns, m.tiles);
-                read(a, in, slab0, m);
+                read(a, in, start.n, slab0, m);
                 f.run_tiles(m, slab0,
                             [&](int row, int column, float *v) { keep_sums(a, m, row, column, v); });
                 __syncthreads();
@@ -6557,7 +6609,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
             int32_t column = first_column(a), count = a.second.columns - column;
             f.begin(a.second, column, count < a.second.part ? count : a.second.part, m.tiles);
             if (!a.pointwise) {
-                depthwise(a, in, m);
+                depthwise(a, in, start.n, m);
             }
         }
         const ckci_gpu_pair &a = ckci_k_late(pair);
@@ -6570,8 +6622,9 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         if ((int32_t)threadIdx.x < P) {
             find(a, row0 + (int32_t)threadIdx.x, &q, &unused);
             m.output[threadIdx.x] =
-                q.n >= p.n ? -1
-                           : q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+                q.n >= p.n || q.x >= p.dim[2].length
+                    ? -1
+                    : q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
         }
         f.run_tiles(m, 0, [&](int row, int column, float *v) {
             int64_t at = m.output[row];
