@@ -7617,9 +7617,9 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 #define CKCI_NEAR_NVIDIA(Q) ((Q) == 16 ? 640 : 512)
 #define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
 
-/* Channels of mid that a block of pair_matrix holds: the small and the large kernel. */
-#define CKCI_PAIR_NVIDIA(LARGE) ((LARGE) ? 512 : 128)
-#define CKCI_PAIR_AMD(LARGE) ((LARGE) ? 352 : 96)
+/* Channels of mid that a block of pair_matrix holds. */
+#define CKCI_PAIR_NVIDIA 512
+#define CKCI_PAIR_AMD 352
 
 #define CKCI_GPU_MATRIX(X, E)                                                                                \
     X(matrix_gather_##E##_256x128, ckci_gpu_conv, 256,                                                       \
@@ -7753,10 +7753,8 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(reduce_f64, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                                 \
     X(reduce_i32, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                                \
     X(pair_f32, ckci_gpu_pair, 256, ckci_k_pair<float>)                                                      \
-    X(pair_matrix_f16_small, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16, 0>)                          \
-    X(pair_matrix_f16_large, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16, 1>)                          \
-    X(pair_matrix_bf16_small, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16, 0>)                        \
-    X(pair_matrix_bf16_large, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16, 1>)                        \
+    X(pair_matrix_f16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16>)                                   \
+    X(pair_matrix_bf16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                                 \
     X(recompute_f32, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                            \
     X(recompute_f64, ckci_gpu_pair, 256, ckci_k_recompute<double>)                                           \
     X(recompute_i32, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                                          \
@@ -10473,10 +10471,11 @@ CKCI_FN int64_t ckci_pair_strips(const ckci_conv *second)
 CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
                               int64_t side, int32_t pointwise)
 {
-    double units = (double)ckci_max(device->compute_units, 1), mid = 64 * (double)p->second.c, memory = 0;
+    double units = (double)ckci_max(device->compute_units, 1), memory = 0;
     double taps = (double)(p->first.filter[0] * p->first.filter[1] * p->first.filter[2]);
-    double block = 1500 + mid * (pointwise ? 0 : taps) * .02 * (double)side / 2 +
-                   mid * (double)(p->second.k + (pointwise ? p->first.c : 0)) * .00045 * (double)side;
+    double slabs = ceil((double)p->second.c / 64), tiles = ceil((double)p->second.k / 128);
+    double first = pointwise ? slabs / 2 * ceil((double)p->first.c / 64) * 2000 : slabs * taps * 280;
+    double block = 3000 + first + slabs * tiles * 2000; /* fitted to an H100 */
     double share = (double)blocks / ((double)side * units);
     const ckci_tensor *moved[4] = {&p->first.t[CKCI_IN], &p->first.t[CKCI_WEI], &p->second.t[CKCI_WEI],
                                    &p->second.t[CKCI_OUT]};
@@ -10507,9 +10506,8 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
                          "fused on a matrix unit, the second convolution is 1x1 with one group");
     }
     int64_t held = a->pointwise ? ckci_ceil_div(second->c, 128) * 128 : second->c;
-    int large = held > (nvidia ? CKCI_PAIR_NVIDIA(0) : CKCI_PAIR_AMD(0));
-    int64_t most = nvidia ? CKCI_PAIR_NVIDIA(1) : CKCI_PAIR_AMD(1);
-    int64_t lds = nvidia ? (large ? 115712 : 66560) : (large ? 62464 : 29696); /* as ckci_k_pair_tiles */
+    int64_t most = nvidia ? CKCI_PAIR_NVIDIA : CKCI_PAIR_AMD;
+    int64_t lds = nvidia ? 115712 : 62464; /* as ckci_k_pair_tiles */
     if (held > most || lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "fused on %s, a block holds %lld channels of mid; here they are %lld", device->arch,
@@ -10563,9 +10561,9 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     k->part = (int32_t)(ckci_ceil_div(tiles, share) * 128);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, k->part);
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    ckci_set_kernel(l, CKCI_KERNEL_pair_matrix_f16_small + large + 2 * bf16);
+    ckci_set_kernel(l, CKCI_KERNEL_pair_matrix_f16 + bf16);
     l->grid = k->rows == 0 ? 0 : ckci_saturating_mul(rows, k->tiles_n);
-    *cost = 218 * ckci_pair_time(p, device, l->grid, !nvidia ? 1 : large ? 2 : 3, a->pointwise);
+    *cost = 218 * ckci_pair_time(p, device, l->grid, nvidia ? 2 : 1, a->pointwise);
     return ckci_too_many_blocks(l->grid, err);
 }
 

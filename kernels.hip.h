@@ -27,7 +27,7 @@ the sums, and every storage type is converted when it is loaded)
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
-    pair_matrix_T_S    the same on a matrix unit, all channels of mid in LDS; S: few of them (small), many
+    pair_matrix_T      the same on a matrix unit, all channels of mid in LDS; T: f16, bf16
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta
     move               layout and type conversion
 
@@ -6644,7 +6644,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
 };
 
 /* The kernel, with the unit of the target; without one it is empty, and no plan takes it. */
-template <class E, int LARGE> struct ckci_k_pair_matrix {
+template <class E> struct ckci_k_pair_matrix {
 #if defined(CKCI_SIMULATOR)
     struct lds {
     };
@@ -6661,24 +6661,24 @@ template <class E, int LARGE> struct ckci_k_pair_matrix {
     {
         int kind = sim_matrix_unit();
         if (kind == SIM_MFMA) {
-            with<ckci_k_mfma<E>, CKCI_PAIR_AMD(LARGE)>(p);
+            with<ckci_k_mfma<E>, CKCI_PAIR_AMD>(p);
         } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<E, 11>, CKCI_PAIR_AMD(LARGE)>(p);
+            with<ckci_k_wmma<E, 11>, CKCI_PAIR_AMD>(p);
         } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<E, 12>, CKCI_PAIR_AMD(LARGE)>(p);
+            with<ckci_k_wmma<E, 12>, CKCI_PAIR_AMD>(p);
         } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma<E>, CKCI_PAIR_NVIDIA(LARGE)>(p);
+            with<ckci_k_mma<E>, CKCI_PAIR_NVIDIA>(p);
         }
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
 #if defined(CKCI_K_MFMA)
-    typedef ckci_k_pair_tiles<E, ckci_k_mfma<E>, 64, CKCI_PAIR_AMD(LARGE)> body;
+    typedef ckci_k_pair_tiles<E, ckci_k_mfma<E>, 64, CKCI_PAIR_AMD> body;
 #elif defined(CKCI_K_WMMA)
-    typedef ckci_k_pair_tiles<E, ckci_k_wmma<E, 11>, 64, CKCI_PAIR_AMD(LARGE)> body;
+    typedef ckci_k_pair_tiles<E, ckci_k_wmma<E, 11>, 64, CKCI_PAIR_AMD> body;
 #elif defined(CKCI_K_WMMA12)
-    typedef ckci_k_pair_tiles<E, ckci_k_wmma<E, 12>, 64, CKCI_PAIR_AMD(LARGE)> body;
+    typedef ckci_k_pair_tiles<E, ckci_k_wmma<E, 12>, 64, CKCI_PAIR_AMD> body;
 #else
-    typedef ckci_k_pair_tiles<E, ckci_k_mma<E>, 64, CKCI_PAIR_NVIDIA(LARGE)> body;
+    typedef ckci_k_pair_tiles<E, ckci_k_mma<E>, 64, CKCI_PAIR_NVIDIA> body;
 #endif
     typedef typename body::lds lds;
 
@@ -6697,8 +6697,8 @@ template <class E, int LARGE> struct ckci_k_pair_matrix {
 #endif
 };
 
-template <class E, int LARGE> struct ckci_k_resident<ckci_k_pair_matrix<E, LARGE>> {
-    enum { BLOCKS = LARGE ? 2 : 3 };
+template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
+    enum { BLOCKS = 2 };
 };
 
 
