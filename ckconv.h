@@ -7918,6 +7918,8 @@ typedef struct ckci_gpu_norm {
     int32_t lanes_c, lanes_p;
     int32_t along_x; /* neighbouring threads take neighbouring positions, not columns */
     int32_t flat;    /* positions are one axis in all tensors */
+    int32_t wide;    /* lanes take eight channels, along_x: eight positions; flat, and columns whole eights */
+    int32_t aligned; /* wide: eight are one or two loads */
     int32_t chunks;  /* times that lanes_c goes into the columns */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
@@ -9973,6 +9975,55 @@ CKCI_FN int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int6
 }
 
 /* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. */
+/* May lanes take eight numbers of every tensor? 2: with loads of 16 bytes, 1: one by one (channels first
+   only). */
+CKCI_FN int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
+{
+    const ckci_tensor *t[3] = {&p->in, &p->out, p->op == CKCONV_GROUPNORM_BWD ? &p->din : &p->out};
+    int fits = p->stat != CKCONV_F64 && p->in.len[3] == 1 && p->in.len[4] == 1, aligned = 1,
+        dim = along_x ? 5 : 2;
+    for (int i = 0; i < 3; i++) {
+        int64_t size = (int64_t)ckci_size(t[i]->dtype);
+        fits = fits && (t[i]->stride[dim] == 1 || t[i]->len[dim] == 1) && size >= 2 && size <= 4;
+        aligned = aligned && (uintptr_t)t[i]->p % 16 == 0 && p->in.len[5] % (along_x ? 8 : 1) == 0;
+        for (int j = 0; j < 6; j++) {
+            /* channels last: groups follow each other without a gap */
+            int64_t stride = t[i]->stride[j];
+            fits = fits && (along_x || j != 0 || t[i]->len[0] == 1 || stride == p->c);
+            aligned = aligned && (j == dim || (j == 0 && !along_x) || t[i]->len[j] == 1 || stride % 8 == 0);
+        }
+    }
+    aligned = aligned && (along_x || p->g * p->c % 8 == 0);
+    return !fits ? 0 : aligned ? 2 : along_x ? 1 : 0;
+}
+
+/* Groups of a wide block; 0: none fit. Channels last, 32 channels or more, whole eights, each with a lane of
+   its own; channels first, one that fills a block. */
+CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x)
+{
+    int64_t set = 1;
+    while (!along_x && set < p->g && (set * p->c < 32 || set * p->c % 8 != 0)) {
+        set++;
+    }
+    int fits = along_x ? ckci_saturating_mul(p->c, p->space) >= 256
+                       : set * p->c % 8 == 0 && (set == 1 || (set * p->c <= 2048 && set <= 256));
+    return fits ? set : 0;
+}
+
+/* Lanes of wide blocks, which have k->part positions. */
+CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
+{
+    int64_t lanes_c, lanes_p, positions = ckci_max(k->part + (k->part_rest > 0), 1);
+    if (k->along_x) {
+        ckci_norm_lanes(ckci_ceil_div(positions, 8), p->c, &lanes_p, &lanes_c);
+    } else {
+        lanes_c = ckci_min(k->set * p->c / 8, 256);
+        lanes_p = ckci_min(256 / lanes_c, positions);
+    }
+    k->lanes_c = (int32_t)lanes_c;
+    k->lanes_p = (int32_t)lanes_p;
+}
+
 CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
                                          int64_t limit, ckci_gpu_norm *k, int64_t *bytes, int64_t *blocks,
                                          ckconv_error *err)
@@ -10012,10 +10063,20 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
         lanes_p = ckci_min(256 / columns, p.space);
     }
     k->set = (int32_t)set;
-    k->sets = (int32_t)ckci_ceil_div(p.g, set);
     k->lanes_c = (int32_t)lanes_c;
     k->lanes_p = (int32_t)lanes_p;
-    k->chunks = (int32_t)ckci_ceil_div(columns, lanes_c);
+    /* wide: sums of channels need workspace */
+    int32_t wide = ckci_norm_wide(&p, k->along_x);
+    int64_t wide_set =
+        wide && ckci_norm_workspace(&p, 1, array) <= limit ? ckci_norm_wide_set(&p, k->along_x) : 0;
+    if (wide_set > 0) {
+        k->wide = 1;
+        k->aligned = wide == 2;
+        set = wide_set;
+        columns = set * p.c;
+        k->set = (int32_t)set;
+    }
+    k->sets = (int32_t)ckci_ceil_div(p.g, set);
     /* parts: eight blocks for each compute unit where there would be fewer than four; of 8192 elements or
        more */
     int64_t slabs = ckci_max(ckci_saturating_mul(p.n, k->sets), 1), parts = 1;
@@ -10031,6 +10092,18 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->parts = (int32_t)parts;
     k->part = (int32_t)(p.space / parts);
     k->part_rest = (int32_t)(p.space % parts);
+    if (k->wide) {
+        if (k->along_x) { /* whole eights */
+            k->part = (int32_t)(ckci_ceil_div(ckci_ceil_div(p.space, parts), 8) * 8);
+            k->part_rest = 0;
+            parts = ckci_max(ckci_ceil_div(p.space, k->part), 1);
+            k->parts = (int32_t)parts;
+        }
+        ckci_norm_wide_lanes(&p, k);
+        lanes_c = k->lanes_c;
+        lanes_p = k->lanes_p;
+    }
+    k->chunks = (int32_t)ckci_ceil_div(columns, lanes_c);
     k->by_sets = ckci_make_divisor(k->sets);
     k->by_parts = ckci_make_divisor(parts);
     k->by_c = ckci_make_divisor(p.c);

@@ -6711,6 +6711,9 @@ template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
   just add up over threads and parts, in LDS in a fixed tree. Since (p - mean)^2 is at most count * variance,
   little is lost where |mean| >> deviation. The mean is then two numbers of type T, hi + lo: x - hi is nearly
   exact, and lo is small.
+  Wide (f16, bf16, f32 where tensors are dense): a lane takes eight numbers, of neighbouring channels or, channels
+  first, of neighbouring positions; several neighbouring groups are one set where a position of one is short.
+  What is read twice comes from the caches the second time.
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
 */
@@ -6724,8 +6727,11 @@ struct ckci_k_moments {
 template <class T> struct ckci_k_norm_lds {
     union {
         ckci_k_moments of[256];
-        T sum[2][256]; /* of dy' and dy'*xhat */
+        T sum[2][256];                        /* of dy' and dy'*xhat */
+        T cell[2][8 * 256 / (sizeof(T) / 4)]; /* wide: the same of eight channels of each thread */
+        double moment[8 * 256];
     } u;
+    T total[2][256];            /* wide: of each group, weighted */
     T hi[256], lo[256], r[256]; /* of each group: mean, inverse deviation */
     T mean[2][256];             /* of each group: what dx takes */
 };
@@ -6747,6 +6753,7 @@ CKCI_K_FN ckci_k_slab ckci_k_find_slab(const ckci_gpu_norm &p, int32_t block)
     s.part = rest - s.n * p.parts;
     s.from = s.part * p.part + (s.part < p.part_rest ? s.part : p.part_rest);
     s.to = s.from + p.part + (s.part < p.part_rest ? 1 : 0);
+    s.to = s.to < p.space ? s.to : p.space;
     s.groups = p.g - s.g0 < p.set ? p.g - s.g0 : p.set;
     s.columns = s.groups * p.c;
     int32_t slow = ckci_k_divide(t, p.by_fast), fast = t - slow * (p.along_x ? p.lanes_p : p.lanes_c);
@@ -6903,12 +6910,163 @@ template <class T> CKCI_K_FN ckci_k_moments ckci_k_norm_read(const ckci_gpu_norm
     return moments;
 }
 
+/* ---- Wide. Eight neighbouring numbers; `count` of them exist. */
+CKCI_K_FN void ckci_k_norm_load8(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count,
+                                 float *v)
+{
+    const unsigned char *from = t.p + at * ckci_k_size(t.dtype);
+    if (!p.aligned) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            v[i] = i < count ? ckci_k_load<float>(t.dtype, from + i * ckci_k_size(t.dtype)) : 0.f;
+        }
+    } else if (t.dtype == CKCONV_F32) {
+        const ckci_k_uint4 a = ((const ckci_k_uint4 *)from)[0], b = ((const ckci_k_uint4 *)from)[1];
+        v[0] = ckci_k_float(a.x);
+        v[1] = ckci_k_float(a.y);
+        v[2] = ckci_k_float(a.z);
+        v[3] = ckci_k_float(a.w);
+        v[4] = ckci_k_float(b.x);
+        v[5] = ckci_k_float(b.y);
+        v[6] = ckci_k_float(b.z);
+        v[7] = ckci_k_float(b.w);
+    } else {
+        const ckci_k_uint4 a = *(const ckci_k_uint4 *)from;
+        if (t.dtype == CKCONV_F16) {
+            ckci_k_s_f16::widen(a.x, v);
+            ckci_k_s_f16::widen(a.y, v + 2);
+            ckci_k_s_f16::widen(a.z, v + 4);
+            ckci_k_s_f16::widen(a.w, v + 6);
+        } else {
+            ckci_k_s_bf16::widen(a.x, v);
+            ckci_k_s_bf16::widen(a.y, v + 2);
+            ckci_k_s_bf16::widen(a.z, v + 4);
+            ckci_k_s_bf16::widen(a.w, v + 6);
+        }
+    }
+}
+
+CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count,
+                                  const float *v)
+{
+    unsigned char *to = t.p + at * ckci_k_size(t.dtype);
+    if (!p.aligned) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            if (i < count) {
+                ckci_k_store(t.dtype, to + i * ckci_k_size(t.dtype), v[i]);
+            }
+        }
+    } else if (t.dtype == CKCONV_F32) {
+        const ckci_k_uint4 a = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]), ckci_k_bits(v[3])};
+        const ckci_k_uint4 b = {ckci_k_bits(v[4]), ckci_k_bits(v[5]), ckci_k_bits(v[6]), ckci_k_bits(v[7])};
+        ((ckci_k_uint4 *)to)[0] = a;
+        ((ckci_k_uint4 *)to)[1] = b;
+    } else {
+        const ckci_k_uint4 a = {ckci_k_two(t.dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1])),
+                                ckci_k_two(t.dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3])),
+                                ckci_k_two(t.dtype, ckci_k_bits(v[4]), ckci_k_bits(v[5])),
+                                ckci_k_two(t.dtype, ckci_k_bits(v[6]), ckci_k_bits(v[7]))};
+        *(ckci_k_uint4 *)to = a;
+    }
+}
+
+/* Entries of eight channels of each thread, added over the threads of a channel: those of lane_p 0 are the
+   sums. join(to, from) */
+template <class F>
+CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, const ckci_k_slab &s, const F &join)
+{
+    int32_t half = 1, apart = p.along_x ? 1 : p.lanes_c, t = (int32_t)threadIdx.x;
+    while (half < p.lanes_p) {
+        half *= 2;
+    }
+    for (half /= 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (s.active && s.lp < half && s.lp + half < p.lanes_p) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                join(i * 256 + t, i * 256 + t + half * apart);
+            }
+        }
+    }
+    __syncthreads();
+}
+
+/* Moments of all that this block reads: those of group k become m.u.of[k]. PLANES: channels first. */
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    const int32_t t = (int32_t)threadIdx.x, each = PLANES ? 1 : 8, step = p.lanes_p * (PLANES ? 8 : 1);
+    double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, square[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
+        float pivot[8];
+        const int32_t group = ckci_k_divide(column, p.by_c);
+        const int64_t base = ckci_k_norm_base(p.x, s, group, column - group * p.c);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            const int32_t other = PLANES ? group : ckci_k_divide(column + i, p.by_c);
+            pivot[i] = i > 0 && other == group ? pivot[0] : (float)ckci_k_norm_pivot<float>(p, s, other);
+        }
+        CKCI_K_UNROLL(2)
+        for (int32_t pos = s.from + s.lp * (PLANES ? 8 : 1); pos < s.to; pos += step) {
+            float v[8];
+            ckci_k_norm_load8(p, p.x, base + pos * p.x.stride[5], s.to - pos, v);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                double d = PLANES && pos + i >= s.to ? 0 : (double)v[i] - (double)pivot[i];
+                sum[i] += d;
+                square[i] += d * d;
+            }
+        }
+    }
+    if (p.set == 1) {
+        ckci_k_moments all = {0, 0};
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            all.sum += sum[i];
+            all.square += square[i];
+        }
+        m.u.of[t] = all;
+        ckci_k_norm_fold(t, 256, 256,
+                         [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
+        return;
+    }
+    ckci_k_moments of = {0, 0};
+    CKCI_K_UNROLL(1)
+    for (int which = 0; which < 2; which++) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            m.u.moment[i * 256 + t] = which ? square[i] : sum[i];
+        }
+        ckci_k_norm_fold8(p, s, [&](int32_t to, int32_t from) { m.u.moment[to] += m.u.moment[from]; });
+        double all = 0;
+        for (int32_t c = t * p.c; t < s.groups && c < (t + 1) * p.c; c++) {
+            all += m.u.moment[c % 8 * 256 + c / 8];
+        }
+        of.sum = which ? of.sum : all;
+        of.square = all;
+        __syncthreads();
+    }
+    m.u.of[t] = of;
+    __syncthreads();
+}
+
 /* m.u.of[k * length] becomes the moments of group k; returns length. */
 template <class T>
 CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
     int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_segment.d, total = p.lanes_c * p.lanes_p;
     int32_t k = ckci_k_divide(t, p.by_segment);
+    if constexpr (sizeof(T) == 4) {
+        if (p.wide) {
+            if (p.along_x) {
+                ckci_k_norm_gather8<true>(p, s, m);
+            } else {
+                ckci_k_norm_gather8<false>(p, s, m);
+            }
+            return 1;
+        }
+    }
     if (s.active) {
         m.u.of[s.lc * p.lanes_p + s.lp] = ckci_k_norm_read<T>(p, s);
     }
@@ -7006,6 +7164,222 @@ CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, con
     return c;
 }
 
+/* Wide: eight numbers of one channel, or of eight. */
+template <int N> struct ckci_k_norm_channels {
+    float hi[N], lo[N], r[N], gamma[N], beta[N], mean_a[N], mean_b[N];
+
+    template <class T>
+    CKCI_K_MEMBER ckci_k_norm_channels(const ckci_gpu_norm &p, const ckci_k_slab &s,
+                                       const ckci_k_norm_lds<T> &m, int32_t column)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            const int32_t group = ckci_k_divide(column + i, p.by_c), channel = s.g0 * p.c + column + i;
+            hi[i] = m.hi[group];
+            lo[i] = m.lo[group];
+            r[i] = m.r[group];
+            gamma[i] = ckci_k_norm_factor<float>(p, p.gamma, channel, 1);
+            beta[i] = ckci_k_norm_factor<float>(p, p.beta, channel, 0);
+            mean_a[i] = m.mean[0][group];
+            mean_b[i] = m.mean[1][group];
+        }
+    }
+};
+
+/* body(channels, column, position) for all that this thread owns; after(column), for each of its columns. */
+template <bool PLANES, class T, class Body>
+CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
+                                int32_t column, const Body &body)
+{
+    const ckci_k_norm_channels<PLANES ? 1 : 8> c(p, s, m, column);
+    const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
+    CKCI_K_UNROLL(2)
+    for (int32_t pos = s.from + s.lp * (PLANES ? 8 : 1); pos < s.to; pos += step) {
+        body(c, pos);
+    }
+}
+
+template <bool PLANES>
+CKCI_K_FN int64_t ckci_k_norm_at(const ckci_gpu_norm &p, const ckci_tensor &t, const ckci_k_slab &s,
+                                 int32_t column)
+{
+    int32_t group = ckci_k_divide(column, p.by_c);
+    return ckci_k_norm_base(t, s, group, column - group * p.c);
+}
+
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m)
+{
+    const int32_t each = PLANES ? 1 : 8;
+    for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
+        const int64_t x = ckci_k_norm_at<PLANES>(p, p.x, s, column),
+                      y = ckci_k_norm_at<PLANES>(p, p.y, s, column);
+        ckci_k_norm_walk<PLANES>(
+            p, s, m, column, [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos) {
+                float v[8];
+                ckci_k_norm_load8(p, p.x, x + pos * p.x.stride[5], s.to - pos, v);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < 8; i++) {
+                    const int j = PLANES ? 0 : i;
+                    v[i] = ((v[i] - c.hi[j]) - c.lo[j]) * c.r[j] * c.gamma[j] + c.beta[j];
+                }
+                if (p.act != CKCONV_PASS) {
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < 8; i++) {
+                        v[i] = (p.act == CKCONV_SILU ? v[i] : 1.f) / (1 + ckci_k_exp(-v[i]));
+                    }
+                }
+                ckci_k_norm_store8(p, p.y, y + pos * p.y.stride[5], s.to - pos, v);
+            });
+    }
+}
+
+/* Eight of xhat, and of dy with the activation undone. */
+template <bool PLANES>
+CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
+                                     int64_t x, int64_t y, int32_t count, float *xhat, float *dy)
+{
+    ckci_k_norm_load8(p, p.x, x, count, xhat);
+    ckci_k_norm_load8(p, p.y, y, count, dy);
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        const int j = PLANES ? 0 : i;
+        xhat[i] = ((xhat[i] - c.hi[j]) - c.lo[j]) * c.r[j];
+    }
+    if (p.act != CKCONV_PASS) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            /* see ckci_k_norm_gradient */
+            const int j = PLANES ? 0 : i;
+            float v = xhat[i] * c.gamma[j] + c.beta[j], e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
+            float sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
+            dy[i] *= p.act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
+        }
+    }
+}
+
+/* Sums of this block, of eight columns of each lane at a time: those of channels to workspace when wanted,
+   those of group k, weighted, in m.total. */
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    const int32_t t = (int32_t)threadIdx.x, apart = PLANES ? p.lanes_c : 1;
+    const int64_t channels = (int64_t)p.g * p.c, all = (int64_t)p.n * p.parts * channels;
+    const int64_t first = ((int64_t)s.n * p.parts + s.part) * channels + s.g0 * p.c;
+    float a = 0, b = 0;
+    for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
+        const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
+        float sum[2][8];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            sum[0][i] = sum[1][i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < (PLANES ? 8 : 1); i++) {
+            const int32_t column = column0 + i * apart;
+            if (!s.active || column >= s.columns) {
+                break;
+            }
+            const int64_t x = ckci_k_norm_at<PLANES>(p, p.x, s, column),
+                          y = ckci_k_norm_at<PLANES>(p, p.y, s, column);
+            ckci_k_norm_walk<PLANES>(
+                p, s, m, column, [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos) {
+                    float xhat[8], dy[8];
+                    ckci_k_norm_gradient8<PLANES>(p, c, x + pos * p.x.stride[5], y + pos * p.y.stride[5],
+                                                  s.to - pos, xhat, dy);
+                    CKCI_K_UNROLL(8)
+                    for (int e = 0; e < 8; e++) {
+                        bool inside = !PLANES || pos + e < s.to;
+                        sum[0][e] += inside ? dy[e] : 0;
+                        sum[1][e] += inside ? dy[e] * xhat[e] : 0;
+                    }
+                });
+            if (PLANES) {
+                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column, 1), both[2];
+                CKCI_K_UNROLL(2)
+                for (int e = 0; e < 2; e++) {
+                    both[e] = ((sum[e][0] + sum[e][1]) + (sum[e][2] + sum[e][3])) +
+                              ((sum[e][4] + sum[e][5]) + (sum[e][6] + sum[e][7]));
+                    m.u.cell[e][i * 256 + t] = both[e];
+                    CKCI_K_UNROLL(8)
+                    for (int f = 0; f < 8; f++) {
+                        sum[e][f] = 0;
+                    }
+                }
+                a += gamma * both[0];
+                b += gamma * both[1];
+            }
+        }
+        if (!PLANES && s.active && column0 < s.columns) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column0 + i, 1);
+                m.u.cell[0][i * 256 + t] = sum[0][i];
+                m.u.cell[1][i * 256 + t] = sum[1][i];
+                a += gamma * sum[0][i];
+                b += gamma * sum[1][i];
+            }
+        }
+        if (!p.sums && p.set == 1) {
+            continue;
+        }
+        ckci_k_norm_fold8(p, s, [&](int32_t to, int32_t from) {
+            m.u.cell[0][to] += m.u.cell[0][from];
+            m.u.cell[1][to] += m.u.cell[1][from];
+        });
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < 8 && p.sums && s.active && s.lp == 0; i++) {
+            const int32_t column = column0 + i * apart;
+            if (column < s.columns) {
+                ((float *)p.sums)[first + column] = m.u.cell[0][i * 256 + t];
+                ((float *)p.sums)[all + first + column] = m.u.cell[1][i * 256 + t];
+            }
+        }
+        if (p.set > 1) { /* all columns at once */
+            a = b = 0;
+            for (int32_t c = t * p.c; t < s.groups && c < (t + 1) * p.c; c++) {
+                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + c, 1);
+                a += gamma * m.u.cell[0][c % 8 * 256 + c / 8];
+                b += gamma * m.u.cell[1][c % 8 * 256 + c / 8];
+            }
+        }
+        __syncthreads();
+    }
+    m.total[0][t] = a;
+    m.total[1][t] = b;
+    if (p.set == 1) {
+        ckci_k_norm_fold(t, 256, 256, [&](int32_t to, int32_t from) {
+            m.total[0][to] += m.total[0][from];
+            m.total[1][to] += m.total[1][from];
+        });
+    }
+    __syncthreads();
+}
+
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m)
+{
+    const int32_t each = PLANES ? 1 : 8;
+    for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
+        const int64_t x = ckci_k_norm_at<PLANES>(p, p.x, s, column),
+                      y = ckci_k_norm_at<PLANES>(p, p.y, s, column),
+                      dx = ckci_k_norm_at<PLANES>(p, p.dx, s, column);
+        ckci_k_norm_walk<PLANES>(
+            p, s, m, column, [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos) {
+                float xhat[8], dy[8];
+                ckci_k_norm_gradient8<PLANES>(p, c, x + pos * p.x.stride[5], y + pos * p.y.stride[5],
+                                              s.to - pos, xhat, dy);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < 8; i++) {
+                    const int j = PLANES ? 0 : i;
+                    dy[i] =
+                        c.r[j] * (ckci_k_product(c.gamma[j], dy[i]) - c.mean_a[j] - xhat[i] * c.mean_b[j]);
+                }
+                ckci_k_norm_store8(p, p.dx, dx + pos * p.dx.stride[5], s.to - pos, dy);
+            });
+    }
+}
+
 template <class T> struct ckci_k_norm_fwd {
     typedef ckci_k_norm_lds<T> lds;
 
@@ -7013,6 +7387,16 @@ template <class T> struct ckci_k_norm_fwd {
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
         ckci_k_norm_statistics(p, s, m);
+        if constexpr (sizeof(T) == 4) {
+            if (p.wide) {
+                if (p.along_x) {
+                    ckci_k_norm_apply8<true>(p, s, m);
+                } else {
+                    ckci_k_norm_apply8<false>(p, s, m);
+                }
+                return;
+            }
+        }
         for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
             ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
             for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
@@ -7098,6 +7482,19 @@ CKCI_K_FN void ckci_k_norm_add(const ckci_gpu_norm &p, const ckci_k_slab &s, ckc
 template <class T>
 CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
+    if constexpr (sizeof(T) == 4) {
+        if (p.wide) {
+            if (p.along_x) {
+                ckci_k_norm_add8<true>(p, s, m);
+            } else {
+                ckci_k_norm_add8<false>(p, s, m);
+            }
+            m.u.sum[0][threadIdx.x] = m.total[0][threadIdx.x];
+            m.u.sum[1][threadIdx.x] = m.total[1][threadIdx.x];
+            __syncthreads();
+            return 1;
+        }
+    }
     int32_t t = (int32_t)threadIdx.x, lane = ckci_k_divide(t, p.by_lanes_p), total = p.lanes_c * p.lanes_p;
     int32_t length = (int32_t)p.by_segment.d;
     int64_t channels = (int64_t)p.g * p.c, all = (int64_t)p.n * p.parts * channels;
@@ -7174,6 +7571,16 @@ template <class T> struct ckci_k_norm_din {
             m.mean[1][t] = m.u.sum[1][t * length] / count;
         }
         __syncthreads();
+        if constexpr (sizeof(T) == 4) {
+            if (p.wide) {
+                if (p.along_x) {
+                    ckci_k_norm_din8<true>(p, s, m);
+                } else {
+                    ckci_k_norm_din8<false>(p, s, m);
+                }
+                return;
+            }
+        }
         for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
             ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
             for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
