@@ -10002,8 +10002,12 @@ CKCI_FN int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
 CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x)
 {
     int64_t set = 1;
-    while (!along_x && set < p->g && (set * p->c < 32 || set * p->c % 8 != 0)) {
+    while (!along_x && set < p->g && set < 256 && set * p->c < 1024 &&
+           (set * p->c < 32 || set * p->c % 8 != 0 || set * p->c / 8 * p->space < 256)) {
         set++;
+    }
+    while (!along_x && set > 1 && set * p->c % 8 != 0) {
+        set--;
     }
     int fits = along_x ? ckci_saturating_mul(p->c, p->space) >= 256
                        : set * p->c % 8 == 0 && (set == 1 || (set * p->c <= 2048 && set <= 256));
@@ -10080,8 +10084,10 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     /* parts: eight blocks for each compute unit where there would be fewer than four; of 8192 elements or
        more */
     int64_t slabs = ckci_max(ckci_saturating_mul(p.n, k->sets), 1), parts = 1;
-    if (slabs < 4 * units) {
-        parts = ckci_min(ckci_ceil_div(8 * units, slabs), ckci_saturating_mul(columns, p.space) / 8192);
+    int64_t few = k->wide ? 2 * units : 4 * units; /* wide: three, that a thread has more to do */
+    if (slabs < few) {
+        parts = ckci_min(ckci_ceil_div(k->wide ? 3 * units : 8 * units, slabs),
+                         ckci_saturating_mul(columns, p.space) / 8192);
         parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
     }
     while (parts > 1 && ckci_norm_workspace(&p, parts, array) > limit) {

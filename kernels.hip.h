@@ -6910,41 +6910,66 @@ template <class T> CKCI_K_FN ckci_k_moments ckci_k_norm_read(const ckci_gpu_norm
     return moments;
 }
 
-/* ---- Wide. Eight neighbouring numbers; `count` of them exist. */
-CKCI_K_FN void ckci_k_norm_load8(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count,
-                                 float *v)
+/* ---- Wide. One number of f16, bf16 or f32. */
+CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int32_t i)
 {
-    const unsigned char *from = t.p + at * ckci_k_size(t.dtype);
-    if (!p.aligned) {
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            v[i] = i < count ? ckci_k_load<float>(t.dtype, from + i * ckci_k_size(t.dtype)) : 0.f;
-        }
-    } else if (t.dtype == CKCONV_F32) {
-        const ckci_k_uint4 a = ((const ckci_k_uint4 *)from)[0], b = ((const ckci_k_uint4 *)from)[1];
-        v[0] = ckci_k_float(a.x);
-        v[1] = ckci_k_float(a.y);
-        v[2] = ckci_k_float(a.z);
-        v[3] = ckci_k_float(a.w);
-        v[4] = ckci_k_float(b.x);
-        v[5] = ckci_k_float(b.y);
-        v[6] = ckci_k_float(b.z);
-        v[7] = ckci_k_float(b.w);
-    } else {
-        const ckci_k_uint4 a = *(const ckci_k_uint4 *)from;
-        if (t.dtype == CKCONV_F16) {
-            ckci_k_s_f16::widen(a.x, v);
-            ckci_k_s_f16::widen(a.y, v + 2);
-            ckci_k_s_f16::widen(a.z, v + 4);
-            ckci_k_s_f16::widen(a.w, v + 6);
+    if (dtype == CKCONV_F32) {
+        return ((const float *)from)[i];
+    }
+    uint32_t bits = ((const uint16_t *)from)[i];
+    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+}
+
+/* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
+struct ckci_k_norm_raw {
+    uint32_t w[8];
+
+    CKCI_K_MEMBER void load(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count)
+    {
+        const unsigned char *from = t.p + at * ckci_k_size(t.dtype);
+        if (p.aligned) {
+            set(0, *(const ckci_k_uint4 *)from);
+            if (t.dtype == CKCONV_F32) {
+                set(4, ((const ckci_k_uint4 *)from)[1]);
+            }
+        } else if (t.dtype == CKCONV_F32) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                w[i] = i < count ? ((const uint32_t *)from)[i] : 0;
+            }
         } else {
-            ckci_k_s_bf16::widen(a.x, v);
-            ckci_k_s_bf16::widen(a.y, v + 2);
-            ckci_k_s_bf16::widen(a.z, v + 4);
-            ckci_k_s_bf16::widen(a.w, v + 6);
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                uint32_t low = 2 * i < count ? ((const uint16_t *)from)[2 * i] : 0;
+                uint32_t high = 2 * i + 1 < count ? ((const uint16_t *)from)[2 * i + 1] : 0;
+                w[i] = low | high << 16;
+            }
         }
     }
-}
+
+    CKCI_K_MEMBER void set(int i, const ckci_k_uint4 &v)
+    {
+        w[i] = v.x;
+        w[i + 1] = v.y;
+        w[i + 2] = v.z;
+        w[i + 3] = v.w;
+    }
+
+    CKCI_K_MEMBER void widen(const ckci_tensor &t, float *v) const
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            if (t.dtype == CKCONV_F32) {
+                v[i] = ckci_k_float(w[i]);
+                v[i + 4] = ckci_k_float(w[i + 4]);
+            } else if (t.dtype == CKCONV_F16) {
+                ckci_k_s_f16::widen(w[i], v + 2 * i);
+            } else {
+                ckci_k_s_bf16::widen(w[i], v + 2 * i);
+            }
+        }
+    }
+};
 
 CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count,
                                   const float *v)
@@ -6954,7 +6979,12 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, 
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             if (i < count) {
-                ckci_k_store(t.dtype, to + i * ckci_k_size(t.dtype), v[i]);
+                if (t.dtype == CKCONV_F32) {
+                    ((float *)to)[i] = v[i];
+                } else {
+                    ((uint16_t *)to)[i] =
+                        (uint16_t)(t.dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]));
+                }
             }
         }
     } else if (t.dtype == CKCONV_F32) {
@@ -6972,21 +7002,29 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, 
 }
 
 /* Entries of eight channels of each thread, added over the threads of a channel: those of lane_p 0 are the
-   sums. join(to, from) */
-template <class F>
-CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, const ckci_k_slab &s, const F &join)
+   sums. All threads share the work, `several` of them a channel. join(to, from) */
+template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, const F &join)
 {
-    int32_t half = 1, apart = p.along_x ? 1 : p.lanes_c, t = (int32_t)threadIdx.x;
-    while (half < p.lanes_p) {
-        half *= 2;
+    const int32_t t = (int32_t)threadIdx.x, channels = 8 * p.lanes_c;
+    const int32_t lane_c = p.along_x ? p.lanes_p : 1, lane_p = p.along_x ? 1 : p.lanes_c;
+    int32_t several = 1, log = 0;
+    while (2 * several * channels <= 256 && 2 * several <= p.lanes_p) {
+        several *= 2;
+        log++;
     }
-    for (half /= 2; half > 0; half /= 2) {
+    const int32_t first = t & (several - 1);
+    __syncthreads();
+    for (int32_t q = t >> log; q < channels; q += 256 >> log) {
+        const int32_t at = q % 8 * 256 + q / 8 * lane_c;
+        for (int32_t lane = first + several; lane < p.lanes_p; lane += several) {
+            join(at + first * lane_p, at + lane * lane_p);
+        }
+    }
+    const int32_t at = (t >> log) % 8 * 256 + (t >> log) / 8 * lane_c + first * lane_p;
+    for (int32_t half = several / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (s.active && s.lp < half && s.lp + half < p.lanes_p) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                join(i * 256 + t, i * 256 + t + half * apart);
-            }
+        if (t >> log < channels && first < half) {
+            join(at, at + half * lane_p);
         }
     }
     __syncthreads();
@@ -7005,12 +7043,20 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const ckci_k_slab &s,
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             const int32_t other = PLANES ? group : ckci_k_divide(column + i, p.by_c);
-            pivot[i] = i > 0 && other == group ? pivot[0] : (float)ckci_k_norm_pivot<float>(p, s, other);
+            const int64_t first = ckci_k_norm_base(p.x, s, other, 0) * ckci_k_size(p.x.dtype);
+            pivot[i] = i > 0 && other == group ? pivot[0] : ckci_k_norm_load1(p.x.dtype, p.x.p + first, 0);
         }
-        CKCI_K_UNROLL(2)
-        for (int32_t pos = s.from + s.lp * (PLANES ? 8 : 1); pos < s.to; pos += step) {
+        int32_t pos = s.from + s.lp * (PLANES ? 8 : 1);
+        ckci_k_norm_raw raw;
+        if (pos < s.to) {
+            raw.load(p, p.x, base + pos * p.x.stride[5], s.to - pos);
+        }
+        for (; pos < s.to; pos += step) {
             float v[8];
-            ckci_k_norm_load8(p, p.x, base + pos * p.x.stride[5], s.to - pos, v);
+            raw.widen(p.x, v);
+            if (pos + step < s.to) {
+                raw.load(p, p.x, base + (pos + step) * p.x.stride[5], s.to - pos - step);
+            }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
                 double d = PLANES && pos + i >= s.to ? 0 : (double)v[i] - (double)pivot[i];
@@ -7038,7 +7084,7 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const ckci_k_slab &s,
         for (int i = 0; i < 8; i++) {
             m.u.moment[i * 256 + t] = which ? square[i] : sum[i];
         }
-        ckci_k_norm_fold8(p, s, [&](int32_t to, int32_t from) { m.u.moment[to] += m.u.moment[from]; });
+        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) { m.u.moment[to] += m.u.moment[from]; });
         double all = 0;
         for (int32_t c = t * p.c; t < s.groups && c < (t + 1) * p.c; c++) {
             all += m.u.moment[c % 8 * 256 + c / 8];
@@ -7186,16 +7232,38 @@ template <int N> struct ckci_k_norm_channels {
     }
 };
 
-/* body(channels, column, position) for all that this thread owns; after(column), for each of its columns. */
-template <bool PLANES, class T, class Body>
+/* body(channels, position, eight of x, eight of dy) for all positions of this thread; loads are one ahead.
+   DY: dy is read too. */
+template <bool PLANES, bool DY, class T, class Body>
 CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
                                 int32_t column, const Body &body)
 {
+    const int32_t step = p.lanes_p * (PLANES ? 8 : 1), group = ckci_k_divide(column, p.by_c);
+    const int64_t x = ckci_k_norm_base(p.x, s, group, column - group * p.c),
+                  dy = ckci_k_norm_base(p.y, s, group, column - group * p.c);
+    int32_t pos = s.from + s.lp * (PLANES ? 8 : 1);
+    ckci_k_norm_raw raw, raw_dy;
+    if (pos < s.to) {
+        raw.load(p, p.x, x + pos * p.x.stride[5], s.to - pos);
+        if (DY) {
+            raw_dy.load(p, p.y, dy + pos * p.y.stride[5], s.to - pos);
+        }
+    }
     const ckci_k_norm_channels<PLANES ? 1 : 8> c(p, s, m, column);
-    const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
-    CKCI_K_UNROLL(2)
-    for (int32_t pos = s.from + s.lp * (PLANES ? 8 : 1); pos < s.to; pos += step) {
-        body(c, pos);
+    for (; pos < s.to; pos += step) {
+        float v[8], w[8];
+        const int32_t next = pos + step;
+        raw.widen(p.x, v);
+        if (DY) {
+            raw_dy.widen(p.y, w);
+        }
+        if (next < s.to) {
+            raw.load(p, p.x, x + next * p.x.stride[5], s.to - next);
+            if (DY) {
+                raw_dy.load(p, p.y, dy + next * p.y.stride[5], s.to - next);
+            }
+        }
+        body(c, pos, v, w);
     }
 }
 
@@ -7212,12 +7280,10 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, 
 {
     const int32_t each = PLANES ? 1 : 8;
     for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
-        const int64_t x = ckci_k_norm_at<PLANES>(p, p.x, s, column),
-                      y = ckci_k_norm_at<PLANES>(p, p.y, s, column);
-        ckci_k_norm_walk<PLANES>(
-            p, s, m, column, [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos) {
-                float v[8];
-                ckci_k_norm_load8(p, p.x, x + pos * p.x.stride[5], s.to - pos, v);
+        const int64_t y = ckci_k_norm_at<PLANES>(p, p.y, s, column);
+        ckci_k_norm_walk<PLANES, false>(
+            p, s, m, column,
+            [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos, float *v, const float *) {
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < 8; i++) {
                     const int j = PLANES ? 0 : i;
@@ -7234,13 +7300,11 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, 
     }
 }
 
-/* Eight of xhat, and of dy with the activation undone. */
+/* Eight of x become xhat, and the activation of dy is undone. */
 template <bool PLANES>
 CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
-                                     int64_t x, int64_t y, int32_t count, float *xhat, float *dy)
+                                     float *xhat, float *dy)
 {
-    ckci_k_norm_load8(p, p.x, x, count, xhat);
-    ckci_k_norm_load8(p, p.y, y, count, dy);
     CKCI_K_UNROLL(8)
     for (int i = 0; i < 8; i++) {
         const int j = PLANES ? 0 : i;
@@ -7280,13 +7344,10 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
             if (!s.active || column >= s.columns) {
                 break;
             }
-            const int64_t x = ckci_k_norm_at<PLANES>(p, p.x, s, column),
-                          y = ckci_k_norm_at<PLANES>(p, p.y, s, column);
-            ckci_k_norm_walk<PLANES>(
-                p, s, m, column, [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos) {
-                    float xhat[8], dy[8];
-                    ckci_k_norm_gradient8<PLANES>(p, c, x + pos * p.x.stride[5], y + pos * p.y.stride[5],
-                                                  s.to - pos, xhat, dy);
+            ckci_k_norm_walk<PLANES, true>(
+                p, s, m, column,
+                [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos, float *xhat, float *dy) {
+                    ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
                     CKCI_K_UNROLL(8)
                     for (int e = 0; e < 8; e++) {
                         bool inside = !PLANES || pos + e < s.to;
@@ -7323,7 +7384,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         if (!p.sums && p.set == 1) {
             continue;
         }
-        ckci_k_norm_fold8(p, s, [&](int32_t to, int32_t from) {
+        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) {
             m.u.cell[0][to] += m.u.cell[0][from];
             m.u.cell[1][to] += m.u.cell[1][from];
         });
@@ -7361,14 +7422,11 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
 {
     const int32_t each = PLANES ? 1 : 8;
     for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
-        const int64_t x = ckci_k_norm_at<PLANES>(p, p.x, s, column),
-                      y = ckci_k_norm_at<PLANES>(p, p.y, s, column),
-                      dx = ckci_k_norm_at<PLANES>(p, p.dx, s, column);
-        ckci_k_norm_walk<PLANES>(
-            p, s, m, column, [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos) {
-                float xhat[8], dy[8];
-                ckci_k_norm_gradient8<PLANES>(p, c, x + pos * p.x.stride[5], y + pos * p.y.stride[5],
-                                              s.to - pos, xhat, dy);
+        const int64_t dx = ckci_k_norm_at<PLANES>(p, p.dx, s, column);
+        ckci_k_norm_walk<PLANES, true>(
+            p, s, m, column,
+            [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos, float *xhat, float *dy) {
+                ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < 8; i++) {
                     const int j = PLANES ? 0 : i;
