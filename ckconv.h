@@ -7759,12 +7759,20 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(recompute_f64, ckci_gpu_pair, 256, ckci_k_recompute<double>)                                           \
     X(recompute_i32, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                                          \
     X(norm_stats_f32, ckci_gpu_norm, 256, ckci_k_norm_stats<float>)                                          \
+    X(norm_stats_last, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 1>)                                      \
+    X(norm_stats_planes, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 2>)                                    \
     X(norm_stats_f64, ckci_gpu_norm, 256, ckci_k_norm_stats<double>)                                         \
     X(norm_fwd_f32, ckci_gpu_norm, 256, ckci_k_norm_fwd<float>)                                              \
+    X(norm_fwd_last, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 1>)                                          \
+    X(norm_fwd_planes, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 2>)                                        \
     X(norm_fwd_f64, ckci_gpu_norm, 256, ckci_k_norm_fwd<double>)                                             \
     X(norm_sums_f32, ckci_gpu_norm, 256, ckci_k_norm_sums<float>)                                            \
+    X(norm_sums_last, ckci_gpu_norm, 256, ckci_k_norm_sums<float, 1>)                                        \
+    X(norm_sums_planes, ckci_gpu_norm, 256, ckci_k_norm_sums<float, 2>)                                      \
     X(norm_sums_f64, ckci_gpu_norm, 256, ckci_k_norm_sums<double>)                                           \
     X(norm_din_f32, ckci_gpu_norm, 256, ckci_k_norm_din<float>)                                              \
+    X(norm_din_last, ckci_gpu_norm, 256, ckci_k_norm_din<float, 1>)                                          \
+    X(norm_din_planes, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                                        \
     X(norm_din_f64, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                             \
     X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
     X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
@@ -10084,10 +10092,11 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     /* parts: eight blocks for each compute unit where there would be fewer than four; of 8192 elements or
        more */
     int64_t slabs = ckci_max(ckci_saturating_mul(p.n, k->sets), 1), parts = 1;
-    int64_t few = k->wide ? 2 * units : 4 * units; /* wide: three, that a thread has more to do */
-    if (slabs < few) {
-        parts = ckci_min(ckci_ceil_div(k->wide ? 3 * units : 8 * units, slabs),
-                         ckci_saturating_mul(columns, p.space) / 8192);
+    if (k->wide) { /* one round of two or three blocks for each compute unit */
+        parts = ckci_min((k->along_x ? 3 : 2) * units / slabs, ckci_saturating_mul(columns, p.space) / 8192);
+        parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
+    } else if (slabs < 4 * units) {
+        parts = ckci_min(ckci_ceil_div(8 * units, slabs), ckci_saturating_mul(columns, p.space) / 8192);
         parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
     }
     while (parts > 1 && ckci_norm_workspace(&p, parts, array) > limit) {
@@ -10142,10 +10151,12 @@ CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int wide, int32_t f32,
-                                     int32_t f64, int64_t grid, ckconv_error *err)
+/* base: the kernel of f32 sums for any layout; those for wide blocks and f64 follow it. */
+CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int f64, int32_t base,
+                                     int64_t grid, ckconv_error *err)
 {
-    ckci_set_kernel(l, wide ? f64 : f32);
+    const ckci_gpu_norm *k = &l->a.norm;
+    ckci_set_kernel(l, base + (f64 ? 3 : !k->wide ? 0 : k->along_x ? 2 : 1));
     l->grid = grid;
     return grid == 0 ? CKCONV_OK : e->emit(e->context, l, err);
 }
@@ -10160,7 +10171,7 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     (void)tile;
     ckci_gpu_norm *k = &l.a.norm;
     int64_t limit = ws ? ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0) : 0, bytes, blocks, array[3];
-    int wide = p->norm.stat == CKCONV_F64, params = args->dgamma || args->dbeta;
+    int f64 = p->norm.stat == CKCONV_F64, params = args->dgamma || args->dbeta;
     CKCI_TRY(ckci_make_gpu_norm(&p->norm, &plan->device, limit, k, &bytes, &blocks, err));
     ckci_norm_workspace(&p->norm, k->parts, array);
     k->gamma = (const unsigned char *)args->gamma;
@@ -10177,25 +10188,23 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     k->dbeta = (unsigned char *)args->dbeta;
     if (k->parts > 1 && !k->saved_mean) {
         k->stats = ws;
-        CKCI_TRY(
-            ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_stats_f32, CKCI_KERNEL_norm_stats_f64, blocks, err));
+        CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_stats_f32, blocks, err));
     }
     if (p->norm.op == CKCONV_GROUPNORM_FWD) {
-        return ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_fwd_f32, CKCI_KERNEL_norm_fwd_f64, blocks, err);
+        return ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_fwd_f32, blocks, err);
     }
     k->slab_sums = k->parts > 1 && args->din ? ws + array[0] : NULL;
     k->sums = bytes > 0 && params ? ws + array[0] + array[1] : NULL;
     if (k->parts > 1 || (k->sums && !args->din)) {
-        CKCI_TRY(
-            ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_sums_f32, CKCI_KERNEL_norm_sums_f64, blocks, err));
+        CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_sums_f32, blocks, err));
     }
     if (args->din) {
-        CKCI_TRY(
-            ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_din_f32, CKCI_KERNEL_norm_din_f64, blocks, err));
+        CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_din_f32, blocks, err));
     }
     int64_t grid = k->sums ? ckci_ceil_div((int64_t)k->g * k->c, 16) : (int64_t)k->sets * k->chunks;
-    return ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_param_f32, CKCI_KERNEL_norm_param_f64,
-                          params ? grid : 0, err);
+    ckci_set_kernel(&l, f64 ? CKCI_KERNEL_norm_param_f64 : CKCI_KERNEL_norm_param_f32);
+    l.grid = grid;
+    return params ? e->emit(e->context, &l, err) : CKCONV_OK;
 }
 
 /* ---- Layout and type conversion */

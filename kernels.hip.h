@@ -6719,6 +6719,9 @@ template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
 */
 enum { CKCI_K_NORM_RUN = 8 };
 
+/* Any tensors; wide, channels last; wide, channels first. */
+enum { CKCI_K_NORM_ANY = 0, CKCI_K_NORM_LAST = 1, CKCI_K_NORM_PLANES = 2 };
+
 /* Sums of x - pivot and of its square. */
 struct ckci_k_moments {
     double sum, square;
@@ -7098,20 +7101,14 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const ckci_k_slab &s,
 }
 
 /* m.u.of[k * length] becomes the moments of group k; returns length. */
-template <class T>
+template <int W, class T>
 CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
     int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_segment.d, total = p.lanes_c * p.lanes_p;
     int32_t k = ckci_k_divide(t, p.by_segment);
-    if constexpr (sizeof(T) == 4) {
-        if (p.wide) {
-            if (p.along_x) {
-                ckci_k_norm_gather8<true>(p, s, m);
-            } else {
-                ckci_k_norm_gather8<false>(p, s, m);
-            }
-            return 1;
-        }
+    if constexpr (W != CKCI_K_NORM_ANY) {
+        ckci_k_norm_gather8<W == CKCI_K_NORM_PLANES>(p, s, m);
+        return 1;
     }
     if (s.active) {
         m.u.of[s.lc * p.lanes_p + s.lp] = ckci_k_norm_read<T>(p, s);
@@ -7123,7 +7120,7 @@ CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const ckci_k_slab &
 
 /* Mean and inverse deviation of each group into LDS: saved ones, or of the parts in workspace, or of what
    this block reads, which is all positions then. */
-template <class T>
+template <int W, class T>
 CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
     int32_t t = (int32_t)threadIdx.x, length = 1;
@@ -7149,7 +7146,7 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab 
         ckci_k_norm_fold(part, length, s.groups * p.parts,
                          [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
     } else {
-        length = ckci_k_norm_gather(p, s, m);
+        length = ckci_k_norm_gather<W>(p, s, m);
     }
     if (t < s.groups) {
         ckci_k_moments of = m.u.of[t * length];
@@ -7170,13 +7167,13 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab 
     __syncthreads();
 }
 
-template <class T> struct ckci_k_norm_stats {
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_stats {
     typedef ckci_k_norm_lds<T> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
-        int32_t t = (int32_t)threadIdx.x, length = ckci_k_norm_gather(p, s, m);
+        int32_t t = (int32_t)threadIdx.x, length = ckci_k_norm_gather<W>(p, s, m);
         if (t < s.groups) {
             double *stats = (double *)p.stats + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
             stats[0] = m.u.of[t * length].sum;
@@ -7438,22 +7435,16 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     }
 }
 
-template <class T> struct ckci_k_norm_fwd {
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
     typedef ckci_k_norm_lds<T> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
-        ckci_k_norm_statistics(p, s, m);
-        if constexpr (sizeof(T) == 4) {
-            if (p.wide) {
-                if (p.along_x) {
-                    ckci_k_norm_apply8<true>(p, s, m);
-                } else {
-                    ckci_k_norm_apply8<false>(p, s, m);
-                }
-                return;
-            }
+        ckci_k_norm_statistics<W>(p, s, m);
+        if constexpr (W != CKCI_K_NORM_ANY) {
+            ckci_k_norm_apply8<W == CKCI_K_NORM_PLANES>(p, s, m);
+            return;
         }
         for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
             ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
@@ -7537,21 +7528,15 @@ CKCI_K_FN void ckci_k_norm_add(const ckci_gpu_norm &p, const ckci_k_slab &s, ckc
 
 /* Sums of this block: those of channels to workspace when wanted; those of group k, weighted, in m.u.sum
    at k * (returned length). */
-template <class T>
+template <int W, class T>
 CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
-    if constexpr (sizeof(T) == 4) {
-        if (p.wide) {
-            if (p.along_x) {
-                ckci_k_norm_add8<true>(p, s, m);
-            } else {
-                ckci_k_norm_add8<false>(p, s, m);
-            }
-            m.u.sum[0][threadIdx.x] = m.total[0][threadIdx.x];
-            m.u.sum[1][threadIdx.x] = m.total[1][threadIdx.x];
-            __syncthreads();
-            return 1;
-        }
+    if constexpr (W != CKCI_K_NORM_ANY) {
+        ckci_k_norm_add8<W == CKCI_K_NORM_PLANES>(p, s, m);
+        m.u.sum[0][threadIdx.x] = m.total[0][threadIdx.x];
+        m.u.sum[1][threadIdx.x] = m.total[1][threadIdx.x];
+        __syncthreads();
+        return 1;
     }
     int32_t t = (int32_t)threadIdx.x, lane = ckci_k_divide(t, p.by_lanes_p), total = p.lanes_c * p.lanes_p;
     int32_t length = (int32_t)p.by_segment.d;
@@ -7582,15 +7567,15 @@ CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab 
     return length;
 }
 
-template <class T> struct ckci_k_norm_sums {
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_sums {
     typedef ckci_k_norm_lds<T> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
         int32_t t = (int32_t)threadIdx.x;
-        ckci_k_norm_statistics(p, s, m);
-        int32_t length = ckci_k_norm_add_all(p, s, m);
+        ckci_k_norm_statistics<W>(p, s, m);
+        int32_t length = ckci_k_norm_add_all<W>(p, s, m);
         if (p.slab_sums && t < s.groups) {
             T *sums = (T *)p.slab_sums + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
             sums[0] = m.u.sum[0][t * length];
@@ -7600,14 +7585,14 @@ template <class T> struct ckci_k_norm_sums {
 };
 
 /* dx = inv_std * (gamma*dy' - mean_a - xhat*mean_b) */
-template <class T> struct ckci_k_norm_din {
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
     typedef ckci_k_norm_lds<T> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
         int32_t t = (int32_t)threadIdx.x, length = p.parts;
-        ckci_k_norm_statistics(p, s, m);
+        ckci_k_norm_statistics<W>(p, s, m);
         if (p.slab_sums) {
             int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
             if (k < s.groups) {
@@ -7621,7 +7606,7 @@ template <class T> struct ckci_k_norm_din {
                 m.u.sum[1][to] += m.u.sum[1][from];
             });
         } else {
-            length = ckci_k_norm_add_all(p, s, m);
+            length = ckci_k_norm_add_all<W>(p, s, m);
         }
         if (t < s.groups) {
             T count = (T)p.c * (T)p.space;
@@ -7629,15 +7614,9 @@ template <class T> struct ckci_k_norm_din {
             m.mean[1][t] = m.u.sum[1][t * length] / count;
         }
         __syncthreads();
-        if constexpr (sizeof(T) == 4) {
-            if (p.wide) {
-                if (p.along_x) {
-                    ckci_k_norm_din8<true>(p, s, m);
-                } else {
-                    ckci_k_norm_din8<false>(p, s, m);
-                }
-                return;
-            }
+        if constexpr (W != CKCI_K_NORM_ANY) {
+            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(p, s, m);
+            return;
         }
         for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
             ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
@@ -7652,6 +7631,20 @@ template <class T> struct ckci_k_norm_din {
             }
         }
     }
+};
+
+/* As the planner counts on. */
+template <> struct ckci_k_resident<ckci_k_norm_stats<float, CKCI_K_NORM_PLANES>> {
+    enum { BLOCKS = 3 };
+};
+template <> struct ckci_k_resident<ckci_k_norm_fwd<float, CKCI_K_NORM_PLANES>> {
+    enum { BLOCKS = 3 };
+};
+template <> struct ckci_k_resident<ckci_k_norm_sums<float, CKCI_K_NORM_PLANES>> {
+    enum { BLOCKS = 3 };
+};
+template <> struct ckci_k_resident<ckci_k_norm_din<float, CKCI_K_NORM_PLANES>> {
+    enum { BLOCKS = 3 };
 };
 
 /* dgamma and dbeta. From workspace: 16 channels, whose n and parts are shared by 16 threads each. Without:
@@ -7701,7 +7694,7 @@ template <class T> struct ckci_k_norm_param {
         ckci_k_slab s = ckci_k_find_slab(p, set);
         bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
         for (s.n = 0; s.n < p.n; s.n++) {
-            ckci_k_norm_statistics(p, s, m);
+            ckci_k_norm_statistics<CKCI_K_NORM_ANY>(p, s, m);
             ckci_k_norm_add(p, s, m, j);
             a += owner ? m.u.sum[0][t] : 0;
             b += owner ? m.u.sum[1][t] : 0;
