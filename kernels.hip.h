@@ -28,7 +28,8 @@ the sums, and every storage type is converted when it is loaded)
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
     pair_matrix_T      the same on a matrix unit, all channels of mid in LDS; T: f16, bf16
-    norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta
+    norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
+                       .._planes: wide, by layout
     move               layout and type conversion
 
 All of them are the "vector" family: plain multiply-adds, no atomics, any target, wave 32 or 64. Every output
@@ -6047,17 +6048,18 @@ template <class T> struct ckci_k_recompute {
 };
 
 /* ---- On matrix units: f16 and bf16, channels last, a depthwise or a small pointwise first convolution, a
-   pointwise second one. A block owns P positions of the result and all of its channels (or a slice). They are
-   strips of four neighbours along x; strips follow each other along x in a band of the image, then along y,
-   so that the block's inputs are few more than its outputs. mid of these positions in all channels lies in
+   pointwise second one. A block owns P positions of the result and all of its channels (or a slice). They
+   are strips of four neighbours along x; strips follow each other along x in a band of the image, then along
+   y, so that the block's inputs are few more than its outputs. mid of these positions in all channels lies in
    LDS, in slabs of KB bytes of each row, as the unit's operands.
-   Depthwise: a thread computes four channels of a strip; where neighbours share inputs, a window of six serves
-   three taps of all four. The taps' weights lie in LDS, in f32. Pointwise: inputs lie in the last slabs of
-   mid, and tiles of 128 channels are multiplied, finished, rounded and stored into their slabs; the last of
-   them overwrite the inputs.
-   Then mid is multiplied with tiles of 128 rows of the second weights, slab after slab. These tiles are loaded
-   one step ahead, across tiles too; sums pass through LDS on their way out, so that each store is 16 bytes.
-   Where weights come through registers (AMD), everything but mid shares one place. */
+   Depthwise: a thread computes four channels of a strip; where neighbours share inputs, a window of six
+   serves three taps of all four. The taps' weights lie in LDS, in f32. Pointwise: inputs lie in the last
+   slabs of mid, and tiles of 128 channels are multiplied, finished, rounded and stored into their slabs; the
+   last of them overwrite the inputs.
+   Then mid is multiplied with tiles of 128 rows of the second weights, slab after slab. These are loaded one
+   step ahead, across tiles too; sums pass through LDS on their way out, so that each store is 16 bytes.
+   Where weights come through registers (AMD), everything but mid shares one place. Every output is one sum in
+   a fixed order. */
 #if defined(__HIP_DEVICE_COMPILE__)
 typedef int ckci_k_int2 __attribute__((ext_vector_type(2)));
 __device__ ckci_k_int2 ckci_k_buffer_load2(ckci_k_int4 window, int offset, int scalar_offset,
@@ -6254,8 +6256,8 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         return r;
     }
 
-    /* Weights of SPAN channels, [row of the filter][tap][channel]; rows are filled up to whole groups of taps,
-       these and missing channels with zeros. */
+    /* Weights of SPAN channels, [row of the filter][tap][channel]; rows are filled up to whole groups of
+       taps, these and missing channels with zeros. */
     static CKCI_K_MEMBER void stage(const ckci_gpu_pair &a, int32_t channel0, float *w)
     {
         const ckci_gpu_conv &p = a.first;
@@ -6711,9 +6713,10 @@ template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
   just add up over threads and parts, in LDS in a fixed tree. Since (p - mean)^2 is at most count * variance,
   little is lost where |mean| >> deviation. The mean is then two numbers of type T, hi + lo: x - hi is nearly
   exact, and lo is small.
-  Wide (f16, bf16, f32 where tensors are dense): a lane takes eight numbers, of neighbouring channels or, channels
-  first, of neighbouring positions; several neighbouring groups are one set where a position of one is short.
-  What is read twice comes from the caches the second time.
+  Wide kernels (f16, bf16, f32, where tensors are dense): a lane takes eight numbers, of neighbouring channels
+  (last) or of neighbouring positions (planes: channels first). Channels last, neighbouring groups are one set
+  where one is narrow. What is read twice comes from the caches the second time, as far as they reach; loads
+  are one step ahead.
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
 */
@@ -6925,51 +6928,58 @@ CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int3
 
 /* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
 struct ckci_k_norm_raw {
-    uint32_t w[8];
+    ckci_k_uint4 a, b;
 
     CKCI_K_MEMBER void load(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count)
     {
         const unsigned char *from = t.p + at * ckci_k_size(t.dtype);
+        ckci_k_uint4 zero = {0, 0, 0, 0};
+        b = zero;
         if (p.aligned) {
-            set(0, *(const ckci_k_uint4 *)from);
+            a = *(const ckci_k_uint4 *)from;
             if (t.dtype == CKCONV_F32) {
-                set(4, ((const ckci_k_uint4 *)from)[1]);
+                b = ((const ckci_k_uint4 *)from)[1];
             }
         } else if (t.dtype == CKCONV_F32) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                w[i] = i < count ? ((const uint32_t *)from)[i] : 0;
-            }
+            const uint32_t *f = (const uint32_t *)from;
+            a.x = f[0];
+            a.y = 1 < count ? f[1] : 0;
+            a.z = 2 < count ? f[2] : 0;
+            a.w = 3 < count ? f[3] : 0;
+            b.x = 4 < count ? f[4] : 0;
+            b.y = 5 < count ? f[5] : 0;
+            b.z = 6 < count ? f[6] : 0;
+            b.w = 7 < count ? f[7] : 0;
         } else {
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < 4; i++) {
-                uint32_t low = 2 * i < count ? ((const uint16_t *)from)[2 * i] : 0;
-                uint32_t high = 2 * i + 1 < count ? ((const uint16_t *)from)[2 * i + 1] : 0;
-                w[i] = low | high << 16;
-            }
+            const uint16_t *h = (const uint16_t *)from;
+            a.x = h[0] | (1 < count ? (uint32_t)h[1] << 16 : 0);
+            a.y = (2 < count ? h[2] : 0) | (3 < count ? (uint32_t)h[3] << 16 : 0);
+            a.z = (4 < count ? h[4] : 0) | (5 < count ? (uint32_t)h[5] << 16 : 0);
+            a.w = (6 < count ? h[6] : 0) | (7 < count ? (uint32_t)h[7] << 16 : 0);
         }
-    }
-
-    CKCI_K_MEMBER void set(int i, const ckci_k_uint4 &v)
-    {
-        w[i] = v.x;
-        w[i + 1] = v.y;
-        w[i + 2] = v.z;
-        w[i + 3] = v.w;
     }
 
     CKCI_K_MEMBER void widen(const ckci_tensor &t, float *v) const
     {
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            if (t.dtype == CKCONV_F32) {
-                v[i] = ckci_k_float(w[i]);
-                v[i + 4] = ckci_k_float(w[i + 4]);
-            } else if (t.dtype == CKCONV_F16) {
-                ckci_k_s_f16::widen(w[i], v + 2 * i);
-            } else {
-                ckci_k_s_bf16::widen(w[i], v + 2 * i);
-            }
+        if (t.dtype == CKCONV_F32) {
+            v[0] = ckci_k_float(a.x);
+            v[1] = ckci_k_float(a.y);
+            v[2] = ckci_k_float(a.z);
+            v[3] = ckci_k_float(a.w);
+            v[4] = ckci_k_float(b.x);
+            v[5] = ckci_k_float(b.y);
+            v[6] = ckci_k_float(b.z);
+            v[7] = ckci_k_float(b.w);
+        } else if (t.dtype == CKCONV_F16) {
+            ckci_k_s_f16::widen(a.x, v);
+            ckci_k_s_f16::widen(a.y, v + 2);
+            ckci_k_s_f16::widen(a.z, v + 4);
+            ckci_k_s_f16::widen(a.w, v + 6);
+        } else {
+            ckci_k_s_bf16::widen(a.x, v);
+            ckci_k_s_bf16::widen(a.y, v + 2);
+            ckci_k_s_bf16::widen(a.z, v + 4);
+            ckci_k_s_bf16::widen(a.w, v + 6);
         }
     }
 };
