@@ -7617,6 +7617,10 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 #define CKCI_NEAR_NVIDIA(Q) ((Q) == 16 ? 640 : 512)
 #define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
 
+/* Channels of mid that a block of pair_matrix holds. */
+#define CKCI_PAIR_NVIDIA 512
+#define CKCI_PAIR_AMD 352
+
 #define CKCI_GPU_MATRIX(X)                                                                                   \
     X(matrix_gather_256x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)              \
     X(matrix_gather_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)              \
@@ -7719,16 +7723,26 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(reduce_f64, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                                 \
     X(reduce_i32, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                                \
     X(pair_f32, ckci_gpu_pair, 256, ckci_k_pair<float>)                                                      \
+    X(pair_matrix_f16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16>)                                   \
+    X(pair_matrix_bf16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                                 \
     X(recompute_f32, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                            \
     X(recompute_f64, ckci_gpu_pair, 256, ckci_k_recompute<double>)                                           \
     X(recompute_i32, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                                          \
     X(norm_stats_f32, ckci_gpu_norm, 256, ckci_k_norm_stats<float>)                                          \
+    X(norm_stats_last, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 1>)                                      \
+    X(norm_stats_planes, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 2>)                                    \
     X(norm_stats_f64, ckci_gpu_norm, 256, ckci_k_norm_stats<double>)                                         \
     X(norm_fwd_f32, ckci_gpu_norm, 256, ckci_k_norm_fwd<float>)                                              \
+    X(norm_fwd_last, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 1>)                                          \
+    X(norm_fwd_planes, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 2>)                                        \
     X(norm_fwd_f64, ckci_gpu_norm, 256, ckci_k_norm_fwd<double>)                                             \
     X(norm_sums_f32, ckci_gpu_norm, 256, ckci_k_norm_sums<float>)                                            \
+    X(norm_sums_last, ckci_gpu_norm, 256, ckci_k_norm_sums<float, 1>)                                        \
+    X(norm_sums_planes, ckci_gpu_norm, 256, ckci_k_norm_sums<float, 2>)                                      \
     X(norm_sums_f64, ckci_gpu_norm, 256, ckci_k_norm_sums<double>)                                           \
     X(norm_din_f32, ckci_gpu_norm, 256, ckci_k_norm_din<float>)                                              \
+    X(norm_din_last, ckci_gpu_norm, 256, ckci_k_norm_din<float, 1>)                                          \
+    X(norm_din_planes, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                                        \
     X(norm_din_f64, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                             \
     X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
     X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
@@ -7874,7 +7888,11 @@ typedef struct ckci_gpu_pack_data {
 typedef struct ckci_gpu_pair {
     ckci_gpu_conv first, second;
     int32_t write_mid; /* second reads each position of mid once: the blocks of column 0 store it */
-    int32_t reserved;
+    int32_t pointwise; /* matrix: the first one is a GEMM, else depthwise */
+    int32_t groups;    /* matrix: of neighbouring taps in a row of the first filter */
+    int32_t mid_vec;   /* matrix: four channels of the copy of mid are one store */
+    /* matrix: taps of a row in whole groups, of all rows; strips of a band, bands */
+    ckci_divisor by_row, by_taps, by_strips, by_bands;
 } ckci_gpu_pair;
 
 /* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
@@ -7898,6 +7916,8 @@ typedef struct ckci_gpu_norm {
     int32_t lanes_c, lanes_p;
     int32_t along_x; /* neighbouring threads take neighbouring positions, not columns */
     int32_t flat;    /* positions are one axis in all tensors */
+    int32_t wide;    /* lanes take eight channels, along_x: eight positions; flat, and columns whole eights */
+    int32_t aligned; /* wide: eight are one or two loads */
     int32_t chunks;  /* times that lanes_c goes into the columns */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
@@ -8142,10 +8162,11 @@ CKCI_FN int ckci_packs(const ckci_launch *l)
            l->kernel == CKCI_KERNEL_pack_data;
 }
 
-/* Does it write o of an argument struct ckci_gpu_conv? Then the epilogue of mid may be put there. */
+/* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
+   there. */
 CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
-    return !ckci_packs(l) && l->bytes == sizeof(ckci_gpu_conv);
+    return !ckci_packs(l) && (l->bytes == sizeof(ckci_gpu_conv) || l->bytes == sizeof(ckci_gpu_depth));
 }
 
 /* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
@@ -9993,6 +10014,59 @@ CKCI_FN int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int6
 }
 
 /* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. */
+/* May lanes take eight numbers of every tensor? 2: with loads of 16 bytes, 1: one by one (channels first
+   only). */
+CKCI_FN int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
+{
+    const ckci_tensor *t[3] = {&p->in, &p->out, p->op == CKCONV_GROUPNORM_BWD ? &p->din : &p->out};
+    int fits = p->stat != CKCONV_F64 && p->in.len[3] == 1 && p->in.len[4] == 1, aligned = 1,
+        dim = along_x ? 5 : 2;
+    for (int i = 0; i < 3; i++) {
+        int64_t size = (int64_t)ckci_size(t[i]->dtype);
+        fits = fits && (t[i]->stride[dim] == 1 || t[i]->len[dim] == 1) && size >= 2 && size <= 4;
+        aligned = aligned && (uintptr_t)t[i]->p % 16 == 0 && p->in.len[5] % (along_x ? 8 : 1) == 0;
+        for (int j = 0; j < 6; j++) {
+            /* channels last: groups follow each other without a gap */
+            int64_t stride = t[i]->stride[j];
+            fits = fits && (along_x || j != 0 || t[i]->len[0] == 1 || stride == p->c);
+            aligned = aligned && (j == dim || (j == 0 && !along_x) || t[i]->len[j] == 1 || stride % 8 == 0);
+        }
+    }
+    aligned = aligned && (along_x || p->g * p->c % 8 == 0);
+    return !fits ? 0 : aligned ? 2 : along_x ? 1 : 0;
+}
+
+/* Groups of a wide block; 0: none fit. Channels last, 32 channels or more, whole eights, each with a lane of
+   its own; channels first, one that fills a block. */
+CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x)
+{
+    int64_t set = 1;
+    while (!along_x && set < p->g && set < 256 && set * p->c < 1024 &&
+           (set * p->c < 32 || set * p->c % 8 != 0 || set * p->c / 8 * p->space < 256)) {
+        set++;
+    }
+    while (!along_x && set > 1 && set * p->c % 8 != 0) {
+        set--;
+    }
+    int fits = along_x ? ckci_saturating_mul(p->c, p->space) >= 256
+                       : set * p->c % 8 == 0 && (set == 1 || (set * p->c <= 2048 && set <= 256));
+    return fits ? set : 0;
+}
+
+/* Lanes of wide blocks, which have k->part positions. */
+CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
+{
+    int64_t lanes_c, lanes_p, positions = ckci_max(k->part + (k->part_rest > 0), 1);
+    if (k->along_x) {
+        ckci_norm_lanes(ckci_ceil_div(positions, 8), p->c, &lanes_p, &lanes_c);
+    } else {
+        lanes_c = ckci_min(k->set * p->c / 8, 256);
+        lanes_p = ckci_min(256 / lanes_c, positions);
+    }
+    k->lanes_c = (int32_t)lanes_c;
+    k->lanes_p = (int32_t)lanes_p;
+}
+
 CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
                                          int64_t limit, ckci_gpu_norm *k, int64_t *bytes, int64_t *blocks,
                                          ckconv_error *err)
@@ -10032,14 +10106,27 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
         lanes_p = ckci_min(256 / columns, p.space);
     }
     k->set = (int32_t)set;
-    k->sets = (int32_t)ckci_ceil_div(p.g, set);
     k->lanes_c = (int32_t)lanes_c;
     k->lanes_p = (int32_t)lanes_p;
-    k->chunks = (int32_t)ckci_ceil_div(columns, lanes_c);
+    /* wide: sums of channels need workspace */
+    int32_t wide = ckci_norm_wide(&p, k->along_x);
+    int64_t wide_set =
+        wide && ckci_norm_workspace(&p, 1, array) <= limit ? ckci_norm_wide_set(&p, k->along_x) : 0;
+    if (wide_set > 0) {
+        k->wide = 1;
+        k->aligned = wide == 2;
+        set = wide_set;
+        columns = set * p.c;
+        k->set = (int32_t)set;
+    }
+    k->sets = (int32_t)ckci_ceil_div(p.g, set);
     /* parts: eight blocks for each compute unit where there would be fewer than four; of 8192 elements or
        more */
     int64_t slabs = ckci_max(ckci_saturating_mul(p.n, k->sets), 1), parts = 1;
-    if (slabs < 4 * units) {
+    if (k->wide) { /* one round of two or three blocks for each compute unit */
+        parts = ckci_min((k->along_x ? 3 : 2) * units / slabs, ckci_saturating_mul(columns, p.space) / 8192);
+        parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
+    } else if (slabs < 4 * units) {
         parts = ckci_min(ckci_ceil_div(8 * units, slabs), ckci_saturating_mul(columns, p.space) / 8192);
         parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
     }
@@ -10051,6 +10138,18 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->parts = (int32_t)parts;
     k->part = (int32_t)(p.space / parts);
     k->part_rest = (int32_t)(p.space % parts);
+    if (k->wide) {
+        if (k->along_x) { /* whole eights */
+            k->part = (int32_t)(ckci_ceil_div(ckci_ceil_div(p.space, parts), 8) * 8);
+            k->part_rest = 0;
+            parts = ckci_max(ckci_ceil_div(p.space, k->part), 1);
+            k->parts = (int32_t)parts;
+        }
+        ckci_norm_wide_lanes(&p, k);
+        lanes_c = k->lanes_c;
+        lanes_p = k->lanes_p;
+    }
+    k->chunks = (int32_t)ckci_ceil_div(columns, lanes_c);
     k->by_sets = ckci_make_divisor(k->sets);
     k->by_parts = ckci_make_divisor(parts);
     k->by_c = ckci_make_divisor(p.c);
@@ -10083,10 +10182,12 @@ CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int wide, int32_t f32,
-                                     int32_t f64, int64_t grid, ckconv_error *err)
+/* base: the kernel of f32 sums for any layout; those for wide blocks and f64 follow it. */
+CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int f64, int32_t base,
+                                     int64_t grid, ckconv_error *err)
 {
-    ckci_set_kernel(l, wide ? f64 : f32);
+    const ckci_gpu_norm *k = &l->a.norm;
+    ckci_set_kernel(l, base + (f64 ? 3 : !k->wide ? 0 : k->along_x ? 2 : 1));
     l->grid = grid;
     return grid == 0 ? CKCONV_OK : e->emit(e->context, l, err);
 }
@@ -10101,7 +10202,7 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     (void)tile;
     ckci_gpu_norm *k = &l.a.norm;
     int64_t limit = ws ? ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0) : 0, bytes, blocks, array[3];
-    int wide = p->norm.stat == CKCONV_F64, params = args->dgamma || args->dbeta;
+    int f64 = p->norm.stat == CKCONV_F64, params = args->dgamma || args->dbeta;
     CKCI_TRY(ckci_make_gpu_norm(&p->norm, &plan->device, limit, k, &bytes, &blocks, err));
     ckci_norm_workspace(&p->norm, k->parts, array);
     k->gamma = (const unsigned char *)args->gamma;
@@ -10118,25 +10219,23 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     k->dbeta = (unsigned char *)args->dbeta;
     if (k->parts > 1 && !k->saved_mean) {
         k->stats = ws;
-        CKCI_TRY(
-            ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_stats_f32, CKCI_KERNEL_norm_stats_f64, blocks, err));
+        CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_stats_f32, blocks, err));
     }
     if (p->norm.op == CKCONV_GROUPNORM_FWD) {
-        return ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_fwd_f32, CKCI_KERNEL_norm_fwd_f64, blocks, err);
+        return ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_fwd_f32, blocks, err);
     }
     k->slab_sums = k->parts > 1 && args->din ? ws + array[0] : NULL;
     k->sums = bytes > 0 && params ? ws + array[0] + array[1] : NULL;
     if (k->parts > 1 || (k->sums && !args->din)) {
-        CKCI_TRY(
-            ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_sums_f32, CKCI_KERNEL_norm_sums_f64, blocks, err));
+        CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_sums_f32, blocks, err));
     }
     if (args->din) {
-        CKCI_TRY(
-            ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_din_f32, CKCI_KERNEL_norm_din_f64, blocks, err));
+        CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_din_f32, blocks, err));
     }
     int64_t grid = k->sums ? ckci_ceil_div((int64_t)k->g * k->c, 16) : (int64_t)k->sets * k->chunks;
-    return ckci_emit_norm(e, &l, wide, CKCI_KERNEL_norm_param_f32, CKCI_KERNEL_norm_param_f64,
-                          params ? grid : 0, err);
+    ckci_set_kernel(&l, f64 ? CKCI_KERNEL_norm_param_f64 : CKCI_KERNEL_norm_param_f32);
+    l.grid = grid;
+    return params ? e->emit(e->context, &l, err) : CKCONV_OK;
 }
 
 /* ---- Layout and type conversion */
@@ -10275,12 +10374,15 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
 
-/* The first convolution's epilogue: scale, shift, operation, rounding. */
-CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_conv *k)
+/* The first convolution's epilogue: scale, shift, operation, rounding (storing it is that already where mid
+   lies as what it is rounded to). */
+CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_target *o)
 {
-    k->o.scale = args ? (const unsigned char *)args->scale : NULL;
-    k->o.shift = args ? (const unsigned char *)args->shift : NULL;
-    k->o.compute = first->t[CKCI_IN].compute;
+    ckconv_dtype compute = first->t[CKCI_IN].compute;
+    int stored = o->t.dtype == compute && compute != CKCONV_I8;
+    o->scale = args ? (const unsigned char *)args->scale : NULL;
+    o->shift = args ? (const unsigned char *)args->shift : NULL;
+    o->compute = stored ? (ckconv_dtype)0 : compute;
 }
 
 /* Both in one launch. tile 64: the f32 kernel for 1x1 second filters; 0: the one that takes everything. */
@@ -10344,7 +10446,13 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
         ckconv_plan one;
         double cost;
         CKCI_TRY(ckci_plan_part(&part[i], &f->plan->device, f->limit - bytes, i == 0, &one, &cost, err));
-        f->cost += cost;
+        /* no faster than memory: a kernel's cost may be for comparing it with its like only */
+        double memory = 3000;
+        for (int j = 0; j < 3; j++) {
+            memory += (double)ckci_count(&part[i].t[j]) * (double)ckci_size(part[i].t[j].dtype) / 20 /
+                      (double)ckci_max(f->plan->device.compute_units, 1);
+        }
+        f->cost += cost > 218 * memory ? cost : 218 * memory;
         f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
         f->plan->grid[0] = one.grid[0];
         f->plan->block[0] = one.block[0];
@@ -10365,8 +10473,13 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
 {
     const ckci_mid_emitter *m = (const ckci_mid_emitter *)context;
     ckci_launch l = *launch;
-    if (ckci_writes_target(launch)) {
-        ckci_gpu_mid_target(m->first, m->args, &l.a.conv);
+    if (launch->bytes == sizeof(ckci_gpu_depth)) {
+        ckci_gpu_depth *k = &l.a.depth;
+        ckci_gpu_mid_target(m->first, m->args, &k->o);
+        k->o_same = k->o_same && !k->o.scale && !k->o.shift && !k->o.compute;
+        k->o_vec = k->o_vec && k->o_same;
+    } else if (ckci_writes_target(launch)) {
+        ckci_gpu_mid_target(m->first, m->args, &l.a.conv.o);
     }
     return m->next->emit(m->next->context, &l, err);
 }
@@ -10385,30 +10498,217 @@ CKCI_FN ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *fi
     return ckci_list_part(part, p, ws, &to_mid, err);
 }
 
+/* Does the second convolution read each position of mid exactly once? */
+CKCI_FN int ckci_pair_whole(const ckci_conv_conv *p)
+{
+    int whole = 1;
+    for (int i = 0; i < 3; i++) {
+        whole = whole && p->second.filter[i] == 1 && p->second.stride[i] == 1 && p->second.pad[i] == 0 &&
+                p->second.output[i] == p->second.input[i];
+    }
+    return whole;
+}
+
+/* A copy of mid by itself, where the fused kernel cannot write it. */
+CKCI_FN ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                         const ckconv_args *args, const ckci_emitter *e, ckconv_error *err)
+{
+    ckconv_plan part;
+    double cost;
+    CKCI_TRY(ckci_plan_part(&pair->first, &plan->device, 0, 1, &part, &cost, err));
+    return ckci_list_mid(&part, &pair->first, &pair->first, args, NULL, e, err);
+}
+
 /* Fused; with a copy of mid that the fused kernel cannot write, a kernel for that. */
 CKCI_FN ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
                                       const ckconv_args *args, int32_t tile, const ckci_emitter *e,
                                       ckconv_error *err)
 {
     ckci_launch l;
-    ckconv_plan part;
     double cost;
-    int whole = 1; /* does the second convolution read each position of mid exactly once? */
-    for (int i = 0; i < 3; i++) {
-        whole = whole && pair->second.filter[i] == 1 && pair->second.stride[i] == 1 &&
-                pair->second.pad[i] == 0 && pair->second.output[i] == pair->second.input[i];
-    }
+    int whole = ckci_pair_whole(pair);
     CKCI_TRY(ckci_gpu_fused(pair, &plan->device, tile, &l, &cost, err));
-    ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first);
+    ckci_gpu_mid_target(&pair->first, args, &l.a.pair.first.o);
+    l.a.pair.first.o.compute = pair->first.t[CKCI_IN].compute; /* mid may not be stored at all */
     l.a.pair.write_mid = whole && args->mid != NULL;
     if (l.grid > 0) {
         CKCI_TRY(e->emit(e->context, &l, err));
     }
-    if (whole || !args->mid) {
-        return CKCONV_OK;
+    return whole || !args->mid ? CKCONV_OK : ckci_list_mid_copy(plan, pair, args, e, err);
+}
+
+/* ---- conv_conv_fwd on a matrix unit; see ckci_k_pair_tiles in kernels.hip.h */
+
+/* What of the first convolution the kernel computes: *pointwise, or depthwise. */
+CKCI_FN ckconv_status ckci_pair_first(const ckci_conv *p, int32_t *pointwise, ckconv_error *err)
+{
+    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2];
+    *pointwise = p->g == 1 && taps == 1 && p->c > 1 && p->c <= 128;
+    if (!*pointwise && (p->c != 1 || p->k != 1)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit, the first convolution is depthwise or pointwise with up to "
+                         "128 channels and one group; here G is %lld, K %lld, C %lld, with %lld taps",
+                         CKCI_LL(p->g), CKCI_LL(p->k), CKCI_LL(p->c), CKCI_LL(taps));
     }
-    CKCI_TRY(ckci_plan_part(&pair->first, &plan->device, 0, 1, &part, &cost, err));
-    return ckci_list_mid(&part, &pair->first, &pair->first, args, NULL, e, err);
+    return CKCONV_OK;
+}
+
+/* Channels of all groups side by side, in eights: as a tensor of one group. */
+CKCI_FN ckci_tensor ckci_one_group(const ckci_tensor *t)
+{
+    ckci_tensor one = *t;
+    if (t->len[2] == 1) {
+        one.len[2] = t->len[0];
+        one.stride[2] = t->len[0] > 1 ? t->stride[0] : 1;
+    }
+    one.len[0] = 1;
+    return one;
+}
+
+/* Strips of four positions in a row of a band: few beyond the image, and few inputs around a block. */
+CKCI_FN int64_t ckci_pair_strips(const ckci_conv *second)
+{
+    int64_t wide = ckci_max(ckci_ceil_div(second->output[2], 4), 1), best = 1;
+    double least = 1e30;
+    for (int64_t s = 1; s <= ckci_min(wide, 16); s++) {
+        double x = 4 * (double)s, y = 64 / x, halo = (x + 2) * (y + 2) / 64;
+        double cost = (double)(ckci_ceil_div(wide, s) * s) / (double)wide * (halo + 2);
+        if (cost < least) {
+            least = cost;
+            best = s;
+        }
+    }
+    return best;
+}
+
+/* Nanoseconds: rounds of blocks on the unit, or memory. */
+CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
+                              int64_t side, int32_t pointwise)
+{
+    double units = (double)ckci_max(device->compute_units, 1), memory = 0;
+    double taps = (double)(p->first.filter[0] * p->first.filter[1] * p->first.filter[2]);
+    double slabs = ceil((double)p->second.c / 64), tiles = ceil((double)p->second.k / 128);
+    double first = pointwise ? slabs / 2 * ceil((double)p->first.c / 64) * 2000 : slabs * taps * 280;
+    double block = 3000 + first + slabs * tiles * 2000; /* fitted to an H100 */
+    double share = (double)blocks / ((double)side * units);
+    const ckci_tensor *moved[4] = {&p->first.t[CKCI_IN], &p->first.t[CKCI_WEI], &p->second.t[CKCI_WEI],
+                                   &p->second.t[CKCI_OUT]};
+    for (int i = 0; i < 4; i++) {
+        memory += (double)ckci_count(moved[i]) * (double)ckci_size(moved[i]->dtype) / (20 * units);
+    }
+    double time = block * (share > 6 ? share : ceil(share));
+    return 3000 + (time > memory ? time : memory);
+}
+
+CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, ckci_launch *l,
+                                       double *cost, ckconv_error *err)
+{
+    ckci_gpu_pair *a = &l->a.pair;
+    ckconv_dtype type = p->first.t[CKCI_IN].compute;
+    const ckci_conv *first = &p->first, *second = &p->second;
+    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, bf16 = type == CKCONV_BF16;
+    if (ckci_matrix_family(device) == 0 || (type != CKCONV_F16 && !bf16) ||
+        second->t[CKCI_WEI].compute != type) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit computes in f16 or bf16; here in %s, on %s",
+                         ckconv_dtype_name(type), device->arch);
+    }
+    memset(a, 0, sizeof *a);
+    CKCI_TRY(ckci_pair_first(first, &a->pointwise, err));
+    if (second->filter[0] * second->filter[1] * second->filter[2] != 1 || second->g != 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit, the second convolution is 1x1 with one group");
+    }
+    int64_t held = a->pointwise ? ckci_ceil_div(second->c, 128) * 128 : second->c;
+    int64_t most = nvidia ? CKCI_PAIR_NVIDIA : CKCI_PAIR_AMD;
+    int64_t lds = nvidia ? 115712 : 62464; /* as ckci_k_pair_tiles */
+    if (held > most || lds > device->lds_bytes) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on %s, a block holds %lld channels of mid; here they are %lld", device->arch,
+                         CKCI_LL(most), CKCI_LL(second->c));
+    }
+    CKCI_TRY(ckci_gpu_takes(first, err));
+    CKCI_TRY(ckci_gpu_takes(second, err));
+    ckci_make_gpu_conv(first, &a->first);
+    ckci_make_gpu_conv(second, &a->second);
+    a->first.a = ckci_one_group(&a->first.a);
+    CKCI_TRY(ckci_matrix_reads(&a->first.a, "in", type, a->first.a.len[2], err));
+    CKCI_TRY(ckci_matrix_reads(&a->second.b, "wei1", type, second->c, err));
+    if (a->pointwise) {
+        CKCI_TRY(ckci_matrix_reads(&a->first.b, "wei", type, first->c, err));
+    }
+    int64_t space = ckci_max(second->output[0] * second->output[1] * second->output[2], 1), pad = 0;
+    for (int i = 0; i < 3; i++) {
+        pad = ckci_max(pad, 2 * first->pad[i] + (first->filter[i] - 1) * first->dilation[i]);
+    }
+    CKCI_TRY(ckci_matrix_reach(&a->first.a, "in", 64 / space + 2, pad, err));
+    int shares = first->stride[2] == 1 && first->dilation[2] == 1 && second->stride[2] == 1;
+    int64_t row = shares ? ckci_ceil_div(first->filter[2], 3) * 3 : first->filter[2];
+    int64_t taps = ckci_saturating_mul(first->filter[0] * first->filter[1], row);
+    if (taps > 64) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit, the first filter has up to 64 taps, rows of the filter in "
+                         "threes; here %lld",
+                         CKCI_LL(taps));
+    }
+    a->groups = (int32_t)(shares ? row / 3 : row);
+    a->by_row = ckci_make_divisor(row);
+    a->by_taps = ckci_make_divisor(taps);
+    int64_t strips = ckci_pair_strips(second), wide = ckci_ceil_div(second->output[2], 4);
+    a->by_strips = ckci_make_divisor(strips);
+    a->by_bands = ckci_make_divisor(ckci_ceil_div(wide, strips));
+    int64_t all = second->n * second->output[0] * second->output[1] * ckci_ceil_div(wide, strips) * strips;
+    if (all > INT32_MAX / 8) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit takes 2^28 strips of four positions; here %lld",
+                         CKCI_LL(all));
+    }
+    ckci_tensor mid = ckci_one_group(&a->first.o.t);
+    a->mid_vec = mid.dtype == type && ckci_aligned_columns(&mid, second->c);
+    ckci_gpu_conv *k = &a->second;
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    /* blocks share the columns where there would be few of them */
+    int64_t rows = ckci_max(ckci_ceil_div(all, 16), 1), tiles = ckci_ceil_div(k->columns, 128), share = 1;
+    while (share < tiles && rows * share * 2 <= device->compute_units) {
+        share++;
+    }
+    k->part = (int32_t)(ckci_ceil_div(tiles, share) * 128);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, k->part);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    ckci_set_kernel(l, CKCI_KERNEL_pair_matrix_f16 + bf16);
+    l->grid = k->rows == 0 ? 0 : ckci_saturating_mul(rows, k->tiles_n);
+    *cost = 218 * ckci_pair_time(p, device, l->grid, nvidia ? 2 : 1, a->pointwise);
+    return ckci_too_many_blocks(l->grid, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_matrix_pair(&f->p->pair, &f->plan->device, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    int whole = ckci_pair_whole(&p->pair);
+    (void)ws;
+    (void)tile;
+    if (ckci_matrix_pair(&p->pair, &plan->device, &l, &cost, NULL) != CKCONV_OK) {
+        return ckci_list_fused(plan, &p->pair, args, 64, e, err); /* pointers less aligned than planned for */
+    }
+    ckci_gpu_mid_target(&p->pair.first, args, &l.a.pair.first.o);
+    l.a.pair.first.o.compute = (ckconv_dtype)0; /* what lies in LDS is rounded */
+    l.a.pair.write_mid = whole && args->mid != NULL;
+    if (l.grid > 0) {
+        CKCI_TRY(e->emit(e->context, &l, err));
+    }
+    return whole || !args->mid ? CKCONV_OK : ckci_list_mid_copy(plan, &p->pair, args, e, err);
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
@@ -10583,6 +10883,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
     CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
+    X(gpu_fused_conv_conv_matrix, FUSED, CONV_CONV_FWD, CKCONV_F32, 64128, ckci_fit_matrix_pair,             \
+      ckci_list_matrix_pair)                                                                                 \
     X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
     X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
     X(gpu_groupnorm_fwd, GROUPNORM, GROUPNORM_FWD, 0, 0, ckci_fit_gpu_norm, ckci_list_gpu_norm)              \
@@ -12999,6 +13301,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_MATRIX_ROW
 #undef CKCI_NEAR_AMD
 #undef CKCI_NEAR_NVIDIA
+#undef CKCI_PAIR_AMD
+#undef CKCI_PAIR_NVIDIA
 #undef CKCI_GPU_MATRIX_TILES
 #undef CKCI_GPU_TILES
 #undef CKCI_INLINE

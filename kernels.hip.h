@@ -30,7 +30,9 @@ the sums, and every storage type is converted when it is loaded)
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
-    norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta
+    pair_matrix_T      the same on a matrix unit, all channels of mid in LDS; T: f16, bf16
+    norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
+                       .._planes: wide, by layout
     move               layout and type conversion
 
 No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
@@ -6670,6 +6672,657 @@ template <class T> struct ckci_k_recompute {
     }
 };
 
+/* ---- On matrix units: f16 and bf16, channels last, a depthwise or a small pointwise first convolution, a
+   pointwise second one. A block owns P positions of the result and all of its channels (or a slice). They
+   are strips of four neighbours along x; strips follow each other along x in a band of the image, then along
+   y, so that the block's inputs are few more than its outputs. mid of these positions in all channels lies in
+   LDS, in slabs of KB bytes of each row, as the unit's operands.
+   Depthwise: a thread computes four channels of a strip; where neighbours share inputs, a window of six
+   serves three taps of all four. The taps' weights lie in LDS, in f32. Pointwise: inputs lie in the last
+   slabs of mid, and tiles of 128 channels are multiplied, finished, rounded and stored into their slabs; the
+   last of them overwrite the inputs.
+   Then mid is multiplied with tiles of 128 rows of the second weights, slab after slab. These are loaded one
+   step ahead, across tiles too; sums pass through LDS on their way out, so that each store is 16 bytes.
+   Where weights come through registers (AMD), everything but mid shares one place. Every output is one sum in
+   a fixed order. */
+#if defined(__HIP_DEVICE_COMPILE__)
+typedef int ckci_k_int2 __attribute__((ext_vector_type(2)));
+__device__ ckci_k_int2 ckci_k_buffer_load2(ckci_k_int4 window, int offset, int scalar_offset,
+                                           int cache) __asm("llvm.amdgcn.raw.buffer.load.v2i32");
+#endif
+
+/* Eight bytes; see ckci_k_window_load. */
+CKCI_K_FN ckci_k_uint2 ckci_k_window_load2(const ckci_k_window &w, int32_t offset)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return ckci_k_cast<ckci_k_uint2>(ckci_k_buffer_load2(w.v, offset, 0, 0));
+#else
+    ckci_k_uint2 zero = {0, 0};
+    return offset < 0 ? zero : *(const ckci_k_uint2 *)(w.base + offset);
+#endif
+}
+
+/* Where a strip reads: coordinates and bytes (from the block's first image on) of the first tap of its first
+   position; bits of the positions that exist in mid. */
+struct ckci_k_pair_strip {
+    int32_t z, y, x, at;
+    uint32_t inside;
+};
+
+/* A step of a strip's taps: taps GROUP * g, ... of row (z, y) of the filter. */
+struct ckci_k_pair_step {
+    int32_t z, y, g;
+};
+
+template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
+    typedef ckci_k_grid<U, P, 128, 0> G;
+    enum {
+        KB = U::KB,
+        SLAB = KB / 2,
+        CHUNKS = KB / 16,
+        EACH = 256 / CHUNKS, /* rows that the block handles at a time */
+        R = P / EACH,
+        SPAN = 64, /* channels of mid that a step of the depthwise convolution computes */
+        B = 128 / EACH,
+        TILE = 128 * KB,
+        ROOM = 16384 /* of the first weights, and of sums on their way out */
+    };
+    static_assert(P % EACH == 0 && ROOM == G::WAVES * U::M * 32 * 4, "as laid out below");
+    struct lds {
+        alignas(1024) unsigned char mid[P * C * 2];
+        unsigned char tiles[U::ASYNC ? 2 * TILE + ROOM : ROOM];
+        int64_t output[P];
+    };
+    static_assert(2 * TILE <= ROOM || U::ASYNC, "tiles and weights share a place");
+
+    typename U::sums sum[G::TM][G::TN];
+    ckci_k_window weights;
+    ckci_k_uint4 raw[B];
+    int32_t slabs, columns, channels, column_step; /* of the tiles that are being multiplied */
+
+    static CKCI_K_MEMBER float *room(lds &m)
+    {
+        return (float *)(m.tiles + (U::ASYNC ? 2 * TILE : 0));
+    }
+
+    /* ---- Positions */
+
+    /* Position `row` in the result and in mid; false: the second convolution's padding, or none. */
+    static CKCI_K_MEMBER bool find(const ckci_gpu_pair &a, int32_t row, ckci_k_place *out, ckci_k_place *mid)
+    {
+        const ckci_gpu_conv &p = a.second;
+        int32_t line = ckci_k_divide(row / 4, a.by_strips), band = ckci_k_divide(line, p.dim[1].count[0]);
+        int32_t plane = ckci_k_divide(band, a.by_bands);
+        out->n = ckci_k_divide(plane, p.dim[0].count[0]);
+        out->z = plane - out->n * p.dim[0].length;
+        out->y = line - band * p.dim[1].length;
+        out->x = ((band - plane * (int32_t)a.by_bands.d) * (int32_t)a.by_strips.d + row / 4 -
+                  line * (int32_t)a.by_strips.d) *
+                     4 +
+                 row % 4;
+        mid->n = out->n;
+        mid->z = out->z * p.dim[0].read_step - p.dim[0].pad;
+        mid->y = out->y * p.dim[1].read_step - p.dim[1].pad;
+        mid->x = out->x * p.dim[2].read_step - p.dim[2].pad;
+        return out->n < p.n && out->x < p.dim[2].length && (uint32_t)mid->z < (uint32_t)p.dim[0].read_len &&
+               (uint32_t)mid->y < (uint32_t)p.dim[1].read_len &&
+               (uint32_t)mid->x < (uint32_t)p.dim[2].read_len;
+    }
+
+    static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_pair &a)
+    {
+        return ckci_k_divide((int32_t)blockIdx.x, a.second.by_tiles_n) * P;
+    }
+
+    static CKCI_K_MEMBER int32_t first_column(const ckci_gpu_pair &a)
+    {
+        int32_t work = (int32_t)blockIdx.x;
+        return (work - ckci_k_divide(work, a.second.by_tiles_n) * a.second.tiles_n) * a.second.part;
+    }
+
+    static CKCI_K_MEMBER ckci_k_pair_strip strip(const ckci_gpu_pair &a, int32_t row, int32_t n0)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const int64_t *s = p.a.stride;
+        ckci_k_pair_strip r;
+        ckci_k_place out, q;
+        uint32_t first = find(a, row, &out, &q);
+        r.inside = 0;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t x = q.x + i * a.second.dim[2].read_step;
+            bool line = out.n < a.second.n && (uint32_t)q.z < (uint32_t)a.second.dim[0].read_len &&
+                        (uint32_t)q.y < (uint32_t)a.second.dim[1].read_len;
+            bool good = line && out.x + i < a.second.dim[2].length &&
+                        (uint32_t)x < (uint32_t)a.second.dim[2].read_len;
+            r.inside |= (i == 0 ? first : (uint32_t)good) << i;
+        }
+        r.z = q.z * p.dim[0].read_step - p.dim[0].pad;
+        r.y = q.y * p.dim[1].read_step - p.dim[1].pad;
+        r.x = q.x * p.dim[2].read_step - p.dim[2].pad;
+        r.at = CKCI_K_HALF * (int32_t)((q.n - n0) * s[1] + r.z * s[3] + r.y * s[4] + r.x * s[5]);
+        return r;
+    }
+
+    /* ---- mid */
+
+    /* Four finished channels of a row into their slab; and into memory, for a caller who wants a copy. */
+    static CKCI_K_MEMBER void keep(const ckci_gpu_pair &a, lds &m, int32_t row, int32_t channel,
+                                   const ckci_k_uint2 &v)
+    {
+        unsigned char *to = m.mid + channel / SLAB * (P * KB) +
+                            ckci_k_spot<KB>(row, channel % SLAB * CKCI_K_HALF / 16) +
+                            channel % 8 * CKCI_K_HALF;
+        *(ckci_k_uint2 *)to = v;
+        if (a.write_mid && first_column(a) == 0 && channel < a.second.red) {
+            copy_out(ckci_k_late(a), to, first_row(a) + row, channel);
+        }
+    }
+
+    static CKCI_K_MEMBER void copy_out(const ckci_gpu_pair &a, const unsigned char *v, int32_t row,
+                                       int32_t channel)
+    {
+        ckci_k_place q, out;
+        if (!find(a, row, &out, &q)) {
+            return;
+        }
+        const ckci_tensor &t = a.first.o.t;
+        if (a.mid_vec) {
+            int64_t at =
+                channel + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+            *(ckci_k_uint2 *)(t.p + at * CKCI_K_HALF) = *(const ckci_k_uint2 *)v;
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 4; i++) {
+            int32_t g = ckci_k_divide(channel + i, a.first.by_columns);
+            ckci_k_put<float>(a.first.o, ckci_k_widen(E::TYPE, ((const uint16_t *)v)[i]), g, q.n,
+                              channel + i - g * a.first.columns, q.z, q.y, q.x);
+        }
+    }
+
+    /* Scale, shift and operation of the sums of four positions in four channels. */
+    static CKCI_K_MEMBER void finish_mid(const ckci_gpu_target &o, int32_t channel, float *v)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < 16; i++) {
+            v[i] = o.scale ? v[i] * ((const float *)o.scale)[channel + i % 4] : v[i];
+            v[i] = o.shift ? v[i] + ((const float *)o.shift)[channel + i % 4] : v[i];
+        }
+        if (o.t.op.kind == CKCONV_RELU) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < 16; i++) {
+                v[i] = v[i] < 0 ? 0.f : v[i];
+            }
+        } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
+            const ckci_gpu_target &u = ckci_k_late(o);
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < 16; i++) {
+                float x = ckci_k_element(u.t.op, ckci_k_pick<float, 16>(v, i), 0.f);
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 16; j++) {
+                    v[j] = i == j ? x : v[j];
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint2 round(const float *v)
+    {
+        ckci_k_uint2 r;
+        r.x = ckci_k_two(E::TYPE, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
+        r.y = ckci_k_two(E::TYPE, ckci_k_bits(v[2]), ckci_k_bits(v[3]));
+        return r;
+    }
+
+    /* Weights of SPAN channels, [row of the filter][tap][channel]; rows are filled up to whole groups of
+       taps, these and missing channels with zeros. */
+    static CKCI_K_MEMBER void stage(const ckci_gpu_pair &a, int32_t channel0, float *w)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const int64_t *s = p.b.stride;
+        const int32_t taps = (int32_t)a.by_taps.d;
+        for (int32_t e = (int32_t)threadIdx.x; e < taps * SPAN; e += 256) {
+            int32_t c = ckci_k_divide(e, a.by_taps), tap = e - c * taps, channel = channel0 + c;
+            int32_t line = ckci_k_divide(tap, a.by_row), x = tap - line * (int32_t)a.by_row.d;
+            int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * p.dim[1].filter;
+            float v = 0;
+            if (x < p.dim[2].filter && channel < p.g) {
+                v = ckci_k_value<float>(p.b, channel * s[0] + z * s[3] + y * s[4] + x * s[5]);
+            }
+            w[tap * SPAN + c] = v;
+        }
+    }
+
+    /* What a step of the taps needs: WINDOW neighbours of a strip, or with GROUP 1 one for each position. */
+    template <int GROUP>
+    static CKCI_K_MEMBER void load(const ckci_gpu_conv &p, const ckci_k_window &in,
+                                   const ckci_k_pair_strip &s, const ckci_k_pair_step &t, int32_t channel,
+                                   int32_t step, bool some, ckci_k_uint2 (&raw)[3 + GROUP])
+    {
+        int32_t z = s.z + t.z * p.dim[0].read_tap, y = s.y + t.y * p.dim[1].read_tap,
+                x = t.g * GROUP * p.dim[2].read_tap;
+        bool good =
+            some && (uint32_t)z < (uint32_t)p.dim[0].read_len && (uint32_t)y < (uint32_t)p.dim[1].read_len;
+        int32_t along = CKCI_K_HALF * (int32_t)p.a.stride[5];
+        int32_t at = s.at + channel * CKCI_K_HALF + x * along +
+                     CKCI_K_HALF * (t.z * p.dim[0].read_tap * (int32_t)p.a.stride[3] +
+                                    t.y * p.dim[1].read_tap * (int32_t)p.a.stride[4]);
+        x += s.x;
+        CKCI_K_UNROLL(6)
+        for (int i = 0; i < 3 + GROUP; i++) {
+            raw[i] =
+                ckci_k_window_load2(in, good && (uint32_t)x < (uint32_t)p.dim[2].read_len ? at : INT32_MIN);
+            x += step;
+            at += step * along;
+        }
+    }
+
+    static CKCI_K_MEMBER void next(const ckci_gpu_pair &a, ckci_k_pair_step *t)
+    {
+        t->g++;
+        if (t->g == a.groups) {
+            t->g = 0;
+            t->y++;
+        }
+        if (t->y == a.first.dim[1].filter) {
+            t->y = 0;
+            t->z++;
+        }
+    }
+
+    /* The sums of a strip in four channels: [position][channel]. */
+    template <int GROUP>
+    static CKCI_K_MEMBER void sum_taps(const ckci_gpu_pair &a, const ckci_k_window &in,
+                                       const ckci_k_pair_strip &s, int32_t channel, const float *w,
+                                       float *sum)
+    {
+        enum { BF16 = (int)E::TYPE == (int)CKCONV_BF16 };
+        const ckci_gpu_conv &p = a.first;
+        const int32_t steps = p.dim[0].filter * p.dim[1].filter * a.groups,
+                      step = GROUP == 1 ? p.dim[2].read_step * a.second.dim[2].read_step : 1;
+        const bool some = channel < a.second.red;
+        ckci_k_pair_step t = {0, 0, 0};
+        ckci_k_uint2 ahead[3 + GROUP];
+        load<GROUP>(p, in, s, t, channel, step, some, ahead);
+        __syncthreads(); /* the weights are there */
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < steps; i++) {
+            float x[3 + GROUP][4];
+            CKCI_K_UNROLL(6)
+            for (int j = 0; j < 3 + GROUP; j++) {
+                ckci_k_s_half::widen<BF16>(ahead[j].x, x[j]);
+                ckci_k_s_half::widen<BF16>(ahead[j].y, x[j] + 2);
+            }
+            next(a, &t);
+            if (i + 1 < steps) {
+                load<GROUP>(p, in, s, t, channel, step, some, ahead);
+            }
+            CKCI_K_UNROLL(3)
+            for (int j = 0; j < GROUP; j++) {
+                const ckci_k_uint4 f = *(const ckci_k_uint4 *)(w + (i * GROUP + j) * SPAN);
+                const float v[4] = {ckci_k_float(f.x), ckci_k_float(f.y), ckci_k_float(f.z),
+                                    ckci_k_float(f.w)};
+                CKCI_K_UNROLL(16)
+                for (int e = 0; e < 16; e++) {
+                    sum[e] = ckci_k_fma(x[j + e / 4][e % 4], v[e % 4], sum[e]);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void depthwise(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t n0, lds &m)
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % 16, row = (int32_t)threadIdx.x / 16 * 4;
+        const ckci_k_pair_strip s = strip(a, first_row(a) + row, n0);
+        float *w = room(m);
+        CKCI_K_UNROLL(1)
+        for (int32_t channel0 = 0; channel0 < a.second.red; channel0 += SPAN) {
+            const int32_t channel = channel0 + chunk * 4;
+            float sum[16];
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < 16; i++) {
+                sum[i] = 0;
+            }
+            if (channel0 > 0) {
+                __syncthreads();
+            }
+            stage(a, channel0, w);
+            if (a.groups * 3 == (int32_t)a.by_row.d) {
+                sum_taps<3>(a, in, s, channel, w + chunk * 4, sum);
+            } else {
+                sum_taps<1>(a, in, s, channel, w + chunk * 4, sum);
+            }
+            if (channel < a.second.red) {
+                finish_mid(a.first.o, channel, sum);
+            }
+            if (channel < (a.second.red + SLAB - 1) / SLAB * SLAB) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    ckci_k_uint2 v = round(sum + i * 4), zero = {0, 0};
+                    keep(a, m, row + i, channel, s.inside >> i & 1 && channel < a.second.red ? v : zero);
+                }
+            }
+        }
+    }
+
+    /* The inputs of a pointwise first convolution into the slabs from `slab` on. */
+    static CKCI_K_MEMBER void read(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t n0, int32_t slab,
+                                   lds &m)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        CKCI_K_UNROLL(1)
+        for (int r = 0; r < R; r++) {
+            const ckci_k_pair_strip s = strip(a, first_row(a) + lane + r * EACH, n0);
+            const bool good = (s.inside & 1) && (uint32_t)s.z < (uint32_t)p.dim[0].read_len &&
+                              (uint32_t)s.y < (uint32_t)p.dim[1].read_len &&
+                              (uint32_t)s.x < (uint32_t)p.dim[2].read_len;
+            for (int32_t c = chunk * 8; c < (p.red + SLAB - 1) / SLAB * SLAB; c += SLAB) {
+                *(ckci_k_uint4 *)(m.mid + (slab + c / SLAB) * (P * KB) +
+                                  ckci_k_spot<KB>(lane + r * EACH, chunk)) =
+                    ckci_k_window_load(in, good && c < p.red ? s.at + c * CKCI_K_HALF : INT32_MIN);
+            }
+        }
+    }
+
+    /* ---- Tiles of weights */
+
+    CKCI_K_MEMBER void begin(const ckci_gpu_conv &p, int32_t column, int32_t count, unsigned char *tiles)
+    {
+        (void)tiles;
+        weights = ckci_k_make_window(p.b.p + CKCI_K_HALF * (column * p.b_column));
+        columns = count;
+        channels = p.red;
+        column_step = CKCI_K_HALF * (int32_t)p.b_column;
+        slabs = (p.red + SLAB - 1) / SLAB;
+        if constexpr (U::ASYNC) {
+            fetch(0, 0, tiles);
+        }
+    }
+
+    /* Slab `slab` of tile `tile`: copied into LDS, or under way in registers. */
+    CKCI_K_MEMBER void fetch(int32_t tile, int32_t slab, unsigned char *to)
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        const int32_t channel = slab * SLAB + chunk * 8;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            int32_t row = lane + i * EACH, column = tile * 128 + row;
+            bool good = channel < channels && column < columns;
+            int32_t at = good ? column * column_step + channel * CKCI_K_HALF : INT32_MIN;
+            if constexpr (U::ASYNC) {
+#if defined(CKCI_K_MMA)
+                ckci_k_copy(to + ckci_k_spot<KB>(row, chunk), weights, good ? at : 0, good ? 16 : 0);
+#endif
+            } else {
+                raw[i] = ckci_k_window_load(weights, at);
+            }
+        }
+#if defined(CKCI_K_MMA)
+        if constexpr (U::ASYNC) {
+            ckci_k_copies_end();
+        }
+#endif
+        (void)to;
+    }
+
+    CKCI_K_MEMBER void put(unsigned char *to) const
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            *(ckci_k_uint4 *)(to + ckci_k_spot<KB>(lane + i * EACH, chunk)) = raw[i];
+        }
+    }
+
+    CKCI_K_MEMBER void multiply(const unsigned char *slab, const unsigned char *tile)
+    {
+        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
+            column = wave % G::WN * G::COLUMNS;
+        CKCI_K_UNROLL(8)
+        for (int at = 0; at < U::KB; at += U::STEP) {
+            typename U::operand a[G::TM], b[G::TN];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < G::TM; i++) {
+                a[i] = U::load(slab, row + i * U::M, at);
+            }
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < G::TN; j++) {
+                b[j] = U::load(tile, column + j * U::N, at);
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < G::TM; i++) {
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < G::TN; j++) {
+                    U::template multiply<E>(sum[i][j], a[i], b[j]);
+                }
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < G::TM * G::TN; i++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[i / G::TN][i % G::TN].v[e] = 0;
+            }
+        }
+    }
+
+    /* All tiles; out(row, column, eight sums in LDS). The first fetch is under way (begin). */
+    template <class Out> CKCI_K_MEMBER void run_tiles(lds &m, int32_t slab0, const Out &out)
+    {
+        const int32_t steps = (columns + 127) / 128 * slabs;
+        int32_t tile = 0, slab = 0;
+        if constexpr (!U::ASYNC) {
+            fetch(0, 0, NULL);
+            __syncthreads(); /* the first weights share their place */
+            put(m.tiles);
+        }
+        clear();
+        CKCI_K_UNROLL(1)
+        for (int32_t s = 0; s < steps; s++) {
+            bool last = slab + 1 == slabs;
+            int32_t next_tile = last ? tile + 1 : tile, next = last ? 0 : slab + 1;
+            unsigned char *other = m.tiles + (s + 1) % 2 * TILE;
+#if defined(CKCI_K_MMA)
+            if constexpr (U::ASYNC) {
+                ckci_k_copies_wait<0>();
+            }
+#endif
+            __syncthreads();
+            if (s + 1 < steps) {
+                fetch(next_tile, next, other);
+            }
+            multiply(m.mid + (slab0 + slab) * (P * KB), m.tiles + s % 2 * TILE);
+            if (last) {
+                write(room(m), tile * 128, out);
+                clear();
+            }
+            if constexpr (!U::ASYNC) {
+                if (last) {
+                    __syncthreads();
+                }
+                if (s + 1 < steps) {
+                    put(other);
+                }
+            }
+            tile = next_tile;
+            slab = next;
+        }
+    }
+
+    /* Sums through LDS, 32 columns of M rows for each wave at a time; eights of columns are permuted. */
+    template <class Out> CKCI_K_MEMBER void write(float *place, int32_t column0, const Out &out)
+    {
+        int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
+        float *strip = place + wave * U::M * 32;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < G::TM; i++) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < G::TN; j += 32 / U::N) {
+                __syncthreads();
+                CKCI_K_UNROLL(4)
+                for (int s = 0; s < 32 / U::N; s++) {
+                    CKCI_K_UNROLL(16)
+                    for (int e = 0; e < U::SUMS; e++) {
+                        int row = U::row(e), column = s * U::N + U::column(e);
+                        strip[row * 32 + (column ^ (row & 3) * 8)] = sum[i][j + s].v[e];
+                    }
+                }
+                __syncthreads();
+                CKCI_K_UNROLL(1)
+                for (int e = lane; e < U::M * 4; e += U::WAVE) {
+                    int row = e / 4, column = e % 4 * 8;
+                    out(wave / G::WN * G::ROWS + i * U::M + row,
+                        column0 + wave % G::WN * G::COLUMNS + j * U::N + column,
+                        strip + row * 32 + (column ^ (row & 3) * 8));
+                }
+            }
+        }
+    }
+
+    /* A pointwise first convolution's tile is finished, rounded and kept. */
+    static CKCI_K_MEMBER void keep_sums(const ckci_gpu_pair &pair, lds &m, int32_t row, int32_t channel,
+                                        float *v)
+    {
+        const ckci_gpu_pair &a = ckci_k_late(pair);
+        const ckci_gpu_target &o = a.first.o;
+        ckci_k_place out, q;
+        ckci_k_uint2 low = {0, 0}, high = {0, 0};
+        if (channel >= (a.second.red + SLAB - 1) / SLAB * SLAB) {
+            return;
+        }
+        if (channel < a.second.red && find(a, first_row(a) + row, &out, &q)) {
+            if (o.t.op.kind != CKCONV_PASS || o.scale || o.shift) {
+                CKCI_K_UNROLL(1)
+                for (int i = 0; i < 8; i++) {
+                    v[i] = ckci_k_finish<float>(o, v[i], 0, 0, channel + i, 0, 0, 0);
+                }
+            }
+            low = round(v);
+            high = round(v + 4);
+        }
+        keep(a, m, row, channel, low);
+        keep(a, m, row, channel + 4, high);
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &pair, lds &m)
+    {
+        ckci_k_pair_tiles f;
+        {
+            const ckci_gpu_pair &a = pair;
+            ckci_k_place start, q;
+            find(a, first_row(a), &start, &q);
+            const ckci_k_window in =
+                ckci_k_make_window(a.first.a.p + CKCI_K_HALF * (start.n * a.first.a.stride[1]));
+            if (a.pointwise) {
+                int32_t slab0 = (a.second.red + 127) / 128 * (128 / SLAB) - (a.first.red + SLAB - 1) / SLAB;
+                f.begin(a.first, 0, a.first.columns, m.tiles);
+                read(a, in, start.n, slab0, m);
+                f.run_tiles(m, slab0,
+                            [&](int row, int column, float *v) { keep_sums(a, m, row, column, v); });
+                __syncthreads();
+            }
+            int32_t column = first_column(a), count = a.second.columns - column;
+            f.begin(a.second, column, count < a.second.part ? count : a.second.part, m.tiles);
+            if (!a.pointwise) {
+                depthwise(a, in, start.n, m);
+            }
+        }
+        const ckci_gpu_pair &a = ckci_k_late(pair);
+        const ckci_gpu_conv &p = a.second;
+        const ckci_tensor &t = p.o.t;
+        const bool plain = p.o_vec && t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+        const int32_t row0 = first_row(a), column0 = first_column(a), size = ckci_k_size(t.dtype);
+        ckci_k_place q, unused;
+        __syncthreads();
+        if ((int32_t)threadIdx.x < P) {
+            find(a, row0 + (int32_t)threadIdx.x, &q, &unused);
+            m.output[threadIdx.x] =
+                q.n >= p.n || q.x >= p.dim[2].length
+                    ? -1
+                    : q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+        }
+        f.run_tiles(m, 0, [&](int row, int column, float *v) {
+            int64_t at = m.output[row];
+            if (at < 0 || column + column0 >= p.columns) {
+                return;
+            }
+            column += column0;
+            if (plain) {
+                ckci_k_store8(t.dtype, t.p + (at + column) * size, v);
+            } else {
+                ckci_k_place o, mid;
+                find(a, row0 + row, &o, &mid);
+                ckci_k_write8(p, v, 8, 0, o.n, column, p.columns, o.z, o.y, o.x);
+            }
+        });
+    }
+};
+
+/* The kernel, with the unit of the target; without one it is empty, and no plan takes it. */
+template <class E> struct ckci_k_pair_matrix {
+#if defined(CKCI_SIMULATOR)
+    struct lds {
+    };
+
+    template <class U, int C> static void with(const ckci_gpu_pair &p)
+    {
+        typedef ckci_k_pair_tiles<E, U, 64, C> body;
+        typedef typename body::lds body_lds;
+        CKCI_K_LDS(body_lds, m);
+        body::run(p, m);
+    }
+
+    static void run(const ckci_gpu_pair &p, lds &)
+    {
+        int kind = sim_matrix_unit();
+        if (kind == SIM_MFMA) {
+            with<ckci_k_mfma, CKCI_PAIR_AMD>(p);
+        } else if (kind == SIM_WMMA) {
+            with<ckci_k_wmma<11>, CKCI_PAIR_AMD>(p);
+        } else if (kind == SIM_WMMA12) {
+            with<ckci_k_wmma<12>, CKCI_PAIR_AMD>(p);
+        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
+            with<ckci_k_mma, CKCI_PAIR_NVIDIA>(p);
+        }
+    }
+#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
+#if defined(CKCI_K_MFMA)
+    typedef ckci_k_pair_tiles<E, ckci_k_mfma, 64, CKCI_PAIR_AMD> body;
+#elif defined(CKCI_K_WMMA)
+    typedef ckci_k_pair_tiles<E, ckci_k_wmma<11>, 64, CKCI_PAIR_AMD> body;
+#elif defined(CKCI_K_WMMA12)
+    typedef ckci_k_pair_tiles<E, ckci_k_wmma<12>, 64, CKCI_PAIR_AMD> body;
+#else
+    typedef ckci_k_pair_tiles<E, ckci_k_mma, 64, CKCI_PAIR_NVIDIA> body;
+#endif
+    typedef typename body::lds lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &p, lds &m)
+    {
+        body::run(p, m);
+    }
+#else
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &, lds &)
+    {
+    }
+#endif
+};
+
+template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
+    enum { BLOCKS = 2 };
+};
+
+
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm
   Group norm. A block owns a part of the positions of a few neighbouring groups (set) of one n; a thread walks
@@ -6679,10 +7332,17 @@ template <class T> struct ckci_k_recompute {
   just add up over threads and parts, in LDS in a fixed tree. Since (p - mean)^2 is at most count * variance,
   little is lost where |mean| >> deviation. The mean is then two numbers of type T, hi + lo: x - hi is nearly
   exact, and lo is small.
+  Wide kernels (f16, bf16, f32, where tensors are dense): a lane takes eight numbers, of neighbouring channels
+  (last) or of neighbouring positions (planes: channels first). Channels last, neighbouring groups are one set
+  where one is narrow. What is read twice comes from the caches the second time, as far as they reach; loads
+  are one step ahead.
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
 */
 enum { CKCI_K_NORM_RUN = 8 };
+
+/* Any tensors; wide, channels last; wide, channels first. */
+enum { CKCI_K_NORM_ANY = 0, CKCI_K_NORM_LAST = 1, CKCI_K_NORM_PLANES = 2 };
 
 /* Sums of x - pivot and of its square. */
 struct ckci_k_moments {
@@ -6692,8 +7352,11 @@ struct ckci_k_moments {
 template <class T> struct ckci_k_norm_lds {
     union {
         ckci_k_moments of[256];
-        T sum[2][256]; /* of dy' and dy'*xhat */
+        T sum[2][256];                        /* of dy' and dy'*xhat */
+        T cell[2][8 * 256 / (sizeof(T) / 4)]; /* wide: the same of eight channels of each thread */
+        double moment[8 * 256];
     } u;
+    T total[2][256];            /* wide: of each group, weighted */
     T hi[256], lo[256], r[256]; /* of each group: mean, inverse deviation */
     T mean[2][256];             /* of each group: what dx takes */
 };
@@ -6715,6 +7378,7 @@ CKCI_K_FN ckci_k_slab ckci_k_find_slab(const ckci_gpu_norm &p, int32_t block)
     s.part = rest - s.n * p.parts;
     s.from = s.part * p.part + (s.part < p.part_rest ? s.part : p.part_rest);
     s.to = s.from + p.part + (s.part < p.part_rest ? 1 : 0);
+    s.to = s.to < p.space ? s.to : p.space;
     s.groups = p.g - s.g0 < p.set ? p.g - s.g0 : p.set;
     s.columns = s.groups * p.c;
     int32_t slow = ckci_k_divide(t, p.by_fast), fast = t - slow * (p.along_x ? p.lanes_p : p.lanes_c);
@@ -6871,12 +7535,210 @@ template <class T> CKCI_K_FN ckci_k_moments ckci_k_norm_read(const ckci_gpu_norm
     return moments;
 }
 
+/* ---- Wide. One number of f16, bf16 or f32. */
+CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int32_t i)
+{
+    if (dtype == CKCONV_F32) {
+        return ((const float *)from)[i];
+    }
+    uint32_t bits = ((const uint16_t *)from)[i];
+    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+}
+
+/* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
+struct ckci_k_norm_raw {
+    ckci_k_uint4 a, b;
+
+    CKCI_K_MEMBER void load(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count)
+    {
+        const unsigned char *from = t.p + at * ckci_k_size(t.dtype);
+        ckci_k_uint4 zero = {0, 0, 0, 0};
+        b = zero;
+        if (p.aligned) {
+            a = *(const ckci_k_uint4 *)from;
+            if (t.dtype == CKCONV_F32) {
+                b = ((const ckci_k_uint4 *)from)[1];
+            }
+        } else if (t.dtype == CKCONV_F32) {
+            const uint32_t *f = (const uint32_t *)from;
+            a.x = f[0];
+            a.y = 1 < count ? f[1] : 0;
+            a.z = 2 < count ? f[2] : 0;
+            a.w = 3 < count ? f[3] : 0;
+            b.x = 4 < count ? f[4] : 0;
+            b.y = 5 < count ? f[5] : 0;
+            b.z = 6 < count ? f[6] : 0;
+            b.w = 7 < count ? f[7] : 0;
+        } else {
+            const uint16_t *h = (const uint16_t *)from;
+            a.x = h[0] | (1 < count ? (uint32_t)h[1] << 16 : 0);
+            a.y = (2 < count ? h[2] : 0) | (3 < count ? (uint32_t)h[3] << 16 : 0);
+            a.z = (4 < count ? h[4] : 0) | (5 < count ? (uint32_t)h[5] << 16 : 0);
+            a.w = (6 < count ? h[6] : 0) | (7 < count ? (uint32_t)h[7] << 16 : 0);
+        }
+    }
+
+    CKCI_K_MEMBER void widen(const ckci_tensor &t, float *v) const
+    {
+        if (t.dtype == CKCONV_F32) {
+            v[0] = ckci_k_float(a.x);
+            v[1] = ckci_k_float(a.y);
+            v[2] = ckci_k_float(a.z);
+            v[3] = ckci_k_float(a.w);
+            v[4] = ckci_k_float(b.x);
+            v[5] = ckci_k_float(b.y);
+            v[6] = ckci_k_float(b.z);
+            v[7] = ckci_k_float(b.w);
+        } else if (t.dtype == CKCONV_F16) {
+            ckci_k_s_half::widen<false>(a.x, v);
+            ckci_k_s_half::widen<false>(a.y, v + 2);
+            ckci_k_s_half::widen<false>(a.z, v + 4);
+            ckci_k_s_half::widen<false>(a.w, v + 6);
+        } else {
+            ckci_k_s_half::widen<true>(a.x, v);
+            ckci_k_s_half::widen<true>(a.y, v + 2);
+            ckci_k_s_half::widen<true>(a.z, v + 4);
+            ckci_k_s_half::widen<true>(a.w, v + 6);
+        }
+    }
+};
+
+CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count,
+                                  const float *v)
+{
+    unsigned char *to = t.p + at * ckci_k_size(t.dtype);
+    if (!p.aligned) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            if (i < count) {
+                if (t.dtype == CKCONV_F32) {
+                    ((float *)to)[i] = v[i];
+                } else {
+                    ((uint16_t *)to)[i] =
+                        (uint16_t)(t.dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]));
+                }
+            }
+        }
+    } else if (t.dtype == CKCONV_F32) {
+        const ckci_k_uint4 a = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]), ckci_k_bits(v[3])};
+        const ckci_k_uint4 b = {ckci_k_bits(v[4]), ckci_k_bits(v[5]), ckci_k_bits(v[6]), ckci_k_bits(v[7])};
+        ((ckci_k_uint4 *)to)[0] = a;
+        ((ckci_k_uint4 *)to)[1] = b;
+    } else {
+        const ckci_k_uint4 a = {ckci_k_two(t.dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1])),
+                                ckci_k_two(t.dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3])),
+                                ckci_k_two(t.dtype, ckci_k_bits(v[4]), ckci_k_bits(v[5])),
+                                ckci_k_two(t.dtype, ckci_k_bits(v[6]), ckci_k_bits(v[7]))};
+        *(ckci_k_uint4 *)to = a;
+    }
+}
+
+/* Entries of eight channels of each thread, added over the threads of a channel: those of lane_p 0 are the
+   sums. All threads share the work, `several` of them a channel. join(to, from) */
+template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, const F &join)
+{
+    const int32_t t = (int32_t)threadIdx.x, channels = 8 * p.lanes_c;
+    const int32_t lane_c = p.along_x ? p.lanes_p : 1, lane_p = p.along_x ? 1 : p.lanes_c;
+    int32_t several = 1, log = 0;
+    while (2 * several * channels <= 256 && 2 * several <= p.lanes_p) {
+        several *= 2;
+        log++;
+    }
+    const int32_t first = t & (several - 1);
+    __syncthreads();
+    for (int32_t q = t >> log; q < channels; q += 256 >> log) {
+        const int32_t at = q % 8 * 256 + q / 8 * lane_c;
+        for (int32_t lane = first + several; lane < p.lanes_p; lane += several) {
+            join(at + first * lane_p, at + lane * lane_p);
+        }
+    }
+    const int32_t at = (t >> log) % 8 * 256 + (t >> log) / 8 * lane_c + first * lane_p;
+    for (int32_t half = several / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t >> log < channels && first < half) {
+            join(at, at + half * lane_p);
+        }
+    }
+    __syncthreads();
+}
+
+/* Moments of all that this block reads: those of group k become m.u.of[k]. PLANES: channels first. */
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    const int32_t t = (int32_t)threadIdx.x, each = PLANES ? 1 : 8, step = p.lanes_p * (PLANES ? 8 : 1);
+    double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, square[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
+        float pivot[8];
+        const int32_t group = ckci_k_divide(column, p.by_c);
+        const int64_t base = ckci_k_norm_base(p.x, s, group, column - group * p.c);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            const int32_t other = PLANES ? group : ckci_k_divide(column + i, p.by_c);
+            const int64_t first = ckci_k_norm_base(p.x, s, other, 0) * ckci_k_size(p.x.dtype);
+            pivot[i] = i > 0 && other == group ? pivot[0] : ckci_k_norm_load1(p.x.dtype, p.x.p + first, 0);
+        }
+        int32_t pos = s.from + s.lp * (PLANES ? 8 : 1);
+        ckci_k_norm_raw raw;
+        if (pos < s.to) {
+            raw.load(p, p.x, base + pos * p.x.stride[5], s.to - pos);
+        }
+        for (; pos < s.to; pos += step) {
+            float v[8];
+            raw.widen(p.x, v);
+            if (pos + step < s.to) {
+                raw.load(p, p.x, base + (pos + step) * p.x.stride[5], s.to - pos - step);
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                double d = PLANES && pos + i >= s.to ? 0 : (double)v[i] - (double)pivot[i];
+                sum[i] += d;
+                square[i] += d * d;
+            }
+        }
+    }
+    if (p.set == 1) {
+        ckci_k_moments all = {0, 0};
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            all.sum += sum[i];
+            all.square += square[i];
+        }
+        m.u.of[t] = all;
+        ckci_k_norm_fold(t, 256, 256,
+                         [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
+        return;
+    }
+    ckci_k_moments of = {0, 0};
+    CKCI_K_UNROLL(1)
+    for (int which = 0; which < 2; which++) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            m.u.moment[i * 256 + t] = which ? square[i] : sum[i];
+        }
+        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) { m.u.moment[to] += m.u.moment[from]; });
+        double all = 0;
+        for (int32_t c = t * p.c; t < s.groups && c < (t + 1) * p.c; c++) {
+            all += m.u.moment[c % 8 * 256 + c / 8];
+        }
+        of.sum = which ? of.sum : all;
+        of.square = all;
+        __syncthreads();
+    }
+    m.u.of[t] = of;
+    __syncthreads();
+}
+
 /* m.u.of[k * length] becomes the moments of group k; returns length. */
-template <class T>
+template <int W, class T>
 CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
     int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_segment.d, total = p.lanes_c * p.lanes_p;
     int32_t k = ckci_k_divide(t, p.by_segment);
+    if constexpr (W != CKCI_K_NORM_ANY) {
+        ckci_k_norm_gather8<W == CKCI_K_NORM_PLANES>(p, s, m);
+        return 1;
+    }
     if (s.active) {
         m.u.of[s.lc * p.lanes_p + s.lp] = ckci_k_norm_read<T>(p, s);
     }
@@ -6887,7 +7749,7 @@ CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const ckci_k_slab &
 
 /* Mean and inverse deviation of each group into LDS: saved ones, or of the parts in workspace, or of what
    this block reads, which is all positions then. */
-template <class T>
+template <int W, class T>
 CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
     int32_t t = (int32_t)threadIdx.x, length = 1;
@@ -6913,7 +7775,7 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab 
         ckci_k_norm_fold(part, length, s.groups * p.parts,
                          [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
     } else {
-        length = ckci_k_norm_gather(p, s, m);
+        length = ckci_k_norm_gather<W>(p, s, m);
     }
     if (t < s.groups) {
         ckci_k_moments of = m.u.of[t * length];
@@ -6934,13 +7796,13 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab 
     __syncthreads();
 }
 
-template <class T> struct ckci_k_norm_stats {
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_stats {
     typedef ckci_k_norm_lds<T> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
-        int32_t t = (int32_t)threadIdx.x, length = ckci_k_norm_gather(p, s, m);
+        int32_t t = (int32_t)threadIdx.x, length = ckci_k_norm_gather<W>(p, s, m);
         if (t < s.groups) {
             double *stats = (double *)p.stats + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
             stats[0] = m.u.of[t * length].sum;
@@ -6974,13 +7836,245 @@ CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, con
     return c;
 }
 
-template <class T> struct ckci_k_norm_fwd {
+/* Wide: eight numbers of one channel, or of eight. */
+template <int N> struct ckci_k_norm_channels {
+    float hi[N], lo[N], r[N], gamma[N], beta[N], mean_a[N], mean_b[N];
+
+    template <class T>
+    CKCI_K_MEMBER ckci_k_norm_channels(const ckci_gpu_norm &p, const ckci_k_slab &s,
+                                       const ckci_k_norm_lds<T> &m, int32_t column)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            const int32_t group = ckci_k_divide(column + i, p.by_c), channel = s.g0 * p.c + column + i;
+            hi[i] = m.hi[group];
+            lo[i] = m.lo[group];
+            r[i] = m.r[group];
+            gamma[i] = ckci_k_norm_factor<float>(p, p.gamma, channel, 1);
+            beta[i] = ckci_k_norm_factor<float>(p, p.beta, channel, 0);
+            mean_a[i] = m.mean[0][group];
+            mean_b[i] = m.mean[1][group];
+        }
+    }
+};
+
+/* body(channels, position, eight of x, eight of dy) for all positions of this thread; loads are one ahead.
+   DY: dy is read too. */
+template <bool PLANES, bool DY, class T, class Body>
+CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
+                                int32_t column, const Body &body)
+{
+    const int32_t step = p.lanes_p * (PLANES ? 8 : 1), group = ckci_k_divide(column, p.by_c);
+    const int64_t x = ckci_k_norm_base(p.x, s, group, column - group * p.c),
+                  dy = ckci_k_norm_base(p.y, s, group, column - group * p.c);
+    int32_t pos = s.from + s.lp * (PLANES ? 8 : 1);
+    ckci_k_norm_raw raw, raw_dy;
+    if (pos < s.to) {
+        raw.load(p, p.x, x + pos * p.x.stride[5], s.to - pos);
+        if (DY) {
+            raw_dy.load(p, p.y, dy + pos * p.y.stride[5], s.to - pos);
+        }
+    }
+    const ckci_k_norm_channels<PLANES ? 1 : 8> c(p, s, m, column);
+    for (; pos < s.to; pos += step) {
+        float v[8], w[8];
+        const int32_t next = pos + step;
+        raw.widen(p.x, v);
+        if (DY) {
+            raw_dy.widen(p.y, w);
+        }
+        if (next < s.to) {
+            raw.load(p, p.x, x + next * p.x.stride[5], s.to - next);
+            if (DY) {
+                raw_dy.load(p, p.y, dy + next * p.y.stride[5], s.to - next);
+            }
+        }
+        body(c, pos, v, w);
+    }
+}
+
+template <bool PLANES>
+CKCI_K_FN int64_t ckci_k_norm_at(const ckci_gpu_norm &p, const ckci_tensor &t, const ckci_k_slab &s,
+                                 int32_t column)
+{
+    int32_t group = ckci_k_divide(column, p.by_c);
+    return ckci_k_norm_base(t, s, group, column - group * p.c);
+}
+
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m)
+{
+    const int32_t each = PLANES ? 1 : 8;
+    for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
+        const int64_t y = ckci_k_norm_at<PLANES>(p, p.y, s, column);
+        ckci_k_norm_walk<PLANES, false>(
+            p, s, m, column,
+            [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos, float *v, const float *) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < 8; i++) {
+                    const int j = PLANES ? 0 : i;
+                    v[i] = ((v[i] - c.hi[j]) - c.lo[j]) * c.r[j] * c.gamma[j] + c.beta[j];
+                }
+                if (p.act != CKCONV_PASS) {
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < 8; i++) {
+                        v[i] = (p.act == CKCONV_SILU ? v[i] : 1.f) / (1 + ckci_k_exp(-v[i]));
+                    }
+                }
+                ckci_k_norm_store8(p, p.y, y + pos * p.y.stride[5], s.to - pos, v);
+            });
+    }
+}
+
+/* Eight of x become xhat, and the activation of dy is undone. */
+template <bool PLANES>
+CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
+                                     float *xhat, float *dy)
+{
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        const int j = PLANES ? 0 : i;
+        xhat[i] = ((xhat[i] - c.hi[j]) - c.lo[j]) * c.r[j];
+    }
+    if (p.act != CKCONV_PASS) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            /* see ckci_k_norm_gradient */
+            const int j = PLANES ? 0 : i;
+            float v = xhat[i] * c.gamma[j] + c.beta[j], e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
+            float sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
+            dy[i] *= p.act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
+        }
+    }
+}
+
+/* Sums of this block, of eight columns of each lane at a time: those of channels to workspace when wanted,
+   those of group k, weighted, in m.total. */
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    const int32_t t = (int32_t)threadIdx.x, apart = PLANES ? p.lanes_c : 1;
+    const int64_t channels = (int64_t)p.g * p.c, all = (int64_t)p.n * p.parts * channels;
+    const int64_t first = ((int64_t)s.n * p.parts + s.part) * channels + s.g0 * p.c;
+    float a = 0, b = 0;
+    for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
+        const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
+        float sum[2][8];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            sum[0][i] = sum[1][i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < (PLANES ? 8 : 1); i++) {
+            const int32_t column = column0 + i * apart;
+            if (!s.active || column >= s.columns) {
+                break;
+            }
+            ckci_k_norm_walk<PLANES, true>(
+                p, s, m, column,
+                [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos, float *xhat, float *dy) {
+                    ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
+                    CKCI_K_UNROLL(8)
+                    for (int e = 0; e < 8; e++) {
+                        bool inside = !PLANES || pos + e < s.to;
+                        sum[0][e] += inside ? dy[e] : 0;
+                        sum[1][e] += inside ? dy[e] * xhat[e] : 0;
+                    }
+                });
+            if (PLANES) {
+                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column, 1), both[2];
+                CKCI_K_UNROLL(2)
+                for (int e = 0; e < 2; e++) {
+                    both[e] = ((sum[e][0] + sum[e][1]) + (sum[e][2] + sum[e][3])) +
+                              ((sum[e][4] + sum[e][5]) + (sum[e][6] + sum[e][7]));
+                    m.u.cell[e][i * 256 + t] = both[e];
+                    CKCI_K_UNROLL(8)
+                    for (int f = 0; f < 8; f++) {
+                        sum[e][f] = 0;
+                    }
+                }
+                a += gamma * both[0];
+                b += gamma * both[1];
+            }
+        }
+        if (!PLANES && s.active && column0 < s.columns) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column0 + i, 1);
+                m.u.cell[0][i * 256 + t] = sum[0][i];
+                m.u.cell[1][i * 256 + t] = sum[1][i];
+                a += gamma * sum[0][i];
+                b += gamma * sum[1][i];
+            }
+        }
+        if (!p.sums && p.set == 1) {
+            continue;
+        }
+        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) {
+            m.u.cell[0][to] += m.u.cell[0][from];
+            m.u.cell[1][to] += m.u.cell[1][from];
+        });
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < 8 && p.sums && s.active && s.lp == 0; i++) {
+            const int32_t column = column0 + i * apart;
+            if (column < s.columns) {
+                ((float *)p.sums)[first + column] = m.u.cell[0][i * 256 + t];
+                ((float *)p.sums)[all + first + column] = m.u.cell[1][i * 256 + t];
+            }
+        }
+        if (p.set > 1) { /* all columns at once */
+            a = b = 0;
+            for (int32_t c = t * p.c; t < s.groups && c < (t + 1) * p.c; c++) {
+                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + c, 1);
+                a += gamma * m.u.cell[0][c % 8 * 256 + c / 8];
+                b += gamma * m.u.cell[1][c % 8 * 256 + c / 8];
+            }
+        }
+        __syncthreads();
+    }
+    m.total[0][t] = a;
+    m.total[1][t] = b;
+    if (p.set == 1) {
+        ckci_k_norm_fold(t, 256, 256, [&](int32_t to, int32_t from) {
+            m.total[0][to] += m.total[0][from];
+            m.total[1][to] += m.total[1][from];
+        });
+    }
+    __syncthreads();
+}
+
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m)
+{
+    const int32_t each = PLANES ? 1 : 8;
+    for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
+        const int64_t dx = ckci_k_norm_at<PLANES>(p, p.dx, s, column);
+        ckci_k_norm_walk<PLANES, true>(
+            p, s, m, column,
+            [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos, float *xhat, float *dy) {
+                ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < 8; i++) {
+                    const int j = PLANES ? 0 : i;
+                    dy[i] =
+                        c.r[j] * (ckci_k_product(c.gamma[j], dy[i]) - c.mean_a[j] - xhat[i] * c.mean_b[j]);
+                }
+                ckci_k_norm_store8(p, p.dx, dx + pos * p.dx.stride[5], s.to - pos, dy);
+            });
+    }
+}
+
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
     typedef ckci_k_norm_lds<T> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
-        ckci_k_norm_statistics(p, s, m);
+        ckci_k_norm_statistics<W>(p, s, m);
+        if constexpr (W != CKCI_K_NORM_ANY) {
+            ckci_k_norm_apply8<W == CKCI_K_NORM_PLANES>(p, s, m);
+            return;
+        }
         for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
             ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
             for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
@@ -7063,9 +8157,16 @@ CKCI_K_FN void ckci_k_norm_add(const ckci_gpu_norm &p, const ckci_k_slab &s, ckc
 
 /* Sums of this block: those of channels to workspace when wanted; those of group k, weighted, in m.u.sum
    at k * (returned length). */
-template <class T>
+template <int W, class T>
 CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
+    if constexpr (W != CKCI_K_NORM_ANY) {
+        ckci_k_norm_add8<W == CKCI_K_NORM_PLANES>(p, s, m);
+        m.u.sum[0][threadIdx.x] = m.total[0][threadIdx.x];
+        m.u.sum[1][threadIdx.x] = m.total[1][threadIdx.x];
+        __syncthreads();
+        return 1;
+    }
     int32_t t = (int32_t)threadIdx.x, lane = ckci_k_divide(t, p.by_lanes_p), total = p.lanes_c * p.lanes_p;
     int32_t length = (int32_t)p.by_segment.d;
     int64_t channels = (int64_t)p.g * p.c, all = (int64_t)p.n * p.parts * channels;
@@ -7095,15 +8196,15 @@ CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab 
     return length;
 }
 
-template <class T> struct ckci_k_norm_sums {
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_sums {
     typedef ckci_k_norm_lds<T> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
         int32_t t = (int32_t)threadIdx.x;
-        ckci_k_norm_statistics(p, s, m);
-        int32_t length = ckci_k_norm_add_all(p, s, m);
+        ckci_k_norm_statistics<W>(p, s, m);
+        int32_t length = ckci_k_norm_add_all<W>(p, s, m);
         if (p.slab_sums && t < s.groups) {
             T *sums = (T *)p.slab_sums + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
             sums[0] = m.u.sum[0][t * length];
@@ -7113,14 +8214,14 @@ template <class T> struct ckci_k_norm_sums {
 };
 
 /* dx = inv_std * (gamma*dy' - mean_a - xhat*mean_b) */
-template <class T> struct ckci_k_norm_din {
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
     typedef ckci_k_norm_lds<T> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
         int32_t t = (int32_t)threadIdx.x, length = p.parts;
-        ckci_k_norm_statistics(p, s, m);
+        ckci_k_norm_statistics<W>(p, s, m);
         if (p.slab_sums) {
             int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
             if (k < s.groups) {
@@ -7134,7 +8235,7 @@ template <class T> struct ckci_k_norm_din {
                 m.u.sum[1][to] += m.u.sum[1][from];
             });
         } else {
-            length = ckci_k_norm_add_all(p, s, m);
+            length = ckci_k_norm_add_all<W>(p, s, m);
         }
         if (t < s.groups) {
             T count = (T)p.c * (T)p.space;
@@ -7142,6 +8243,10 @@ template <class T> struct ckci_k_norm_din {
             m.mean[1][t] = m.u.sum[1][t * length] / count;
         }
         __syncthreads();
+        if constexpr (W != CKCI_K_NORM_ANY) {
+            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(p, s, m);
+            return;
+        }
         for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
             ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
             for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
@@ -7155,6 +8260,20 @@ template <class T> struct ckci_k_norm_din {
             }
         }
     }
+};
+
+/* As the planner counts on. */
+template <> struct ckci_k_resident<ckci_k_norm_stats<float, CKCI_K_NORM_PLANES>> {
+    enum { BLOCKS = 3 };
+};
+template <> struct ckci_k_resident<ckci_k_norm_fwd<float, CKCI_K_NORM_PLANES>> {
+    enum { BLOCKS = 3 };
+};
+template <> struct ckci_k_resident<ckci_k_norm_sums<float, CKCI_K_NORM_PLANES>> {
+    enum { BLOCKS = 3 };
+};
+template <> struct ckci_k_resident<ckci_k_norm_din<float, CKCI_K_NORM_PLANES>> {
+    enum { BLOCKS = 3 };
 };
 
 /* dgamma and dbeta. From workspace: 16 channels, whose n and parts are shared by 16 threads each. Without:
@@ -7204,7 +8323,7 @@ template <class T> struct ckci_k_norm_param {
         ckci_k_slab s = ckci_k_find_slab(p, set);
         bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
         for (s.n = 0; s.n < p.n; s.n++) {
-            ckci_k_norm_statistics(p, s, m);
+            ckci_k_norm_statistics<CKCI_K_NORM_ANY>(p, s, m);
             ckci_k_norm_add(p, s, m, j);
             a += owner ? m.u.sum[0][t] : 0;
             b += owner ? m.u.sum[1][t] : 0;

@@ -341,6 +341,48 @@ static void part_layers(void)
     }
 }
 
+/* What matrix units take: eights of channels, channels last; depthwise or pointwise, then pointwise. */
+static void part_units(void)
+{
+    static const int64_t layers[][10] = {
+        /* g k c, filter y x, stride, input, k1, stride1, pad1 */
+        {64, 1, 1, 3, 3, 1, 9, 128, 1, 0},  {72, 1, 1, 5, 3, 2, 10, 40, 1, 0},
+        {200, 1, 1, 3, 3, 1, 6, 131, 2, 1}, {1, 96, 40, 1, 1, 1, 9, 72, 1, 0},
+        {16, 1, 1, 7, 7, 1, 12, 8, 1, 0},   {1, 264, 128, 1, 1, 2, 9, 136, 1, 0},
+    };
+    static const ckconv_element acts[3] = {CKCONV_PASS, CKCONV_RELU, CKCONV_CLAMP};
+    for (int i = 0; i < 12; i++) {
+        const int64_t *layer = layers[i / 2];
+        ckconv_conv_conv_desc d;
+        pair_case p;
+        test_rng r = test_seed((uint64_t)i + 900);
+        memset(&d, 0, sizeof d);
+        d.conv0.ndim = 2;
+        d.conv0.g = layer[0];
+        d.conv0.n = 2;
+        d.conv0.k = layer[1];
+        d.conv0.c = layer[2];
+        for (int j = 0; j < 2; j++) {
+            d.conv0.filter[j] = layer[3 + j];
+            d.conv0.input[j] = layer[6] + j;
+            d.conv0.stride[j] = layer[5];
+            d.conv0.pad_lo[j] = d.conv0.pad_hi[j] = layer[3 + j] / 2;
+            d.stride1[j] = layer[8];
+            d.pad_lo1[j] = d.pad_hi1[j] = layer[9];
+        }
+        d.conv0.in.dtype = i % 2 ? CKCONV_BF16 : CKCONV_F16;
+        d.conv0.op_out.kind = acts[i % 3];
+        d.conv0.op_out.alpha = -3.0;
+        d.conv0.op_out.beta = 7.0;
+        d.k1 = layer[7];
+        pair_make(&p, &d, i / 2 % 2, i / 3 % 2, i % 4 != 0, 0);
+        fill(&p, &r);
+        pair_compute_expected(&p);
+        run_everywhere(&p, "units", 0);
+        pair_free(&p);
+    }
+}
+
 int main(void)
 {
     test_begin("test_conv_conv");
@@ -348,6 +390,7 @@ int main(void)
     part_random(test_effort() == 0 ? 200 : test_full() ? 6000 : 800);
     part_separate();
     part_layers();
+    part_units();
     test.plan = NULL;
     for (int32_t i = 0; i < ckconv_instance_count(); i++) {
         if (ckconv_instance_does(i, CKCONV_CONV_CONV_FWD) && ckconv_instance_engine(i) == test_engine()) {
