@@ -2852,7 +2852,7 @@ typedef struct ckci_tile {
     int add;
 } ckci_tile;
 typedef void (*ckci_tile_kernel)(const ckci_tile *t);
-/* A tile of a weight gradient, `outer_rows` output channels x 3 vectors of (tap, input channel):
+/* A tile of a weight gradient, `outer_rows` output channels x 3 or 2 vectors of (tap, input channel):
    c[i * ldc + c_at[v]] (+)= sum over positions of dy[position][i] * x[x_at[v] + position]. Positions are
    planes x rows x width, x_plane, x_row and x_step apart in x and consecutive in dy, which is packed. */
 typedef struct ckci_outer {
@@ -2884,12 +2884,16 @@ typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t s
 typedef void (*ckci_copy_kernel)(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,
                                  int64_t dst_step);
 
+/* dst[i][j] = (a[i][j], b[i][j]) in bf16: pairs for dot products. a or b may be NULL: zeros. */
+typedef void (*ckci_zip_kernel)(int64_t n, int64_t count, const void *a, const void *b, int64_t src_step,
+                                void *dst, int64_t dst_step);
+
 /* The microkernels of one instruction set and number kind. tile[h][w]: runs of run[h] positions, tiles of
    w + 1 vectors. */
 typedef struct ckci_kernels {
     int32_t lanes, run[3], outer_rows;
     ckci_tile_kernel tile[3][2];
-    ckci_outer_kernel outer;
+    ckci_outer_kernel outer[2]; /* 2 and 3 vectors */
     ckci_line_kernel line14, line7, line4;
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
@@ -2897,6 +2901,7 @@ typedef struct ckci_kernels {
     ckci_copy_kernel widen, narrow; /* these and the next read or write bf16 */
     ckci_line_kernel half14, half7;
     ckci_taps_kernel half_taps9;
+    ckci_zip_kernel zip; /* of kernels that take pairs, else NULL */
 } ckci_kernels;
 
 #define CKCI_R2(M) M(0) M(1)
@@ -2981,37 +2986,51 @@ typedef struct ckci_kernels {
     }
 #define CKCI_TILES(NAME, REPEAT) CKCI_TILE(NAME##1, REPEAT, 1) CKCI_TILE(NAME##2, REPEAT, 2)
 
-#define CKCI_OUTER_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO, c##i##c = CKCI_ZERO;
-#define CKCI_OUTER_STEP(i)                                                                                   \
+#define CKCI_OUTER3_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO, c##i##c = CKCI_ZERO;
+#define CKCI_OUTER3_LOAD CKCI_V x0 = CKCI_LOAD(p + at0), x1 = CKCI_LOAD(p + at1), x2 = CKCI_LOAD(p + at2);
+#define CKCI_OUTER3_STEP(i)                                                                                  \
     {                                                                                                        \
         CKCI_V y = CKCI_SPLAT(q + (i));                                                                      \
         c##i##a = CKCI_FMA(y, x0, c##i##a);                                                                  \
         c##i##b = CKCI_FMA(y, x1, c##i##b);                                                                  \
         c##i##c = CKCI_FMA(y, x2, c##i##c);                                                                  \
     }
-#define CKCI_OUTER_ADD(i)                                                                                    \
+#define CKCI_OUTER3_ADD(i)                                                                                   \
     c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(out + (i)*ldc + t->c_at[0]));                                      \
     c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(out + (i)*ldc + t->c_at[1]));                                      \
     c##i##c = CKCI_ADD(c##i##c, CKCI_LOAD(out + (i)*ldc + t->c_at[2]));
-/* in this order: vectors past the last one repeat it */
-#define CKCI_OUTER_END(i)                                                                                    \
-    CKCI_STORE(out + (i)*ldc + t->c_at[2], c##i##c);                                                         \
+#define CKCI_OUTER3_END(i)                                                                                   \
+    CKCI_STORE(out + (i)*ldc + t->c_at[0], c##i##a);                                                         \
+    CKCI_STORE(out + (i)*ldc + t->c_at[1], c##i##b);                                                         \
+    CKCI_STORE(out + (i)*ldc + t->c_at[2], c##i##c);
+#define CKCI_OUTER2_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO;
+#define CKCI_OUTER2_LOAD CKCI_V x0 = CKCI_LOAD(p + at0), x1 = CKCI_LOAD(p + at1);
+#define CKCI_OUTER2_STEP(i)                                                                                  \
+    {                                                                                                        \
+        CKCI_V y = CKCI_SPLAT(q + (i));                                                                      \
+        c##i##a = CKCI_FMA(y, x0, c##i##a);                                                                  \
+        c##i##b = CKCI_FMA(y, x1, c##i##b);                                                                  \
+    }
+#define CKCI_OUTER2_ADD(i)                                                                                   \
+    c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(out + (i)*ldc + t->c_at[0]));                                      \
+    c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(out + (i)*ldc + t->c_at[1]));
+/* in this order: a vector past the last one repeats it */
+#define CKCI_OUTER2_END(i)                                                                                   \
     CKCI_STORE(out + (i)*ldc + t->c_at[1], c##i##b);                                                         \
     CKCI_STORE(out + (i)*ldc + t->c_at[0], c##i##a);
-#define CKCI_OUTER(NAME)                                                                                     \
+#define CKCI_OUTER(NAME, W)                                                                                  \
     CKCI_TARGET CKCI_FN void NAME(const ckci_outer *t)                                                       \
     {                                                                                                        \
         const CKCI_T *q = (const CKCI_T *)t->dy;                                                             \
-        const int64_t at0 = t->x_at[0], at1 = t->x_at[1], at2 = t->x_at[2], step = t->x_step;                \
-        CKCI_M(CKCI_OUTER_BEGIN)                                                                             \
+        const int64_t at0 = t->x_at[0], at1 = t->x_at[1], at2 = t->x_at[W - 1], step = t->x_step;            \
+        (void)at2;                                                                                           \
+        CKCI_M(CKCI_OUTER##W##_BEGIN)                                                                        \
         for (int64_t n = 0; n < t->planes; n++) {                                                            \
             for (int64_t r = 0; r < t->rows; r++) {                                                          \
                 const CKCI_T *p = (const CKCI_T *)t->x + n * t->x_plane + r * t->x_row;                      \
                 for (int64_t j = t->width; j > 0; j--) {                                                     \
                     CKCI_OPAQUE(p);                                                                          \
-                    CKCI_V x0 = CKCI_LOAD(p + at0), x1 = CKCI_LOAD(p + at1), x2 = CKCI_LOAD(p + at2);        \
-                    CKCI_M(CKCI_OUTER_STEP)                                                                  \
-                    p += step;                                                                               \
+                    CKCI_OUTER##W##_LOAD CKCI_M(CKCI_OUTER##W##_STEP) p += step;                             \
                     q += CKCI_ROWS;                                                                          \
                 }                                                                                            \
             }                                                                                                \
@@ -3019,10 +3038,11 @@ typedef struct ckci_kernels {
         CKCI_T *out = (CKCI_T *)t->c;                                                                        \
         const int64_t ldc = t->ldc;                                                                          \
         if (t->add) {                                                                                        \
-            CKCI_M(CKCI_OUTER_ADD)                                                                           \
+            CKCI_M(CKCI_OUTER##W##_ADD)                                                                      \
         }                                                                                                    \
-        CKCI_M(CKCI_OUTER_END)                                                                               \
+        CKCI_M(CKCI_OUTER##W##_END)                                                                          \
     }
+#define CKCI_OUTERS(NAME) CKCI_OUTER(NAME##_2, 2) CKCI_OUTER(NAME##_3, 3)
 
 #define CKCI_LINE_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
 #define CKCI_LINE_ADD(i) c##i = CKCI_LOAD(y + (i)*out_step);
@@ -3176,22 +3196,24 @@ typedef struct ckci_kernels {
     }
 
 #define CKCI_KERNELS(S, SPREAD)                                                                              \
-    CKCI_OUTER(ckci_outer_##S)                                                                               \
+    CKCI_OUTERS(ckci_outer_##S)                                                                              \
     CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7, 7)                                                             \
     CKCI_LINE_KERNEL(ckci_line4_##S, CKCI_R4, 4)                                                             \
     CKCI_TAPS_KERNEL(ckci_taps9_##S)                                                                         \
     SPREAD(ckci_spread_##S) CKCI_COPY_KERNEL(ckci_copy_##S)
 /* A, B, C: its run lengths; ROWS those of an outer tile */
-#define CKCI_BF16_SET(S) ckci_widen_##S, ckci_narrow_##S, ckci_half14_##S, ckci_half7_##S, ckci_half_taps9_##S
+#define CKCI_BF16_SET(S)                                                                                     \
+    ckci_widen_##S, ckci_narrow_##S, ckci_half14_##S, ckci_half7_##S, ckci_half_taps9_##S, NULL
+#define CKCI_NO_BF16_SET NULL, NULL, NULL, NULL, NULL, NULL
 #define CKCI_KERNEL_SET(S, LANES, A, B, C, ROWS, ...)                                                        \
     {                                                                                                        \
         LANES, {A, B, C}, ROWS,                                                                              \
             {{ckci_tile##A##_##S##_1, ckci_tile##A##_##S##_2},                                               \
              {ckci_tile##B##_##S##_1, ckci_tile##B##_##S##_2},                                               \
              {ckci_tile##C##_##S##_1, ckci_tile##C##_##S##_2}},                                              \
-            ckci_outer_##S, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S, ckci_taps9_##S,                 \
-            ckci_spread_##S, ckci_copy_##S, __VA_ARGS__                                                      \
+            {ckci_outer_##S##_2, ckci_outer_##S##_3}, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S,       \
+            ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S, __VA_ARGS__                                      \
     }
 
 /* What lines and taps read: elements, or bf16 that becomes them */
@@ -3412,10 +3434,54 @@ CKCI_TILES(ckci_tile4_f_avx512_, CKCI_R4)
 CKCI_TILES(ckci_tile7_p_avx512_, CKCI_R7)
 CKCI_TILES(ckci_tile6_p_avx512_, CKCI_R6)
 CKCI_TILES(ckci_tile4_p_avx512_, CKCI_R4)
+CKCI_OUTERS(ckci_outer_p_avx512)
 #undef CKCI_TARGET
 #undef CKCI_FMA
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
 #define CKCI_FMA(a, b, c) CKCI_MM(fmadd)(a, b, c)
+CKCI_TARGET CKCI_INLINE __m512i ckci_load_pairs(const uint16_t *p, int high)
+{
+    __m512i u = _mm512_setzero_si512();
+    if (p) {
+        u = _mm512_maskz_cvtepu16_epi32((__mmask16)-1, _mm256_loadu_si256((const __m256i *)(const void *)p));
+    }
+    return high ? _mm512_maskz_slli_epi32((__mmask16)-1, u, 16) : u;
+}
+CKCI_TARGET CKCI_INLINE __m256i ckci_load_few_pairs(const uint16_t *p, int high)
+{
+    __m256i u = _mm256_setzero_si256();
+    if (p) {
+        u = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    }
+    return high ? _mm256_slli_epi32(u, 16) : u;
+}
+CKCI_TARGET CKCI_FN void ckci_zip_avx512(int64_t n, int64_t count, const void *a, const void *b,
+                                         int64_t src_step, void *dst, int64_t dst_step)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const uint16_t *p = a ? (const uint16_t *)a + i * src_step : NULL;
+        const uint16_t *q = b ? (const uint16_t *)b + i * src_step : NULL;
+        uint32_t *to = (uint32_t *)dst + i * dst_step;
+        int64_t j = 0;
+        for (; j + 16 <= count; j += 16) {
+            _mm512_storeu_si512((void *)(to + j), _mm512_or_si512(ckci_load_pairs(p ? p + j : p, 0),
+                                                                  ckci_load_pairs(q ? q + j : q, 1)));
+        }
+        for (; j + 8 <= count; j += 8) {
+            _mm256_storeu_si256((__m256i *)(void *)(to + j),
+                                _mm256_or_si256(ckci_load_few_pairs(p ? p + j : p, 0),
+                                                ckci_load_few_pairs(q ? q + j : q, 1)));
+        }
+        for (; j + 4 <= count; j += 4) {
+            __m128i low = p ? _mm_loadl_epi64((const __m128i *)(const void *)(p + j)) : _mm_setzero_si128();
+            __m128i high = q ? _mm_loadl_epi64((const __m128i *)(const void *)(q + j)) : _mm_setzero_si128();
+            _mm_storeu_si128((__m128i *)(void *)(to + j), _mm_unpacklo_epi16(low, high));
+        }
+        for (; j < count; j++) {
+            to[j] = (p ? (uint32_t)p[j] : 0) | (q ? (uint32_t)q[j] : 0) << 16;
+        }
+    }
+}
 #endif
 #undef CKCI_INDEX
 #undef CKCI_PERMUTE
@@ -3523,10 +3589,10 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
     int level = features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
 #ifndef CKCONV_NO_F64
     static const ckci_kernels d[3] = {
-        CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4, NULL, NULL, NULL, NULL, NULL),
+        CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4, CKCI_NO_BF16_SET),
 #if CKCI_X86
-        CKCI_KERNEL_SET(d_avx2, 4, 3, 3, 3, 4, NULL, NULL, NULL, NULL, NULL),
-        CKCI_KERNEL_SET(d_avx512, 8, 7, 7, 7, 8, NULL, NULL, NULL, NULL, NULL)
+        CKCI_KERNEL_SET(d_avx2, 4, 3, 3, 3, 4, CKCI_NO_BF16_SET),
+        CKCI_KERNEL_SET(d_avx512, 8, 7, 7, 7, 8, CKCI_NO_BF16_SET)
 #endif
     };
     if (dtype == CKCONV_F64) {
@@ -3535,10 +3601,10 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
 #endif
 #ifndef CKCONV_NO_I8
     static const ckci_kernels i[3] = {
-        CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4, NULL, NULL, NULL, NULL, NULL),
+        CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4, CKCI_NO_BF16_SET),
 #if CKCI_X86
-        CKCI_KERNEL_SET(i_avx2, 8, 3, 3, 3, 4, NULL, NULL, NULL, NULL, NULL),
-        CKCI_KERNEL_SET(i_avx512, 16, 7, 7, 7, 8, NULL, NULL, NULL, NULL, NULL)
+        CKCI_KERNEL_SET(i_avx2, 8, 3, 3, 3, 4, CKCI_NO_BF16_SET),
+        CKCI_KERNEL_SET(i_avx512, 16, 7, 7, 7, 8, CKCI_NO_BF16_SET)
 #endif
     };
     if (dtype == CKCONV_I32) {
@@ -3549,7 +3615,7 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
     return &f[level];
 }
 
-/* Those of bf16 pairs: what the gather family uses. */
+/* Those of bf16 pairs: what implicit GEMMs use. */
 CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
 {
 #if CKCI_BF16_DOT
@@ -3559,14 +3625,19 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
                                    {{ckci_tile7_p_avx512_1, ckci_tile7_p_avx512_2},
                                     {ckci_tile6_p_avx512_1, ckci_tile6_p_avx512_2},
                                     {ckci_tile4_p_avx512_1, ckci_tile4_p_avx512_2}},
-                                   NULL,
+                                   {ckci_outer_p_avx512_2, ckci_outer_p_avx512_3},
                                    NULL,
                                    NULL,
                                    NULL,
                                    NULL,
                                    NULL,
                                    ckci_copy_f_avx512,
-                                   CKCI_BF16_SET(f_avx512)};
+                                   ckci_widen_f_avx512,
+                                   ckci_narrow_f_avx512,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   ckci_zip_avx512};
     return &p;
 #else
     return NULL;
@@ -3610,6 +3681,7 @@ typedef struct ckci_view {
     int64_t phases[3]; /* bwd_data: stride phases; else 1 */
     int wei_col, wei_red;
     int pairs; /* an element of the reduction is two bf16 channels, a float to all but the kernels */
+    int twins; /* bwd_weight: the same of two planes (n, z) of outputs */
 } ckci_view;
 
 CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
@@ -3623,7 +3695,7 @@ CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
     v.red = data ? p->k : p->c;
     v.cols = data ? p->c : p->k;
     v.taps = p->filter[0] * p->filter[1] * p->filter[2];
-    v.pairs = 0;
+    v.pairs = v.twins = 0;
     v.wei_col = data ? 2 : 1;
     v.wei_red = data ? 1 : 2;
     for (int i = 0; i < 3; i++) {
@@ -4194,6 +4266,48 @@ CKCI_FN void ckci_pack_patch(const ckci_view *v, const ckci_patch *p, const ckci
             int64_t row = group * t->stride[0] + n * t->stride[1] + c0 * t->stride[2] + z * t->stride[3] +
                           y * t->stride[4];
             ckci_pack_patch_row(v, p, &axis[2], row, dst);
+        }
+    }
+}
+
+/* A patch of twins: output planes 2 * twin and 2 * twin + 1 of all (n, z); past the last one zeros. */
+CKCI_FN void ckci_zip_patch(const ckci_view *v, const ckci_patch *p, const ckci_axis axis[3], int64_t group,
+                            int64_t twin, int64_t c0, unsigned char *dst)
+{
+    const ckci_tensor *t = v->read;
+    const ckci_window *w = &p->x;
+    int64_t cb = p->cb, step = w->step * t->stride[5];
+    for (int64_t jz = 0; jz < axis[0].taps; jz++) {
+        for (int64_t s = 0; s < p->y.planes * p->y.width; s++, dst += p->row * 4) {
+            int64_t y = ckci_window_position(&p->y, s / p->y.width, s % p->y.width);
+            if (p->y.planes > 1 && !ckci_window_used(&p->y, s / p->y.width)) {
+                continue;
+            }
+            const unsigned char *row[2];
+            for (int i = 0; i < 2; i++) {
+                int64_t n = (2 * twin + i) / axis[0].count, qz = (2 * twin + i) % axis[0].count;
+                int64_t z = qz * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
+                int inside = n < v->p->n && z >= 0 && z < axis[0].read_len && y >= 0 && y < axis[1].read_len;
+                row[i] = inside ? t->p + (group * t->stride[0] + n * t->stride[1] + c0 * t->stride[2] +
+                                          z * t->stride[3] + y * t->stride[4]) *
+                                             2
+                                : NULL;
+            }
+            for (int64_t plane = 0; plane < w->planes; plane++) {
+                int64_t from, to, x0 = ckci_window_position(w, plane, 0);
+                unsigned char *out = dst + plane * w->width * cb * 4;
+                if (w->planes > 1 && !ckci_window_used(w, plane)) {
+                    continue;
+                }
+                ckci_inside(x0, w->step, w->width, axis[2].read_len, &from, &to);
+                int64_t at = (x0 + from * w->step) * t->stride[5] * 2, n = to - from;
+                ckci_clear(v->kind, out, from * cb);
+                ckci_clear(v->kind, out + to * cb * 4, (w->width - to) * cb);
+                if (n > 0) {
+                    v->k->zip(step == cb ? 1 : n, step == cb ? n * cb : cb, row[0] ? row[0] + at : NULL,
+                              row[1] ? row[1] + at : NULL, step, out + from * cb * 4, cb);
+                }
+            }
         }
     }
 }
@@ -4879,11 +4993,17 @@ CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, cons
    input is gathered as a patch, or as im2col rows where that wastes lanes; dout is packed in panels of
    outer_rows channels. */
 
+/* Planes of outputs, or twins of them, that a unit may hold several of */
+CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
+{
+    return v->twins ? ckci_ceil_div(v->p->n * v->p->output[0], 2) : v->p->n;
+}
+
 /* A patch per unit of nb x yb x xb outputs; 0 where im2col rows are better. */
 CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
 {
     ckci_axis axis[3];
-    int64_t lanes = v->k->lanes, size = v->kind->size, n = ckci_max(v->p->n, 1);
+    int64_t lanes = v->k->lanes, size = v->kind->size, n = ckci_max(ckci_weight_planes(v), 1);
     ckci_phase(v, 0, axis);
     if (!ckci_patch_sane(v, axis)) {
         return 0;
@@ -4922,7 +5042,7 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
     t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
     t->xb = ckci_ceil_div(x, ckci_ceil_div(x, t->xb));
     t->entries = ckci_window_entries(v, t->yb, t->xb, 0) * t->nb;
-    t->blocks_b = ckci_ceil_div(v->p->n, t->nb);
+    t->blocks_b = v->p->n == 0 ? 0 : ckci_ceil_div(n, t->nb) * (v->twins ? 1 : axis[0].count);
     t->blocks_y = ckci_ceil_div(y, t->yb);
     t->blocks_x = ckci_ceil_div(x, t->xb);
     t->kc = t->nb * t->yb * t->xb;
@@ -4966,8 +5086,7 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
     ckci_weight_scratch(v, &t);
     t.split = 1;
     int64_t blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
-    int64_t units =
-        t.entries ? t.blocks_b * v->p->output[0] * t.blocks_y * t.blocks_x : ckci_ceil_div(positions, t.kc);
+    int64_t units = t.entries ? t.blocks_b * t.blocks_y * t.blocks_x : ckci_ceil_div(positions, t.kc);
     if (family == CKCONV_FAMILY_TWO_STAGE) {
         /* by shape alone, so that results do not depend on the threads */
         t.split = split_k ? split_k : ckci_max(ckci_min(ckci_ceil_div(32, blocks), units / 2), 2);
@@ -5058,6 +5177,29 @@ CKCI_FN void ckci_pack_gradient(const ckci_view *v, int64_t at, int64_t count, i
     }
 }
 
+/* The same of twins: `count` positions of a row from q on. */
+CKCI_FN void ckci_zip_gradient(const ckci_view *v, const ckci_weight_block *b, int64_t twin,
+                               const int64_t q[3], int64_t count, int64_t all, unsigned char *dst)
+{
+    const ckci_tensor *t = &v->p->t[CKCI_OUT];
+    int64_t r = v->k->outer_rows, planes = v->p->output[0];
+    const unsigned char *row[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t n = (2 * twin + i) / planes, z = (2 * twin + i) % planes;
+        int64_t at = b->group * t->stride[0] + n * t->stride[1] + b->k0 * t->stride[2] + z * t->stride[3] +
+                     q[1] * t->stride[4] + q[2] * t->stride[5];
+        row[i] = n < v->p->n ? t->p + at * 2 : NULL;
+    }
+    for (int64_t k = 0; k < b->rows; k += r, dst += all * r * 4) {
+        int64_t valid = ckci_min(r, b->rows - k);
+        if (valid < r) {
+            memset(dst, 0, (size_t)(count * r * 4));
+        }
+        v->k->zip(count, valid, row[0] ? row[0] + k * 2 : NULL, row[1] ? row[1] + k * 2 : NULL, t->stride[5],
+                  dst, r);
+    }
+}
+
 /* All tiles of a block over `o`'s positions. p, tap_at: the patch, where its segments begin; NULL for im2col
    rows. */
 CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_block *b, ckci_outer *o,
@@ -5070,8 +5212,10 @@ CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_b
     int64_t vectors = ckci_ceil_div(p ? p->len : b->cols, lanes), taps = p ? p->segments : 1;
     int64_t padded = p ? ldc / taps : 0;
     o->ldc = ldc;
-    for (int64_t i = 0; i < taps * vectors; i += 3) {
-        for (int64_t j = 0; j < 3; j++) {
+    for (int64_t i = 0, some; i < taps * vectors; i += some) {
+        int64_t rest = taps * vectors - i;
+        some = rest < 3 || rest == 4 ? 2 : 3; /* 4 = 2 + 2 */
+        for (int64_t j = 0; j < some; j++) {
             /* taps of a filter row one after the other: they read nearly the same positions */
             int64_t e = ckci_min(i + j, taps * vectors - 1), vector = e / across % vectors;
             int64_t tap = e / across / vectors * across + e % across;
@@ -5081,7 +5225,7 @@ CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_b
         for (int64_t k = 0; k < b->rows; k += r) {
             o->dy = dy + k * all * size;
             o->c = c + k * ldc * size;
-            v->k->outer(o);
+            v->k->outer[some - 2](o);
         }
     }
 }
@@ -5103,21 +5247,36 @@ CKCI_FN void ckci_weight_units(const ckci_weight_job *job, const ckci_weight_blo
         rest /= t->blocks_x;
         q[1] = rest % t->blocks_y * t->yb;
         rest /= t->blocks_y;
-        q[0] = rest % axis[0].count;
-        int64_t n = rest / axis[0].count * t->nb;
+        q[0] = v->twins ? 0 : rest % axis[0].count;
+        int64_t n = (v->twins ? rest : rest / axis[0].count) * t->nb;
         ckci_outer o;
-        o.planes = ckci_min(t->nb, v->p->n - n);
+        o.planes = ckci_min(t->nb, ckci_weight_planes(v) - n);
         o.rows = ckci_min(t->yb, axis[1].count - q[1]);
         o.width = ckci_min(t->xb, axis[2].count - q[2]);
         ckci_patch p = ckci_make_patch(axis, q, o.rows, o.width, b->cols, t->joined);
         ckci_patch_segments(&p, axis, offset);
         int64_t all = o.planes * o.rows * o.width;
         for (int64_t i = 0; i < o.planes; i++) {
-            ckci_pack_patch(v, &p, axis, b->group, n + i, q[0], b->c0, x + i * p.image * size);
-            for (int64_t y = 0; y < o.rows; y++) {
-                int64_t at = b->group * g->stride[0] + (n + i) * g->stride[1] + b->k0 * g->stride[2] +
-                             q[0] * g->stride[3] + (q[1] + y) * g->stride[4] + q[2] * g->stride[5];
-                ckci_pack_gradient(v, at, o.width, b->rows, all, dy + (i * o.rows + y) * o.width * r * size);
+            if (v->twins) {
+                ckci_zip_patch(v, &p, axis, b->group, n + i, b->c0, x + i * p.image * size);
+            } else {
+                ckci_pack_patch(v, &p, axis, b->group, n + i, q[0], b->c0, x + i * p.image * size);
+            }
+            /* few positions at once: their cache lines serve several panels */
+            for (int64_t at = 0, some; at < o.rows * o.width; at += some) {
+                int64_t place[3];
+                place[0] = q[0];
+                place[1] = q[1] + at / o.width;
+                place[2] = q[2] + at % o.width;
+                some = ckci_min(o.width - at % o.width, 32);
+                unsigned char *dst = dy + (i * o.rows * o.width + at) * r * size;
+                if (v->twins) {
+                    ckci_zip_gradient(v, b, n + i, place, some, all, dst);
+                    continue;
+                }
+                int64_t from_dy = b->group * g->stride[0] + (n + i) * g->stride[1] + b->k0 * g->stride[2] +
+                                  place[0] * g->stride[3] + place[1] * g->stride[4] + place[2] * g->stride[5];
+                ckci_pack_gradient(v, from_dy, some, b->rows, all, dst);
             }
         }
         o.x = x;
@@ -5201,7 +5360,7 @@ CKCI_FN void ckci_weight_item(const void *context, int64_t item, unsigned char *
     ckci_weight_block b = ckci_find_weight_block(job, item / t->split);
     int64_t all = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
     if (t->entries) {
-        all = t->blocks_b * v->p->output[0] * t->blocks_y * t->blocks_x;
+        all = t->blocks_b * t->blocks_y * t->blocks_x;
     }
     /* whole blocks, spread evenly */
     int64_t share = ckci_ceil_div(all, t->split);
@@ -5261,15 +5420,46 @@ CKCI_FN void ckci_weight_sum_item(const void *context, int64_t block, unsigned c
     ckci_write_weights(job, &b, sum);
 }
 
+/* With dot products the reduction runs over twins. */
+CKCI_FN ckci_view ckci_make_weight_view(const ckci_conv *p, int32_t features)
+{
+    ckci_view v = ckci_make_view(p, features);
+    if (features & CKCONV_CPU_AVX512_BF16) {
+        v.twins = 1;
+        v.k = ckci_find_pair_kernels();
+    }
+    return v;
+}
+
+/* Does this problem have twins? */
+CKCI_FN int ckci_has_twins(const ckci_view *v)
+{
+    const ckci_tensor *x = v->read, *dy = &v->p->t[CKCI_OUT];
+    return v->k != NULL && x->plain && dy->plain && x->dtype == CKCONV_BF16 && dy->dtype == CKCONV_BF16 &&
+           (x->stride[2] == 1 || v->red == 1) && (dy->stride[2] == 1 || v->cols == 1) &&
+           v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
+}
+
 CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
 {
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    ckci_view v = ckci_make_weight_view(&f->p->conv, f->features);
+    if (v.twins && !ckci_has_twins(&v)) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "bf16 dot products take plain bf16 tensors, channels side by side, and pairs of batch "
+            "entries or planes z");
+    }
     const ckci_conv *p = &f->p->conv;
     int32_t threads = f->plan->device.threads;
     ckci_tiles t = ckci_weight_tiles(&v, f->family, f->split_k, threads, f->limit);
     if (f->family == CKCONV_FAMILY_SINGLE_STAGE && f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: single_stage sums in one part, two_stage splits", (int)f->split_k);
+    }
+    if (v.twins && !t.entries) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "bf16 dot products gather input patches: channels do not fill vectors, or the "
+                         "workspace limit is too small");
     }
     if (t.bytes > f->limit) {
         return ckci_fail(err, CKCONV_ERR_WORKSPACE,
@@ -5288,9 +5478,10 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                                           : ckci_ceil_div(v.taps * v.red, v.k->lanes));
     double halo = (double)t.entries / (double)t.kc; /* positions copied for each one; else runs of taps */
     double runs = t.entries ? halo : (double)v.taps / (v.red < v.k->lanes ? (double)p->filter[2] : 1);
-    double pack = (double)t.blocks_n * runs * ((t.entries ? 4 : 60) + 2 * (double)v.red / lanes) +
+    double line = v.twins && v.red < 8 && p->g > 1 ? 12 : 0; /* a cache line for a few bytes */
+    double pack = (double)t.blocks_n * runs * ((t.entries ? 4 + line : 60) + 2 * (double)v.red / lanes) +
                   (double)t.blocks_m * rows / v.k->outer_rows * 2;
-    double work = (double)p->g * positions * (rows * vectors * 1.1 + pack) + 2000;
+    double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
     double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
     double idle = (double)ckci_round_up(t.items, 8) / (double)ckci_max(t.items, 1); /* 8: by shape alone */
     f->cost = work * idle + sums;
@@ -5304,7 +5495,7 @@ CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, con
     int32_t threads = plan->device.threads;
     ckconv_family family = ckconv_instance_family(plan->instance);
     (void)args;
-    job.v = ckci_make_view(&p->conv, features);
+    job.v = ckci_make_weight_view(&p->conv, features);
     job.t = ckci_weight_tiles(&job.v, family, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
                               ckci_plan_limit(plan));
     job.target = ckci_make_target(&p->conv);
@@ -10450,6 +10641,10 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
       16, ckci_fit_pairs, ckci_run_pairs)                                                                    \
     X(cpu_gemm_bwd_data_avx512_bf16, CPU, SINGLE_STAGE, BWD_DATA,                                            \
       CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 32, 16, ckci_fit_pairs, ckci_run_pairs)                \
+    X(cpu_gemm_bwd_weight_avx512_bf16, CPU, SINGLE_STAGE, BWD_WEIGHT,                                        \
+      CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 8, 48, 16, ckci_fit_weight, ckci_run_weight)               \
+    X(cpu_gemm_bwd_weight_split_avx512_bf16, CPU, TWO_STAGE, BWD_WEIGHT,                                     \
+      CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 8, 48, 16, ckci_fit_weight, ckci_run_weight)               \
     X(cpu_recompute_conv_conv, CPU, FUSED, CONV_CONV_FWD, 0, 1, 1, 1, ckci_fit_recompute,                    \
       ckci_run_recompute)                                                                                    \
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
