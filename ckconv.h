@@ -3435,6 +3435,9 @@ CKCI_TILES(ckci_tile7_p_avx512_, CKCI_R7)
 CKCI_TILES(ckci_tile6_p_avx512_, CKCI_R6)
 CKCI_TILES(ckci_tile4_p_avx512_, CKCI_R4)
 CKCI_OUTERS(ckci_outer_p_avx512)
+CKCI_LINE_KERNEL(ckci_line14_p_avx512, CKCI_R14, 14)
+CKCI_LINE_KERNEL(ckci_line7_p_avx512, CKCI_R7, 7)
+CKCI_LINE_KERNEL(ckci_line4_p_avx512, CKCI_R4, 4)
 #undef CKCI_TARGET
 #undef CKCI_FMA
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
@@ -3615,7 +3618,7 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
     return &f[level];
 }
 
-/* Those of bf16 pairs: what implicit GEMMs use. */
+/* Those of bf16 pairs: all but those of depthwise convolutions. */
 CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
 {
 #if CKCI_BF16_DOT
@@ -3626,11 +3629,11 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
                                     {ckci_tile6_p_avx512_1, ckci_tile6_p_avx512_2},
                                     {ckci_tile4_p_avx512_1, ckci_tile4_p_avx512_2}},
                                    {ckci_outer_p_avx512_2, ckci_outer_p_avx512_3},
+                                   ckci_line14_p_avx512,
+                                   ckci_line7_p_avx512,
+                                   ckci_line4_p_avx512,
                                    NULL,
-                                   NULL,
-                                   NULL,
-                                   NULL,
-                                   NULL,
+                                   ckci_spread_f_avx512,
                                    ckci_copy_f_avx512,
                                    ckci_widen_f_avx512,
                                    ckci_narrow_f_avx512,
@@ -4893,20 +4896,25 @@ CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws)
     ckci_parallel(threads, job->t.items, ckci_gather_item, job, scratch, job->t.scratch);
 }
 
-CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gather_view(ckci_fit *f, const ckci_view *v)
 {
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
-    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit, -1);
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
+    ckci_tiles t = ckci_gather_tiles(v, f->plan->device.threads, f->limit, -1);
     f->plan->workspace_bytes = t.bytes;
     f->plan->block[0] = t.threads;
     f->plan->grid[0] = t.items;
     f->plan->launches = t.packed ? 2 : 1;
-    f->cost = ckci_gather_cost(&v, f->limit);
+    f->cost = ckci_gather_cost(v, f->limit);
     return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    return ckci_fit_gather_view(f, &v);
 }
 
 /* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
@@ -4927,65 +4935,6 @@ CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, con
     job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan), -1);
     job.target = ckci_make_target(&p->conv);
     ckci_run_gather_job(&job, ws);
-}
-
-/* A bf16 problem as one of pairs of channels, which `paired` becomes, a copy that the view refers to. 0: its
-   channels do not pair. */
-CKCI_FN int ckci_pair_channels(const ckci_conv *p, ckci_conv *paired, ckci_view *v, int32_t features)
-{
-    int data = p->op == CKCONV_BWD_DATA, read = data ? CKCI_OUT : CKCI_IN;
-    const ckci_tensor *w = &p->t[CKCI_WEI];
-    int64_t red = data ? p->k : p->c;
-    int pairs = red % 2 == 0 && p->t[read].stride[2] == 1;
-    *paired = *p;
-    ckci_tensor *t = &paired->t[read];
-    pairs = pairs && t->plain && t->dtype == CKCONV_BF16 && w->plain && w->dtype == CKCONV_BF16;
-    for (int i = 0; i < 6; i++) {
-        pairs = pairs && (i == 2 || t->len[i] == 1 || t->stride[i] % 2 == 0);
-        t->stride[i] = i == 2 ? 1 : t->stride[i] / 2;
-    }
-    t->len[2] /= 2;
-    t->dtype = t->compute = CKCONV_F32;
-    *(data ? &paired->k : &paired->c) = red / 2;
-    *v = ckci_make_view(paired, features);
-    v->pairs = 1;
-    v->k = ckci_find_pair_kernels();
-    return pairs && v->k != NULL;
-}
-
-CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
-{
-    ckci_conv paired;
-    ckci_view v;
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
-    if (!ckci_pair_channels(&f->p->conv, &paired, &v, f->features)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
-                         "side, and even strides");
-    }
-    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit, -1);
-    f->plan->workspace_bytes = t.bytes;
-    f->plan->block[0] = t.threads;
-    f->plan->grid[0] = t.items;
-    f->plan->launches = t.packed ? 2 : 1;
-    f->cost = ckci_gather_cost(&v, f->limit);
-    return CKCONV_OK;
-}
-
-CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                            unsigned char *ws, int32_t features)
-{
-    ckci_gather_job job;
-    ckci_conv paired;
-    (void)args;
-    if (ckci_pair_channels(&p->conv, &paired, &job.v, features)) {
-        job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan), -1);
-        job.target = ckci_make_target(&p->conv);
-        ckci_run_gather_job(&job, ws);
-    }
 }
 
 /* ---- bwd_weight: an item sums part of the reduction over n and output positions for a block of dwei, output
@@ -5547,6 +5496,15 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 
 enum { CKCI_DIRECT_RED = 16 };
 
+CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
+{
+    int64_t last = 0;
+    for (int i = 0; i < 6; i++) {
+        last += (t->len[i] - 1) * t->stride[i];
+    }
+    return last;
+}
+
 /* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
    (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
    by_column: each lane has its own channel (a gradient), and there is a single reduction channel. */
@@ -5576,11 +5534,14 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
             v->kind->read(t, start + i * step, 1, span, out);
             ckci_clear(v->kind, out + span * size, lanes - span);
         }
-    } else if (dense && !by_column && span == lanes && bare) {
-        v->k->spread(n, first, step, span, l->map, red, dst, dst_channel);
     } else if (dense && !by_column && span <= CKCI_SPAN) {
-        int64_t batch = CKCI_SPAN / span;
-        for (int64_t i = 0; i < n; i += batch) {
+        int64_t batch = CKCI_SPAN / span, safe = 0;
+        if (bare && span <= lanes) { /* whole vectors, as long as they end within the tensor */
+            int64_t room = ckci_last_element(t) + 1 - start - lanes;
+            safe = room < 0 ? 0 : step > 0 ? ckci_min(room / step + 1, n) : n;
+            v->k->spread(safe, first, step, span, l->map, red, dst, dst_channel);
+        }
+        for (int64_t i = safe; i < n; i += batch) {
             int64_t count = ckci_min(batch, n - i);
             if (ckci_is_bf16(v, t)) {
                 v->k->widen(count, span, first + i * step * 2, step, buffer, span);
@@ -5775,10 +5736,16 @@ CKCI_FN void ckci_pack_lanes(const ckci_view *v, const ckci_axis axis[3], const 
         for (int64_t c = 0; c < v->red; c++) {
             for (int64_t lane = 0; lane < lanes; lane++) {
                 int64_t at = place + l->group[lane] * w->stride[0] + l->column[lane] * w->stride[v->wei_col] +
-                             c * w->stride[v->wei_red];
+                             (v->pairs ? 2 * c : c) * w->stride[v->wei_red];
                 for (int64_t j = 0; j < axis[2].taps; j += CKCI_SPAN) {
                     int64_t n = ckci_min(CKCI_SPAN, axis[2].taps - j), step = axis[2].tap_step * w->stride[5];
-                    if (lane < l->count) {
+                    if (lane < l->count && v->pairs) {
+                        for (int64_t i = 0; i < n; i++) {
+                            const unsigned char *from = w->p + (at + (j + i) * step) * 2;
+                            memcpy((unsigned char *)buffer + i * 4, from, 2);
+                            memcpy((unsigned char *)buffer + i * 4 + 2, from + w->stride[v->wei_red] * 2, 2);
+                        }
+                    } else if (lane < l->count) {
                         v->kind->read(w, at + j * step, step, n, buffer);
                     } else {
                         ckci_clear(v->kind, buffer, n);
@@ -6249,15 +6216,10 @@ CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_direct_view(ckci_fit *f, const ckci_view *v, ckconv_error *err)
 {
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
-    CKCI_TRY(ckci_direct_takes(&v, err));
-    ckci_direct_tiles t = ckci_find_direct_tiles(&v, f->plan->device.threads, f->limit);
+    CKCI_TRY(ckci_direct_takes(v, err));
+    ckci_direct_tiles t = ckci_find_direct_tiles(v, f->plan->device.threads, f->limit);
     if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
         return ckci_fail(err, CKCONV_ERR_WORKSPACE,
                          "direct: a line of this shape does not fit in %lld bytes of workspace",
@@ -6267,8 +6229,18 @@ CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
     f->plan->block[0] = t.threads;
     f->plan->grid[0] = t.items;
     f->plan->launches = t.packed ? 2 : 1;
-    f->cost = ckci_direct_cost(&v, &t);
+    f->cost = ckci_direct_cost(v, &t);
     return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    return ckci_fit_direct_view(f, &v, err);
 }
 
 CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws)
@@ -6293,6 +6265,68 @@ CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, con
     job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
     job.target = ckci_make_target(&p->conv);
     ckci_run_direct_job(&job, ws);
+}
+
+/* A bf16 problem as one of pairs of channels, which `paired` becomes, a copy that the view refers to. 0: its
+   channels do not pair. */
+CKCI_FN int ckci_pair_channels(const ckci_conv *p, ckci_conv *paired, ckci_view *v, int32_t features)
+{
+    int data = p->op == CKCONV_BWD_DATA, read = data ? CKCI_OUT : CKCI_IN;
+    const ckci_tensor *w = &p->t[CKCI_WEI];
+    int64_t red = data ? p->k : p->c;
+    int pairs = red % 2 == 0 && p->t[read].stride[2] == 1;
+    *paired = *p;
+    ckci_tensor *t = &paired->t[read];
+    pairs = pairs && t->plain && t->dtype == CKCONV_BF16 && w->plain && w->dtype == CKCONV_BF16;
+    for (int i = 0; i < 6; i++) {
+        pairs = pairs && (i == 2 || t->len[i] == 1 || t->stride[i] % 2 == 0);
+        t->stride[i] = i == 2 ? 1 : t->stride[i] / 2;
+    }
+    t->len[2] /= 2;
+    t->dtype = t->compute = CKCONV_F32;
+    *(data ? &paired->k : &paired->c) = red / 2;
+    *v = ckci_make_view(paired, features);
+    v->pairs = 1;
+    v->k = ckci_find_pair_kernels();
+    return pairs && v->k != NULL;
+}
+
+CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
+{
+    ckci_conv paired;
+    ckci_view v;
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    if (!ckci_pair_channels(&f->p->conv, &paired, &v, f->features)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
+                         "side, and even strides");
+    }
+    return f->family == CKCONV_FAMILY_DIRECT ? ckci_fit_direct_view(f, &v, err) : ckci_fit_gather_view(f, &v);
+}
+
+CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                            unsigned char *ws, int32_t features)
+{
+    ckci_gather_job job;
+    ckci_direct_job line;
+    ckci_conv paired;
+    (void)args;
+    if (!ckci_pair_channels(&p->conv, &paired, &job.v, features)) {
+        return;
+    }
+    int64_t limit = ckci_plan_limit(plan);
+    job.target = line.target = ckci_make_target(&p->conv);
+    line.v = job.v;
+    if (ckconv_instance_family(plan->instance) == CKCONV_FAMILY_DIRECT) {
+        line.t = ckci_find_direct_tiles(&line.v, plan->device.threads, limit);
+        ckci_run_direct_job(&line, ws);
+    } else {
+        job.t = ckci_gather_tiles(&job.v, plan->device.threads, limit, -1);
+        ckci_run_gather_job(&job, ws);
+    }
 }
 
 /* ---- Direct bwd_weight: the same lines, and the gradient's lanes beside them. An item holds the sums of all
@@ -10641,6 +10675,10 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
       16, ckci_fit_pairs, ckci_run_pairs)                                                                    \
     X(cpu_gemm_bwd_data_avx512_bf16, CPU, SINGLE_STAGE, BWD_DATA,                                            \
       CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 32, 16, ckci_fit_pairs, ckci_run_pairs)                \
+    X(cpu_direct_fwd_avx512_bf16, CPU, DIRECT, FWD, CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 16, 16,  \
+      ckci_fit_pairs, ckci_run_pairs)                                                                        \
+    X(cpu_direct_bwd_data_avx512_bf16, CPU, DIRECT, BWD_DATA, CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16,    \
+      14, 16, 16, ckci_fit_pairs, ckci_run_pairs)                                                            \
     X(cpu_gemm_bwd_weight_avx512_bf16, CPU, SINGLE_STAGE, BWD_WEIGHT,                                        \
       CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 8, 48, 16, ckci_fit_weight, ckci_run_weight)               \
     X(cpu_gemm_bwd_weight_split_avx512_bf16, CPU, TWO_STAGE, BWD_WEIGHT,                                     \
