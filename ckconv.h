@@ -36,7 +36,8 @@ LIMITS
       alike.
     - A tensor may have 2^62 bytes at most. Sizes and strides are int64 and every product is checked.
     - Written tensors with explicit strides need strides that nest (see ckconv_tensor).
-    - NaN payloads are not kept. Subnormals are honoured.
+    - NaN payloads are not kept. Subnormals are honoured, but instances with the bf16 instructions of AVX-512
+      (..._avx512_bf16) take those below 2^-126 as zeros.
 
 BUILD SWITCHES (define them before the implementation; none of them changes a declaration)
     CKCONV_STATIC           all functions static: several copies in one program
@@ -2871,6 +2872,11 @@ typedef void (*ckci_outer_kernel)(const ckci_outer *t);
 enum { CKCI_EDGES = 7 };
 typedef void (*ckci_line_kernel)(const int32_t count[CKCI_EDGES], const int32_t *table, const void *x,
                                  int64_t x_step, const void *w, void *out, int64_t out_step, int add);
+/* The same for three taps that read neighbouring positions, each position read once: for `count` entries i,
+   out[output] (+)= sum over j < 3 of x[table[4i] + (output + j) * x_step] * w[table[4i+1] + j * w_step].
+   Positions output + j before table[4i+2] <= 3 or from table[4i+3] >= outputs - 1 on would be padding. */
+typedef void (*ckci_three_kernel)(int64_t count, const int32_t *table, const void *x, int64_t x_step,
+                                  const void *w, int64_t w_step, void *out, int64_t out_step, int add);
 /* acc[table[2i+1]][1 vector] += sum over rows and positions of x[table[2i] + position] * dy[position], for
    CKCI_TAPS taps i */
 typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step,
@@ -2898,8 +2904,10 @@ typedef struct ckci_kernels {
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
-    ckci_copy_kernel widen, narrow; /* these and the next read or write bf16 */
+    ckci_three_kernel three14, three7; /* these and all after them: f32 only */
+    ckci_copy_kernel widen, narrow;    /* these and the next read or write bf16 */
     ckci_line_kernel half14, half7;
+    ckci_three_kernel half_three14, half_three7;
     ckci_taps_kernel half_taps9;
     ckci_zip_kernel zip; /* of kernels that take pairs, else NULL */
 } ckci_kernels;
@@ -3084,6 +3092,68 @@ typedef struct ckci_kernels {
         REPEAT(CKCI_LINE_END)                                                                                \
     }
 
+/* Position j for outputs a, b = a - 1 and d = a - 2 */
+#define CKCI_THREE_AT(j) CKCI_X(((j) < 7 ? p : (j) < 14 ? r : u) + (j) % 7 * x_step)
+#define CKCI_THREE(j, a, b, d)                                                                               \
+    {                                                                                                        \
+        CKCI_V v = CKCI_THREE_AT(j);                                                                         \
+        c##a = CKCI_FMA(v, w0, c##a);                                                                        \
+        c##b = CKCI_FMA(v, w1, c##b);                                                                        \
+        c##d = CKCI_FMA(v, w2, c##d);                                                                        \
+    }
+#define CKCI_THREE_MIDDLE7 CKCI_THREE(3, 3, 2, 1) CKCI_THREE(4, 4, 3, 2) CKCI_THREE(5, 5, 4, 3)
+#define CKCI_THREE_MIDDLE14                                                                                  \
+    CKCI_THREE_MIDDLE7 CKCI_THREE(6, 6, 5, 4) CKCI_THREE(7, 7, 6, 5) CKCI_THREE(8, 8, 7, 6)                  \
+        CKCI_THREE(9, 9, 8, 7) CKCI_THREE(10, 10, 9, 8) CKCI_THREE(11, 11, 10, 9) CKCI_THREE(12, 12, 11, 10)
+/* The last outputs are A, B = A - 1, D = A - 2. */
+#define CKCI_THREE_KERNEL(NAME, REPEAT, OUTPUTS, A, B, D)                                                    \
+    CKCI_TARGET CKCI_FN void NAME(int64_t count, const int32_t *table, const void *x, int64_t x_step,        \
+                                  const void *w, int64_t w_step, void *out, int64_t out_step, int add)       \
+    {                                                                                                        \
+        CKCI_T *y = (CKCI_T *)out;                                                                           \
+        REPEAT(CKCI_LINE_BEGIN)                                                                              \
+        if (add) {                                                                                           \
+            REPEAT(CKCI_LINE_ADD)                                                                            \
+        }                                                                                                    \
+        for (; count > 0; count--, table += 4) {                                                             \
+            const CKCI_XT *p = (const CKCI_XT *)x + table[0];                                                \
+            const CKCI_XT *r = p + 7 * x_step, *u = r + 7 * x_step;                                          \
+            const CKCI_T *wei = (const CKCI_T *)w + table[1];                                                \
+            CKCI_V w0 = CKCI_LOAD(wei), w1 = CKCI_LOAD(wei + w_step), w2 = CKCI_LOAD(wei + 2 * w_step);      \
+            const int32_t first = table[2], last = table[3];                                                 \
+            CKCI_OPAQUE(p);                                                                                  \
+            CKCI_OPAQUE(r);                                                                                  \
+            CKCI_OPAQUE(u);                                                                                  \
+            if (first < 1) {                                                                                 \
+                c0 = CKCI_FMA(CKCI_THREE_AT(0), w0, c0);                                                     \
+            }                                                                                                \
+            if (first < 2) {                                                                                 \
+                CKCI_V v = CKCI_THREE_AT(1);                                                                 \
+                c1 = CKCI_FMA(v, w0, c1);                                                                    \
+                c0 = CKCI_FMA(v, w1, c0);                                                                    \
+            }                                                                                                \
+            if (first < 3) {                                                                                 \
+                CKCI_THREE(2, 2, 1, 0)                                                                       \
+            }                                                                                                \
+            CKCI_THREE_MIDDLE##OUTPUTS if (last >= OUTPUTS)                                                  \
+            {                                                                                                \
+                CKCI_THREE(OUTPUTS - 1, A, B, D)                                                             \
+            }                                                                                                \
+            if (last > OUTPUTS) {                                                                            \
+                CKCI_V v = CKCI_THREE_AT(OUTPUTS);                                                           \
+                c##A = CKCI_FMA(v, w1, c##A);                                                                \
+                c##B = CKCI_FMA(v, w2, c##B);                                                                \
+            }                                                                                                \
+            if (last > OUTPUTS + 1) {                                                                        \
+                c##A = CKCI_FMA(CKCI_THREE_AT(OUTPUTS + 1), w2, c##A);                                       \
+            }                                                                                                \
+        }                                                                                                    \
+        REPEAT(CKCI_LINE_END)                                                                                \
+    }
+#define CKCI_THREES(NAME14, NAME7)                                                                           \
+    CKCI_THREE_KERNEL(NAME14, CKCI_R14, 14, 13, 12, 11)                                                      \
+    CKCI_THREE_KERNEL(NAME7, CKCI_R7, 7, 6, 5, 4)
+
 #define CKCI_TAPS_BEGIN(i)                                                                                   \
     CKCI_V c##i = CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N);                                              \
     const CKCI_XT *p##i = (const CKCI_XT *)x + table[2 * (i)];
@@ -3164,6 +3234,7 @@ typedef struct ckci_kernels {
     CKCI_LINE_KERNEL(ckci_half14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_half7_##S, CKCI_R7, 7)                                                             \
     CKCI_TAPS_KERNEL(ckci_half_taps9_##S)                                                                    \
+    CKCI_THREES(ckci_half_three14_##S, ckci_half_three7_##S)                                                 \
     CKCI_TARGET CKCI_FN void ckci_widen_##S(int64_t n, int64_t count, const void *src, int64_t src_step,     \
                                             void *dst, int64_t dst_step)                                     \
     {                                                                                                        \
@@ -3204,8 +3275,9 @@ typedef struct ckci_kernels {
     SPREAD(ckci_spread_##S) CKCI_COPY_KERNEL(ckci_copy_##S)
 /* A, B, C: its run lengths; ROWS those of an outer tile */
 #define CKCI_BF16_SET(S)                                                                                     \
-    ckci_widen_##S, ckci_narrow_##S, ckci_half14_##S, ckci_half7_##S, ckci_half_taps9_##S, NULL
-#define CKCI_NO_BF16_SET NULL, NULL, NULL, NULL, NULL, NULL
+    ckci_three14_##S, ckci_three7_##S, ckci_widen_##S, ckci_narrow_##S, ckci_half14_##S, ckci_half7_##S,     \
+        ckci_half_three14_##S, ckci_half_three7_##S, ckci_half_taps9_##S, NULL
+#define CKCI_NO_BF16_SET NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 #define CKCI_KERNEL_SET(S, LANES, A, B, C, ROWS, ...)                                                        \
     {                                                                                                        \
         LANES, {A, B, C}, ROWS,                                                                              \
@@ -3233,6 +3305,7 @@ typedef struct ckci_kernels {
 #define CKCI_ADD ckci_add_vf
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
 CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
+CKCI_THREES(ckci_three14_f_portable, ckci_three7_f_portable)
 CKCI_INLINE ckci_vf ckci_wide_f_portable(const uint16_t *p)
 {
     float x[4];
@@ -3335,6 +3408,7 @@ CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
         _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(map)), _mm256_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm256_permutevar8x32_ps(v, index)
 CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
+CKCI_THREES(ckci_three14_f_avx2, ckci_three7_f_avx2)
 CKCI_TARGET CKCI_INLINE __m256 ckci_wide_f_avx2(const uint16_t *p)
 {
     __m256i u = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -3397,6 +3471,7 @@ CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
     __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
 CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
+CKCI_THREES(ckci_three14_f_avx512, ckci_three7_f_avx512)
 CKCI_TARGET CKCI_INLINE __m512 ckci_wide_f_avx512(const uint16_t *p)
 {
     __m512i u =
@@ -3438,10 +3513,27 @@ CKCI_OUTERS(ckci_outer_p_avx512)
 CKCI_LINE_KERNEL(ckci_line14_p_avx512, CKCI_R14, 14)
 CKCI_LINE_KERNEL(ckci_line7_p_avx512, CKCI_R7, 7)
 CKCI_LINE_KERNEL(ckci_line4_p_avx512, CKCI_R4, 4)
+CKCI_THREES(ckci_three14_p_avx512, ckci_three7_p_avx512)
 #undef CKCI_TARGET
 #undef CKCI_FMA
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
 #define CKCI_FMA(a, b, c) CKCI_MM(fmadd)(a, b, c)
+__attribute__((target("avx512f,avx512bf16,avx2,fma"))) CKCI_FN void
+ckci_narrow_p_avx512(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst, int64_t dst_step)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float *from = (const float *)src + i * src_step;
+        uint16_t *to = (uint16_t *)dst + i * dst_step;
+        int64_t j = 0;
+        for (; j + 16 <= count; j += 16) {
+            __m256bh r = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + j));
+            memcpy(to + j, &r, sizeof r);
+        }
+        for (; j < count; j++) {
+            to[j] = ckci_float_bf16(from[j]);
+        }
+    }
+}
 CKCI_TARGET CKCI_INLINE __m512i ckci_load_pairs(const uint16_t *p, int high)
 {
     __m512i u = _mm512_setzero_si512();
@@ -3618,8 +3710,8 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
     return &f[level];
 }
 
-/* Those of bf16 pairs: all but those of depthwise convolutions. */
-CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
+/* Those of bf16 pairs; depthwise convolutions have none and only store by other instructions. */
+CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
 {
 #if CKCI_BF16_DOT
     static const ckci_kernels p = {16,
@@ -3635,14 +3727,23 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
                                    NULL,
                                    ckci_spread_f_avx512,
                                    ckci_copy_f_avx512,
+                                   ckci_three14_p_avx512,
+                                   ckci_three7_p_avx512,
                                    ckci_widen_f_avx512,
-                                   ckci_narrow_f_avx512,
+                                   ckci_narrow_p_avx512,
+                                   NULL,
+                                   NULL,
                                    NULL,
                                    NULL,
                                    NULL,
                                    ckci_zip_avx512};
-    return &p;
+    static const ckci_kernels d = CKCI_KERNEL_SET(
+        f_avx512, 16, 7, 6, 4, 8, ckci_three14_f_avx512, ckci_three7_f_avx512, ckci_widen_f_avx512,
+        ckci_narrow_p_avx512, ckci_half14_f_avx512, ckci_half7_f_avx512, ckci_half_three14_f_avx512,
+        ckci_half_three7_f_avx512, ckci_half_taps9_f_avx512, ckci_zip_avx512);
+    return depthwise ? &d : &p;
 #else
+    (void)depthwise;
     return NULL;
 #endif
 }
@@ -4115,6 +4216,20 @@ CKCI_FN int ckci_window_used(const ckci_window *w, int64_t plane)
         }
     }
     return w->separate;
+}
+
+/* Tap j - *apart of output i + *later, a multiple of the stride further, reads what tap j of output i reads;
+   with negative taps it is tap j + *apart. Separate planes share nothing. */
+CKCI_FN void ckci_window_repeat(const ckci_window *w, int64_t *apart, int64_t *later)
+{
+    int64_t tap = w->tap < 0 ? -w->tap : w->tap, a = tap, b = w->step;
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    *apart = w->step / a;
+    *later = w->separate ? CKCI_MAX_BYTES : tap / a;
 }
 
 /* Positions that the windows of yb x xb outputs hold, of the phase that needs most. chunk: filter rows (z, y)
@@ -5375,7 +5490,7 @@ CKCI_FN ckci_view ckci_make_weight_view(const ckci_conv *p, int32_t features)
     ckci_view v = ckci_make_view(p, features);
     if (features & CKCONV_CPU_AVX512_BF16) {
         v.twins = 1;
-        v.k = ckci_find_pair_kernels();
+        v.k = ckci_find_pair_kernels(0);
     }
     return v;
 }
@@ -5590,11 +5705,9 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
     }
 }
 
-/* One x line: all planes of window w of row (n, z, y), zero where it leaves the tensor or the row is
-   outside. */
+/* One x line: all planes of window w of row (n, z, y), zero where it leaves the tensor. */
 CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ckci_lanes *l,
-                              const ckci_window *w, int64_t n, int64_t z, int64_t y, int inside,
-                              unsigned char *dst)
+                              const ckci_window *w, int64_t n, int64_t z, int64_t y, unsigned char *dst)
 {
     int64_t size = v->kind->size, lanes = v->k->lanes, channel = w->planes * w->width * lanes;
     for (int64_t plane = 0; plane < w->planes; plane++) {
@@ -5602,7 +5715,7 @@ CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ck
             continue;
         }
         int64_t from = 0, to = 0, x0 = ckci_window_position(w, plane, 0);
-        if (inside) {
+        if (z >= 0 && z < t->len[3] && y >= 0 && y < t->len[4]) {
             ckci_inside(x0, w->step, w->width, t->len[5], &from, &to);
         }
         unsigned char *out = dst + plane * w->width * lanes * size;
@@ -5640,7 +5753,7 @@ CKCI_FN int64_t ckci_line_bytes(const ckci_view *v, int64_t yb, int64_t xb, int6
 
 /* Bytes that `outputs` positions of all channels read and write, about; what an item walks for one block
    of lanes after the other stays in L2. */
-enum { CKCI_NEAR = 640 * 1024 };
+enum { CKCI_NEAR = 640 * 1024, CKCI_FAR = 4 << 20 };
 
 CKCI_FN int64_t ckci_line_block(const ckci_view *v, int64_t outputs)
 {
@@ -5835,24 +5948,72 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
     }
 }
 
-/* One stretch of an output row: the taps in table entries [from, to) for `count` outputs. */
+/* Tap tables of filter rows: `threes` entries of three taps each for a row, all rows' one after the other,
+   then `ones` single taps for a row. w_step: from tap to tap in reading order. */
+typedef struct ckci_line_taps {
+    int64_t threes, ones, w_step;
+    const int32_t *three, *one;
+} ckci_line_taps;
+
+/* One stretch of an output row: the taps of filter rows [from, to) for `count` outputs. */
 CKCI_FN void ckci_run_line(const ckci_kernels *k, int64_t size, int64_t from, int64_t to,
-                           const int32_t *table, const unsigned char *x, const unsigned char *w,
+                           const ckci_line_taps *taps, const unsigned char *x, const unsigned char *w,
                            unsigned char *acc, int64_t count, int add)
 {
     int32_t all[CKCI_EDGES] = {0, 0, 0, 0, 0, 0, 0};
-    all[0] = (int32_t)(to - from);
+    all[0] = (int32_t)((to - from) * taps->ones);
     for (int64_t i = 0; i < count;) {
-        int64_t rest = count - i, step = rest > 7 ? 14 : rest > 4 ? 7 : 4;
+        int64_t rest = count - i, step = rest > 7 ? 14 : rest > 4 ? 7 : 4, at = i * k->lanes * size;
         ckci_line_kernel kernel = step == 14 ? k->line14 : step == 7 ? k->line7 : k->line4;
-        int64_t at = i * k->lanes * size;
-        kernel(all, table + 2 * from, x + at, k->lanes, w, acc + at, k->lanes, add);
+        if (taps->threes) {
+            (step == 14 ? k->three14 : k->three7)((to - from) * taps->threes,
+                                                  taps->three + 4 * from * taps->threes, x + at, k->lanes, w,
+                                                  taps->w_step, acc + at, k->lanes, add);
+        }
+        if (taps->ones) {
+            kernel(all, taps->one + 2 * from * taps->ones, x + at, k->lanes, w, acc + at, k->lanes,
+                   add || taps->threes);
+        }
         i += step;
     }
 }
 
-/* The lines and the tap table of one chunk of filter rows, then all rows of the tile. Filter rows that fall
-   outside the tensor for an output row are skipped: taps of one filter row are consecutive in the table. */
+/* The tables of a chunk, to `table`: 8 bytes for each tap and channel are enough. */
+CKCI_FN ckci_line_taps ckci_find_line_taps(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
+                                           const ckci_window *wx, int32_t *table)
+{
+    ckci_line_taps t;
+    int64_t lanes = v->k->lanes, channel = wx->planes * wx->width * lanes, row = v->red * channel;
+    int64_t rows = axis[0].taps * axis[1].taps, taps = axis[2].taps;
+    int neighbours = v->k->three14 && wx->step == 1 && (wx->tap == 1 || wx->tap == -1) && !wx->separate;
+    int64_t whole = neighbours ? taps / 3 : 0;
+    t.threes = v->red * whole;
+    t.ones = v->red * (taps - 3 * whole);
+    t.w_step = wx->tap < 0 ? -lanes : lanes;
+    t.three = table;
+    t.one = table + 4 * rows * t.threes;
+    int32_t *three = table, *one = table + 4 * rows * t.threes;
+    for (int64_t r = 0; r < rows * v->red; r++) {
+        int64_t jz = r / v->red / axis[1].taps, jy = r / v->red % axis[1].taps;
+        int64_t at = (jz * wy->planes * wy->width + ckci_window_tap(wy, jy)) * row + r % v->red * channel;
+        for (int64_t i = 0; i < whole; i++) {
+            int64_t jx = wx->tap < 0 ? 3 * i + 2 : 3 * i; /* reads the first of three positions */
+            *three++ = (int32_t)(at + ckci_window_tap(wx, jx) * lanes);
+            *three++ = (int32_t)((r * taps + jx) * lanes);
+            *three++ = 0;
+            *three++ = CKCI_LINE + 2;
+        }
+        for (int64_t jx = 3 * whole; jx < taps; jx++) {
+            *one++ = (int32_t)(at + ckci_window_tap(wx, jx) * lanes);
+            *one++ = (int32_t)((r * taps + jx) * lanes);
+        }
+    }
+    return t;
+}
+
+/* The tap table of one chunk of filter rows, then all rows of the tile, each after the lines that it is the
+   first to read, which are in L1 then. Filter rows that fall outside the tensor for an output row are skipped:
+   taps of one filter row are consecutive in the table. */
 CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[3], const ckci_lanes *l,
                                int64_t n, const int64_t q[3], int64_t yb, int64_t xb,
                                const unsigned char *weights, int add, const ckci_target *finished,
@@ -5864,29 +6025,10 @@ CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[
     unsigned char *lines = scratch, *sums = lines + t->lines + CKCI_LINE * lanes * size;
     int32_t *table = (int32_t *)(void *)(sums + t->sums);
     ckci_window wy = ckci_make_window(&axis[1], q[1], yb), wx = ckci_make_window(&axis[2], q[2], xb);
-    int64_t row = v->red * wx.planes * wx.width * lanes, slots = wy.planes * wy.width, entry = 0;
-    for (int64_t jz = 0; jz < axis[0].taps; jz++) {
-        int64_t z = q[0] * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
-        int z_inside = z >= 0 && z < axis[0].read_len;
-        for (int64_t s = 0; s < slots && z_inside; s++) {
-            if (ckci_window_used(&wy, s / wy.width)) {
-                int64_t y = ckci_window_position(&wy, s / wy.width, s % wy.width);
-                ckci_gather_line(v, v->read, l, &wx, n, z, y, y >= 0 && y < axis[1].read_len,
-                                 lines + (jz * slots + s) * row * size);
-            }
-        }
-        for (int64_t jy = 0; jy < axis[1].taps; jy++) {
-            for (int64_t c = 0; c < v->red; c++) {
-                for (int64_t jx = 0; jx < axis[2].taps; jx++, entry++) {
-                    int64_t at = (jz * slots + ckci_window_tap(&wy, jy)) * row +
-                                 (c * wx.planes * wx.width + ckci_window_tap(&wx, jx)) * lanes;
-                    table[2 * entry] = (int32_t)at;
-                    table[2 * entry + 1] = (int32_t)(entry * lanes);
-                }
-            }
-        }
-    }
-    int64_t per_row = v->red * axis[2].taps;
+    int64_t row = v->red * wx.planes * wx.width * lanes, slots = wy.planes * wy.width;
+    int64_t apart, later;
+    ckci_window_repeat(&wy, &apart, &later);
+    ckci_line_taps taps = ckci_find_line_taps(v, axis, &wy, &wx, table);
     for (int64_t i = 0; i < yb; i++) {
         const unsigned char *x = lines + i * row * size;
         unsigned char *acc = finished ? sums : sums + i * (t->xb + CKCI_LINE) * lanes * size;
@@ -5898,8 +6040,16 @@ CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[
             int64_t z = q[0] * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
             if (z >= 0 && z < axis[0].read_len && to > from) {
                 int64_t first = jz * axis[1].taps;
-                ckci_run_line(v->k, size, (first + from) * per_row, (first + to) * per_row, table, x, weights,
-                              acc, xb, started);
+                for (int64_t jy = from; jy < to; jy++) {
+                    int64_t before = wy.tap < 0 ? jy - apart : jy + apart;
+                    if (i < later || before < 0 || before >= axis[1].taps) {
+                        int64_t s = ckci_window_tap(&wy, jy) + i;
+                        ckci_gather_line(v, v->read, l, &wx, n, z,
+                                         ckci_window_position(&wy, s / wy.width, s % wy.width),
+                                         lines + (jz * slots + s) * row * size);
+                    }
+                }
+                ckci_run_line(v->k, size, first + from, first + to, &taps, x, weights, acc, xb, started);
                 started = 1;
             }
         }
@@ -5914,6 +6064,7 @@ CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[
 
 /* ---- Depthwise straight from the tensor, without lines, where a vector of lanes is a vector of it. */
 typedef struct ckci_stretch {
+    int64_t threes;      /* in each filter row; the other taps are read one by one */
     int64_t at, outputs; /* 14 or 7 outputs of a row from `at` on; they may overlap the one before */
     unsigned char edge[CKCI_SPAN]; /* for each tap in x: which count of a line kernel; CKCI_EDGES: of none */
 } ckci_stretch;
@@ -5933,11 +6084,15 @@ CKCI_FN int ckci_find_stretch(const ckci_axis *ax, int64_t q, int64_t at, int64_
         }
         s->edge[j] = (unsigned char)(from == to ? (int64_t)CKCI_EDGES : lack > 0 ? lack + 3 : from);
     }
+    s->threes = ax->read_step == 1 && (ax->read_tap == 1 || ax->read_tap == -1) ? ax->taps / 3 : 0;
+    for (int64_t j = 0; j < 3 * s->threes; j++) {
+        s->threes = s->edge[j] == CKCI_EDGES ? 0 : s->threes;
+    }
     return 1;
 }
 
-/* Taps first[] <= (z, y) < last[], all in x: their table for outputs of one stretch of a row, sorted by
-   edge. */
+/* Taps first[] <= (z, y) < last[], in x those that are not read by threes: their table for outputs of one
+   stretch of a row, sorted by edge. */
 CKCI_FN void ckci_stretch_table(const ckci_view *v, const ckci_axis axis[3], const ckci_stretch *s,
                                 const int64_t first[2], const int64_t last[2], int32_t *table,
                                 int32_t count[CKCI_EDGES])
@@ -5947,7 +6102,7 @@ CKCI_FN void ckci_stretch_table(const ckci_view *v, const ckci_axis axis[3], con
             x_step = axis[2].read_tap * stride[5], lanes = v->k->lanes;
     for (int edge = 0; edge < CKCI_EDGES; edge++) {
         const int32_t *begin = table;
-        for (int64_t jx = 0; jx < axis[2].taps; jx++) {
+        for (int64_t jx = 3 * s->threes; jx < axis[2].taps; jx++) {
             for (int64_t jz = first[0]; jz < last[0] && s->edge[jx] == edge; jz++) {
                 for (int64_t jy = first[1]; jy < last[1]; jy++) {
                     *table++ = (int32_t)(jz * z_step + jy * y_step + jx * x_step);
@@ -5957,6 +6112,28 @@ CKCI_FN void ckci_stretch_table(const ckci_view *v, const ckci_axis axis[3], con
         }
         count[edge] = (int32_t)((table - begin) / 2);
     }
+}
+
+/* The table of those that are. Returns their number. */
+CKCI_FN int64_t ckci_stretch_threes(const ckci_view *v, const ckci_axis axis[3], const ckci_stretch *s,
+                                    int64_t q, const int64_t first[2], const int64_t last[2], int32_t *table)
+{
+    const int64_t *stride = v->read->stride;
+    const int32_t *begin = table;
+    for (int64_t jz = first[0]; jz < last[0]; jz++) {
+        for (int64_t jy = first[1]; jy < last[1]; jy++) {
+            for (int64_t i = 0; i < s->threes; i++) {
+                int64_t jx = axis[2].read_tap < 0 ? 3 * i + 2 : 3 * i;
+                int64_t low = q + s->at + axis[2].read0 + jx * axis[2].read_tap;
+                *table++ = (int32_t)(jz * axis[0].read_tap * stride[3] + jy * axis[1].read_tap * stride[4] +
+                                     jx * axis[2].read_tap * stride[5]);
+                *table++ = (int32_t)(((jz * axis[1].taps + jy) * axis[2].taps + jx) * v->k->lanes);
+                *table++ = (int32_t)ckci_max(-low, 0);
+                *table++ = (int32_t)ckci_min(axis[2].read_len - low, CKCI_LINE + 2);
+            }
+        }
+    }
+    return (table - begin) / 4;
 }
 
 /* How many outputs from q on, before `end`, have the same valid taps, [*first, *last). */
@@ -6045,25 +6222,41 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
                 &first[0], &last[0]);
     for (int64_t x = 0; x < xb; x = s.at + s.outputs) {
         ckci_find_stretch(&axis[2], q[2], x, xb, &s);
-        ckci_line_kernel kernel = s.outputs == 14 ? half ? v->k->half14 : v->k->line14
-                                  : half          ? v->k->half7
-                                                  : v->k->line7;
+        int whole = s.outputs == 14;
+        ckci_line_kernel kernel =
+            whole ? (half ? v->k->half14 : v->k->line14) : (half ? v->k->half7 : v->k->line7);
+        ckci_three_kernel three =
+            whole ? (half ? v->k->half_three14 : v->k->three14) : (half ? v->k->half_three7 : v->k->three7);
+        s.threes = three ? s.threes : 0;
         int64_t x_at = ((q[2] + s.at) * axis[2].read_step + axis[2].read0) * from->stride[5];
         for (int64_t y = 0, rows; y < yb; y += rows) {
             int64_t low = (q[1] + y) * axis[1].read_step + axis[1].read0;
             rows = ckci_same_taps(&axis[1], q[1] + y, q[1] + yb, &first[1], &last[1]);
-            ckci_stretch_table(v, axis, &s, first, last, table, count);
-            for (int64_t i = 0; i < (end - block) * rows; i++) {
-                int64_t b = i / rows, row = i % rows;
-                /* the place of tap 0 may lie outside the tensor: added to it as a number */
-                int64_t place = base + b * lanes + x_at + (low + row * axis[1].read_step) * from->stride[4];
+            int64_t threes = ckci_stretch_threes(v, axis, &s, q[2], first, last, table);
+            int32_t *ones = table + 4 * threes;
+            ckci_stretch_table(v, axis, &s, first, last, ones, count);
+            /* of bf16 two blocks at once: a cache line */
+            int64_t beside = how > 1 ? 2 : 1, step = how > 1 ? 2 * lanes : x_step;
+            for (int64_t i = 0; i < ckci_ceil_div(end - block, beside) * rows; i++) {
+                int64_t b = i / rows * beside, row = i % rows, some = ckci_min(beside, end - block - b);
                 unsigned char *to = out + ((y + row) * y_step + s.at * x_step + b * b_step) * out_size;
-                unsigned char *sums = how > 1 ? scratch : to;
-                kernel(count, table, (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size)),
-                       axis[2].read_step * from->stride[5], weights + b * weights_step, sums,
-                       how > 1 ? lanes : x_step, 0);
+                for (int64_t j = b; j < b + some; j++) {
+                    /* the place of tap 0 may lie outside the tensor: added to it as a number */
+                    int64_t place =
+                        base + j * lanes + x_at + (low + row * axis[1].read_step) * from->stride[4];
+                    unsigned char *sums = how > 1 ? scratch + (j - b) * lanes * size : to;
+                    const unsigned char *w = weights + j * weights_step;
+                    const void *in = (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size));
+                    if (threes > 0) {
+                        three(threes, table, in, from->stride[5], w, axis[2].read_tap * lanes, sums, step, 0);
+                    }
+                    if (threes == 0 || axis[2].taps > 3 * s.threes) {
+                        kernel(count, ones, in, axis[2].read_step * from->stride[5], w, sums, step,
+                               threes > 0);
+                    }
+                }
                 if (how > 1) {
-                    ckci_store_rows(v, how, s.outputs, lanes, sums, lanes, to, x_step);
+                    ckci_store_rows(v, how, s.outputs, some * lanes, scratch, step, to, x_step);
                 }
             }
         }
@@ -6084,7 +6277,7 @@ CKCI_FN void ckci_touch(const ckci_view *v, const ckci_tensor *t, int gathered, 
     int64_t first = block * v->k->lanes / v->cols,
             channels = (end - block) * v->k->lanes / v->cols * per_group;
     if (end == block + 1 || (per_group > 1 && t->stride[2] != 1) || t->stride[0] != per_group ||
-        t->len[0] * t->len[1] * t->len[2] * t->len[3] * t->len[4] * t->len[5] * size < 4 << 20) {
+        t->len[0] * t->len[1] * t->len[2] * t->len[3] * t->len[4] * t->len[5] * size < CKCI_FAR) {
         return;
     }
     channels = ckci_min(channels, (t->len[0] - first) * per_group);
@@ -6161,21 +6354,25 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     ckci_axis axis[3];
     int64_t q[3], rest = item, block = rest % t->sets * t->some, end = ckci_min(block + t->some, t->blocks);
     rest /= t->sets;
+    int64_t phase = rest % phases; /* phases of one place share its cache lines */
+    rest /= phases;
     q[2] = rest % t->blocks_x * t->xb;
     rest /= t->blocks_x;
     q[1] = rest % t->blocks_y * t->yb;
     rest /= t->blocks_y;
-    int64_t phase = rest % phases;
-    rest /= phases;
     int64_t n = rest % v->p->n;
     q[0] = rest / v->p->n;
     ckci_phase(v, phase, axis);
     if (q[0] < axis[0].count && q[1] < axis[1].count && q[2] < axis[2].count) {
-        ckci_touch(v, v->read, 1, axis, n, q, ckci_min(t->yb, axis[1].count - q[1]),
-                   ckci_min(t->xb, axis[2].count - q[2]), block, end);
+        int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
+        ckci_tensor d[4];
+        ckci_target o = ckci_phase_target(&job->target, axis, d);
+        if (phase == 0) {
+            ckci_touch(v, v->read, 1, axis, n, q, yb, xb, block, end);
+        }
+        ckci_touch(v, &o.t, 0, axis, n, q, yb, xb, block, end);
         int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes);
-        if (!t->chunk && full > block &&
-            ckci_reads_in_place(v, axis, q[2], ckci_min(t->xb, axis[2].count - q[2]))) {
+        if (!t->chunk && full > block && ckci_reads_in_place(v, axis, q[2], xb)) {
             ckci_direct_in_place(job, axis, phase, n, q, block, full, scratch);
             block = full;
         }
@@ -6190,7 +6387,8 @@ CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
     double phases = (double)(v->phases[0] * v->phases[1] * v->phases[2]);
     double positions = (double)ckci_most_rows(v) * phases, taps = (double)v->taps * (double)v->red / phases;
     double spread = (double)v->red * (v->red == 1 && v->cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t->yb);
-    return (double)t->blocks * positions * (taps * 1.25 + spread + 3) + 4000;
+    double store = v->k->half14 && v->k->zip ? 2 : 3;
+    return (double)t->blocks * positions * (taps * 1.25 + spread + store) + 4000;
 }
 
 /* Shapes that the direct family takes. */
@@ -6287,8 +6485,26 @@ CKCI_FN int ckci_pair_channels(const ckci_conv *p, ckci_conv *paired, ckci_view 
     *(data ? &paired->k : &paired->c) = red / 2;
     *v = ckci_make_view(paired, features);
     v->pairs = 1;
-    v->k = ckci_find_pair_kernels();
+    v->k = ckci_find_pair_kernels(0);
     return pairs && v->k != NULL;
+}
+
+/* A depthwise bf16 problem: the view of its own. */
+CKCI_FN int ckci_half_lanes(const ckci_conv *p, ckci_view *v, int32_t features)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN], *out = &p->t[CKCI_OUT];
+    *v = ckci_make_view(p, features);
+    v->k = ckci_find_pair_kernels(1);
+    return v->k != NULL && v->red == 1 && v->cols == 1 && v->kind->dtype == CKCONV_F32 &&
+           in->dtype == CKCONV_BF16 && out->dtype == CKCONV_BF16;
+}
+
+/* What an instance with dot products sees; 0: it does not take the problem. */
+CKCI_FN int ckci_dot_view(const ckci_conv *p, ckconv_family family, ckci_conv *paired, ckci_view *v,
+                          int32_t features)
+{
+    return (family == CKCONV_FAMILY_DIRECT && ckci_half_lanes(p, v, features)) ||
+           ckci_pair_channels(p, paired, v, features);
 }
 
 CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
@@ -6299,10 +6515,10 @@ CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
     }
-    if (!ckci_pair_channels(&f->p->conv, &paired, &v, f->features)) {
+    if (!ckci_dot_view(&f->p->conv, f->family, &paired, &v, f->features)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
-                         "side, and even strides");
+                         "side, and even strides; direct takes depthwise ones too");
     }
     return f->family == CKCONV_FAMILY_DIRECT ? ckci_fit_direct_view(f, &v, err) : ckci_fit_gather_view(f, &v);
 }
@@ -6313,14 +6529,15 @@ CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, cons
     ckci_gather_job job;
     ckci_direct_job line;
     ckci_conv paired;
+    ckconv_family family = ckconv_instance_family(plan->instance);
+    int64_t limit = ckci_plan_limit(plan);
     (void)args;
-    if (!ckci_pair_channels(&p->conv, &paired, &job.v, features)) {
+    if (!ckci_dot_view(&p->conv, family, &paired, &job.v, features)) {
         return;
     }
-    int64_t limit = ckci_plan_limit(plan);
     job.target = line.target = ckci_make_target(&p->conv);
     line.v = job.v;
-    if (ckconv_instance_family(plan->instance) == CKCONV_FAMILY_DIRECT) {
+    if (family == CKCONV_FAMILY_DIRECT) {
         line.t = ckci_find_direct_tiles(&line.v, plan->device.threads, limit);
         ckci_run_direct_job(&line, ws);
     } else {
@@ -6434,9 +6651,7 @@ CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis
             for (int64_t s = 0; s < slots; s++) {
                 int64_t y = ckci_window_position(&wy, s / wy.width, s % wy.width);
                 if (ckci_window_used(&wy, s / wy.width)) {
-                    ckci_gather_line(v, v->read, l, &wx, n, z, y,
-                                     z >= 0 && z < axis[0].read_len && y >= 0 && y < axis[1].read_len,
-                                     lines + (jz * slots + s) * row * size);
+                    ckci_gather_line(v, v->read, l, &wx, n, z, y, lines + (jz * slots + s) * row * size);
                 }
             }
             for (int64_t jy = 0; jy < axis[1].taps; jy++) {
@@ -13142,19 +13357,57 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
     return ckci_size(dtype);
 }
 
+/* x rounded to odd: a second rounding, to half or bf16, then gives what a single one would. */
+CKCI_INLINE float ckci_odd_float(double x)
+{
+    float f = (float)x;
+    if ((double)f != x && x == x) {
+        uint32_t u = ckci_float_bits(f);
+        u -= (double)f > x ? x > 0 : x < 0 && (double)f < x; /* towards zero */
+        f = ckci_bits_float(u | 1);
+    }
+    return f;
+}
+
 CKCONV_API void ckconv_from_double(ckconv_dtype dtype, const double *src, void *dst, size_t count)
 {
-    size_t size = ckci_size(dtype);
-    for (size_t i = 0; i < count && size; i++) {
+    size_t size = ckci_size(dtype), done = 0;
+    if (dtype == CKCONV_F32) {
+        for (; done < count; done++) {
+            float f = (float)src[done];
+            memcpy((unsigned char *)dst + done * 4, &f, 4);
+        }
+    } else if (dtype == CKCONV_F16 || dtype == CKCONV_BF16) {
+        for (; done < count; done++) {
+            float f = ckci_odd_float(src[done]);
+            uint16_t h = dtype == CKCONV_F16 ? ckci_float_half(f) : ckci_float_bf16(f);
+            memcpy((unsigned char *)dst + done * 2, &h, 2);
+        }
+    }
+    for (size_t i = done; i < count && size; i++) {
         ckci_store(dtype, (unsigned char *)dst + i * size, src[i]);
     }
 }
 
 CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *dst, size_t count)
 {
-    size_t size = ckci_size(dtype);
-    for (size_t i = 0; i < count && size; i++) {
-        dst[i] = ckci_load(dtype, (const unsigned char *)src + i * size);
+    size_t size = ckci_size(dtype), done = 0;
+    const unsigned char *p = (const unsigned char *)src;
+    if (dtype == CKCONV_F32) {
+        for (; done < count; done++) {
+            float f;
+            memcpy(&f, p + done * 4, 4);
+            dst[done] = (double)f;
+        }
+    } else if (dtype == CKCONV_F16 || dtype == CKCONV_BF16) {
+        for (; done < count; done++) {
+            uint16_t h;
+            memcpy(&h, p + done * 2, 2);
+            dst[done] = (double)(dtype == CKCONV_F16 ? ckci_half_float(h) : ckci_bf16_float(h));
+        }
+    }
+    for (size_t i = done; i < count && size; i++) {
+        dst[i] = ckci_load(dtype, p + i * size);
     }
 }
 
