@@ -7072,6 +7072,7 @@ CKCI_FN void ckci_pair_part(const ckci_pair_job *job, int64_t n, int64_t count, 
     }
     ckci_tensor *in = &part[0].t[CKCI_IN], *out = &target[1].t;
     ckci_advance(in, n * in->stride[1]);
+    in->len[1] = count;
     target[1].d = part[1].d;
     for (int32_t j = 0; j <= part[1].num_d; j++) {
         ckci_tensor *t = j < part[1].num_d ? &part[1].d[j] : out;
