@@ -2886,7 +2886,7 @@ typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int
    lanes. `span` channels belong to a position; a vector may be read from each. */
 typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t src_step, int64_t span,
                                    const int32_t *map, int64_t channels, void *dst, int64_t dst_channel);
-/* n rows of `count` elements from src to dst, steps in elements; widen reads bf16, narrow writes it */
+/* n rows of `count` elements from src to dst, steps in elements; widen reads bf16 or f16, narrow writes it */
 typedef void (*ckci_copy_kernel)(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,
                                  int64_t dst_step);
 
@@ -2904,8 +2904,9 @@ typedef struct ckci_kernels {
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
-    ckci_three_kernel three14, three7; /* these and all after them: f32 only */
-    ckci_copy_kernel widen, narrow;    /* these and the next read or write bf16 */
+    ckci_three_kernel three14, three7;  /* these and all after them: f32 only */
+    ckci_copy_kernel widen16, narrow16; /* f16 */
+    ckci_copy_kernel widen, narrow;     /* these and the next read or write bf16 */
     ckci_line_kernel half14, half7;
     ckci_three_kernel half_three14, half_three7;
     ckci_taps_kernel half_taps9;
@@ -3234,37 +3235,45 @@ typedef struct ckci_kernels {
     CKCI_LINE_KERNEL(ckci_half14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_half7_##S, CKCI_R7, 7)                                                             \
     CKCI_TAPS_KERNEL(ckci_half_taps9_##S)                                                                    \
-    CKCI_THREES(ckci_half_three14_##S, ckci_half_three7_##S)                                                 \
-    CKCI_TARGET CKCI_FN void ckci_widen_##S(int64_t n, int64_t count, const void *src, int64_t src_step,     \
-                                            void *dst, int64_t dst_step)                                     \
+    CKCI_THREES(ckci_half_three14_##S, ckci_half_three7_##S)
+/* Memory of 2-byte floats to and from vectors; WIDE and SLIM do a vector, WIDE1 and SLIM1 a number. */
+#define CKCI_WIDENING(WIDEN, NARROW, WIDE, SLIM, WIDE1, SLIM1)                                               \
+    CKCI_TARGET CKCI_FN void WIDEN(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,   \
+                                   int64_t dst_step)                                                         \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             const uint16_t *from = (const uint16_t *)src + i * src_step;                                     \
             float *to = (float *)dst + i * dst_step;                                                         \
             int64_t j = 0;                                                                                   \
             for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
-                CKCI_STORE(to + j, ckci_wide_##S(from + j));                                                 \
+                CKCI_STORE(to + j, WIDE(from + j));                                                          \
             }                                                                                                \
             for (; j < count; j++) {                                                                         \
-                to[j] = ckci_bf16_float(from[j]);                                                            \
+                to[j] = WIDE1(from[j]);                                                                      \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
-    CKCI_TARGET CKCI_FN void ckci_narrow_##S(int64_t n, int64_t count, const void *src, int64_t src_step,    \
-                                             void *dst, int64_t dst_step)                                    \
+    CKCI_TARGET CKCI_FN void NARROW(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,  \
+                                    int64_t dst_step)                                                        \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             const float *from = (const float *)src + i * src_step;                                           \
             uint16_t *to = (uint16_t *)dst + i * dst_step;                                                   \
             int64_t j = 0;                                                                                   \
             for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
-                ckci_slim_##S(to + j, CKCI_LOAD(from + j));                                                  \
+                SLIM(to + j, CKCI_LOAD(from + j));                                                           \
             }                                                                                                \
             for (; j < count; j++) {                                                                         \
-                to[j] = ckci_float_bf16(from[j]);                                                            \
+                to[j] = SLIM1(from[j]);                                                                      \
             }                                                                                                \
         }                                                                                                    \
     }
+#define CKCI_BF16_WIDENING(S)                                                                                \
+    CKCI_WIDENING(ckci_widen_##S, ckci_narrow_##S, ckci_wide_##S, ckci_slim_##S, ckci_bf16_float,            \
+                  ckci_float_bf16)
+#define CKCI_F16_WIDENING(S)                                                                                 \
+    CKCI_WIDENING(ckci_widen16_##S, ckci_narrow16_##S, ckci_wide16_##S, ckci_slim16_##S, ckci_half_float,    \
+                  ckci_float_half)
 
 #define CKCI_KERNELS(S, SPREAD)                                                                              \
     CKCI_OUTERS(ckci_outer_##S)                                                                              \
@@ -3275,9 +3284,10 @@ typedef struct ckci_kernels {
     SPREAD(ckci_spread_##S) CKCI_COPY_KERNEL(ckci_copy_##S)
 /* A, B, C: its run lengths; ROWS those of an outer tile */
 #define CKCI_BF16_SET(S)                                                                                     \
-    ckci_three14_##S, ckci_three7_##S, ckci_widen_##S, ckci_narrow_##S, ckci_half14_##S, ckci_half7_##S,     \
-        ckci_half_three14_##S, ckci_half_three7_##S, ckci_half_taps9_##S, NULL
-#define CKCI_NO_BF16_SET NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    ckci_three14_##S, ckci_three7_##S, ckci_widen16_##S, ckci_narrow16_##S, ckci_widen_##S, ckci_narrow_##S, \
+        ckci_half14_##S, ckci_half7_##S, ckci_half_three14_##S, ckci_half_three7_##S, ckci_half_taps9_##S,   \
+        NULL
+#define CKCI_NO_BF16_SET NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 #define CKCI_KERNEL_SET(S, LANES, A, B, C, ROWS, ...)                                                        \
     {                                                                                                        \
         LANES, {A, B, C}, ROWS,                                                                              \
@@ -3322,15 +3332,24 @@ CKCI_INLINE void ckci_slim_f_portable(uint16_t *p, ckci_vf v)
         p[i] = ckci_float_bf16(x[i]);
     }
 }
-#undef CKCI_XT
-#undef CKCI_X
-#define CKCI_XT uint16_t
-#define CKCI_X ckci_wide_f_portable
-CKCI_BF16_KERNELS(f_portable)
-#undef CKCI_XT
-#undef CKCI_X
-#define CKCI_XT CKCI_T
-#define CKCI_X CKCI_LOAD
+CKCI_INLINE ckci_vf ckci_wide16_f_portable(const uint16_t *p)
+{
+    float x[4];
+    for (int i = 0; i < 4; i++) {
+        x[i] = ckci_half_float(p[i]);
+    }
+    return ckci_load_vf(x);
+}
+CKCI_INLINE void ckci_slim16_f_portable(uint16_t *p, ckci_vf v)
+{
+    float x[4];
+    ckci_store_vf(x, v);
+    for (int i = 0; i < 4; i++) {
+        p[i] = ckci_float_half(x[i]);
+    }
+}
+CKCI_BF16_WIDENING(f_portable)
+CKCI_F16_WIDENING(f_portable)
 CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
@@ -3424,6 +3443,20 @@ CKCI_TARGET CKCI_INLINE void ckci_slim_f_avx2(uint16_t *p, __m256 v)
     r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 8);
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(r));
 }
+CKCI_BF16_WIDENING(f_avx2)
+#undef CKCI_TARGET
+#define CKCI_TARGET __attribute__((target("avx2,fma,f16c")))
+CKCI_TARGET CKCI_INLINE __m256 ckci_wide16_f_avx2(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+CKCI_TARGET CKCI_INLINE void ckci_slim16_f_avx2(uint16_t *p, __m256 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+CKCI_F16_WIDENING(f_avx2)
+#undef CKCI_TARGET
+#define CKCI_TARGET __attribute__((target("avx2,fma")))
 #undef CKCI_XT
 #undef CKCI_X
 #define CKCI_XT uint16_t
@@ -3487,6 +3520,17 @@ CKCI_TARGET CKCI_INLINE void ckci_slim_f_avx512(uint16_t *p, __m512 v)
     __m512i r = _mm512_mask_or_epi32(even, nan, high, _mm512_set1_epi32(0x40));
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_maskz_cvtepi32_epi16((__mmask16)-1, r));
 }
+CKCI_BF16_WIDENING(f_avx512)
+CKCI_TARGET CKCI_INLINE __m512 ckci_wide16_f_avx512(const uint16_t *p)
+{
+    return _mm512_maskz_cvtph_ps((__mmask16)-1, _mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+CKCI_TARGET CKCI_INLINE void ckci_slim16_f_avx512(uint16_t *p, __m512 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p,
+                        _mm512_maskz_cvtps_ph((__mmask16)-1, v, _MM_FROUND_TO_NEAREST_INT));
+}
+CKCI_F16_WIDENING(f_avx512)
 #undef CKCI_XT
 #undef CKCI_X
 #define CKCI_XT uint16_t
@@ -3675,7 +3719,9 @@ CKCI_TILES(ckci_tile7_i_avx512_, CKCI_R7)
 CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dtype)
 {
     static const ckci_kernels f[3] = {
-        CKCI_KERNEL_SET(f_portable, 4, 2, 2, 2, 4, CKCI_BF16_SET(f_portable)),
+        CKCI_KERNEL_SET(f_portable, 4, 2, 2, 2, 4, ckci_three14_f_portable, ckci_three7_f_portable,
+                        ckci_widen16_f_portable, ckci_narrow16_f_portable, ckci_widen_f_portable,
+                        ckci_narrow_f_portable, NULL, NULL, NULL, NULL, NULL, NULL),
 #if CKCI_X86
         CKCI_KERNEL_SET(f_avx2, 8, 3, 3, 3, 4, CKCI_BF16_SET(f_avx2)),
         CKCI_KERNEL_SET(f_avx512, 16, 7, 6, 4, 8, CKCI_BF16_SET(f_avx512))
@@ -3729,6 +3775,8 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
                                    ckci_copy_f_avx512,
                                    ckci_three14_p_avx512,
                                    ckci_three7_p_avx512,
+                                   ckci_widen16_f_avx512,
+                                   ckci_narrow16_f_avx512,
                                    ckci_widen_f_avx512,
                                    ckci_narrow_p_avx512,
                                    NULL,
@@ -3738,9 +3786,10 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
                                    NULL,
                                    ckci_zip_avx512};
     static const ckci_kernels d = CKCI_KERNEL_SET(
-        f_avx512, 16, 7, 6, 4, 8, ckci_three14_f_avx512, ckci_three7_f_avx512, ckci_widen_f_avx512,
-        ckci_narrow_p_avx512, ckci_half14_f_avx512, ckci_half7_f_avx512, ckci_half_three14_f_avx512,
-        ckci_half_three7_f_avx512, ckci_half_taps9_f_avx512, ckci_zip_avx512);
+        f_avx512, 16, 7, 6, 4, 8, ckci_three14_f_avx512, ckci_three7_f_avx512, ckci_widen16_f_avx512,
+        ckci_narrow16_f_avx512, ckci_widen_f_avx512, ckci_narrow_p_avx512, ckci_half14_f_avx512,
+        ckci_half7_f_avx512, ckci_half_three14_f_avx512, ckci_half_three7_f_avx512, ckci_half_taps9_f_avx512,
+        ckci_zip_avx512);
     return depthwise ? &d : &p;
 #else
     (void)depthwise;
@@ -3812,6 +3861,16 @@ CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
 CKCI_INLINE int ckci_is_bf16(const ckci_view *v, const ckci_tensor *t)
 {
     return t->plain && t->dtype == CKCONV_BF16 && v->kind->dtype == CKCONV_F32 && (uintptr_t)t->p % 2 == 0;
+}
+
+/* What turns 2-byte floats of t into numbers, if they are floats as they are; else NULL. */
+CKCI_INLINE ckci_copy_kernel ckci_widener(const ckci_view *v, const ckci_tensor *t)
+{
+    int half = t->plain && v->kind->dtype == CKCONV_F32 && (uintptr_t)t->p % 2 == 0;
+    return !half                     ? NULL
+           : t->dtype == CKCONV_BF16 ? v->k->widen
+           : t->dtype == CKCONV_F16  ? v->k->widen16
+                                     : NULL;
 }
 
 /* Zero n numbers of a kind; all-bits-zero is 0 in each. */
@@ -4092,33 +4151,37 @@ CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int6
     }
 }
 
-/* Sums that an epilogue leaves alone go to memory in rows of dense elements: 1 as they are, 2 as bf16, 3
-   rounded to bf16 but kept as floats. 0: they need kind->write. */
+/* Sums that an epilogue leaves alone go to memory in rows of dense elements: 1 as they are, 2 as bf16, 3 as
+   f16, 4 and 5 rounded to these but kept as floats. 0: they need kind->write. */
 CKCI_FN int ckci_plain_store(const ckci_view *v, const ckci_target *o)
 {
     int pass = o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift, same = o->t.dtype == v->kind->dtype;
+    ckconv_dtype half = o->compute ? o->compute : o->t.dtype;
+    int how = half == CKCONV_BF16 ? 2 : half == CKCONV_F16 ? 3 : 0;
     if (!pass || (uintptr_t)o->t.p % ckci_size(o->t.dtype) != 0) {
         return 0;
     }
-    if (!o->compute) {
-        return same ? 1 : v->kind->dtype == CKCONV_F32 && o->t.dtype == CKCONV_BF16 ? 2 : 0;
+    if (!o->compute && same) {
+        return 1;
     }
-    return same && o->compute == CKCONV_BF16 && v->kind->dtype == CKCONV_F32 ? 3 : 0;
+    how = v->kind->dtype == CKCONV_F32 ? how : 0;
+    return how == 0 || !o->compute ? how : same ? how + 2 : 0;
 }
 
 CKCI_FN void ckci_store_rows(const ckci_view *v, int how, int64_t n, int64_t count, const unsigned char *src,
                              int64_t src_step, unsigned char *dst, int64_t dst_step)
 {
     uint16_t half[CKCI_SPAN];
-    if (how != 3) {
-        (how == 1 ? v->k->copy : v->k->narrow)(n, count, src, src_step, dst, dst_step);
+    ckci_copy_kernel narrow = how % 2 == 0 ? v->k->narrow : v->k->narrow16;
+    if (how <= 3) {
+        (how == 1 ? v->k->copy : narrow)(n, count, src, src_step, dst, dst_step);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < count; j += CKCI_SPAN) {
             int64_t some = ckci_min(count - j, CKCI_SPAN);
-            v->k->narrow(1, some, src + (i * src_step + j) * 4, 0, half, 0);
-            v->k->widen(1, some, half, 0, dst + (i * dst_step + j) * 4, 0);
+            narrow(1, some, src + (i * src_step + j) * 4, 0, half, 0);
+            (how == 4 ? v->k->widen : v->k->widen16)(1, some, half, 0, dst + (i * dst_step + j) * 4, 0);
         }
     }
 }
@@ -4327,6 +4390,7 @@ CKCI_FN void ckci_pack_patch_row(const ckci_view *v, const ckci_patch *p, const 
     const ckci_window *w = &p->x;
     int64_t size = v->kind->size, cb = p->cb, channel = cb > 1 ? t->stride[2] : 1;
     int64_t step = w->step * t->stride[5];
+    ckci_copy_kernel widen = ckci_widener(v, t);
     int bare =
         t->plain && t->dtype == v->kind->dtype && channel == 1 && (uintptr_t)t->p % (uintptr_t)size == 0;
     for (int64_t plane = 0; plane < w->planes; plane++, dst += w->width * cb * size) {
@@ -4346,8 +4410,8 @@ CKCI_FN void ckci_pack_patch_row(const ckci_view *v, const ckci_patch *p, const 
                    (size_t)((to - from) * cb * size));
         } else if (bare) {
             v->k->copy(to - from, cb, t->p + (at + from * step) * size, step, dst + from * cb * size, cb);
-        } else if (channel == 1 && ckci_is_bf16(v, t)) {
-            v->k->widen(to - from, cb, t->p + (at + from * step) * 2, step, dst + from * cb * size, cb);
+        } else if (channel == 1 && widen) {
+            widen(to - from, cb, t->p + (at + from * step) * 2, step, dst + from * cb * size, cb);
         } else if (t->stride[5] < channel && to - from > 1) {
             for (int64_t c = 0; c < cb; c++) {
                 for (int64_t i = from; i < to; i += 128) {
@@ -5221,8 +5285,8 @@ CKCI_FN void ckci_pack_gradient(const ckci_view *v, int64_t at, int64_t count, i
             }
             continue;
         }
-        if (channel == 1 && valid == r && ckci_is_bf16(v, t)) {
-            v->k->widen(count, r, t->p + (at + k) * 2, step, dst, r);
+        if (channel == 1 && valid == r && ckci_widener(v, t)) {
+            ckci_widener(v, t)(count, r, t->p + (at + k) * 2, step, dst, r);
             continue;
         }
         for (int64_t i = 0; i < count && valid < r; i++) {
@@ -5635,13 +5699,14 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
     int64_t start = place + l->first_group * t->stride[0] + (by_column ? l->column[0] * t->stride[2] : 0);
     const unsigned char *first = t->p + start * (int64_t)ckci_size(t->dtype);
     int bare = t->plain && t->dtype == v->kind->dtype && (uintptr_t)first % (uintptr_t)size == 0;
+    ckci_copy_kernel widen = ckci_widener(v, t);
     if (dense && span == l->count && red == 1) {
         if (bare && span == lanes) {
             v->k->copy(n, lanes, first, step, dst, lanes);
             return;
         }
-        if (span == lanes && ckci_is_bf16(v, t)) {
-            v->k->widen(n, lanes, first, step, dst, lanes);
+        if (span == lanes && widen) {
+            widen(n, lanes, first, step, dst, lanes);
             return;
         }
         for (int64_t i = 0; i < n; i++) {
@@ -5658,10 +5723,10 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
         }
         for (int64_t i = safe; i < n; i += batch) {
             int64_t count = ckci_min(batch, n - i);
-            if (ckci_is_bf16(v, t)) {
-                v->k->widen(count, span, first + i * step * 2, step, buffer, span);
+            if (widen) {
+                widen(count, span, first + i * step * 2, step, buffer, span);
             }
-            for (int64_t j = 0; j < count && !ckci_is_bf16(v, t); j++) {
+            for (int64_t j = 0; j < count && !widen; j++) {
                 v->kind->read(t, start + (i + j) * step, 1, span, (unsigned char *)buffer + j * span * size);
             }
             v->k->spread(count, buffer, span, span, l->map, red, dst + i * lanes * size, dst_channel);
@@ -6012,8 +6077,8 @@ CKCI_FN ckci_line_taps ckci_find_line_taps(const ckci_view *v, const ckci_axis a
 }
 
 /* The tap table of one chunk of filter rows, then all rows of the tile, each after the lines that it is the
-   first to read, which are in L1 then. Filter rows that fall outside the tensor for an output row are skipped:
-   taps of one filter row are consecutive in the table. */
+   first to read, which are in L1 then. Filter rows that fall outside the tensor for an output row are
+   skipped: taps of one filter row are consecutive in the table. */
 CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[3], const ckci_lanes *l,
                                int64_t n, const int64_t q[3], int64_t yb, int64_t xb,
                                const unsigned char *weights, int add, const ckci_target *finished,
@@ -6159,7 +6224,7 @@ CKCI_FN int ckci_lanes_lie(const ckci_view *v, const ckci_tensor *t, const ckci_
             reach, ckci_saturating_mul(ckci_saturating_mul(tap, axis[i].taps), t->stride[3 + i]));
     }
     return v->red == 1 && v->cols == 1 && t->stride[0] == 1 && reach < (int64_t)1 << 30 &&
-           (ckci_is_bf16(v, t) ||
+           ((v->k->half14 && ckci_is_bf16(v, t)) ||
             (t->plain && t->dtype == v->kind->dtype && (uintptr_t)t->p % (uintptr_t)v->kind->size == 0));
 }
 
@@ -6939,21 +7004,38 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
 
 /* ---- One convolution of a pair, by whichever of the two families costs less. */
 typedef struct ckci_stage {
-    int direct;
+    int direct, dots; /* dots: the implicit GEMM's view is one of pairs */
+    int32_t features;
     ckci_gather_job gather;
     ckci_direct_job line;
     int64_t packed, scratch; /* bytes */
 } ckci_stage;
 
-CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, int32_t features, int32_t threads)
+/* The views of both families. paired: the problem of pairs if it is one; the views refer to it. */
+CKCI_FN void ckci_view_stage(ckci_stage *s, const ckci_conv *p, ckci_conv *paired)
+{
+    ckci_view v = ckci_make_view(p, s->features);
+    s->gather.v = s->line.v = v;
+    s->dots =
+        (s->features & CKCONV_CPU_AVX512_BF16) && ckci_pair_channels(p, paired, &s->gather.v, s->features);
+    if (!s->dots) {
+        s->gather.v = v;
+    }
+    if ((s->features & CKCONV_CPU_AVX512_BF16) && ckci_half_lanes(p, &v, s->features)) {
+        s->line.v = v;
+    } else if (s->dots) {
+        s->line.v = s->gather.v;
+    }
+}
+
+CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, ckci_conv *paired, int32_t features, int32_t threads)
 {
     ckci_stage s;
     memset(&s, 0, sizeof s);
-    s.gather.v = ckci_make_view(p, features);
+    s.features = features;
+    ckci_view_stage(&s, p, paired);
     s.gather.t = ckci_gather_tiles(&s.gather.v, threads, CKCI_MAX_BYTES, -1);
-    s.gather.target = ckci_make_target(p);
-    s.line.v = s.gather.v;
-    s.line.target = s.gather.target;
+    s.gather.target = s.line.target = ckci_make_target(p);
     s.packed = s.gather.t.packed;
     s.scratch = s.gather.t.scratch;
     if (ckci_direct_takes(&s.line.v, NULL) == CKCONV_OK) {
@@ -6992,11 +7074,11 @@ CKCI_FN void ckci_run_stage(const ckci_stage *s, unsigned char *scratch, int32_t
 }
 
 /* The same packed weights, for a problem that differs in batch, spatial sizes and pointers. */
-CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, const ckci_target *target)
+CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, ckci_conv *paired,
+                                const ckci_target *target)
 {
     ckci_stage r = *s;
-    r.gather.v.p = r.line.v.p = p;
-    r.gather.v.read = r.line.v.read = &p->t[CKCI_IN];
+    ckci_view_stage(&r, p, paired);
     r.gather.target = r.line.target = *target;
     if (r.direct) {
         r.line.t = ckci_find_direct_tiles(&r.line.v, 1, CKCI_MAX_BYTES - 1);
@@ -7009,8 +7091,8 @@ CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, const c
 }
 
 /* ---- conv_conv_fwd. Fused: an item owns a tile of output positions of one batch entry in all channels; it
-   computes mid there into its scratch ([position][channel] in the number kind of the arithmetic, values
-   rounded to the compute type), copies it out if asked, and multiplies it by the second weights at once.
+   computes mid there into its scratch ([position][channel] in the number kind of the arithmetic or in bf16,
+   values rounded to the compute type), copies it out if asked, and multiplies it by the second weights at once.
    Unfused: all of mid lies in workspace. */
 typedef struct ckci_pair_tiles {
     int64_t yb, xb, blocks_y, blocks_x, items;
@@ -7021,6 +7103,8 @@ typedef struct ckci_pair_tiles {
 typedef struct ckci_pair_job {
     const ckci_conv_conv *p;
     ckci_pair_tiles t;
+    ckci_conv second, paired[2]; /* p's second one, whose input is a dense mid */
+    ckconv_dtype held;           /* mid's type in scratch: the number kind, or bf16 for dot products */
     ckci_stage stage[2];
     ckci_target mid; /* scale, shift, operation, rounding; stored in the number kind */
     ckci_target out;
@@ -7029,11 +7113,11 @@ typedef struct ckci_pair_job {
 } ckci_pair_job;
 
 /* mid as a dense tensor of `positions`: logical [groups, n, per group, z, y, x], channels fastest. */
-CKCI_FN void ckci_dense_mid(ckci_tensor *t, const ckci_kind *kind, int64_t groups, int64_t n,
-                            int64_t per_group, const int64_t size[3], unsigned char *p)
+CKCI_FN void ckci_dense_mid(ckci_tensor *t, ckconv_dtype dtype, int64_t groups, int64_t n, int64_t per_group,
+                            const int64_t size[3], unsigned char *p)
 {
     t->p = p;
-    t->dtype = t->compute = kind->dtype;
+    t->dtype = t->compute = dtype;
     t->plain = 1;
     t->len[0] = groups;
     t->len[1] = n;
@@ -7062,9 +7146,8 @@ CKCI_FN void ckci_pair_part(const ckci_pair_job *job, int64_t n, int64_t count, 
                             const int64_t size[3], unsigned char *memory, ckci_conv part[2],
                             ckci_target target[2])
 {
-    const ckci_kind *kind = job->stage[0].gather.v.kind;
     part[0] = job->p->first;
-    part[1] = job->p->second;
+    part[1] = job->second;
     target[0] = job->mid;
     target[1] = job->out;
     for (int i = 0; i < 2; i++) {
@@ -7083,9 +7166,9 @@ CKCI_FN void ckci_pair_part(const ckci_pair_job *job, int64_t n, int64_t count, 
         part[0].output[i] = size[i];
         part[1].input[i] = part[1].output[i] = size[i];
     }
-    ckci_dense_mid(&target[0].t, kind, part[0].g, count, part[0].k, size, memory);
+    ckci_dense_mid(&target[0].t, job->held, part[0].g, count, part[0].k, size, memory);
     target[0].t.op = job->mid.t.op;
-    ckci_dense_mid(&part[1].t[CKCI_IN], kind, part[1].g, count, part[1].c, size, memory);
+    ckci_dense_mid(&part[1].t[CKCI_IN], job->held, part[1].g, count, part[1].c, size, memory);
 }
 
 /* mid of a tile to the caller's copy. values: [position][channel] */
@@ -7103,10 +7186,20 @@ CKCI_FN void ckci_copy_mid(const ckci_pair_job *job, int64_t n, const int64_t q[
     for (at[3] = q[0]; at[3] < q[0] + size[0]; at[3]++) {
         for (at[4] = q[1]; at[4] < q[1] + size[1]; at[4]++) {
             for (at[5] = q[2]; at[5] < q[2] + size[2]; at[5]++) {
-                at[2] = 0;
                 for (at[0] = 0; at[0] < p->g; at[0]++) {
-                    kind->write(&copy, at, 2, p->k, values);
-                    values += p->k * kind->size;
+                    if (job->held == kind->dtype) {
+                        at[2] = 0;
+                        kind->write(&copy, at, 2, p->k, values);
+                        values += p->k * kind->size;
+                        continue;
+                    }
+                    for (at[2] = 0; at[2] < p->k; at[2] += CKCI_SPAN) {
+                        float buffer[CKCI_SPAN];
+                        int64_t some = ckci_min(p->k - at[2], CKCI_SPAN);
+                        job->stage[0].gather.v.k->widen(1, some, values, 0, buffer, 0);
+                        kind->write(&copy, at, 2, some, buffer);
+                        values += some * 2;
+                    }
                 }
             }
         }
@@ -7128,11 +7221,11 @@ CKCI_FN void ckci_pair_item(const void *context, int64_t item, unsigned char *sc
     size[0] = 1;
     size[1] = ckci_min(t->yb, first->output[1] - q[1]);
     size[2] = ckci_min(t->xb, first->output[2] - q[2]);
-    ckci_conv part[2];
+    ckci_conv part[2], paired;
     ckci_target target[2];
     ckci_pair_part(job, n, 1, q, size, scratch, part, target);
     for (int i = 0; i < 2; i++) {
-        ckci_stage s = ckci_restage(&job->stage[i], &part[i], &target[i]);
+        ckci_stage s = ckci_restage(&job->stage[i], &part[i], &paired, &target[i]);
         ckci_run_stage(&s, scratch + t->mid, 1);
         if (i == 0 && job->copy) {
             ckci_copy_mid(job, n, q, size, scratch);
@@ -7155,7 +7248,7 @@ CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int64_t l
 {
     ckci_pair_tiles t;
     const ckci_conv *first = &job->p->first;
-    int64_t channels = first->g * first->k, size = job->stage[0].gather.v.kind->size;
+    int64_t channels = first->g * first->k, size = (int64_t)ckci_size(job->held);
     memset(&t, 0, sizeof t);
     t.xb = first->output[2];
     t.yb = first->output[1];
@@ -7177,11 +7270,11 @@ CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int64_t l
         tile[0] = 1;
         tile[1] = edge & 1 ? first->output[1] - (t.blocks_y - 1) * t.yb : t.yb;
         tile[2] = edge & 2 ? first->output[2] - (t.blocks_x - 1) * t.xb : t.xb;
-        ckci_conv part[2];
+        ckci_conv part[2], paired;
         ckci_target target[2];
         ckci_pair_part(job, 0, 1, none, tile, NULL, part, target);
         for (int i = 0; i < 2; i++) {
-            ckci_stage s = ckci_restage(&job->stage[i], &part[i], &target[i]);
+            ckci_stage s = ckci_restage(&job->stage[i], &part[i], &paired, &target[i]);
             t.packed[i] = job->stage[i].packed;
             t.scratch = ckci_max(t.scratch, ckci_saturating_add(t.mid, s.scratch));
         }
@@ -7195,10 +7288,19 @@ CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, con
 {
     memset(job, 0, sizeof *job);
     job->p = p;
-    job->stage[0] = ckci_make_stage(&p->first, features, threads);
-    job->stage[1] = ckci_make_stage(&p->second, features, threads);
+    job->second = p->second;
+    job->held = ckci_find_kind(p->first.t[CKCI_WEI].compute)->dtype;
+    ckci_tensor *mid = &job->second.t[CKCI_IN];
+    if ((features & CKCONV_CPU_AVX512_BF16) && p->first.t[CKCI_IN].compute == CKCONV_BF16) {
+        ckci_view v;
+        ckci_dense_mid(mid, CKCONV_BF16, p->second.g, p->second.n, p->second.c, p->second.input, NULL);
+        job->held = ckci_pair_channels(&job->second, &job->paired[1], &v, features) ? CKCONV_BF16 : job->held;
+    }
+    ckci_dense_mid(mid, job->held, p->second.g, p->second.n, p->second.c, p->second.input, NULL);
+    job->stage[0] = ckci_make_stage(&p->first, &job->paired[0], features, threads);
+    job->stage[1] = ckci_make_stage(&job->second, &job->paired[1], features, threads);
     job->mid = ckci_make_target(&p->first);
-    job->mid.compute = p->first.t[CKCI_IN].compute;
+    job->mid.compute = job->held == CKCONV_BF16 ? (ckconv_dtype)0 : p->first.t[CKCI_IN].compute;
     if (job->mid.compute == CKCONV_F32 || job->mid.compute == CKCONV_F64) {
         job->mid.compute = (ckconv_dtype)0; /* as it is summed */
     }
@@ -7247,6 +7349,12 @@ CKCI_FN ckconv_status ckci_fit_pair(ckci_fit *f, ckconv_error *err)
                          "fused takes a 1x1 second convolution with stride 1 and no pads; unfused takes all");
     }
     ckci_make_pair_job(&job, p, NULL, f->features, f->plan->device.threads, f->limit, f->family);
+    if ((f->features & CKCONV_CPU_AVX512_BF16) && job.held != CKCONV_BF16) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "bf16 dot products take bf16 arithmetic, plain weights and an even number of channels "
+            "in the second convolution");
+    }
     if (job.t.bytes > f->limit || job.t.bytes >= CKCI_MAX_BYTES) {
         return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s needs %lld bytes of workspace, the limit is %lld",
                          fused ? "fused" : "unfused", CKCI_LL(job.t.bytes), CKCI_LL(f->limit));
@@ -7336,9 +7444,9 @@ CKCI_FN int32_t ckci_cpu_features(void);
    dbeta walk x and dy on their own. */
 enum { CKCI_NORM_TILE = 1024 };
 
-/* Rows of channels that lie side by side, f32 or bf16, go through vectors of doubles instead, groups of an
-   item together. A slab's statistics are then one pass over x - shift, shift being one of its values: at most
-   sqrt(numbers) standard deviations off, which costs half the digits of the count, and doubles have them. */
+/* Rows that lie side by side, of channels or of positions, go through vectors of doubles instead. A slab's
+   statistics are then one pass over x - shift, shift being one of its values: at most sqrt(numbers) standard
+   deviations off, which costs half the digits of the count, and doubles have them. */
 #if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)
 #define CKCI_NORM_ROWS 1
 #else
@@ -7350,12 +7458,20 @@ enum { CKCI_NORM_WIDTH = 256, CKCI_NORM_BATCH = 4 };
 /* sums[c] += u, sums[width + c] += v over rows: (u, v) = (x - shift, its square) or (dy * (x - shift), dy) */
 typedef void (*ckci_norm_sum_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
                                      const float *dy, int64_t dy_step, const double *shift, double *sums);
-/* out = (x - shift) * kx + dy * kd + k0, factors for each channel */
+/* out = ((x - shift) * kx + (dy * kd + k0)) * ks, factors for each channel; without a dy of its own no
+   dy * kd. A gradient that cancels does so in the inner sum. */
 typedef void (*ckci_norm_map_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
                                      const float *dy, int64_t dy_step, const double *shift, const double *kx,
-                                     const double *kd, const double *k0, float *out, int64_t out_step);
+                                     const double *kd, const double *k0, const double *ks, float *out,
+                                     int64_t out_step);
+
+/* v = (x - shift) * k + b; out = act(v), or if dy is another row dy * act'(v) */
+typedef void (*ckci_norm_act_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
+                                     const float *dy, int64_t dy_step, const double *shift, const double *k,
+                                     const double *b, int silu, float *out, int64_t out_step);
 
 #if CKCI_NORM_ROWS
+typedef int64_t ckci_i8x8 __attribute__((vector_size(64)));
 typedef double ckci_d8 __attribute__((vector_size(64)));
 typedef float ckci_f8 __attribute__((vector_size(32)));
 
@@ -7397,46 +7513,111 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
 #define CKCI_NORM_MAP(NAME)                                                                                  \
     CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
                                   const float *dy, int64_t dy_step, const double *shift, const double *kx,   \
-                                  const double *kd, const double *k0, float *out, int64_t out_step)          \
+                                  const double *kd, const double *k0, const double *ks, float *out,          \
+                                  int64_t out_step)                                                          \
     {                                                                                                        \
         int64_t c = 0;                                                                                       \
         for (; c + 8 <= width; c += 8) {                                                                     \
-            ckci_d8 s, fx, fd, f0;                                                                           \
+            ckci_d8 s, fx, fd, f0, fs;                                                                       \
             memcpy(&s, shift + c, sizeof s);                                                                 \
             memcpy(&fx, kx + c, sizeof fx);                                                                  \
             memcpy(&fd, kd + c, sizeof fd);                                                                  \
             memcpy(&f0, k0 + c, sizeof f0);                                                                  \
+            memcpy(&fs, ks + c, sizeof fs);                                                                  \
             for (int64_t r = 0; r < rows; r++) {                                                             \
                 CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
-                a = (a - s) * fx + f0;                                                                       \
+                ckci_d8 t = f0;                                                                              \
                 if (dy != x) {                                                                               \
                     CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                               \
-                    a += b * fd;                                                                             \
+                    t += b * fd;                                                                             \
                 }                                                                                            \
-                ckci_f8 y = __builtin_convertvector(a, ckci_f8);                                             \
+                ckci_f8 y = __builtin_convertvector(((a - s) * fx + t) * fs, ckci_f8);                       \
                 memcpy(out + r * out_step + c, &y, sizeof y);                                                \
             }                                                                                                \
         }                                                                                                    \
         for (; c < width; c++) {                                                                             \
             for (int64_t r = 0; r < rows; r++) {                                                             \
-                double a = ((double)x[r * x_step + c] - shift[c]) * kx[c] + k0[c];                           \
-                a += dy != x ? (double)dy[r * dy_step + c] * kd[c] : 0;                                      \
-                out[r * out_step + c] = (float)a;                                                            \
+                double t = k0[c] + (dy != x ? (double)dy[r * dy_step + c] * kd[c] : 0);                      \
+                double a = ((double)x[r * x_step + c] - shift[c]) * kx[c] + t;                               \
+                out[r * out_step + c] = (float)(a * ks[c]);                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+/* exp(-v) = 2^n * exp(r), |r| <= ln(2) / 2, by the Taylor polynomial of degree 11: the next term is below
+   1e-14 of it. n comes from adding 1.5 * 2^52; |v| is cut at 700, where sigmoids are 0 or 1 to f32. NaN stays
+   NaN: it is added. */
+#define CKCI_NORM_EXP(e, v)                                                                                  \
+    ckci_d8 e;                                                                                               \
+    {                                                                                                        \
+        const ckci_d8 zeros = {0, 0, 0, 0, 0, 0, 0, 0}, low = zeros - 700.0, high = zeros + 700.0;           \
+        ckci_d8 u = -(v);                                                                                    \
+        ckci_i8x8 less = u<low, more = u> high, number = u == u;                                             \
+        ckci_i8x8 bits =                                                                                     \
+            ((ckci_i8x8)u & ~(less | more) & number) | ((ckci_i8x8)low & less) | ((ckci_i8x8)high & more);   \
+        ckci_d8 cut = (ckci_d8)bits, n = cut * 1.4426950408889634 + 6755399441055744.0;                      \
+        ckci_i8x8 power = (ckci_i8x8)n << 52;                                                                \
+        n -= 6755399441055744.0;                                                                             \
+        ckci_d8 part = (cut - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;              \
+        e = part * (1 / 39916800.0) + 1 / 3628800.0;                                                         \
+        e = e * part + 1 / 362880.0;                                                                         \
+        e = e * part + 1 / 40320.0;                                                                          \
+        e = e * part + 1 / 5040.0;                                                                           \
+        e = e * part + 1 / 720.0;                                                                            \
+        e = e * part + 1 / 120.0;                                                                            \
+        e = e * part + 1 / 24.0;                                                                             \
+        e = e * part + 1 / 6.0;                                                                              \
+        e = e * part + 0.5;                                                                                  \
+        e = e * part + 1.0;                                                                                  \
+        e = e * part + 1.0;                                                                                  \
+        e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)((ckci_i8x8)u & ~number);                             \
+    }
+#define CKCI_NORM_ACT(NAME)                                                                                  \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
+                                  const float *dy, int64_t dy_step, const double *shift, const double *k,    \
+                                  const double *b, int silu, float *out, int64_t out_step)                   \
+    {                                                                                                        \
+        for (int64_t c = 0; c < width; c += 8) {                                                             \
+            size_t some = (size_t)(width - c < 8 ? width - c : 8) * sizeof(float);                           \
+            ckci_d8 s, fk, fb;                                                                               \
+            memcpy(&s, shift + c, sizeof s); /* these are arrays of whole vectors */                         \
+            memcpy(&fk, k + c, sizeof fk);                                                                   \
+            memcpy(&fb, b + c, sizeof fb);                                                                   \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                ckci_f8 in = {0, 0, 0, 0, 0, 0, 0, 0}, by = in;                                              \
+                if (some == sizeof in) {                                                                     \
+                    memcpy(&in, x + r * x_step + c, sizeof in);                                              \
+                    memcpy(&by, dy + r * dy_step + c, sizeof by);                                            \
+                } else {                                                                                     \
+                    memcpy(&in, x + r * x_step + c, some);                                                   \
+                    memcpy(&by, dy + r * dy_step + c, some);                                                 \
+                }                                                                                            \
+                ckci_d8 v = (__builtin_convertvector(in, ckci_d8) - s) * fk + fb;                            \
+                CKCI_NORM_EXP(e, v)                                                                          \
+                ckci_d8 sigmoid = 1.0 / (1.0 + e), y = silu ? v * sigmoid : sigmoid;                         \
+                if (dy != x) {                                                                               \
+                    y = sigmoid * (1.0 - sigmoid);                                                           \
+                    y = (silu ? sigmoid + v * y : y) * __builtin_convertvector(by, ckci_d8);                 \
+                }                                                                                            \
+                ckci_f8 narrow = __builtin_convertvector(y, ckci_f8);                                        \
+                memcpy(out + r * out_step + c, &narrow, some);                                               \
             }                                                                                                \
         }                                                                                                    \
     }
 #define CKCI_TARGET
 CKCI_NORM_SUMS(ckci_norm_sums_portable)
 CKCI_NORM_MAP(ckci_norm_map_portable)
+CKCI_NORM_ACT(ckci_norm_act_portable)
 #undef CKCI_TARGET
 #if CKCI_X86
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
 CKCI_NORM_SUMS(ckci_norm_sums_avx2)
 CKCI_NORM_MAP(ckci_norm_map_avx2)
+CKCI_NORM_ACT(ckci_norm_act_avx2)
 #undef CKCI_TARGET
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
 CKCI_NORM_SUMS(ckci_norm_sums_avx512)
 CKCI_NORM_MAP(ckci_norm_map_avx512)
+CKCI_NORM_ACT(ckci_norm_act_avx512)
 #undef CKCI_TARGET
 #endif
 #endif
@@ -7445,11 +7626,13 @@ typedef struct ckci_norm_work {
     const ckci_groupnorm *p;
     const ckconv_args *args;
     double *sums; /* [n][g * c][2]: dgamma and dbeta of each n; NULL without workspace */
-    /* rows of channels: groups of an item, items of an entry */
+    /* rows: groups of an item, items of an entry; flat: of positions, else of channels */
     int64_t groups, blocks;
+    int flat;
     const ckci_kernels *k;
     ckci_norm_sum_kernel sum;
     ckci_norm_map_kernel map;
+    ckci_norm_act_kernel act;
 } ckci_norm_work;
 
 /* A tile: channels [c, c + channels) at positions [x, x + positions) of row (z, y).
@@ -7763,26 +7946,38 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     }
 }
 
-/* ---- The same for rows of channels. */
+/* ---- The same for rows. An item is one or several groups of an entry, in blocks: some channels, each a
+   column of the rows, or (flat) one channel, whose positions the columns are. */
 
-CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t)
+/* Can t be walked in rows of channels, or flat of positions? */
+CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t, int flat)
 {
-    return (t->dtype == CKCONV_F32 || t->dtype == CKCONV_BF16) && (t->stride[2] == 1 || p->c == 1) &&
-           (t->stride[0] == p->c || p->g == 1) && (uintptr_t)t->p % ckci_size(t->dtype) == 0;
+    return (t->dtype == CKCONV_F32 || t->dtype == CKCONV_BF16 || t->dtype == CKCONV_F16) &&
+           (flat ? t->stride[5] == 1 || t->len[5] == 1 : t->stride[2] == 1 || p->c == 1) &&
+           (uintptr_t)t->p % ckci_size(t->dtype) == 0;
 }
 
-/* Whether rows of channels are walked, and by which kernels. */
+/* Whether rows are walked, and by which kernels. */
 CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t threads)
 {
 #if CKCI_NORM_ROWS
     const ckci_groupnorm *p = w->p;
-    int backward = p->op == CKCONV_GROUPNORM_BWD;
-    if (p->act != CKCONV_PASS || p->c > CKCI_NORM_WIDTH || p->stat == CKCONV_F64 ||
-        !ckci_norm_row(p, &p->in) || !ckci_norm_row(p, &p->out) ||
-        (backward && w->args->din && !ckci_norm_row(p, &p->din))) {
+    const ckci_tensor *t[3];
+    int count = p->op == CKCONV_GROUPNORM_BWD && w->args->din ? 3 : 2, takes[2] = {1, 1}, beside = 1;
+    t[0] = &p->in;
+    t[1] = &p->out;
+    t[2] = &p->din;
+    for (int i = 0; i < count; i++) {
+        takes[0] = takes[0] && ckci_norm_row(p, t[i], 0);
+        takes[1] = takes[1] && ckci_norm_row(p, t[i], 1);
+        beside = beside && t[i]->stride[0] == p->c;
+    }
+    if (p->stat == CKCONV_F64 || (!takes[0] && !takes[1])) {
         return 0;
     }
-    w->groups = ckci_min(p->g, CKCI_NORM_WIDTH / p->c);
+    /* short rows of channels are worth less than long ones of positions */
+    w->flat = takes[1] && (!takes[0] || (!beside && p->c < 8));
+    w->groups = w->flat || !beside ? 1 : ckci_max(ckci_min(p->g, CKCI_NORM_WIDTH / p->c), 1);
     while (w->groups > 1 && w->groups * p->c > 32 && p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
         w->groups = ckci_ceil_div(w->groups, 2);
     }
@@ -7791,13 +7986,16 @@ CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t th
     w->k = ckci_find_kernels(features, CKCONV_F32);
     w->sum = ckci_norm_sums_portable;
     w->map = ckci_norm_map_portable;
+    w->act = ckci_norm_act_portable;
 #if CKCI_X86
     if (features & CKCONV_CPU_AVX512) {
         w->sum = ckci_norm_sums_avx512;
         w->map = ckci_norm_map_avx512;
+        w->act = ckci_norm_act_avx512;
     } else if (features & CKCONV_CPU_AVX2) {
         w->sum = ckci_norm_sums_avx2;
         w->map = ckci_norm_map_avx2;
+        w->act = ckci_norm_act_avx2;
     }
 #endif
     return 1;
@@ -7807,96 +8005,224 @@ CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t th
 #endif
 }
 
+/* A block: channels [c, c + channels) of the item's groups */
 typedef struct ckci_norm_rows {
-    int64_t n, channel, width, groups; /* of a group norm's entry n: channels [channel, channel + width) */
+    int64_t n, group, groups, c, channels;
     double shift[CKCI_NORM_WIDTH], kx[CKCI_NORM_WIDTH], kd[CKCI_NORM_WIDTH], k0[CKCI_NORM_WIDTH];
-    double sums[2 * CKCI_NORM_WIDTH], mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH];
+    double ks[CKCI_NORM_WIDTH], kv[CKCI_NORM_WIDTH], kb[CKCI_NORM_WIDTH]; /* before the activation */
+    double sums[2 * CKCI_NORM_WIDTH], tail[2 * CKCI_NORM_WIDTH]; /* tail: columns of a last, short row */
+    double mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH];      /* of each group */
+    double a[CKCI_NORM_WIDTH], b[CKCI_NORM_WIDTH];
 } ckci_norm_rows;
 
+/* column[] of channel c of the block */
+CKCI_INLINE void ckci_norm_set(const ckci_norm_work *w, double *column, int64_t c, double value)
+{
+    for (int64_t i = w->flat ? 0 : c; i < (w->flat ? (int64_t)CKCI_NORM_WIDTH : c + 1); i++) {
+        column[i] = value;
+    }
+}
+
+/* The next block of channels; 0 at the end. Start with channels = c = 0. */
+CKCI_FN int ckci_norm_next(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    int64_t most = w->flat ? 1 : CKCI_NORM_WIDTH;
+    b->c += b->channels;
+    b->channels = ckci_min(b->groups * w->p->c - b->c, most);
+    if (b->channels <= 0) {
+        b->c = b->channels = 0;
+        return 0;
+    }
+    return 1;
+}
+
 /* `rows` rows of t as floats: in place, or in buffer. */
-CKCI_FN const float *ckci_norm_load(const ckci_norm_work *w, const ckci_norm_rows *b, const ckci_tensor *t,
-                                    int64_t at, int64_t rows, float *buffer, int64_t *step)
+CKCI_FN const float *ckci_norm_load(const ckci_norm_work *w, const ckci_tensor *t, int64_t at, int64_t rows,
+                                    int64_t width, float *buffer, int64_t *step)
 {
     if (t->dtype == CKCONV_F32) {
-        *step = t->stride[5];
         return (const float *)(const void *)(t->p + at * 4);
     }
-    w->k->widen(rows, b->width, t->p + at * 2, t->stride[5], buffer, CKCI_NORM_WIDTH);
+    (t->dtype == CKCONV_F16 ? w->k->widen16 : w->k->widen)(rows, width, t->p + at * 2, *step, buffer,
+                                                           CKCI_NORM_WIDTH);
     *step = CKCI_NORM_WIDTH;
     return buffer;
 }
 
-/* One walk over the rows of an item. dy, out: may be NULL; without out it sums. */
+/* Some rows, at[] and step[] apart in x, dy and out. dy, out: may be NULL; without out they are summed. */
+CKCI_FN void ckci_norm_piece(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
+                             const ckci_tensor *out, const int64_t at[3], int64_t step[3], int64_t rows,
+                             int64_t width, double *sums)
+{
+    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH];
+    const float *from = ckci_norm_load(w, &w->p->in, at[0], rows, width, buffer[0], &step[0]), *by = from;
+    int act = w->p->act != CKCONV_PASS, silu = w->p->act == CKCONV_SILU;
+    if (!dy) {
+        step[1] = step[0];
+    } else {
+        by = ckci_norm_load(w, dy, at[1], rows, width, buffer[1], &step[1]);
+        if (by == from) { /* the caller's dy may be x; the kernels know a single tensor by that */
+            w->k->copy(rows, width, by, step[1], buffer[1], CKCI_NORM_WIDTH);
+            by = buffer[1];
+            step[1] = CKCI_NORM_WIDTH;
+        }
+    }
+    if (dy && act) {
+        w->act(rows, width, from, step[0], by, step[1], b->shift, b->kv, b->kb, silu, buffer[1],
+               CKCI_NORM_WIDTH);
+        by = buffer[1];
+        step[1] = CKCI_NORM_WIDTH;
+    }
+    if (!out) {
+        w->sum(rows, width, from, step[0], by, step[1], b->shift, sums);
+        return;
+    }
+    int half = out->dtype != CKCONV_F32;
+    float *to = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
+    int64_t to_step = half ? (int64_t)CKCI_NORM_WIDTH : step[2];
+    if (act && !dy) {
+        w->act(rows, width, from, step[0], by, step[1], b->shift, b->kv, b->kb, silu, to, to_step);
+    } else {
+        w->map(rows, width, from, step[0], by, step[1], b->shift, b->kx, b->kd, b->k0, b->ks, to, to_step);
+    }
+    if (half) {
+        (out->dtype == CKCONV_F16 ? w->k->narrow16 : w->k->narrow)(rows, width, to, to_step,
+                                                                   out->p + at[2] * 2, step[2]);
+    }
+}
+
+/* One walk over the rows of a block. */
 CKCI_FN void ckci_norm_walk(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
                             const ckci_tensor *out)
 {
-    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH];
-    const ckci_tensor *x = &w->p->in;
-    int64_t step[3];
-    for (int64_t line = 0; line < x->len[3] * x->len[4]; line++) {
-        int64_t z = line / x->len[4], y = line % x->len[4];
-        for (int64_t i = 0; i < x->len[5]; i += CKCI_NORM_BATCH) {
-            int64_t at[3], rows = ckci_min(x->len[5] - i, CKCI_NORM_BATCH);
+    const int64_t wide = CKCI_NORM_WIDTH, *len = w->p->in.len;
+    const ckci_tensor *all[3];
+    all[0] = &w->p->in;
+    all[1] = dy;
+    all[2] = out;
+    for (int64_t line = 0; line < len[3] * len[4]; line++) {
+        int64_t z = line / len[4], y = line % len[4], positions = len[5];
+        for (int64_t i = 0, some; i < positions; i += some) {
+            int64_t at[3], step[3], rest = positions - i, rows = ckci_min(rest, CKCI_NORM_BATCH), width;
+            if (w->flat) { /* whole rows, then a short one */
+                width = ckci_min(rest, wide);
+                rows = ckci_max(ckci_min(rest / wide, CKCI_NORM_BATCH), 1);
+            } else {
+                width = b->channels;
+            }
+            some = w->flat ? rows * width : rows;
             for (int j = 0; j < 3; j++) {
-                const ckci_tensor *t = j == 0 ? x : j == 1 ? dy : out;
-                at[j] = t ? b->channel + b->n * t->stride[1] + z * t->stride[3] + y * t->stride[4] +
-                                i * t->stride[5]
-                          : 0;
+                const ckci_tensor *t = all[j] ? all[j] : all[0];
+                at[j] = b->n * t->stride[1] + b->group * t->stride[0] + b->c * t->stride[2] +
+                        z * t->stride[3] + y * t->stride[4] + i * t->stride[5];
+                step[j] = w->flat ? wide : t->stride[5];
             }
-            const float *from = ckci_norm_load(w, b, x, at[0], rows, buffer[0], &step[0]), *by = from;
-            step[1] = step[0];
-            if (dy) {
-                by = ckci_norm_load(w, b, dy, at[1], rows, buffer[1], &step[1]);
-            }
-            if (!out) {
-                w->sum(rows, b->width, from, step[0], by, step[1], b->shift, b->sums);
-                continue;
-            }
-            int half = out->dtype == CKCONV_BF16;
-            float *to = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
-            w->map(rows, b->width, from, step[0], by, step[1], b->shift, b->kx, b->kd, b->k0, to,
-                   half ? (int64_t)CKCI_NORM_WIDTH : out->stride[5]);
-            if (half) {
-                w->k->narrow(rows, b->width, to, CKCI_NORM_WIDTH, out->p + at[2] * 2, out->stride[5]);
-            }
+            ckci_norm_piece(w, b, dy, out, at, step, rows, width,
+                            w->flat && width < wide ? b->tail : b->sums);
         }
     }
 }
 
-/* Mean and inv_std of the groups of an item, given or computed; both end in b, mean in b->shift too. */
+/* Sums of a walk for channel c of the block: of u, and of v if it is the second */
+CKCI_FN double ckci_norm_total(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t c, int second)
+{
+    if (!w->flat) {
+        return b->sums[second * b->channels + c];
+    }
+    double total = 0;
+    int64_t last = w->p->in.len[5] % CKCI_NORM_WIDTH;
+    for (int64_t i = 0; i < CKCI_NORM_WIDTH; i++) {
+        total += b->sums[second * CKCI_NORM_WIDTH + i];
+    }
+    for (int64_t i = 0; i < last; i++) {
+        total += b->tail[second * last + i];
+    }
+    return total;
+}
+
+CKCI_FN void ckci_norm_sum(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy)
+{
+    memset(b->sums, 0, sizeof b->sums);
+    memset(b->tail, 0, sizeof b->tail);
+    ckci_norm_walk(w, b, dy, NULL);
+}
+
+/* Mean and inv_std of the groups of an item, given or computed. */
 CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b)
 {
     const ckci_groupnorm *p = w->p;
     double count = (double)p->c * (double)p->space;
     int given = p->op == CKCONV_GROUPNORM_BWD && w->args->saved_mean;
-    memset(b->sums, 0, sizeof b->sums);
-    for (int64_t c = 0; c < b->width && !given; c++) {
+    double *u = b->a, *v = b->b, *shift = b->mean;
+    for (int64_t g = 0; g < b->groups && !given; g++) {
         float first;
-        ckci_widen(&p->in, b->channel + c / p->c * p->c + b->n * p->in.stride[1], 1, 1, &first);
-        b->shift[c] = (double)first;
+        ckci_widen(&p->in, (b->group + g) * p->in.stride[0] + b->n * p->in.stride[1], 1, 1, &first);
+        shift[g] = (double)first;
+        u[g] = v[g] = 0;
     }
-    if (!given) {
-        ckci_norm_walk(w, b, NULL, NULL);
+    while (!given && ckci_norm_next(w, b)) {
+        for (int64_t c = 0; c < b->channels; c++) {
+            ckci_norm_set(w, b->shift, c, shift[(b->c + c) / p->c]);
+        }
+        ckci_norm_sum(w, b, NULL);
+        for (int64_t c = 0; c < b->channels; c++) {
+            u[(b->c + c) / p->c] += ckci_norm_total(w, b, c, 0);
+            v[(b->c + c) / p->c] += ckci_norm_total(w, b, c, 1);
+        }
     }
     for (int64_t g = 0; g < b->groups; g++) {
-        int64_t entry = (b->n * p->g + b->channel / p->c + g) * (int64_t)ckci_size(p->stat);
+        int64_t entry = (b->n * p->g + b->group + g) * (int64_t)ckci_size(p->stat);
         if (given) {
             b->mean[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry);
             b->inv_std[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_inv_std + entry);
         } else {
-            double u = 0, v = 0;
-            for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
-                u += b->sums[c];
-                v += b->sums[b->width + c];
-            }
-            u /= count;
-            v = v / count - u * u;
-            b->mean[g] = b->shift[g * p->c] + u;
-            b->inv_std[g] = 1 / sqrt((v < 0 ? 0 : v) + p->eps);
+            double mean = u[g] / count, square = v[g] / count - mean * mean;
+            b->mean[g] = shift[g] + mean;
+            b->inv_std[g] = 1 / sqrt((square < 0 ? 0 : square) + p->eps);
         }
     }
-    for (int64_t c = 0; c < b->width; c++) {
-        b->shift[c] = b->mean[c / p->c];
+}
+
+/* The block's columns that are known from the statistics. */
+CKCI_FN void ckci_norm_columns(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    const ckci_groupnorm *p = w->p;
+    double count = (double)p->c * (double)p->space;
+    for (int64_t c = 0; c < b->channels; c++) {
+        int64_t g = (b->c + c) / p->c, channel = b->group * p->c + b->c + c;
+        double gamma = ckci_param(p, w->args->gamma, channel, 1), inv_std = b->inv_std[g];
+        double beta = ckci_param(p, w->args->beta, channel, 0);
+        int forward = p->op == CKCONV_GROUPNORM_FWD;
+        ckci_norm_set(w, b->shift, c, b->mean[g]);
+        ckci_norm_set(w, b->kv, c, inv_std * gamma);
+        ckci_norm_set(w, b->kb, c, beta);
+        ckci_norm_set(w, b->kd, c, forward ? 0 : gamma);
+        ckci_norm_set(w, b->kx, c, forward ? inv_std * gamma : -inv_std * b->b[g] / count);
+        ckci_norm_set(w, b->k0, c, forward ? beta : -b->a[g] / count);
+        ckci_norm_set(w, b->ks, c, forward ? 1 : inv_std);
+    }
+}
+
+/* Sums of dx, dgamma and dbeta: a, b of each group. */
+CKCI_FN void ckci_norm_gradient_sums(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    const ckci_groupnorm *p = w->p;
+    memset(b->a, 0, sizeof b->a);
+    memset(b->b, 0, sizeof b->b);
+    while (ckci_norm_next(w, b)) {
+        ckci_norm_columns(w, b);
+        ckci_norm_sum(w, b, &p->out);
+        for (int64_t c = 0; c < b->channels; c++) {
+            int64_t g = (b->c + c) / p->c, channel = b->group * p->c + b->c + c;
+            double gamma = ckci_param(p, w->args->gamma, channel, 1), sums[2];
+            sums[0] = ckci_norm_total(w, b, c, 0) * b->inv_std[g];
+            sums[1] = ckci_norm_total(w, b, c, 1);
+            b->b[g] += sums[0] * gamma;
+            b->a[g] += sums[1] * gamma;
+            if (w->sums) {
+                memcpy(w->sums + 2 * (b->n * p->g * p->c + channel), sums, sizeof sums);
+            }
+        }
     }
 }
 
@@ -7905,55 +8231,29 @@ CKCI_FN void ckci_norm_rows_item(const void *context, int64_t item, unsigned cha
     const ckci_norm_work *w = (const ckci_norm_work *)context;
     const ckci_groupnorm *p = w->p;
     ckci_norm_rows b;
-    int64_t first = item % w->blocks * w->groups, stat = (int64_t)ckci_size(p->stat);
+    int64_t stat = (int64_t)ckci_size(p->stat);
+    int forward = p->op == CKCONV_GROUPNORM_FWD;
     (void)scratch;
     b.n = item / w->blocks;
-    b.groups = ckci_min(w->groups, p->g - first);
-    b.channel = first * p->c;
-    b.width = b.groups * p->c;
+    b.group = item % w->blocks * w->groups;
+    b.groups = ckci_min(w->groups, p->g - b.group);
+    b.c = b.channels = 0;
     ckci_norm_row_statistics(w, &b);
-    if (p->op == CKCONV_GROUPNORM_FWD) {
-        for (int64_t g = 0; g < b.groups; g++) {
-            int64_t entry = (b.n * p->g + first + g) * stat;
-            if (w->args->mean) {
-                ckci_store(p->stat, (unsigned char *)w->args->mean + entry, b.mean[g]);
-            }
-            if (w->args->inv_std) {
-                ckci_store(p->stat, (unsigned char *)w->args->inv_std + entry, b.inv_std[g]);
-            }
+    for (int64_t g = 0; g < b.groups && forward; g++) {
+        int64_t entry = (b.n * p->g + b.group + g) * stat;
+        if (w->args->mean) {
+            ckci_store(p->stat, (unsigned char *)w->args->mean + entry, b.mean[g]);
         }
-        for (int64_t c = 0; c < b.width; c++) {
-            b.kx[c] = b.inv_std[c / p->c] * ckci_param(p, w->args->gamma, b.channel + c, 1);
-            b.k0[c] = ckci_param(p, w->args->beta, b.channel + c, 0);
-            b.kd[c] = 0;
-        }
-        ckci_norm_walk(w, &b, NULL, &p->out);
-        return;
-    }
-    memset(b.sums, 0, sizeof b.sums);
-    ckci_norm_walk(w, &b, &p->out, NULL);
-    double count = (double)p->c * (double)p->space;
-    for (int64_t g = 0; g < b.groups; g++) {
-        double sum_a = 0, sum_b = 0, inv_std = b.inv_std[g];
-        for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
-            double gamma = ckci_param(p, w->args->gamma, b.channel + c, 1);
-            b.sums[c] *= inv_std;
-            sum_b += b.sums[c] * gamma;
-            sum_a += b.sums[b.width + c] * gamma;
-            b.kd[c] = inv_std * gamma;
-        }
-        for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
-            b.kx[c] = -inv_std * inv_std * sum_b / count;
-            b.k0[c] = -inv_std * sum_a / count;
+        if (w->args->inv_std) {
+            ckci_store(p->stat, (unsigned char *)w->args->inv_std + entry, b.inv_std[g]);
         }
     }
-    for (int64_t c = 0; c < b.width && w->sums; c++) {
-        double *sums = w->sums + 2 * (b.n * p->g * p->c + b.channel + c);
-        sums[0] = b.sums[c];
-        sums[1] = b.sums[b.width + c];
+    if (!forward) {
+        ckci_norm_gradient_sums(w, &b);
     }
-    if (w->args->din) {
-        ckci_norm_walk(w, &b, &p->out, &p->din);
+    while ((forward || w->args->din) && ckci_norm_next(w, &b)) {
+        ckci_norm_columns(w, &b);
+        ckci_norm_walk(w, &b, forward ? NULL : &p->out, forward ? &p->out : &p->din);
     }
 }
 
@@ -10653,7 +10953,7 @@ CKCI_FN void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_gr
 {
     ckconv_dtype type = ckci_gpu_mid_type(first);
     ckconv_element_op none = t->op;
-    ckci_dense_mid(t, ckci_find_kind(type), groups, first->n, per_group, first->output, ws);
+    ckci_dense_mid(t, ckci_find_kind(type)->dtype, groups, first->n, per_group, first->output, ws);
     t->dtype = t->compute = type;
     t->op = none;
 }
@@ -10899,6 +11199,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
       CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 8, 48, 16, ckci_fit_weight, ckci_run_weight)               \
     X(cpu_gemm_bwd_weight_split_avx512_bf16, CPU, TWO_STAGE, BWD_WEIGHT,                                     \
       CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 8, 48, 16, ckci_fit_weight, ckci_run_weight)               \
+    X(cpu_fused_conv_conv_avx512_bf16, CPU, FUSED, CONV_CONV_FWD,                                            \
+      CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 32, 16, ckci_fit_pair, ckci_run_pair)                  \
     X(cpu_recompute_conv_conv, CPU, FUSED, CONV_CONV_FWD, 0, 1, 1, 1, ckci_fit_recompute,                    \
       ckci_run_recompute)                                                                                    \
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
@@ -11553,7 +11855,9 @@ CKCI_FN int32_t ckci_cpu_features(void)
 {
     int32_t features = 0;
 #if CKCI_X86
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    uint32_t leaf[4] = {1, 0, 0, 0}; /* the f16c bit: not every compiler's builtin knows its name */
+    __asm__("cpuid" : "+a"(leaf[0]), "=b"(leaf[1]), "+c"(leaf[2]), "=d"(leaf[3]));
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (leaf[2] >> 29 & 1)) {
         features |= CKCONV_CPU_AVX2;
         if (__builtin_cpu_supports("avx512f")) {
             features |= CKCONV_CPU_AVX512;
@@ -13468,10 +13772,6 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_MAX_BYTES
 #undef CKCI_OPAQUE
 #undef CKCI_OUTER
-#undef CKCI_OUTER_ADD
-#undef CKCI_OUTER_BEGIN
-#undef CKCI_OUTER_END
-#undef CKCI_OUTER_STEP
 #undef CKCI_PRINTF
 #undef CKCI_R14
 #undef CKCI_R2
@@ -13487,8 +13787,31 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_NORM_DOUBLES
 #undef CKCI_NORM_SUMS
 #undef CKCI_NORM_MAP
+#undef CKCI_NORM_EXP
+#undef CKCI_NORM_ACT
 #undef CKCI_BF16_KERNELS
 #undef CKCI_BF16_SET
+#undef CKCI_NO_BF16_SET
+#undef CKCI_OUTER2_ADD
+#undef CKCI_OUTER2_BEGIN
+#undef CKCI_OUTER2_END
+#undef CKCI_OUTER2_LOAD
+#undef CKCI_OUTER2_STEP
+#undef CKCI_OUTER3_ADD
+#undef CKCI_OUTER3_BEGIN
+#undef CKCI_OUTER3_END
+#undef CKCI_OUTER3_LOAD
+#undef CKCI_OUTER3_STEP
+#undef CKCI_OUTERS
+#undef CKCI_THREE
+#undef CKCI_THREES
+#undef CKCI_THREE_AT
+#undef CKCI_THREE_KERNEL
+#undef CKCI_THREE_MIDDLE14
+#undef CKCI_THREE_MIDDLE7
+#undef CKCI_WIDENING
+#undef CKCI_BF16_WIDENING
+#undef CKCI_F16_WIDENING
 #undef CKCI_XT
 #undef CKCI_X
 #undef CKCI_SPREAD_PERMUTE
