@@ -3727,7 +3727,8 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
         CKCI_KERNEL_SET(f_avx512, 16, 7, 6, 4, 8, CKCI_BF16_SET(f_avx512))
 #endif
     };
-    int level = features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
+    /* facts of another machine are planned with the kernels that there are */
+    int level = !CKCI_X86 ? 0 : features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
 #ifndef CKCONV_NO_F64
     static const ckci_kernels d[3] = {
         CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4, CKCI_NO_BF16_SET),
@@ -7092,8 +7093,8 @@ CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, ckci_co
 
 /* ---- conv_conv_fwd. Fused: an item owns a tile of output positions of one batch entry in all channels; it
    computes mid there into its scratch ([position][channel] in the number kind of the arithmetic or in bf16,
-   values rounded to the compute type), copies it out if asked, and multiplies it by the second weights at once.
-   Unfused: all of mid lies in workspace. */
+   values rounded to the compute type), copies it out if asked, and multiplies it by the second weights at
+   once. Unfused: all of mid lies in workspace. */
 typedef struct ckci_pair_tiles {
     int64_t yb, xb, blocks_y, blocks_x, items;
     int64_t mid, packed[2], scratch, bytes;
