@@ -7887,8 +7887,11 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
         ckci_tile_gradient(w, &t, g, n, mean, inv_std, gamma, beta, xhat, dy);
         int64_t run = t.along_x ? t.positions : t.channels, rows = t.along_x ? 1 : t.positions;
         for (int64_t i = 0; i < rows * run; i++) {
-            int64_t c = t.along_x ? 0 : i % run;
-            dy[i] = inv_std * (gamma[c] * dy[i] - a - xhat[i] * b);
+            dy[i] *= gamma[t.along_x ? 0 : i % run];
+        }
+        /* on its own: a fused multiply-add would not cancel exactly where a is the only product */
+        for (int64_t i = 0; i < rows * run; i++) {
+            dy[i] = inv_std * (dy[i] - a - xhat[i] * b);
         }
         ckci_store_tile(&p->din, &t, g, n, dy);
     }
