@@ -36,7 +36,8 @@ LIMITS
       alike.
     - A tensor may have 2^62 bytes at most. Sizes and strides are int64 and every product is checked.
     - Written tensors with explicit strides need strides that nest (see ckconv_tensor).
-    - NaN payloads are not kept. Subnormals are honoured.
+    - NaN payloads are not kept. Subnormals are honoured, but instances with the bf16 instructions of AVX-512
+      (..._avx512_bf16) take those below 2^-126 as zeros.
 
 BUILD SWITCHES (define them before the implementation; none of them changes a declaration)
     CKCONV_STATIC           all functions static: several copies in one program
@@ -2852,7 +2853,7 @@ typedef struct ckci_tile {
     int add;
 } ckci_tile;
 typedef void (*ckci_tile_kernel)(const ckci_tile *t);
-/* A tile of a weight gradient, `outer_rows` output channels x 3 vectors of (tap, input channel):
+/* A tile of a weight gradient, `outer_rows` output channels x 3 or 2 vectors of (tap, input channel):
    c[i * ldc + c_at[v]] (+)= sum over positions of dy[position][i] * x[x_at[v] + position]. Positions are
    planes x rows x width, x_plane, x_row and x_step apart in x and consecutive in dy, which is packed. */
 typedef struct ckci_outer {
@@ -2871,6 +2872,11 @@ typedef void (*ckci_outer_kernel)(const ckci_outer *t);
 enum { CKCI_EDGES = 7 };
 typedef void (*ckci_line_kernel)(const int32_t count[CKCI_EDGES], const int32_t *table, const void *x,
                                  int64_t x_step, const void *w, void *out, int64_t out_step, int add);
+/* The same for three taps that read neighbouring positions, each position read once: for `count` entries i,
+   out[output] (+)= sum over j < 3 of x[table[4i] + (output + j) * x_step] * w[table[4i+1] + j * w_step].
+   Positions output + j before table[4i+2] <= 3 or from table[4i+3] >= outputs - 1 on would be padding. */
+typedef void (*ckci_three_kernel)(int64_t count, const int32_t *table, const void *x, int64_t x_step,
+                                  const void *w, int64_t w_step, void *out, int64_t out_step, int add);
 /* acc[table[2i+1]][1 vector] += sum over rows and positions of x[table[2i] + position] * dy[position], for
    CKCI_TAPS taps i */
 typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step,
@@ -2880,23 +2886,31 @@ typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int
    lanes. `span` channels belong to a position; a vector may be read from each. */
 typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t src_step, int64_t span,
                                    const int32_t *map, int64_t channels, void *dst, int64_t dst_channel);
-/* n rows of `count` elements from src to dst, steps in elements; widen reads bf16, narrow writes it */
+/* n rows of `count` elements from src to dst, steps in elements; widen reads bf16 or f16, narrow writes it */
 typedef void (*ckci_copy_kernel)(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,
                                  int64_t dst_step);
+
+/* dst[i][j] = (a[i][j], b[i][j]) in bf16: pairs for dot products. a or b may be NULL: zeros. */
+typedef void (*ckci_zip_kernel)(int64_t n, int64_t count, const void *a, const void *b, int64_t src_step,
+                                void *dst, int64_t dst_step);
 
 /* The microkernels of one instruction set and number kind. tile[h][w]: runs of run[h] positions, tiles of
    w + 1 vectors. */
 typedef struct ckci_kernels {
     int32_t lanes, run[3], outer_rows;
     ckci_tile_kernel tile[3][2];
-    ckci_outer_kernel outer;
+    ckci_outer_kernel outer[2]; /* 2 and 3 vectors */
     ckci_line_kernel line14, line7, line4;
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
-    ckci_copy_kernel widen, narrow; /* these and the next read or write bf16 */
+    ckci_three_kernel three14, three7;  /* these and all after them: f32 only */
+    ckci_copy_kernel widen16, narrow16; /* f16 */
+    ckci_copy_kernel widen, narrow;     /* these and the next read or write bf16 */
     ckci_line_kernel half14, half7;
+    ckci_three_kernel half_three14, half_three7;
     ckci_taps_kernel half_taps9;
+    ckci_zip_kernel zip; /* of kernels that take pairs, else NULL */
 } ckci_kernels;
 
 #define CKCI_R2(M) M(0) M(1)
@@ -2981,37 +2995,51 @@ typedef struct ckci_kernels {
     }
 #define CKCI_TILES(NAME, REPEAT) CKCI_TILE(NAME##1, REPEAT, 1) CKCI_TILE(NAME##2, REPEAT, 2)
 
-#define CKCI_OUTER_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO, c##i##c = CKCI_ZERO;
-#define CKCI_OUTER_STEP(i)                                                                                   \
+#define CKCI_OUTER3_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO, c##i##c = CKCI_ZERO;
+#define CKCI_OUTER3_LOAD CKCI_V x0 = CKCI_LOAD(p + at0), x1 = CKCI_LOAD(p + at1), x2 = CKCI_LOAD(p + at2);
+#define CKCI_OUTER3_STEP(i)                                                                                  \
     {                                                                                                        \
         CKCI_V y = CKCI_SPLAT(q + (i));                                                                      \
         c##i##a = CKCI_FMA(y, x0, c##i##a);                                                                  \
         c##i##b = CKCI_FMA(y, x1, c##i##b);                                                                  \
         c##i##c = CKCI_FMA(y, x2, c##i##c);                                                                  \
     }
-#define CKCI_OUTER_ADD(i)                                                                                    \
+#define CKCI_OUTER3_ADD(i)                                                                                   \
     c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(out + (i)*ldc + t->c_at[0]));                                      \
     c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(out + (i)*ldc + t->c_at[1]));                                      \
     c##i##c = CKCI_ADD(c##i##c, CKCI_LOAD(out + (i)*ldc + t->c_at[2]));
-/* in this order: vectors past the last one repeat it */
-#define CKCI_OUTER_END(i)                                                                                    \
-    CKCI_STORE(out + (i)*ldc + t->c_at[2], c##i##c);                                                         \
+#define CKCI_OUTER3_END(i)                                                                                   \
+    CKCI_STORE(out + (i)*ldc + t->c_at[0], c##i##a);                                                         \
+    CKCI_STORE(out + (i)*ldc + t->c_at[1], c##i##b);                                                         \
+    CKCI_STORE(out + (i)*ldc + t->c_at[2], c##i##c);
+#define CKCI_OUTER2_BEGIN(i) CKCI_V c##i##a = CKCI_ZERO, c##i##b = CKCI_ZERO;
+#define CKCI_OUTER2_LOAD CKCI_V x0 = CKCI_LOAD(p + at0), x1 = CKCI_LOAD(p + at1);
+#define CKCI_OUTER2_STEP(i)                                                                                  \
+    {                                                                                                        \
+        CKCI_V y = CKCI_SPLAT(q + (i));                                                                      \
+        c##i##a = CKCI_FMA(y, x0, c##i##a);                                                                  \
+        c##i##b = CKCI_FMA(y, x1, c##i##b);                                                                  \
+    }
+#define CKCI_OUTER2_ADD(i)                                                                                   \
+    c##i##a = CKCI_ADD(c##i##a, CKCI_LOAD(out + (i)*ldc + t->c_at[0]));                                      \
+    c##i##b = CKCI_ADD(c##i##b, CKCI_LOAD(out + (i)*ldc + t->c_at[1]));
+/* in this order: a vector past the last one repeats it */
+#define CKCI_OUTER2_END(i)                                                                                   \
     CKCI_STORE(out + (i)*ldc + t->c_at[1], c##i##b);                                                         \
     CKCI_STORE(out + (i)*ldc + t->c_at[0], c##i##a);
-#define CKCI_OUTER(NAME)                                                                                     \
+#define CKCI_OUTER(NAME, W)                                                                                  \
     CKCI_TARGET CKCI_FN void NAME(const ckci_outer *t)                                                       \
     {                                                                                                        \
         const CKCI_T *q = (const CKCI_T *)t->dy;                                                             \
-        const int64_t at0 = t->x_at[0], at1 = t->x_at[1], at2 = t->x_at[2], step = t->x_step;                \
-        CKCI_M(CKCI_OUTER_BEGIN)                                                                             \
+        const int64_t at0 = t->x_at[0], at1 = t->x_at[1], at2 = t->x_at[W - 1], step = t->x_step;            \
+        (void)at2;                                                                                           \
+        CKCI_M(CKCI_OUTER##W##_BEGIN)                                                                        \
         for (int64_t n = 0; n < t->planes; n++) {                                                            \
             for (int64_t r = 0; r < t->rows; r++) {                                                          \
                 const CKCI_T *p = (const CKCI_T *)t->x + n * t->x_plane + r * t->x_row;                      \
                 for (int64_t j = t->width; j > 0; j--) {                                                     \
                     CKCI_OPAQUE(p);                                                                          \
-                    CKCI_V x0 = CKCI_LOAD(p + at0), x1 = CKCI_LOAD(p + at1), x2 = CKCI_LOAD(p + at2);        \
-                    CKCI_M(CKCI_OUTER_STEP)                                                                  \
-                    p += step;                                                                               \
+                    CKCI_OUTER##W##_LOAD CKCI_M(CKCI_OUTER##W##_STEP) p += step;                             \
                     q += CKCI_ROWS;                                                                          \
                 }                                                                                            \
             }                                                                                                \
@@ -3019,10 +3047,11 @@ typedef struct ckci_kernels {
         CKCI_T *out = (CKCI_T *)t->c;                                                                        \
         const int64_t ldc = t->ldc;                                                                          \
         if (t->add) {                                                                                        \
-            CKCI_M(CKCI_OUTER_ADD)                                                                           \
+            CKCI_M(CKCI_OUTER##W##_ADD)                                                                      \
         }                                                                                                    \
-        CKCI_M(CKCI_OUTER_END)                                                                               \
+        CKCI_M(CKCI_OUTER##W##_END)                                                                          \
     }
+#define CKCI_OUTERS(NAME) CKCI_OUTER(NAME##_2, 2) CKCI_OUTER(NAME##_3, 3)
 
 #define CKCI_LINE_BEGIN(i) CKCI_V c##i = CKCI_ZERO;
 #define CKCI_LINE_ADD(i) c##i = CKCI_LOAD(y + (i)*out_step);
@@ -3063,6 +3092,68 @@ typedef struct ckci_kernels {
         CKCI_LINE_TAPS(REPEAT, 6, 0, OUTPUTS - 3)                                                            \
         REPEAT(CKCI_LINE_END)                                                                                \
     }
+
+/* Position j for outputs a, b = a - 1 and d = a - 2 */
+#define CKCI_THREE_AT(j) CKCI_X(((j) < 7 ? p : (j) < 14 ? r : u) + (j) % 7 * x_step)
+#define CKCI_THREE(j, a, b, d)                                                                               \
+    {                                                                                                        \
+        CKCI_V v = CKCI_THREE_AT(j);                                                                         \
+        c##a = CKCI_FMA(v, w0, c##a);                                                                        \
+        c##b = CKCI_FMA(v, w1, c##b);                                                                        \
+        c##d = CKCI_FMA(v, w2, c##d);                                                                        \
+    }
+#define CKCI_THREE_MIDDLE7 CKCI_THREE(3, 3, 2, 1) CKCI_THREE(4, 4, 3, 2) CKCI_THREE(5, 5, 4, 3)
+#define CKCI_THREE_MIDDLE14                                                                                  \
+    CKCI_THREE_MIDDLE7 CKCI_THREE(6, 6, 5, 4) CKCI_THREE(7, 7, 6, 5) CKCI_THREE(8, 8, 7, 6)                  \
+        CKCI_THREE(9, 9, 8, 7) CKCI_THREE(10, 10, 9, 8) CKCI_THREE(11, 11, 10, 9) CKCI_THREE(12, 12, 11, 10)
+/* The last outputs are A, B = A - 1, D = A - 2. */
+#define CKCI_THREE_KERNEL(NAME, REPEAT, OUTPUTS, A, B, D)                                                    \
+    CKCI_TARGET CKCI_FN void NAME(int64_t count, const int32_t *table, const void *x, int64_t x_step,        \
+                                  const void *w, int64_t w_step, void *out, int64_t out_step, int add)       \
+    {                                                                                                        \
+        CKCI_T *y = (CKCI_T *)out;                                                                           \
+        REPEAT(CKCI_LINE_BEGIN)                                                                              \
+        if (add) {                                                                                           \
+            REPEAT(CKCI_LINE_ADD)                                                                            \
+        }                                                                                                    \
+        for (; count > 0; count--, table += 4) {                                                             \
+            const CKCI_XT *p = (const CKCI_XT *)x + table[0];                                                \
+            const CKCI_XT *r = p + 7 * x_step, *u = r + 7 * x_step;                                          \
+            const CKCI_T *wei = (const CKCI_T *)w + table[1];                                                \
+            CKCI_V w0 = CKCI_LOAD(wei), w1 = CKCI_LOAD(wei + w_step), w2 = CKCI_LOAD(wei + 2 * w_step);      \
+            const int32_t first = table[2], last = table[3];                                                 \
+            CKCI_OPAQUE(p);                                                                                  \
+            CKCI_OPAQUE(r);                                                                                  \
+            CKCI_OPAQUE(u);                                                                                  \
+            if (first < 1) {                                                                                 \
+                c0 = CKCI_FMA(CKCI_THREE_AT(0), w0, c0);                                                     \
+            }                                                                                                \
+            if (first < 2) {                                                                                 \
+                CKCI_V v = CKCI_THREE_AT(1);                                                                 \
+                c1 = CKCI_FMA(v, w0, c1);                                                                    \
+                c0 = CKCI_FMA(v, w1, c0);                                                                    \
+            }                                                                                                \
+            if (first < 3) {                                                                                 \
+                CKCI_THREE(2, 2, 1, 0)                                                                       \
+            }                                                                                                \
+            CKCI_THREE_MIDDLE##OUTPUTS if (last >= OUTPUTS)                                                  \
+            {                                                                                                \
+                CKCI_THREE(OUTPUTS - 1, A, B, D)                                                             \
+            }                                                                                                \
+            if (last > OUTPUTS) {                                                                            \
+                CKCI_V v = CKCI_THREE_AT(OUTPUTS);                                                           \
+                c##A = CKCI_FMA(v, w1, c##A);                                                                \
+                c##B = CKCI_FMA(v, w2, c##B);                                                                \
+            }                                                                                                \
+            if (last > OUTPUTS + 1) {                                                                        \
+                c##A = CKCI_FMA(CKCI_THREE_AT(OUTPUTS + 1), w2, c##A);                                       \
+            }                                                                                                \
+        }                                                                                                    \
+        REPEAT(CKCI_LINE_END)                                                                                \
+    }
+#define CKCI_THREES(NAME14, NAME7)                                                                           \
+    CKCI_THREE_KERNEL(NAME14, CKCI_R14, 14, 13, 12, 11)                                                      \
+    CKCI_THREE_KERNEL(NAME7, CKCI_R7, 7, 6, 5, 4)
 
 #define CKCI_TAPS_BEGIN(i)                                                                                   \
     CKCI_V c##i = CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N);                                              \
@@ -3144,54 +3235,67 @@ typedef struct ckci_kernels {
     CKCI_LINE_KERNEL(ckci_half14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_half7_##S, CKCI_R7, 7)                                                             \
     CKCI_TAPS_KERNEL(ckci_half_taps9_##S)                                                                    \
-    CKCI_TARGET CKCI_FN void ckci_widen_##S(int64_t n, int64_t count, const void *src, int64_t src_step,     \
-                                            void *dst, int64_t dst_step)                                     \
+    CKCI_THREES(ckci_half_three14_##S, ckci_half_three7_##S)
+/* Memory of 2-byte floats to and from vectors; WIDE and SLIM do a vector, WIDE1 and SLIM1 a number. */
+#define CKCI_WIDENING(WIDEN, NARROW, WIDE, SLIM, WIDE1, SLIM1)                                               \
+    CKCI_TARGET CKCI_FN void WIDEN(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,   \
+                                   int64_t dst_step)                                                         \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             const uint16_t *from = (const uint16_t *)src + i * src_step;                                     \
             float *to = (float *)dst + i * dst_step;                                                         \
             int64_t j = 0;                                                                                   \
             for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
-                CKCI_STORE(to + j, ckci_wide_##S(from + j));                                                 \
+                CKCI_STORE(to + j, WIDE(from + j));                                                          \
             }                                                                                                \
             for (; j < count; j++) {                                                                         \
-                to[j] = ckci_bf16_float(from[j]);                                                            \
+                to[j] = WIDE1(from[j]);                                                                      \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
-    CKCI_TARGET CKCI_FN void ckci_narrow_##S(int64_t n, int64_t count, const void *src, int64_t src_step,    \
-                                             void *dst, int64_t dst_step)                                    \
+    CKCI_TARGET CKCI_FN void NARROW(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,  \
+                                    int64_t dst_step)                                                        \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             const float *from = (const float *)src + i * src_step;                                           \
             uint16_t *to = (uint16_t *)dst + i * dst_step;                                                   \
             int64_t j = 0;                                                                                   \
             for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
-                ckci_slim_##S(to + j, CKCI_LOAD(from + j));                                                  \
+                SLIM(to + j, CKCI_LOAD(from + j));                                                           \
             }                                                                                                \
             for (; j < count; j++) {                                                                         \
-                to[j] = ckci_float_bf16(from[j]);                                                            \
+                to[j] = SLIM1(from[j]);                                                                      \
             }                                                                                                \
         }                                                                                                    \
     }
+#define CKCI_BF16_WIDENING(S)                                                                                \
+    CKCI_WIDENING(ckci_widen_##S, ckci_narrow_##S, ckci_wide_##S, ckci_slim_##S, ckci_bf16_float,            \
+                  ckci_float_bf16)
+#define CKCI_F16_WIDENING(S)                                                                                 \
+    CKCI_WIDENING(ckci_widen16_##S, ckci_narrow16_##S, ckci_wide16_##S, ckci_slim16_##S, ckci_half_float,    \
+                  ckci_float_half)
 
 #define CKCI_KERNELS(S, SPREAD)                                                                              \
-    CKCI_OUTER(ckci_outer_##S)                                                                               \
+    CKCI_OUTERS(ckci_outer_##S)                                                                              \
     CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7, 7)                                                             \
     CKCI_LINE_KERNEL(ckci_line4_##S, CKCI_R4, 4)                                                             \
     CKCI_TAPS_KERNEL(ckci_taps9_##S)                                                                         \
     SPREAD(ckci_spread_##S) CKCI_COPY_KERNEL(ckci_copy_##S)
 /* A, B, C: its run lengths; ROWS those of an outer tile */
-#define CKCI_BF16_SET(S) ckci_widen_##S, ckci_narrow_##S, ckci_half14_##S, ckci_half7_##S, ckci_half_taps9_##S
+#define CKCI_BF16_SET(S)                                                                                     \
+    ckci_three14_##S, ckci_three7_##S, ckci_widen16_##S, ckci_narrow16_##S, ckci_widen_##S, ckci_narrow_##S, \
+        ckci_half14_##S, ckci_half7_##S, ckci_half_three14_##S, ckci_half_three7_##S, ckci_half_taps9_##S,   \
+        NULL
+#define CKCI_NO_BF16_SET NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 #define CKCI_KERNEL_SET(S, LANES, A, B, C, ROWS, ...)                                                        \
     {                                                                                                        \
         LANES, {A, B, C}, ROWS,                                                                              \
             {{ckci_tile##A##_##S##_1, ckci_tile##A##_##S##_2},                                               \
              {ckci_tile##B##_##S##_1, ckci_tile##B##_##S##_2},                                               \
              {ckci_tile##C##_##S##_1, ckci_tile##C##_##S##_2}},                                              \
-            ckci_outer_##S, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S, ckci_taps9_##S,                 \
-            ckci_spread_##S, ckci_copy_##S, __VA_ARGS__                                                      \
+            {ckci_outer_##S##_2, ckci_outer_##S##_3}, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S,       \
+            ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S, __VA_ARGS__                                      \
     }
 
 /* What lines and taps read: elements, or bf16 that becomes them */
@@ -3211,6 +3315,7 @@ typedef struct ckci_kernels {
 #define CKCI_ADD ckci_add_vf
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
 CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
+CKCI_THREES(ckci_three14_f_portable, ckci_three7_f_portable)
 CKCI_INLINE ckci_vf ckci_wide_f_portable(const uint16_t *p)
 {
     float x[4];
@@ -3227,15 +3332,24 @@ CKCI_INLINE void ckci_slim_f_portable(uint16_t *p, ckci_vf v)
         p[i] = ckci_float_bf16(x[i]);
     }
 }
-#undef CKCI_XT
-#undef CKCI_X
-#define CKCI_XT uint16_t
-#define CKCI_X ckci_wide_f_portable
-CKCI_BF16_KERNELS(f_portable)
-#undef CKCI_XT
-#undef CKCI_X
-#define CKCI_XT CKCI_T
-#define CKCI_X CKCI_LOAD
+CKCI_INLINE ckci_vf ckci_wide16_f_portable(const uint16_t *p)
+{
+    float x[4];
+    for (int i = 0; i < 4; i++) {
+        x[i] = ckci_half_float(p[i]);
+    }
+    return ckci_load_vf(x);
+}
+CKCI_INLINE void ckci_slim16_f_portable(uint16_t *p, ckci_vf v)
+{
+    float x[4];
+    ckci_store_vf(x, v);
+    for (int i = 0; i < 4; i++) {
+        p[i] = ckci_float_half(x[i]);
+    }
+}
+CKCI_BF16_WIDENING(f_portable)
+CKCI_F16_WIDENING(f_portable)
 CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
@@ -3313,6 +3427,7 @@ CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
         _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(map)), _mm256_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm256_permutevar8x32_ps(v, index)
 CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
+CKCI_THREES(ckci_three14_f_avx2, ckci_three7_f_avx2)
 CKCI_TARGET CKCI_INLINE __m256 ckci_wide_f_avx2(const uint16_t *p)
 {
     __m256i u = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -3328,6 +3443,20 @@ CKCI_TARGET CKCI_INLINE void ckci_slim_f_avx2(uint16_t *p, __m256 v)
     r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 8);
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(r));
 }
+CKCI_BF16_WIDENING(f_avx2)
+#undef CKCI_TARGET
+#define CKCI_TARGET __attribute__((target("avx2,fma,f16c")))
+CKCI_TARGET CKCI_INLINE __m256 ckci_wide16_f_avx2(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+CKCI_TARGET CKCI_INLINE void ckci_slim16_f_avx2(uint16_t *p, __m256 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+CKCI_F16_WIDENING(f_avx2)
+#undef CKCI_TARGET
+#define CKCI_TARGET __attribute__((target("avx2,fma")))
 #undef CKCI_XT
 #undef CKCI_X
 #define CKCI_XT uint16_t
@@ -3375,6 +3504,7 @@ CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
     __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
 CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
+CKCI_THREES(ckci_three14_f_avx512, ckci_three7_f_avx512)
 CKCI_TARGET CKCI_INLINE __m512 ckci_wide_f_avx512(const uint16_t *p)
 {
     __m512i u =
@@ -3390,6 +3520,17 @@ CKCI_TARGET CKCI_INLINE void ckci_slim_f_avx512(uint16_t *p, __m512 v)
     __m512i r = _mm512_mask_or_epi32(even, nan, high, _mm512_set1_epi32(0x40));
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_maskz_cvtepi32_epi16((__mmask16)-1, r));
 }
+CKCI_BF16_WIDENING(f_avx512)
+CKCI_TARGET CKCI_INLINE __m512 ckci_wide16_f_avx512(const uint16_t *p)
+{
+    return _mm512_maskz_cvtph_ps((__mmask16)-1, _mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+CKCI_TARGET CKCI_INLINE void ckci_slim16_f_avx512(uint16_t *p, __m512 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p,
+                        _mm512_maskz_cvtps_ph((__mmask16)-1, v, _MM_FROUND_TO_NEAREST_INT));
+}
+CKCI_F16_WIDENING(f_avx512)
 #undef CKCI_XT
 #undef CKCI_X
 #define CKCI_XT uint16_t
@@ -3412,10 +3553,74 @@ CKCI_TILES(ckci_tile4_f_avx512_, CKCI_R4)
 CKCI_TILES(ckci_tile7_p_avx512_, CKCI_R7)
 CKCI_TILES(ckci_tile6_p_avx512_, CKCI_R6)
 CKCI_TILES(ckci_tile4_p_avx512_, CKCI_R4)
+CKCI_OUTERS(ckci_outer_p_avx512)
+CKCI_LINE_KERNEL(ckci_line14_p_avx512, CKCI_R14, 14)
+CKCI_LINE_KERNEL(ckci_line7_p_avx512, CKCI_R7, 7)
+CKCI_LINE_KERNEL(ckci_line4_p_avx512, CKCI_R4, 4)
+CKCI_THREES(ckci_three14_p_avx512, ckci_three7_p_avx512)
 #undef CKCI_TARGET
 #undef CKCI_FMA
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
 #define CKCI_FMA(a, b, c) CKCI_MM(fmadd)(a, b, c)
+__attribute__((target("avx512f,avx512bf16,avx2,fma"))) CKCI_FN void
+ckci_narrow_p_avx512(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst, int64_t dst_step)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float *from = (const float *)src + i * src_step;
+        uint16_t *to = (uint16_t *)dst + i * dst_step;
+        int64_t j = 0;
+        for (; j + 16 <= count; j += 16) {
+            __m256bh r = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + j));
+            memcpy(to + j, &r, sizeof r);
+        }
+        for (; j < count; j++) {
+            to[j] = ckci_float_bf16(from[j]);
+        }
+    }
+}
+CKCI_TARGET CKCI_INLINE __m512i ckci_load_pairs(const uint16_t *p, int high)
+{
+    __m512i u = _mm512_setzero_si512();
+    if (p) {
+        u = _mm512_maskz_cvtepu16_epi32((__mmask16)-1, _mm256_loadu_si256((const __m256i *)(const void *)p));
+    }
+    return high ? _mm512_maskz_slli_epi32((__mmask16)-1, u, 16) : u;
+}
+CKCI_TARGET CKCI_INLINE __m256i ckci_load_few_pairs(const uint16_t *p, int high)
+{
+    __m256i u = _mm256_setzero_si256();
+    if (p) {
+        u = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    }
+    return high ? _mm256_slli_epi32(u, 16) : u;
+}
+CKCI_TARGET CKCI_FN void ckci_zip_avx512(int64_t n, int64_t count, const void *a, const void *b,
+                                         int64_t src_step, void *dst, int64_t dst_step)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const uint16_t *p = a ? (const uint16_t *)a + i * src_step : NULL;
+        const uint16_t *q = b ? (const uint16_t *)b + i * src_step : NULL;
+        uint32_t *to = (uint32_t *)dst + i * dst_step;
+        int64_t j = 0;
+        for (; j + 16 <= count; j += 16) {
+            _mm512_storeu_si512((void *)(to + j), _mm512_or_si512(ckci_load_pairs(p ? p + j : p, 0),
+                                                                  ckci_load_pairs(q ? q + j : q, 1)));
+        }
+        for (; j + 8 <= count; j += 8) {
+            _mm256_storeu_si256((__m256i *)(void *)(to + j),
+                                _mm256_or_si256(ckci_load_few_pairs(p ? p + j : p, 0),
+                                                ckci_load_few_pairs(q ? q + j : q, 1)));
+        }
+        for (; j + 4 <= count; j += 4) {
+            __m128i low = p ? _mm_loadl_epi64((const __m128i *)(const void *)(p + j)) : _mm_setzero_si128();
+            __m128i high = q ? _mm_loadl_epi64((const __m128i *)(const void *)(q + j)) : _mm_setzero_si128();
+            _mm_storeu_si128((__m128i *)(void *)(to + j), _mm_unpacklo_epi16(low, high));
+        }
+        for (; j < count; j++) {
+            to[j] = (p ? (uint32_t)p[j] : 0) | (q ? (uint32_t)q[j] : 0) << 16;
+        }
+    }
+}
 #endif
 #undef CKCI_INDEX
 #undef CKCI_PERMUTE
@@ -3514,19 +3719,22 @@ CKCI_TILES(ckci_tile7_i_avx512_, CKCI_R7)
 CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dtype)
 {
     static const ckci_kernels f[3] = {
-        CKCI_KERNEL_SET(f_portable, 4, 2, 2, 2, 4, CKCI_BF16_SET(f_portable)),
+        CKCI_KERNEL_SET(f_portable, 4, 2, 2, 2, 4, ckci_three14_f_portable, ckci_three7_f_portable,
+                        ckci_widen16_f_portable, ckci_narrow16_f_portable, ckci_widen_f_portable,
+                        ckci_narrow_f_portable, NULL, NULL, NULL, NULL, NULL, NULL),
 #if CKCI_X86
         CKCI_KERNEL_SET(f_avx2, 8, 3, 3, 3, 4, CKCI_BF16_SET(f_avx2)),
         CKCI_KERNEL_SET(f_avx512, 16, 7, 6, 4, 8, CKCI_BF16_SET(f_avx512))
 #endif
     };
-    int level = features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
+    /* facts of another machine are planned with the kernels that there are */
+    int level = !CKCI_X86 ? 0 : features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
 #ifndef CKCONV_NO_F64
     static const ckci_kernels d[3] = {
-        CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4, NULL, NULL, NULL, NULL, NULL),
+        CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4, CKCI_NO_BF16_SET),
 #if CKCI_X86
-        CKCI_KERNEL_SET(d_avx2, 4, 3, 3, 3, 4, NULL, NULL, NULL, NULL, NULL),
-        CKCI_KERNEL_SET(d_avx512, 8, 7, 7, 7, 8, NULL, NULL, NULL, NULL, NULL)
+        CKCI_KERNEL_SET(d_avx2, 4, 3, 3, 3, 4, CKCI_NO_BF16_SET),
+        CKCI_KERNEL_SET(d_avx512, 8, 7, 7, 7, 8, CKCI_NO_BF16_SET)
 #endif
     };
     if (dtype == CKCONV_F64) {
@@ -3535,10 +3743,10 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
 #endif
 #ifndef CKCONV_NO_I8
     static const ckci_kernels i[3] = {
-        CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4, NULL, NULL, NULL, NULL, NULL),
+        CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4, CKCI_NO_BF16_SET),
 #if CKCI_X86
-        CKCI_KERNEL_SET(i_avx2, 8, 3, 3, 3, 4, NULL, NULL, NULL, NULL, NULL),
-        CKCI_KERNEL_SET(i_avx512, 16, 7, 7, 7, 8, NULL, NULL, NULL, NULL, NULL)
+        CKCI_KERNEL_SET(i_avx2, 8, 3, 3, 3, 4, CKCI_NO_BF16_SET),
+        CKCI_KERNEL_SET(i_avx512, 16, 7, 7, 7, 8, CKCI_NO_BF16_SET)
 #endif
     };
     if (dtype == CKCONV_I32) {
@@ -3549,8 +3757,8 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
     return &f[level];
 }
 
-/* Those of bf16 pairs: what the gather family uses. */
-CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
+/* Those of bf16 pairs; depthwise convolutions have none and only store by other instructions. */
+CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
 {
 #if CKCI_BF16_DOT
     static const ckci_kernels p = {16,
@@ -3559,16 +3767,33 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(void)
                                    {{ckci_tile7_p_avx512_1, ckci_tile7_p_avx512_2},
                                     {ckci_tile6_p_avx512_1, ckci_tile6_p_avx512_2},
                                     {ckci_tile4_p_avx512_1, ckci_tile4_p_avx512_2}},
+                                   {ckci_outer_p_avx512_2, ckci_outer_p_avx512_3},
+                                   ckci_line14_p_avx512,
+                                   ckci_line7_p_avx512,
+                                   ckci_line4_p_avx512,
                                    NULL,
-                                   NULL,
-                                   NULL,
-                                   NULL,
-                                   NULL,
-                                   NULL,
+                                   ckci_spread_f_avx512,
                                    ckci_copy_f_avx512,
-                                   CKCI_BF16_SET(f_avx512)};
-    return &p;
+                                   ckci_three14_p_avx512,
+                                   ckci_three7_p_avx512,
+                                   ckci_widen16_f_avx512,
+                                   ckci_narrow16_f_avx512,
+                                   ckci_widen_f_avx512,
+                                   ckci_narrow_p_avx512,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   ckci_zip_avx512};
+    static const ckci_kernels d = CKCI_KERNEL_SET(
+        f_avx512, 16, 7, 6, 4, 8, ckci_three14_f_avx512, ckci_three7_f_avx512, ckci_widen16_f_avx512,
+        ckci_narrow16_f_avx512, ckci_widen_f_avx512, ckci_narrow_p_avx512, ckci_half14_f_avx512,
+        ckci_half7_f_avx512, ckci_half_three14_f_avx512, ckci_half_three7_f_avx512, ckci_half_taps9_f_avx512,
+        ckci_zip_avx512);
+    return depthwise ? &d : &p;
 #else
+    (void)depthwise;
     return NULL;
 #endif
 }
@@ -3610,6 +3835,7 @@ typedef struct ckci_view {
     int64_t phases[3]; /* bwd_data: stride phases; else 1 */
     int wei_col, wei_red;
     int pairs; /* an element of the reduction is two bf16 channels, a float to all but the kernels */
+    int twins; /* bwd_weight: the same of two planes (n, z) of outputs */
 } ckci_view;
 
 CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
@@ -3623,7 +3849,7 @@ CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
     v.red = data ? p->k : p->c;
     v.cols = data ? p->c : p->k;
     v.taps = p->filter[0] * p->filter[1] * p->filter[2];
-    v.pairs = 0;
+    v.pairs = v.twins = 0;
     v.wei_col = data ? 2 : 1;
     v.wei_red = data ? 1 : 2;
     for (int i = 0; i < 3; i++) {
@@ -3636,6 +3862,16 @@ CKCI_FN ckci_view ckci_make_view(const ckci_conv *p, int32_t features)
 CKCI_INLINE int ckci_is_bf16(const ckci_view *v, const ckci_tensor *t)
 {
     return t->plain && t->dtype == CKCONV_BF16 && v->kind->dtype == CKCONV_F32 && (uintptr_t)t->p % 2 == 0;
+}
+
+/* What turns 2-byte floats of t into numbers, if they are floats as they are; else NULL. */
+CKCI_INLINE ckci_copy_kernel ckci_widener(const ckci_view *v, const ckci_tensor *t)
+{
+    int half = t->plain && v->kind->dtype == CKCONV_F32 && (uintptr_t)t->p % 2 == 0;
+    return !half                     ? NULL
+           : t->dtype == CKCONV_BF16 ? v->k->widen
+           : t->dtype == CKCONV_F16  ? v->k->widen16
+                                     : NULL;
 }
 
 /* Zero n numbers of a kind; all-bits-zero is 0 in each. */
@@ -3916,33 +4152,37 @@ CKCI_FN void ckci_pack_weights(const ckci_view *v, const ckci_axis axis[3], int6
     }
 }
 
-/* Sums that an epilogue leaves alone go to memory in rows of dense elements: 1 as they are, 2 as bf16, 3
-   rounded to bf16 but kept as floats. 0: they need kind->write. */
+/* Sums that an epilogue leaves alone go to memory in rows of dense elements: 1 as they are, 2 as bf16, 3 as
+   f16, 4 and 5 rounded to these but kept as floats. 0: they need kind->write. */
 CKCI_FN int ckci_plain_store(const ckci_view *v, const ckci_target *o)
 {
     int pass = o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift, same = o->t.dtype == v->kind->dtype;
+    ckconv_dtype half = o->compute ? o->compute : o->t.dtype;
+    int how = half == CKCONV_BF16 ? 2 : half == CKCONV_F16 ? 3 : 0;
     if (!pass || (uintptr_t)o->t.p % ckci_size(o->t.dtype) != 0) {
         return 0;
     }
-    if (!o->compute) {
-        return same ? 1 : v->kind->dtype == CKCONV_F32 && o->t.dtype == CKCONV_BF16 ? 2 : 0;
+    if (!o->compute && same) {
+        return 1;
     }
-    return same && o->compute == CKCONV_BF16 && v->kind->dtype == CKCONV_F32 ? 3 : 0;
+    how = v->kind->dtype == CKCONV_F32 ? how : 0;
+    return how == 0 || !o->compute ? how : same ? how + 2 : 0;
 }
 
 CKCI_FN void ckci_store_rows(const ckci_view *v, int how, int64_t n, int64_t count, const unsigned char *src,
                              int64_t src_step, unsigned char *dst, int64_t dst_step)
 {
     uint16_t half[CKCI_SPAN];
-    if (how != 3) {
-        (how == 1 ? v->k->copy : v->k->narrow)(n, count, src, src_step, dst, dst_step);
+    ckci_copy_kernel narrow = how % 2 == 0 ? v->k->narrow : v->k->narrow16;
+    if (how <= 3) {
+        (how == 1 ? v->k->copy : narrow)(n, count, src, src_step, dst, dst_step);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < count; j += CKCI_SPAN) {
             int64_t some = ckci_min(count - j, CKCI_SPAN);
-            v->k->narrow(1, some, src + (i * src_step + j) * 4, 0, half, 0);
-            v->k->widen(1, some, half, 0, dst + (i * dst_step + j) * 4, 0);
+            narrow(1, some, src + (i * src_step + j) * 4, 0, half, 0);
+            (how == 4 ? v->k->widen : v->k->widen16)(1, some, half, 0, dst + (i * dst_step + j) * 4, 0);
         }
     }
 }
@@ -4042,6 +4282,20 @@ CKCI_FN int ckci_window_used(const ckci_window *w, int64_t plane)
     return w->separate;
 }
 
+/* Tap j - *apart of output i + *later, a multiple of the stride further, reads what tap j of output i reads;
+   with negative taps it is tap j + *apart. Separate planes share nothing. */
+CKCI_FN void ckci_window_repeat(const ckci_window *w, int64_t *apart, int64_t *later)
+{
+    int64_t tap = w->tap < 0 ? -w->tap : w->tap, a = tap, b = w->step;
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    *apart = w->step / a;
+    *later = w->separate ? CKCI_MAX_BYTES : tap / a;
+}
+
 /* Positions that the windows of yb x xb outputs hold, of the phase that needs most. chunk: filter rows (z, y)
    gathered together; 0: all of them. */
 CKCI_FN int64_t ckci_window_entries(const ckci_view *v, int64_t yb, int64_t xb, int64_t chunk)
@@ -4137,6 +4391,7 @@ CKCI_FN void ckci_pack_patch_row(const ckci_view *v, const ckci_patch *p, const 
     const ckci_window *w = &p->x;
     int64_t size = v->kind->size, cb = p->cb, channel = cb > 1 ? t->stride[2] : 1;
     int64_t step = w->step * t->stride[5];
+    ckci_copy_kernel widen = ckci_widener(v, t);
     int bare =
         t->plain && t->dtype == v->kind->dtype && channel == 1 && (uintptr_t)t->p % (uintptr_t)size == 0;
     for (int64_t plane = 0; plane < w->planes; plane++, dst += w->width * cb * size) {
@@ -4156,8 +4411,8 @@ CKCI_FN void ckci_pack_patch_row(const ckci_view *v, const ckci_patch *p, const 
                    (size_t)((to - from) * cb * size));
         } else if (bare) {
             v->k->copy(to - from, cb, t->p + (at + from * step) * size, step, dst + from * cb * size, cb);
-        } else if (channel == 1 && ckci_is_bf16(v, t)) {
-            v->k->widen(to - from, cb, t->p + (at + from * step) * 2, step, dst + from * cb * size, cb);
+        } else if (channel == 1 && widen) {
+            widen(to - from, cb, t->p + (at + from * step) * 2, step, dst + from * cb * size, cb);
         } else if (t->stride[5] < channel && to - from > 1) {
             for (int64_t c = 0; c < cb; c++) {
                 for (int64_t i = from; i < to; i += 128) {
@@ -4194,6 +4449,48 @@ CKCI_FN void ckci_pack_patch(const ckci_view *v, const ckci_patch *p, const ckci
             int64_t row = group * t->stride[0] + n * t->stride[1] + c0 * t->stride[2] + z * t->stride[3] +
                           y * t->stride[4];
             ckci_pack_patch_row(v, p, &axis[2], row, dst);
+        }
+    }
+}
+
+/* A patch of twins: output planes 2 * twin and 2 * twin + 1 of all (n, z); past the last one zeros. */
+CKCI_FN void ckci_zip_patch(const ckci_view *v, const ckci_patch *p, const ckci_axis axis[3], int64_t group,
+                            int64_t twin, int64_t c0, unsigned char *dst)
+{
+    const ckci_tensor *t = v->read;
+    const ckci_window *w = &p->x;
+    int64_t cb = p->cb, step = w->step * t->stride[5];
+    for (int64_t jz = 0; jz < axis[0].taps; jz++) {
+        for (int64_t s = 0; s < p->y.planes * p->y.width; s++, dst += p->row * 4) {
+            int64_t y = ckci_window_position(&p->y, s / p->y.width, s % p->y.width);
+            if (p->y.planes > 1 && !ckci_window_used(&p->y, s / p->y.width)) {
+                continue;
+            }
+            const unsigned char *row[2];
+            for (int i = 0; i < 2; i++) {
+                int64_t n = (2 * twin + i) / axis[0].count, qz = (2 * twin + i) % axis[0].count;
+                int64_t z = qz * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
+                int inside = n < v->p->n && z >= 0 && z < axis[0].read_len && y >= 0 && y < axis[1].read_len;
+                row[i] = inside ? t->p + (group * t->stride[0] + n * t->stride[1] + c0 * t->stride[2] +
+                                          z * t->stride[3] + y * t->stride[4]) *
+                                             2
+                                : NULL;
+            }
+            for (int64_t plane = 0; plane < w->planes; plane++) {
+                int64_t from, to, x0 = ckci_window_position(w, plane, 0);
+                unsigned char *out = dst + plane * w->width * cb * 4;
+                if (w->planes > 1 && !ckci_window_used(w, plane)) {
+                    continue;
+                }
+                ckci_inside(x0, w->step, w->width, axis[2].read_len, &from, &to);
+                int64_t at = (x0 + from * w->step) * t->stride[5] * 2, n = to - from;
+                ckci_clear(v->kind, out, from * cb);
+                ckci_clear(v->kind, out + to * cb * 4, (w->width - to) * cb);
+                if (n > 0) {
+                    v->k->zip(step == cb ? 1 : n, step == cb ? n * cb : cb, row[0] ? row[0] + at : NULL,
+                              row[1] ? row[1] + at : NULL, step, out + from * cb * 4, cb);
+                }
+            }
         }
     }
 }
@@ -4779,20 +5076,25 @@ CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws)
     ckci_parallel(threads, job->t.items, ckci_gather_item, job, scratch, job->t.scratch);
 }
 
-CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gather_view(ckci_fit *f, const ckci_view *v)
 {
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
-    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit, -1);
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
+    ckci_tiles t = ckci_gather_tiles(v, f->plan->device.threads, f->limit, -1);
     f->plan->workspace_bytes = t.bytes;
     f->plan->block[0] = t.threads;
     f->plan->grid[0] = t.items;
     f->plan->launches = t.packed ? 2 : 1;
-    f->cost = ckci_gather_cost(&v, f->limit);
+    f->cost = ckci_gather_cost(v, f->limit);
     return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    return ckci_fit_gather_view(f, &v);
 }
 
 /* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
@@ -4815,75 +5117,22 @@ CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, con
     ckci_run_gather_job(&job, ws);
 }
 
-/* A bf16 problem as one of pairs of channels, which `paired` becomes, a copy that the view refers to. 0: its
-   channels do not pair. */
-CKCI_FN int ckci_pair_channels(const ckci_conv *p, ckci_conv *paired, ckci_view *v, int32_t features)
-{
-    int data = p->op == CKCONV_BWD_DATA, read = data ? CKCI_OUT : CKCI_IN;
-    const ckci_tensor *w = &p->t[CKCI_WEI];
-    int64_t red = data ? p->k : p->c;
-    int pairs = red % 2 == 0 && p->t[read].stride[2] == 1;
-    *paired = *p;
-    ckci_tensor *t = &paired->t[read];
-    pairs = pairs && t->plain && t->dtype == CKCONV_BF16 && w->plain && w->dtype == CKCONV_BF16;
-    for (int i = 0; i < 6; i++) {
-        pairs = pairs && (i == 2 || t->len[i] == 1 || t->stride[i] % 2 == 0);
-        t->stride[i] = i == 2 ? 1 : t->stride[i] / 2;
-    }
-    t->len[2] /= 2;
-    t->dtype = t->compute = CKCONV_F32;
-    *(data ? &paired->k : &paired->c) = red / 2;
-    *v = ckci_make_view(paired, features);
-    v->pairs = 1;
-    v->k = ckci_find_pair_kernels();
-    return pairs && v->k != NULL;
-}
-
-CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
-{
-    ckci_conv paired;
-    ckci_view v;
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
-    if (!ckci_pair_channels(&f->p->conv, &paired, &v, f->features)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
-                         "side, and even strides");
-    }
-    ckci_tiles t = ckci_gather_tiles(&v, f->plan->device.threads, f->limit, -1);
-    f->plan->workspace_bytes = t.bytes;
-    f->plan->block[0] = t.threads;
-    f->plan->grid[0] = t.items;
-    f->plan->launches = t.packed ? 2 : 1;
-    f->cost = ckci_gather_cost(&v, f->limit);
-    return CKCONV_OK;
-}
-
-CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                            unsigned char *ws, int32_t features)
-{
-    ckci_gather_job job;
-    ckci_conv paired;
-    (void)args;
-    if (ckci_pair_channels(&p->conv, &paired, &job.v, features)) {
-        job.t = ckci_gather_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan), -1);
-        job.target = ckci_make_target(&p->conv);
-        ckci_run_gather_job(&job, ws);
-    }
-}
-
 /* ---- bwd_weight: an item sums part of the reduction over n and output positions for a block of dwei, output
    channels x (tap, input channel). Vectors run over (tap, channel); output channels are the scalars. The
    input is gathered as a patch, or as im2col rows where that wastes lanes; dout is packed in panels of
    outer_rows channels. */
 
+/* Planes of outputs, or twins of them, that a unit may hold several of */
+CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
+{
+    return v->twins ? ckci_ceil_div(v->p->n * v->p->output[0], 2) : v->p->n;
+}
+
 /* A patch per unit of nb x yb x xb outputs; 0 where im2col rows are better. */
 CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
 {
     ckci_axis axis[3];
-    int64_t lanes = v->k->lanes, size = v->kind->size, n = ckci_max(v->p->n, 1);
+    int64_t lanes = v->k->lanes, size = v->kind->size, n = ckci_max(ckci_weight_planes(v), 1);
     ckci_phase(v, 0, axis);
     if (!ckci_patch_sane(v, axis)) {
         return 0;
@@ -4922,7 +5171,7 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
     t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
     t->xb = ckci_ceil_div(x, ckci_ceil_div(x, t->xb));
     t->entries = ckci_window_entries(v, t->yb, t->xb, 0) * t->nb;
-    t->blocks_b = ckci_ceil_div(v->p->n, t->nb);
+    t->blocks_b = v->p->n == 0 ? 0 : ckci_ceil_div(n, t->nb) * (v->twins ? 1 : axis[0].count);
     t->blocks_y = ckci_ceil_div(y, t->yb);
     t->blocks_x = ckci_ceil_div(x, t->xb);
     t->kc = t->nb * t->yb * t->xb;
@@ -4966,8 +5215,7 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
     ckci_weight_scratch(v, &t);
     t.split = 1;
     int64_t blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
-    int64_t units =
-        t.entries ? t.blocks_b * v->p->output[0] * t.blocks_y * t.blocks_x : ckci_ceil_div(positions, t.kc);
+    int64_t units = t.entries ? t.blocks_b * t.blocks_y * t.blocks_x : ckci_ceil_div(positions, t.kc);
     if (family == CKCONV_FAMILY_TWO_STAGE) {
         /* by shape alone, so that results do not depend on the threads */
         t.split = split_k ? split_k : ckci_max(ckci_min(ckci_ceil_div(32, blocks), units / 2), 2);
@@ -5038,8 +5286,8 @@ CKCI_FN void ckci_pack_gradient(const ckci_view *v, int64_t at, int64_t count, i
             }
             continue;
         }
-        if (channel == 1 && valid == r && ckci_is_bf16(v, t)) {
-            v->k->widen(count, r, t->p + (at + k) * 2, step, dst, r);
+        if (channel == 1 && valid == r && ckci_widener(v, t)) {
+            ckci_widener(v, t)(count, r, t->p + (at + k) * 2, step, dst, r);
             continue;
         }
         for (int64_t i = 0; i < count && valid < r; i++) {
@@ -5058,6 +5306,29 @@ CKCI_FN void ckci_pack_gradient(const ckci_view *v, int64_t at, int64_t count, i
     }
 }
 
+/* The same of twins: `count` positions of a row from q on. */
+CKCI_FN void ckci_zip_gradient(const ckci_view *v, const ckci_weight_block *b, int64_t twin,
+                               const int64_t q[3], int64_t count, int64_t all, unsigned char *dst)
+{
+    const ckci_tensor *t = &v->p->t[CKCI_OUT];
+    int64_t r = v->k->outer_rows, planes = v->p->output[0];
+    const unsigned char *row[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t n = (2 * twin + i) / planes, z = (2 * twin + i) % planes;
+        int64_t at = b->group * t->stride[0] + n * t->stride[1] + b->k0 * t->stride[2] + z * t->stride[3] +
+                     q[1] * t->stride[4] + q[2] * t->stride[5];
+        row[i] = n < v->p->n ? t->p + at * 2 : NULL;
+    }
+    for (int64_t k = 0; k < b->rows; k += r, dst += all * r * 4) {
+        int64_t valid = ckci_min(r, b->rows - k);
+        if (valid < r) {
+            memset(dst, 0, (size_t)(count * r * 4));
+        }
+        v->k->zip(count, valid, row[0] ? row[0] + k * 2 : NULL, row[1] ? row[1] + k * 2 : NULL, t->stride[5],
+                  dst, r);
+    }
+}
+
 /* All tiles of a block over `o`'s positions. p, tap_at: the patch, where its segments begin; NULL for im2col
    rows. */
 CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_block *b, ckci_outer *o,
@@ -5070,8 +5341,10 @@ CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_b
     int64_t vectors = ckci_ceil_div(p ? p->len : b->cols, lanes), taps = p ? p->segments : 1;
     int64_t padded = p ? ldc / taps : 0;
     o->ldc = ldc;
-    for (int64_t i = 0; i < taps * vectors; i += 3) {
-        for (int64_t j = 0; j < 3; j++) {
+    for (int64_t i = 0, some; i < taps * vectors; i += some) {
+        int64_t rest = taps * vectors - i;
+        some = rest < 3 || rest == 4 ? 2 : 3; /* 4 = 2 + 2 */
+        for (int64_t j = 0; j < some; j++) {
             /* taps of a filter row one after the other: they read nearly the same positions */
             int64_t e = ckci_min(i + j, taps * vectors - 1), vector = e / across % vectors;
             int64_t tap = e / across / vectors * across + e % across;
@@ -5081,7 +5354,7 @@ CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_b
         for (int64_t k = 0; k < b->rows; k += r) {
             o->dy = dy + k * all * size;
             o->c = c + k * ldc * size;
-            v->k->outer(o);
+            v->k->outer[some - 2](o);
         }
     }
 }
@@ -5103,21 +5376,36 @@ CKCI_FN void ckci_weight_units(const ckci_weight_job *job, const ckci_weight_blo
         rest /= t->blocks_x;
         q[1] = rest % t->blocks_y * t->yb;
         rest /= t->blocks_y;
-        q[0] = rest % axis[0].count;
-        int64_t n = rest / axis[0].count * t->nb;
+        q[0] = v->twins ? 0 : rest % axis[0].count;
+        int64_t n = (v->twins ? rest : rest / axis[0].count) * t->nb;
         ckci_outer o;
-        o.planes = ckci_min(t->nb, v->p->n - n);
+        o.planes = ckci_min(t->nb, ckci_weight_planes(v) - n);
         o.rows = ckci_min(t->yb, axis[1].count - q[1]);
         o.width = ckci_min(t->xb, axis[2].count - q[2]);
         ckci_patch p = ckci_make_patch(axis, q, o.rows, o.width, b->cols, t->joined);
         ckci_patch_segments(&p, axis, offset);
         int64_t all = o.planes * o.rows * o.width;
         for (int64_t i = 0; i < o.planes; i++) {
-            ckci_pack_patch(v, &p, axis, b->group, n + i, q[0], b->c0, x + i * p.image * size);
-            for (int64_t y = 0; y < o.rows; y++) {
-                int64_t at = b->group * g->stride[0] + (n + i) * g->stride[1] + b->k0 * g->stride[2] +
-                             q[0] * g->stride[3] + (q[1] + y) * g->stride[4] + q[2] * g->stride[5];
-                ckci_pack_gradient(v, at, o.width, b->rows, all, dy + (i * o.rows + y) * o.width * r * size);
+            if (v->twins) {
+                ckci_zip_patch(v, &p, axis, b->group, n + i, b->c0, x + i * p.image * size);
+            } else {
+                ckci_pack_patch(v, &p, axis, b->group, n + i, q[0], b->c0, x + i * p.image * size);
+            }
+            /* few positions at once: their cache lines serve several panels */
+            for (int64_t at = 0, some; at < o.rows * o.width; at += some) {
+                int64_t place[3];
+                place[0] = q[0];
+                place[1] = q[1] + at / o.width;
+                place[2] = q[2] + at % o.width;
+                some = ckci_min(o.width - at % o.width, 32);
+                unsigned char *dst = dy + (i * o.rows * o.width + at) * r * size;
+                if (v->twins) {
+                    ckci_zip_gradient(v, b, n + i, place, some, all, dst);
+                    continue;
+                }
+                int64_t from_dy = b->group * g->stride[0] + (n + i) * g->stride[1] + b->k0 * g->stride[2] +
+                                  place[0] * g->stride[3] + place[1] * g->stride[4] + place[2] * g->stride[5];
+                ckci_pack_gradient(v, from_dy, some, b->rows, all, dst);
             }
         }
         o.x = x;
@@ -5201,7 +5489,7 @@ CKCI_FN void ckci_weight_item(const void *context, int64_t item, unsigned char *
     ckci_weight_block b = ckci_find_weight_block(job, item / t->split);
     int64_t all = v->p->n * v->p->output[0] * v->p->output[1] * v->p->output[2];
     if (t->entries) {
-        all = t->blocks_b * v->p->output[0] * t->blocks_y * t->blocks_x;
+        all = t->blocks_b * t->blocks_y * t->blocks_x;
     }
     /* whole blocks, spread evenly */
     int64_t share = ckci_ceil_div(all, t->split);
@@ -5261,15 +5549,46 @@ CKCI_FN void ckci_weight_sum_item(const void *context, int64_t block, unsigned c
     ckci_write_weights(job, &b, sum);
 }
 
+/* With dot products the reduction runs over twins. */
+CKCI_FN ckci_view ckci_make_weight_view(const ckci_conv *p, int32_t features)
+{
+    ckci_view v = ckci_make_view(p, features);
+    if (features & CKCONV_CPU_AVX512_BF16) {
+        v.twins = 1;
+        v.k = ckci_find_pair_kernels(0);
+    }
+    return v;
+}
+
+/* Does this problem have twins? */
+CKCI_FN int ckci_has_twins(const ckci_view *v)
+{
+    const ckci_tensor *x = v->read, *dy = &v->p->t[CKCI_OUT];
+    return v->k != NULL && x->plain && dy->plain && x->dtype == CKCONV_BF16 && dy->dtype == CKCONV_BF16 &&
+           (x->stride[2] == 1 || v->red == 1) && (dy->stride[2] == 1 || v->cols == 1) &&
+           v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
+}
+
 CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
 {
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    ckci_view v = ckci_make_weight_view(&f->p->conv, f->features);
+    if (v.twins && !ckci_has_twins(&v)) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "bf16 dot products take plain bf16 tensors, channels side by side, and pairs of batch "
+            "entries or planes z");
+    }
     const ckci_conv *p = &f->p->conv;
     int32_t threads = f->plan->device.threads;
     ckci_tiles t = ckci_weight_tiles(&v, f->family, f->split_k, threads, f->limit);
     if (f->family == CKCONV_FAMILY_SINGLE_STAGE && f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: single_stage sums in one part, two_stage splits", (int)f->split_k);
+    }
+    if (v.twins && !t.entries) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "bf16 dot products gather input patches: channels do not fill vectors, or the "
+                         "workspace limit is too small");
     }
     if (t.bytes > f->limit) {
         return ckci_fail(err, CKCONV_ERR_WORKSPACE,
@@ -5288,9 +5607,10 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                                           : ckci_ceil_div(v.taps * v.red, v.k->lanes));
     double halo = (double)t.entries / (double)t.kc; /* positions copied for each one; else runs of taps */
     double runs = t.entries ? halo : (double)v.taps / (v.red < v.k->lanes ? (double)p->filter[2] : 1);
-    double pack = (double)t.blocks_n * runs * ((t.entries ? 4 : 60) + 2 * (double)v.red / lanes) +
+    double line = v.twins && v.red < 8 && p->g > 1 ? 12 : 0; /* a cache line for a few bytes */
+    double pack = (double)t.blocks_n * runs * ((t.entries ? 4 + line : 60) + 2 * (double)v.red / lanes) +
                   (double)t.blocks_m * rows / v.k->outer_rows * 2;
-    double work = (double)p->g * positions * (rows * vectors * 1.1 + pack) + 2000;
+    double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
     double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
     double idle = (double)ckci_round_up(t.items, 8) / (double)ckci_max(t.items, 1); /* 8: by shape alone */
     f->cost = work * idle + sums;
@@ -5304,7 +5624,7 @@ CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, con
     int32_t threads = plan->device.threads;
     ckconv_family family = ckconv_instance_family(plan->instance);
     (void)args;
-    job.v = ckci_make_view(&p->conv, features);
+    job.v = ckci_make_weight_view(&p->conv, features);
     job.t = ckci_weight_tiles(&job.v, family, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
                               ckci_plan_limit(plan));
     job.target = ckci_make_target(&p->conv);
@@ -5356,6 +5676,15 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 
 enum { CKCI_DIRECT_RED = 16 };
 
+CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
+{
+    int64_t last = 0;
+    for (int i = 0; i < 6; i++) {
+        last += (t->len[i] - 1) * t->stride[i];
+    }
+    return last;
+}
+
 /* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
    (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
    by_column: each lane has its own channel (a gradient), and there is a single reduction channel. */
@@ -5371,13 +5700,14 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
     int64_t start = place + l->first_group * t->stride[0] + (by_column ? l->column[0] * t->stride[2] : 0);
     const unsigned char *first = t->p + start * (int64_t)ckci_size(t->dtype);
     int bare = t->plain && t->dtype == v->kind->dtype && (uintptr_t)first % (uintptr_t)size == 0;
+    ckci_copy_kernel widen = ckci_widener(v, t);
     if (dense && span == l->count && red == 1) {
         if (bare && span == lanes) {
             v->k->copy(n, lanes, first, step, dst, lanes);
             return;
         }
-        if (span == lanes && ckci_is_bf16(v, t)) {
-            v->k->widen(n, lanes, first, step, dst, lanes);
+        if (span == lanes && widen) {
+            widen(n, lanes, first, step, dst, lanes);
             return;
         }
         for (int64_t i = 0; i < n; i++) {
@@ -5385,16 +5715,19 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
             v->kind->read(t, start + i * step, 1, span, out);
             ckci_clear(v->kind, out + span * size, lanes - span);
         }
-    } else if (dense && !by_column && span == lanes && bare) {
-        v->k->spread(n, first, step, span, l->map, red, dst, dst_channel);
     } else if (dense && !by_column && span <= CKCI_SPAN) {
-        int64_t batch = CKCI_SPAN / span;
-        for (int64_t i = 0; i < n; i += batch) {
+        int64_t batch = CKCI_SPAN / span, safe = 0;
+        if (bare && span <= lanes) { /* whole vectors, as long as they end within the tensor */
+            int64_t room = ckci_last_element(t) + 1 - start - lanes;
+            safe = room < 0 ? 0 : step > 0 ? ckci_min(room / step + 1, n) : n;
+            v->k->spread(safe, first, step, span, l->map, red, dst, dst_channel);
+        }
+        for (int64_t i = safe; i < n; i += batch) {
             int64_t count = ckci_min(batch, n - i);
-            if (ckci_is_bf16(v, t)) {
-                v->k->widen(count, span, first + i * step * 2, step, buffer, span);
+            if (widen) {
+                widen(count, span, first + i * step * 2, step, buffer, span);
             }
-            for (int64_t j = 0; j < count && !ckci_is_bf16(v, t); j++) {
+            for (int64_t j = 0; j < count && !widen; j++) {
                 v->kind->read(t, start + (i + j) * step, 1, span, (unsigned char *)buffer + j * span * size);
             }
             v->k->spread(count, buffer, span, span, l->map, red, dst + i * lanes * size, dst_channel);
@@ -5438,11 +5771,9 @@ CKCI_FN void ckci_gather_lanes(const ckci_view *v, const ckci_tensor *t, const c
     }
 }
 
-/* One x line: all planes of window w of row (n, z, y), zero where it leaves the tensor or the row is
-   outside. */
+/* One x line: all planes of window w of row (n, z, y), zero where it leaves the tensor. */
 CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ckci_lanes *l,
-                              const ckci_window *w, int64_t n, int64_t z, int64_t y, int inside,
-                              unsigned char *dst)
+                              const ckci_window *w, int64_t n, int64_t z, int64_t y, unsigned char *dst)
 {
     int64_t size = v->kind->size, lanes = v->k->lanes, channel = w->planes * w->width * lanes;
     for (int64_t plane = 0; plane < w->planes; plane++) {
@@ -5450,7 +5781,7 @@ CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ck
             continue;
         }
         int64_t from = 0, to = 0, x0 = ckci_window_position(w, plane, 0);
-        if (inside) {
+        if (z >= 0 && z < t->len[3] && y >= 0 && y < t->len[4]) {
             ckci_inside(x0, w->step, w->width, t->len[5], &from, &to);
         }
         unsigned char *out = dst + plane * w->width * lanes * size;
@@ -5488,7 +5819,7 @@ CKCI_FN int64_t ckci_line_bytes(const ckci_view *v, int64_t yb, int64_t xb, int6
 
 /* Bytes that `outputs` positions of all channels read and write, about; what an item walks for one block
    of lanes after the other stays in L2. */
-enum { CKCI_NEAR = 640 * 1024 };
+enum { CKCI_NEAR = 640 * 1024, CKCI_FAR = 4 << 20 };
 
 CKCI_FN int64_t ckci_line_block(const ckci_view *v, int64_t outputs)
 {
@@ -5584,10 +5915,16 @@ CKCI_FN void ckci_pack_lanes(const ckci_view *v, const ckci_axis axis[3], const 
         for (int64_t c = 0; c < v->red; c++) {
             for (int64_t lane = 0; lane < lanes; lane++) {
                 int64_t at = place + l->group[lane] * w->stride[0] + l->column[lane] * w->stride[v->wei_col] +
-                             c * w->stride[v->wei_red];
+                             (v->pairs ? 2 * c : c) * w->stride[v->wei_red];
                 for (int64_t j = 0; j < axis[2].taps; j += CKCI_SPAN) {
                     int64_t n = ckci_min(CKCI_SPAN, axis[2].taps - j), step = axis[2].tap_step * w->stride[5];
-                    if (lane < l->count) {
+                    if (lane < l->count && v->pairs) {
+                        for (int64_t i = 0; i < n; i++) {
+                            const unsigned char *from = w->p + (at + (j + i) * step) * 2;
+                            memcpy((unsigned char *)buffer + i * 4, from, 2);
+                            memcpy((unsigned char *)buffer + i * 4 + 2, from + w->stride[v->wei_red] * 2, 2);
+                        }
+                    } else if (lane < l->count) {
                         v->kind->read(w, at + j * step, step, n, buffer);
                     } else {
                         ckci_clear(v->kind, buffer, n);
@@ -5677,24 +6014,72 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
     }
 }
 
-/* One stretch of an output row: the taps in table entries [from, to) for `count` outputs. */
+/* Tap tables of filter rows: `threes` entries of three taps each for a row, all rows' one after the other,
+   then `ones` single taps for a row. w_step: from tap to tap in reading order. */
+typedef struct ckci_line_taps {
+    int64_t threes, ones, w_step;
+    const int32_t *three, *one;
+} ckci_line_taps;
+
+/* One stretch of an output row: the taps of filter rows [from, to) for `count` outputs. */
 CKCI_FN void ckci_run_line(const ckci_kernels *k, int64_t size, int64_t from, int64_t to,
-                           const int32_t *table, const unsigned char *x, const unsigned char *w,
+                           const ckci_line_taps *taps, const unsigned char *x, const unsigned char *w,
                            unsigned char *acc, int64_t count, int add)
 {
     int32_t all[CKCI_EDGES] = {0, 0, 0, 0, 0, 0, 0};
-    all[0] = (int32_t)(to - from);
+    all[0] = (int32_t)((to - from) * taps->ones);
     for (int64_t i = 0; i < count;) {
-        int64_t rest = count - i, step = rest > 7 ? 14 : rest > 4 ? 7 : 4;
+        int64_t rest = count - i, step = rest > 7 ? 14 : rest > 4 ? 7 : 4, at = i * k->lanes * size;
         ckci_line_kernel kernel = step == 14 ? k->line14 : step == 7 ? k->line7 : k->line4;
-        int64_t at = i * k->lanes * size;
-        kernel(all, table + 2 * from, x + at, k->lanes, w, acc + at, k->lanes, add);
+        if (taps->threes) {
+            (step == 14 ? k->three14 : k->three7)((to - from) * taps->threes,
+                                                  taps->three + 4 * from * taps->threes, x + at, k->lanes, w,
+                                                  taps->w_step, acc + at, k->lanes, add);
+        }
+        if (taps->ones) {
+            kernel(all, taps->one + 2 * from * taps->ones, x + at, k->lanes, w, acc + at, k->lanes,
+                   add || taps->threes);
+        }
         i += step;
     }
 }
 
-/* The lines and the tap table of one chunk of filter rows, then all rows of the tile. Filter rows that fall
-   outside the tensor for an output row are skipped: taps of one filter row are consecutive in the table. */
+/* The tables of a chunk, to `table`: 8 bytes for each tap and channel are enough. */
+CKCI_FN ckci_line_taps ckci_find_line_taps(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
+                                           const ckci_window *wx, int32_t *table)
+{
+    ckci_line_taps t;
+    int64_t lanes = v->k->lanes, channel = wx->planes * wx->width * lanes, row = v->red * channel;
+    int64_t rows = axis[0].taps * axis[1].taps, taps = axis[2].taps;
+    int neighbours = v->k->three14 && wx->step == 1 && (wx->tap == 1 || wx->tap == -1) && !wx->separate;
+    int64_t whole = neighbours ? taps / 3 : 0;
+    t.threes = v->red * whole;
+    t.ones = v->red * (taps - 3 * whole);
+    t.w_step = wx->tap < 0 ? -lanes : lanes;
+    t.three = table;
+    t.one = table + 4 * rows * t.threes;
+    int32_t *three = table, *one = table + 4 * rows * t.threes;
+    for (int64_t r = 0; r < rows * v->red; r++) {
+        int64_t jz = r / v->red / axis[1].taps, jy = r / v->red % axis[1].taps;
+        int64_t at = (jz * wy->planes * wy->width + ckci_window_tap(wy, jy)) * row + r % v->red * channel;
+        for (int64_t i = 0; i < whole; i++) {
+            int64_t jx = wx->tap < 0 ? 3 * i + 2 : 3 * i; /* reads the first of three positions */
+            *three++ = (int32_t)(at + ckci_window_tap(wx, jx) * lanes);
+            *three++ = (int32_t)((r * taps + jx) * lanes);
+            *three++ = 0;
+            *three++ = CKCI_LINE + 2;
+        }
+        for (int64_t jx = 3 * whole; jx < taps; jx++) {
+            *one++ = (int32_t)(at + ckci_window_tap(wx, jx) * lanes);
+            *one++ = (int32_t)((r * taps + jx) * lanes);
+        }
+    }
+    return t;
+}
+
+/* The tap table of one chunk of filter rows, then all rows of the tile, each after the lines that it is the
+   first to read, which are in L1 then. Filter rows that fall outside the tensor for an output row are
+   skipped: taps of one filter row are consecutive in the table. */
 CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[3], const ckci_lanes *l,
                                int64_t n, const int64_t q[3], int64_t yb, int64_t xb,
                                const unsigned char *weights, int add, const ckci_target *finished,
@@ -5706,29 +6091,10 @@ CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[
     unsigned char *lines = scratch, *sums = lines + t->lines + CKCI_LINE * lanes * size;
     int32_t *table = (int32_t *)(void *)(sums + t->sums);
     ckci_window wy = ckci_make_window(&axis[1], q[1], yb), wx = ckci_make_window(&axis[2], q[2], xb);
-    int64_t row = v->red * wx.planes * wx.width * lanes, slots = wy.planes * wy.width, entry = 0;
-    for (int64_t jz = 0; jz < axis[0].taps; jz++) {
-        int64_t z = q[0] * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
-        int z_inside = z >= 0 && z < axis[0].read_len;
-        for (int64_t s = 0; s < slots && z_inside; s++) {
-            if (ckci_window_used(&wy, s / wy.width)) {
-                int64_t y = ckci_window_position(&wy, s / wy.width, s % wy.width);
-                ckci_gather_line(v, v->read, l, &wx, n, z, y, y >= 0 && y < axis[1].read_len,
-                                 lines + (jz * slots + s) * row * size);
-            }
-        }
-        for (int64_t jy = 0; jy < axis[1].taps; jy++) {
-            for (int64_t c = 0; c < v->red; c++) {
-                for (int64_t jx = 0; jx < axis[2].taps; jx++, entry++) {
-                    int64_t at = (jz * slots + ckci_window_tap(&wy, jy)) * row +
-                                 (c * wx.planes * wx.width + ckci_window_tap(&wx, jx)) * lanes;
-                    table[2 * entry] = (int32_t)at;
-                    table[2 * entry + 1] = (int32_t)(entry * lanes);
-                }
-            }
-        }
-    }
-    int64_t per_row = v->red * axis[2].taps;
+    int64_t row = v->red * wx.planes * wx.width * lanes, slots = wy.planes * wy.width;
+    int64_t apart, later;
+    ckci_window_repeat(&wy, &apart, &later);
+    ckci_line_taps taps = ckci_find_line_taps(v, axis, &wy, &wx, table);
     for (int64_t i = 0; i < yb; i++) {
         const unsigned char *x = lines + i * row * size;
         unsigned char *acc = finished ? sums : sums + i * (t->xb + CKCI_LINE) * lanes * size;
@@ -5740,8 +6106,16 @@ CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[
             int64_t z = q[0] * axis[0].read_step + axis[0].read0 + jz * axis[0].read_tap;
             if (z >= 0 && z < axis[0].read_len && to > from) {
                 int64_t first = jz * axis[1].taps;
-                ckci_run_line(v->k, size, (first + from) * per_row, (first + to) * per_row, table, x, weights,
-                              acc, xb, started);
+                for (int64_t jy = from; jy < to; jy++) {
+                    int64_t before = wy.tap < 0 ? jy - apart : jy + apart;
+                    if (i < later || before < 0 || before >= axis[1].taps) {
+                        int64_t s = ckci_window_tap(&wy, jy) + i;
+                        ckci_gather_line(v, v->read, l, &wx, n, z,
+                                         ckci_window_position(&wy, s / wy.width, s % wy.width),
+                                         lines + (jz * slots + s) * row * size);
+                    }
+                }
+                ckci_run_line(v->k, size, first + from, first + to, &taps, x, weights, acc, xb, started);
                 started = 1;
             }
         }
@@ -5756,6 +6130,7 @@ CKCI_FN void ckci_direct_chunk(const ckci_direct_job *job, const ckci_axis axis[
 
 /* ---- Depthwise straight from the tensor, without lines, where a vector of lanes is a vector of it. */
 typedef struct ckci_stretch {
+    int64_t threes;      /* in each filter row; the other taps are read one by one */
     int64_t at, outputs; /* 14 or 7 outputs of a row from `at` on; they may overlap the one before */
     unsigned char edge[CKCI_SPAN]; /* for each tap in x: which count of a line kernel; CKCI_EDGES: of none */
 } ckci_stretch;
@@ -5775,11 +6150,15 @@ CKCI_FN int ckci_find_stretch(const ckci_axis *ax, int64_t q, int64_t at, int64_
         }
         s->edge[j] = (unsigned char)(from == to ? (int64_t)CKCI_EDGES : lack > 0 ? lack + 3 : from);
     }
+    s->threes = ax->read_step == 1 && (ax->read_tap == 1 || ax->read_tap == -1) ? ax->taps / 3 : 0;
+    for (int64_t j = 0; j < 3 * s->threes; j++) {
+        s->threes = s->edge[j] == CKCI_EDGES ? 0 : s->threes;
+    }
     return 1;
 }
 
-/* Taps first[] <= (z, y) < last[], all in x: their table for outputs of one stretch of a row, sorted by
-   edge. */
+/* Taps first[] <= (z, y) < last[], in x those that are not read by threes: their table for outputs of one
+   stretch of a row, sorted by edge. */
 CKCI_FN void ckci_stretch_table(const ckci_view *v, const ckci_axis axis[3], const ckci_stretch *s,
                                 const int64_t first[2], const int64_t last[2], int32_t *table,
                                 int32_t count[CKCI_EDGES])
@@ -5789,7 +6168,7 @@ CKCI_FN void ckci_stretch_table(const ckci_view *v, const ckci_axis axis[3], con
             x_step = axis[2].read_tap * stride[5], lanes = v->k->lanes;
     for (int edge = 0; edge < CKCI_EDGES; edge++) {
         const int32_t *begin = table;
-        for (int64_t jx = 0; jx < axis[2].taps; jx++) {
+        for (int64_t jx = 3 * s->threes; jx < axis[2].taps; jx++) {
             for (int64_t jz = first[0]; jz < last[0] && s->edge[jx] == edge; jz++) {
                 for (int64_t jy = first[1]; jy < last[1]; jy++) {
                     *table++ = (int32_t)(jz * z_step + jy * y_step + jx * x_step);
@@ -5799,6 +6178,28 @@ CKCI_FN void ckci_stretch_table(const ckci_view *v, const ckci_axis axis[3], con
         }
         count[edge] = (int32_t)((table - begin) / 2);
     }
+}
+
+/* The table of those that are. Returns their number. */
+CKCI_FN int64_t ckci_stretch_threes(const ckci_view *v, const ckci_axis axis[3], const ckci_stretch *s,
+                                    int64_t q, const int64_t first[2], const int64_t last[2], int32_t *table)
+{
+    const int64_t *stride = v->read->stride;
+    const int32_t *begin = table;
+    for (int64_t jz = first[0]; jz < last[0]; jz++) {
+        for (int64_t jy = first[1]; jy < last[1]; jy++) {
+            for (int64_t i = 0; i < s->threes; i++) {
+                int64_t jx = axis[2].read_tap < 0 ? 3 * i + 2 : 3 * i;
+                int64_t low = q + s->at + axis[2].read0 + jx * axis[2].read_tap;
+                *table++ = (int32_t)(jz * axis[0].read_tap * stride[3] + jy * axis[1].read_tap * stride[4] +
+                                     jx * axis[2].read_tap * stride[5]);
+                *table++ = (int32_t)(((jz * axis[1].taps + jy) * axis[2].taps + jx) * v->k->lanes);
+                *table++ = (int32_t)ckci_max(-low, 0);
+                *table++ = (int32_t)ckci_min(axis[2].read_len - low, CKCI_LINE + 2);
+            }
+        }
+    }
+    return (table - begin) / 4;
 }
 
 /* How many outputs from q on, before `end`, have the same valid taps, [*first, *last). */
@@ -5824,7 +6225,7 @@ CKCI_FN int ckci_lanes_lie(const ckci_view *v, const ckci_tensor *t, const ckci_
             reach, ckci_saturating_mul(ckci_saturating_mul(tap, axis[i].taps), t->stride[3 + i]));
     }
     return v->red == 1 && v->cols == 1 && t->stride[0] == 1 && reach < (int64_t)1 << 30 &&
-           (ckci_is_bf16(v, t) ||
+           ((v->k->half14 && ckci_is_bf16(v, t)) ||
             (t->plain && t->dtype == v->kind->dtype && (uintptr_t)t->p % (uintptr_t)v->kind->size == 0));
 }
 
@@ -5887,25 +6288,41 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
                 &first[0], &last[0]);
     for (int64_t x = 0; x < xb; x = s.at + s.outputs) {
         ckci_find_stretch(&axis[2], q[2], x, xb, &s);
-        ckci_line_kernel kernel = s.outputs == 14 ? half ? v->k->half14 : v->k->line14
-                                  : half          ? v->k->half7
-                                                  : v->k->line7;
+        int whole = s.outputs == 14;
+        ckci_line_kernel kernel =
+            whole ? (half ? v->k->half14 : v->k->line14) : (half ? v->k->half7 : v->k->line7);
+        ckci_three_kernel three =
+            whole ? (half ? v->k->half_three14 : v->k->three14) : (half ? v->k->half_three7 : v->k->three7);
+        s.threes = three ? s.threes : 0;
         int64_t x_at = ((q[2] + s.at) * axis[2].read_step + axis[2].read0) * from->stride[5];
         for (int64_t y = 0, rows; y < yb; y += rows) {
             int64_t low = (q[1] + y) * axis[1].read_step + axis[1].read0;
             rows = ckci_same_taps(&axis[1], q[1] + y, q[1] + yb, &first[1], &last[1]);
-            ckci_stretch_table(v, axis, &s, first, last, table, count);
-            for (int64_t i = 0; i < (end - block) * rows; i++) {
-                int64_t b = i / rows, row = i % rows;
-                /* the place of tap 0 may lie outside the tensor: added to it as a number */
-                int64_t place = base + b * lanes + x_at + (low + row * axis[1].read_step) * from->stride[4];
+            int64_t threes = ckci_stretch_threes(v, axis, &s, q[2], first, last, table);
+            int32_t *ones = table + 4 * threes;
+            ckci_stretch_table(v, axis, &s, first, last, ones, count);
+            /* of bf16 two blocks at once: a cache line */
+            int64_t beside = how > 1 ? 2 : 1, step = how > 1 ? 2 * lanes : x_step;
+            for (int64_t i = 0; i < ckci_ceil_div(end - block, beside) * rows; i++) {
+                int64_t b = i / rows * beside, row = i % rows, some = ckci_min(beside, end - block - b);
                 unsigned char *to = out + ((y + row) * y_step + s.at * x_step + b * b_step) * out_size;
-                unsigned char *sums = how > 1 ? scratch : to;
-                kernel(count, table, (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size)),
-                       axis[2].read_step * from->stride[5], weights + b * weights_step, sums,
-                       how > 1 ? lanes : x_step, 0);
+                for (int64_t j = b; j < b + some; j++) {
+                    /* the place of tap 0 may lie outside the tensor: added to it as a number */
+                    int64_t place =
+                        base + j * lanes + x_at + (low + row * axis[1].read_step) * from->stride[4];
+                    unsigned char *sums = how > 1 ? scratch + (j - b) * lanes * size : to;
+                    const unsigned char *w = weights + j * weights_step;
+                    const void *in = (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size));
+                    if (threes > 0) {
+                        three(threes, table, in, from->stride[5], w, axis[2].read_tap * lanes, sums, step, 0);
+                    }
+                    if (threes == 0 || axis[2].taps > 3 * s.threes) {
+                        kernel(count, ones, in, axis[2].read_step * from->stride[5], w, sums, step,
+                               threes > 0);
+                    }
+                }
                 if (how > 1) {
-                    ckci_store_rows(v, how, s.outputs, lanes, sums, lanes, to, x_step);
+                    ckci_store_rows(v, how, s.outputs, some * lanes, scratch, step, to, x_step);
                 }
             }
         }
@@ -5926,7 +6343,7 @@ CKCI_FN void ckci_touch(const ckci_view *v, const ckci_tensor *t, int gathered, 
     int64_t first = block * v->k->lanes / v->cols,
             channels = (end - block) * v->k->lanes / v->cols * per_group;
     if (end == block + 1 || (per_group > 1 && t->stride[2] != 1) || t->stride[0] != per_group ||
-        t->len[0] * t->len[1] * t->len[2] * t->len[3] * t->len[4] * t->len[5] * size < 4 << 20) {
+        t->len[0] * t->len[1] * t->len[2] * t->len[3] * t->len[4] * t->len[5] * size < CKCI_FAR) {
         return;
     }
     channels = ckci_min(channels, (t->len[0] - first) * per_group);
@@ -6003,21 +6420,25 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     ckci_axis axis[3];
     int64_t q[3], rest = item, block = rest % t->sets * t->some, end = ckci_min(block + t->some, t->blocks);
     rest /= t->sets;
+    int64_t phase = rest % phases; /* phases of one place share its cache lines */
+    rest /= phases;
     q[2] = rest % t->blocks_x * t->xb;
     rest /= t->blocks_x;
     q[1] = rest % t->blocks_y * t->yb;
     rest /= t->blocks_y;
-    int64_t phase = rest % phases;
-    rest /= phases;
     int64_t n = rest % v->p->n;
     q[0] = rest / v->p->n;
     ckci_phase(v, phase, axis);
     if (q[0] < axis[0].count && q[1] < axis[1].count && q[2] < axis[2].count) {
-        ckci_touch(v, v->read, 1, axis, n, q, ckci_min(t->yb, axis[1].count - q[1]),
-                   ckci_min(t->xb, axis[2].count - q[2]), block, end);
+        int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
+        ckci_tensor d[4];
+        ckci_target o = ckci_phase_target(&job->target, axis, d);
+        if (phase == 0) {
+            ckci_touch(v, v->read, 1, axis, n, q, yb, xb, block, end);
+        }
+        ckci_touch(v, &o.t, 0, axis, n, q, yb, xb, block, end);
         int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes);
-        if (!t->chunk && full > block &&
-            ckci_reads_in_place(v, axis, q[2], ckci_min(t->xb, axis[2].count - q[2]))) {
+        if (!t->chunk && full > block && ckci_reads_in_place(v, axis, q[2], xb)) {
             ckci_direct_in_place(job, axis, phase, n, q, block, full, scratch);
             block = full;
         }
@@ -6032,7 +6453,8 @@ CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
     double phases = (double)(v->phases[0] * v->phases[1] * v->phases[2]);
     double positions = (double)ckci_most_rows(v) * phases, taps = (double)v->taps * (double)v->red / phases;
     double spread = (double)v->red * (v->red == 1 && v->cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t->yb);
-    return (double)t->blocks * positions * (taps * 1.25 + spread + 3) + 4000;
+    double store = v->k->half14 && v->k->zip ? 2 : 3;
+    return (double)t->blocks * positions * (taps * 1.25 + spread + store) + 4000;
 }
 
 /* Shapes that the direct family takes. */
@@ -6058,15 +6480,10 @@ CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_direct_view(ckci_fit *f, const ckci_view *v, ckconv_error *err)
 {
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
-    CKCI_TRY(ckci_direct_takes(&v, err));
-    ckci_direct_tiles t = ckci_find_direct_tiles(&v, f->plan->device.threads, f->limit);
+    CKCI_TRY(ckci_direct_takes(v, err));
+    ckci_direct_tiles t = ckci_find_direct_tiles(v, f->plan->device.threads, f->limit);
     if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
         return ckci_fail(err, CKCONV_ERR_WORKSPACE,
                          "direct: a line of this shape does not fit in %lld bytes of workspace",
@@ -6076,8 +6493,18 @@ CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
     f->plan->block[0] = t.threads;
     f->plan->grid[0] = t.items;
     f->plan->launches = t.packed ? 2 : 1;
-    f->cost = ckci_direct_cost(&v, &t);
+    f->cost = ckci_direct_cost(v, &t);
     return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
+{
+    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    return ckci_fit_direct_view(f, &v, err);
 }
 
 CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws)
@@ -6102,6 +6529,87 @@ CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, con
     job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
     job.target = ckci_make_target(&p->conv);
     ckci_run_direct_job(&job, ws);
+}
+
+/* A bf16 problem as one of pairs of channels, which `paired` becomes, a copy that the view refers to. 0: its
+   channels do not pair. */
+CKCI_FN int ckci_pair_channels(const ckci_conv *p, ckci_conv *paired, ckci_view *v, int32_t features)
+{
+    int data = p->op == CKCONV_BWD_DATA, read = data ? CKCI_OUT : CKCI_IN;
+    const ckci_tensor *w = &p->t[CKCI_WEI];
+    int64_t red = data ? p->k : p->c;
+    int pairs = red % 2 == 0 && p->t[read].stride[2] == 1;
+    *paired = *p;
+    ckci_tensor *t = &paired->t[read];
+    pairs = pairs && t->plain && t->dtype == CKCONV_BF16 && w->plain && w->dtype == CKCONV_BF16;
+    for (int i = 0; i < 6; i++) {
+        pairs = pairs && (i == 2 || t->len[i] == 1 || t->stride[i] % 2 == 0);
+        t->stride[i] = i == 2 ? 1 : t->stride[i] / 2;
+    }
+    t->len[2] /= 2;
+    t->dtype = t->compute = CKCONV_F32;
+    *(data ? &paired->k : &paired->c) = red / 2;
+    *v = ckci_make_view(paired, features);
+    v->pairs = 1;
+    v->k = ckci_find_pair_kernels(0);
+    return pairs && v->k != NULL;
+}
+
+/* A depthwise bf16 problem: the view of its own. */
+CKCI_FN int ckci_half_lanes(const ckci_conv *p, ckci_view *v, int32_t features)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN], *out = &p->t[CKCI_OUT];
+    *v = ckci_make_view(p, features);
+    v->k = ckci_find_pair_kernels(1);
+    return v->k != NULL && v->red == 1 && v->cols == 1 && v->kind->dtype == CKCONV_F32 &&
+           in->dtype == CKCONV_BF16 && out->dtype == CKCONV_BF16;
+}
+
+/* What an instance with dot products sees; 0: it does not take the problem. */
+CKCI_FN int ckci_dot_view(const ckci_conv *p, ckconv_family family, ckci_conv *paired, ckci_view *v,
+                          int32_t features)
+{
+    return (family == CKCONV_FAMILY_DIRECT && ckci_half_lanes(p, v, features)) ||
+           ckci_pair_channels(p, paired, v, features);
+}
+
+CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
+{
+    ckci_conv paired;
+    ckci_view v;
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    if (!ckci_dot_view(&f->p->conv, f->family, &paired, &v, f->features)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
+                         "side, and even strides; direct takes depthwise ones too");
+    }
+    return f->family == CKCONV_FAMILY_DIRECT ? ckci_fit_direct_view(f, &v, err) : ckci_fit_gather_view(f, &v);
+}
+
+CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                            unsigned char *ws, int32_t features)
+{
+    ckci_gather_job job;
+    ckci_direct_job line;
+    ckci_conv paired;
+    ckconv_family family = ckconv_instance_family(plan->instance);
+    int64_t limit = ckci_plan_limit(plan);
+    (void)args;
+    if (!ckci_dot_view(&p->conv, family, &paired, &job.v, features)) {
+        return;
+    }
+    job.target = line.target = ckci_make_target(&p->conv);
+    line.v = job.v;
+    if (family == CKCONV_FAMILY_DIRECT) {
+        line.t = ckci_find_direct_tiles(&line.v, plan->device.threads, limit);
+        ckci_run_direct_job(&line, ws);
+    } else {
+        job.t = ckci_gather_tiles(&job.v, plan->device.threads, limit, -1);
+        ckci_run_gather_job(&job, ws);
+    }
 }
 
 /* ---- Direct bwd_weight: the same lines, and the gradient's lanes beside them. An item holds the sums of all
@@ -6209,9 +6717,7 @@ CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis
             for (int64_t s = 0; s < slots; s++) {
                 int64_t y = ckci_window_position(&wy, s / wy.width, s % wy.width);
                 if (ckci_window_used(&wy, s / wy.width)) {
-                    ckci_gather_line(v, v->read, l, &wx, n, z, y,
-                                     z >= 0 && z < axis[0].read_len && y >= 0 && y < axis[1].read_len,
-                                     lines + (jz * slots + s) * row * size);
+                    ckci_gather_line(v, v->read, l, &wx, n, z, y, lines + (jz * slots + s) * row * size);
                 }
             }
             for (int64_t jy = 0; jy < axis[1].taps; jy++) {
@@ -6499,21 +7005,38 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
 
 /* ---- One convolution of a pair, by whichever of the two families costs less. */
 typedef struct ckci_stage {
-    int direct;
+    int direct, dots; /* dots: the implicit GEMM's view is one of pairs */
+    int32_t features;
     ckci_gather_job gather;
     ckci_direct_job line;
     int64_t packed, scratch; /* bytes */
 } ckci_stage;
 
-CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, int32_t features, int32_t threads)
+/* The views of both families. paired: the problem of pairs if it is one; the views refer to it. */
+CKCI_FN void ckci_view_stage(ckci_stage *s, const ckci_conv *p, ckci_conv *paired)
+{
+    ckci_view v = ckci_make_view(p, s->features);
+    s->gather.v = s->line.v = v;
+    s->dots =
+        (s->features & CKCONV_CPU_AVX512_BF16) && ckci_pair_channels(p, paired, &s->gather.v, s->features);
+    if (!s->dots) {
+        s->gather.v = v;
+    }
+    if ((s->features & CKCONV_CPU_AVX512_BF16) && ckci_half_lanes(p, &v, s->features)) {
+        s->line.v = v;
+    } else if (s->dots) {
+        s->line.v = s->gather.v;
+    }
+}
+
+CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, ckci_conv *paired, int32_t features, int32_t threads)
 {
     ckci_stage s;
     memset(&s, 0, sizeof s);
-    s.gather.v = ckci_make_view(p, features);
+    s.features = features;
+    ckci_view_stage(&s, p, paired);
     s.gather.t = ckci_gather_tiles(&s.gather.v, threads, CKCI_MAX_BYTES, -1);
-    s.gather.target = ckci_make_target(p);
-    s.line.v = s.gather.v;
-    s.line.target = s.gather.target;
+    s.gather.target = s.line.target = ckci_make_target(p);
     s.packed = s.gather.t.packed;
     s.scratch = s.gather.t.scratch;
     if (ckci_direct_takes(&s.line.v, NULL) == CKCONV_OK) {
@@ -6552,11 +7075,11 @@ CKCI_FN void ckci_run_stage(const ckci_stage *s, unsigned char *scratch, int32_t
 }
 
 /* The same packed weights, for a problem that differs in batch, spatial sizes and pointers. */
-CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, const ckci_target *target)
+CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, ckci_conv *paired,
+                                const ckci_target *target)
 {
     ckci_stage r = *s;
-    r.gather.v.p = r.line.v.p = p;
-    r.gather.v.read = r.line.v.read = &p->t[CKCI_IN];
+    ckci_view_stage(&r, p, paired);
     r.gather.target = r.line.target = *target;
     if (r.direct) {
         r.line.t = ckci_find_direct_tiles(&r.line.v, 1, CKCI_MAX_BYTES - 1);
@@ -6569,9 +7092,9 @@ CKCI_FN ckci_stage ckci_restage(const ckci_stage *s, const ckci_conv *p, const c
 }
 
 /* ---- conv_conv_fwd. Fused: an item owns a tile of output positions of one batch entry in all channels; it
-   computes mid there into its scratch ([position][channel] in the number kind of the arithmetic, values
-   rounded to the compute type), copies it out if asked, and multiplies it by the second weights at once.
-   Unfused: all of mid lies in workspace. */
+   computes mid there into its scratch ([position][channel] in the number kind of the arithmetic or in bf16,
+   values rounded to the compute type), copies it out if asked, and multiplies it by the second weights at
+   once. Unfused: all of mid lies in workspace. */
 typedef struct ckci_pair_tiles {
     int64_t yb, xb, blocks_y, blocks_x, items;
     int64_t mid, packed[2], scratch, bytes;
@@ -6581,6 +7104,8 @@ typedef struct ckci_pair_tiles {
 typedef struct ckci_pair_job {
     const ckci_conv_conv *p;
     ckci_pair_tiles t;
+    ckci_conv second, paired[2]; /* p's second one, whose input is a dense mid */
+    ckconv_dtype held;           /* mid's type in scratch: the number kind, or bf16 for dot products */
     ckci_stage stage[2];
     ckci_target mid; /* scale, shift, operation, rounding; stored in the number kind */
     ckci_target out;
@@ -6589,11 +7114,11 @@ typedef struct ckci_pair_job {
 } ckci_pair_job;
 
 /* mid as a dense tensor of `positions`: logical [groups, n, per group, z, y, x], channels fastest. */
-CKCI_FN void ckci_dense_mid(ckci_tensor *t, const ckci_kind *kind, int64_t groups, int64_t n,
-                            int64_t per_group, const int64_t size[3], unsigned char *p)
+CKCI_FN void ckci_dense_mid(ckci_tensor *t, ckconv_dtype dtype, int64_t groups, int64_t n, int64_t per_group,
+                            const int64_t size[3], unsigned char *p)
 {
     t->p = p;
-    t->dtype = t->compute = kind->dtype;
+    t->dtype = t->compute = dtype;
     t->plain = 1;
     t->len[0] = groups;
     t->len[1] = n;
@@ -6622,9 +7147,8 @@ CKCI_FN void ckci_pair_part(const ckci_pair_job *job, int64_t n, int64_t count, 
                             const int64_t size[3], unsigned char *memory, ckci_conv part[2],
                             ckci_target target[2])
 {
-    const ckci_kind *kind = job->stage[0].gather.v.kind;
     part[0] = job->p->first;
-    part[1] = job->p->second;
+    part[1] = job->second;
     target[0] = job->mid;
     target[1] = job->out;
     for (int i = 0; i < 2; i++) {
@@ -6632,6 +7156,7 @@ CKCI_FN void ckci_pair_part(const ckci_pair_job *job, int64_t n, int64_t count, 
     }
     ckci_tensor *in = &part[0].t[CKCI_IN], *out = &target[1].t;
     ckci_advance(in, n * in->stride[1]);
+    in->len[1] = count;
     target[1].d = part[1].d;
     for (int32_t j = 0; j <= part[1].num_d; j++) {
         ckci_tensor *t = j < part[1].num_d ? &part[1].d[j] : out;
@@ -6642,9 +7167,9 @@ CKCI_FN void ckci_pair_part(const ckci_pair_job *job, int64_t n, int64_t count, 
         part[0].output[i] = size[i];
         part[1].input[i] = part[1].output[i] = size[i];
     }
-    ckci_dense_mid(&target[0].t, kind, part[0].g, count, part[0].k, size, memory);
+    ckci_dense_mid(&target[0].t, job->held, part[0].g, count, part[0].k, size, memory);
     target[0].t.op = job->mid.t.op;
-    ckci_dense_mid(&part[1].t[CKCI_IN], kind, part[1].g, count, part[1].c, size, memory);
+    ckci_dense_mid(&part[1].t[CKCI_IN], job->held, part[1].g, count, part[1].c, size, memory);
 }
 
 /* mid of a tile to the caller's copy. values: [position][channel] */
@@ -6662,10 +7187,20 @@ CKCI_FN void ckci_copy_mid(const ckci_pair_job *job, int64_t n, const int64_t q[
     for (at[3] = q[0]; at[3] < q[0] + size[0]; at[3]++) {
         for (at[4] = q[1]; at[4] < q[1] + size[1]; at[4]++) {
             for (at[5] = q[2]; at[5] < q[2] + size[2]; at[5]++) {
-                at[2] = 0;
                 for (at[0] = 0; at[0] < p->g; at[0]++) {
-                    kind->write(&copy, at, 2, p->k, values);
-                    values += p->k * kind->size;
+                    if (job->held == kind->dtype) {
+                        at[2] = 0;
+                        kind->write(&copy, at, 2, p->k, values);
+                        values += p->k * kind->size;
+                        continue;
+                    }
+                    for (at[2] = 0; at[2] < p->k; at[2] += CKCI_SPAN) {
+                        float buffer[CKCI_SPAN];
+                        int64_t some = ckci_min(p->k - at[2], CKCI_SPAN);
+                        job->stage[0].gather.v.k->widen(1, some, values, 0, buffer, 0);
+                        kind->write(&copy, at, 2, some, buffer);
+                        values += some * 2;
+                    }
                 }
             }
         }
@@ -6687,11 +7222,11 @@ CKCI_FN void ckci_pair_item(const void *context, int64_t item, unsigned char *sc
     size[0] = 1;
     size[1] = ckci_min(t->yb, first->output[1] - q[1]);
     size[2] = ckci_min(t->xb, first->output[2] - q[2]);
-    ckci_conv part[2];
+    ckci_conv part[2], paired;
     ckci_target target[2];
     ckci_pair_part(job, n, 1, q, size, scratch, part, target);
     for (int i = 0; i < 2; i++) {
-        ckci_stage s = ckci_restage(&job->stage[i], &part[i], &target[i]);
+        ckci_stage s = ckci_restage(&job->stage[i], &part[i], &paired, &target[i]);
         ckci_run_stage(&s, scratch + t->mid, 1);
         if (i == 0 && job->copy) {
             ckci_copy_mid(job, n, q, size, scratch);
@@ -6714,7 +7249,7 @@ CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int64_t l
 {
     ckci_pair_tiles t;
     const ckci_conv *first = &job->p->first;
-    int64_t channels = first->g * first->k, size = job->stage[0].gather.v.kind->size;
+    int64_t channels = first->g * first->k, size = (int64_t)ckci_size(job->held);
     memset(&t, 0, sizeof t);
     t.xb = first->output[2];
     t.yb = first->output[1];
@@ -6736,11 +7271,11 @@ CKCI_FN ckci_pair_tiles ckci_find_pair_tiles(const ckci_pair_job *job, int64_t l
         tile[0] = 1;
         tile[1] = edge & 1 ? first->output[1] - (t.blocks_y - 1) * t.yb : t.yb;
         tile[2] = edge & 2 ? first->output[2] - (t.blocks_x - 1) * t.xb : t.xb;
-        ckci_conv part[2];
+        ckci_conv part[2], paired;
         ckci_target target[2];
         ckci_pair_part(job, 0, 1, none, tile, NULL, part, target);
         for (int i = 0; i < 2; i++) {
-            ckci_stage s = ckci_restage(&job->stage[i], &part[i], &target[i]);
+            ckci_stage s = ckci_restage(&job->stage[i], &part[i], &paired, &target[i]);
             t.packed[i] = job->stage[i].packed;
             t.scratch = ckci_max(t.scratch, ckci_saturating_add(t.mid, s.scratch));
         }
@@ -6754,10 +7289,19 @@ CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, con
 {
     memset(job, 0, sizeof *job);
     job->p = p;
-    job->stage[0] = ckci_make_stage(&p->first, features, threads);
-    job->stage[1] = ckci_make_stage(&p->second, features, threads);
+    job->second = p->second;
+    job->held = ckci_find_kind(p->first.t[CKCI_WEI].compute)->dtype;
+    ckci_tensor *mid = &job->second.t[CKCI_IN];
+    if ((features & CKCONV_CPU_AVX512_BF16) && p->first.t[CKCI_IN].compute == CKCONV_BF16) {
+        ckci_view v;
+        ckci_dense_mid(mid, CKCONV_BF16, p->second.g, p->second.n, p->second.c, p->second.input, NULL);
+        job->held = ckci_pair_channels(&job->second, &job->paired[1], &v, features) ? CKCONV_BF16 : job->held;
+    }
+    ckci_dense_mid(mid, job->held, p->second.g, p->second.n, p->second.c, p->second.input, NULL);
+    job->stage[0] = ckci_make_stage(&p->first, &job->paired[0], features, threads);
+    job->stage[1] = ckci_make_stage(&job->second, &job->paired[1], features, threads);
     job->mid = ckci_make_target(&p->first);
-    job->mid.compute = p->first.t[CKCI_IN].compute;
+    job->mid.compute = job->held == CKCONV_BF16 ? (ckconv_dtype)0 : p->first.t[CKCI_IN].compute;
     if (job->mid.compute == CKCONV_F32 || job->mid.compute == CKCONV_F64) {
         job->mid.compute = (ckconv_dtype)0; /* as it is summed */
     }
@@ -6806,6 +7350,12 @@ CKCI_FN ckconv_status ckci_fit_pair(ckci_fit *f, ckconv_error *err)
                          "fused takes a 1x1 second convolution with stride 1 and no pads; unfused takes all");
     }
     ckci_make_pair_job(&job, p, NULL, f->features, f->plan->device.threads, f->limit, f->family);
+    if ((f->features & CKCONV_CPU_AVX512_BF16) && job.held != CKCONV_BF16) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "bf16 dot products take bf16 arithmetic, plain weights and an even number of channels "
+            "in the second convolution");
+    }
     if (job.t.bytes > f->limit || job.t.bytes >= CKCI_MAX_BYTES) {
         return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s needs %lld bytes of workspace, the limit is %lld",
                          fused ? "fused" : "unfused", CKCI_LL(job.t.bytes), CKCI_LL(f->limit));
@@ -6895,9 +7445,9 @@ CKCI_FN int32_t ckci_cpu_features(void);
    dbeta walk x and dy on their own. */
 enum { CKCI_NORM_TILE = 1024 };
 
-/* Rows of channels that lie side by side, f32 or bf16, go through vectors of doubles instead, groups of an
-   item together. A slab's statistics are then one pass over x - shift, shift being one of its values: at most
-   sqrt(numbers) standard deviations off, which costs half the digits of the count, and doubles have them. */
+/* Rows that lie side by side, of channels or of positions, go through vectors of doubles instead. A slab's
+   statistics are then one pass over x - shift, shift being one of its values: at most sqrt(numbers) standard
+   deviations off, which costs half the digits of the count, and doubles have them. */
 #if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)
 #define CKCI_NORM_ROWS 1
 #else
@@ -6909,12 +7459,20 @@ enum { CKCI_NORM_WIDTH = 256, CKCI_NORM_BATCH = 4 };
 /* sums[c] += u, sums[width + c] += v over rows: (u, v) = (x - shift, its square) or (dy * (x - shift), dy) */
 typedef void (*ckci_norm_sum_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
                                      const float *dy, int64_t dy_step, const double *shift, double *sums);
-/* out = (x - shift) * kx + dy * kd + k0, factors for each channel */
+/* out = ((x - shift) * kx + (dy * kd + k0)) * ks, factors for each channel; without a dy of its own no
+   dy * kd. A gradient that cancels does so in the inner sum. */
 typedef void (*ckci_norm_map_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
                                      const float *dy, int64_t dy_step, const double *shift, const double *kx,
-                                     const double *kd, const double *k0, float *out, int64_t out_step);
+                                     const double *kd, const double *k0, const double *ks, float *out,
+                                     int64_t out_step);
+
+/* v = (x - shift) * k + b; out = act(v), or if dy is another row dy * act'(v) */
+typedef void (*ckci_norm_act_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
+                                     const float *dy, int64_t dy_step, const double *shift, const double *k,
+                                     const double *b, int silu, float *out, int64_t out_step);
 
 #if CKCI_NORM_ROWS
+typedef int64_t ckci_i8x8 __attribute__((vector_size(64)));
 typedef double ckci_d8 __attribute__((vector_size(64)));
 typedef float ckci_f8 __attribute__((vector_size(32)));
 
@@ -6956,46 +7514,111 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
 #define CKCI_NORM_MAP(NAME)                                                                                  \
     CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
                                   const float *dy, int64_t dy_step, const double *shift, const double *kx,   \
-                                  const double *kd, const double *k0, float *out, int64_t out_step)          \
+                                  const double *kd, const double *k0, const double *ks, float *out,          \
+                                  int64_t out_step)                                                          \
     {                                                                                                        \
         int64_t c = 0;                                                                                       \
         for (; c + 8 <= width; c += 8) {                                                                     \
-            ckci_d8 s, fx, fd, f0;                                                                           \
+            ckci_d8 s, fx, fd, f0, fs;                                                                       \
             memcpy(&s, shift + c, sizeof s);                                                                 \
             memcpy(&fx, kx + c, sizeof fx);                                                                  \
             memcpy(&fd, kd + c, sizeof fd);                                                                  \
             memcpy(&f0, k0 + c, sizeof f0);                                                                  \
+            memcpy(&fs, ks + c, sizeof fs);                                                                  \
             for (int64_t r = 0; r < rows; r++) {                                                             \
                 CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
-                a = (a - s) * fx + f0;                                                                       \
+                ckci_d8 t = f0;                                                                              \
                 if (dy != x) {                                                                               \
                     CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                               \
-                    a += b * fd;                                                                             \
+                    t += b * fd;                                                                             \
                 }                                                                                            \
-                ckci_f8 y = __builtin_convertvector(a, ckci_f8);                                             \
+                ckci_f8 y = __builtin_convertvector(((a - s) * fx + t) * fs, ckci_f8);                       \
                 memcpy(out + r * out_step + c, &y, sizeof y);                                                \
             }                                                                                                \
         }                                                                                                    \
         for (; c < width; c++) {                                                                             \
             for (int64_t r = 0; r < rows; r++) {                                                             \
-                double a = ((double)x[r * x_step + c] - shift[c]) * kx[c] + k0[c];                           \
-                a += dy != x ? (double)dy[r * dy_step + c] * kd[c] : 0;                                      \
-                out[r * out_step + c] = (float)a;                                                            \
+                double t = k0[c] + (dy != x ? (double)dy[r * dy_step + c] * kd[c] : 0);                      \
+                double a = ((double)x[r * x_step + c] - shift[c]) * kx[c] + t;                               \
+                out[r * out_step + c] = (float)(a * ks[c]);                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+/* exp(-v) = 2^n * exp(r), |r| <= ln(2) / 2, by the Taylor polynomial of degree 11: the next term is below
+   1e-14 of it. n comes from adding 1.5 * 2^52; |v| is cut at 700, where sigmoids are 0 or 1 to f32. NaN stays
+   NaN: it is added. */
+#define CKCI_NORM_EXP(e, v)                                                                                  \
+    ckci_d8 e;                                                                                               \
+    {                                                                                                        \
+        const ckci_d8 zeros = {0, 0, 0, 0, 0, 0, 0, 0}, low = zeros - 700.0, high = zeros + 700.0;           \
+        ckci_d8 u = -(v);                                                                                    \
+        ckci_i8x8 less = u<low, more = u> high, number = u == u;                                             \
+        ckci_i8x8 bits =                                                                                     \
+            ((ckci_i8x8)u & ~(less | more) & number) | ((ckci_i8x8)low & less) | ((ckci_i8x8)high & more);   \
+        ckci_d8 cut = (ckci_d8)bits, n = cut * 1.4426950408889634 + 6755399441055744.0;                      \
+        ckci_i8x8 power = (ckci_i8x8)n << 52;                                                                \
+        n -= 6755399441055744.0;                                                                             \
+        ckci_d8 part = (cut - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;              \
+        e = part * (1 / 39916800.0) + 1 / 3628800.0;                                                         \
+        e = e * part + 1 / 362880.0;                                                                         \
+        e = e * part + 1 / 40320.0;                                                                          \
+        e = e * part + 1 / 5040.0;                                                                           \
+        e = e * part + 1 / 720.0;                                                                            \
+        e = e * part + 1 / 120.0;                                                                            \
+        e = e * part + 1 / 24.0;                                                                             \
+        e = e * part + 1 / 6.0;                                                                              \
+        e = e * part + 0.5;                                                                                  \
+        e = e * part + 1.0;                                                                                  \
+        e = e * part + 1.0;                                                                                  \
+        e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)((ckci_i8x8)u & ~number);                             \
+    }
+#define CKCI_NORM_ACT(NAME)                                                                                  \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
+                                  const float *dy, int64_t dy_step, const double *shift, const double *k,    \
+                                  const double *b, int silu, float *out, int64_t out_step)                   \
+    {                                                                                                        \
+        for (int64_t c = 0; c < width; c += 8) {                                                             \
+            size_t some = (size_t)(width - c < 8 ? width - c : 8) * sizeof(float);                           \
+            ckci_d8 s, fk, fb;                                                                               \
+            memcpy(&s, shift + c, sizeof s); /* these are arrays of whole vectors */                         \
+            memcpy(&fk, k + c, sizeof fk);                                                                   \
+            memcpy(&fb, b + c, sizeof fb);                                                                   \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                ckci_f8 in = {0, 0, 0, 0, 0, 0, 0, 0}, by = in;                                              \
+                if (some == sizeof in) {                                                                     \
+                    memcpy(&in, x + r * x_step + c, sizeof in);                                              \
+                    memcpy(&by, dy + r * dy_step + c, sizeof by);                                            \
+                } else {                                                                                     \
+                    memcpy(&in, x + r * x_step + c, some);                                                   \
+                    memcpy(&by, dy + r * dy_step + c, some);                                                 \
+                }                                                                                            \
+                ckci_d8 v = (__builtin_convertvector(in, ckci_d8) - s) * fk + fb;                            \
+                CKCI_NORM_EXP(e, v)                                                                          \
+                ckci_d8 sigmoid = 1.0 / (1.0 + e), y = silu ? v * sigmoid : sigmoid;                         \
+                if (dy != x) {                                                                               \
+                    y = sigmoid * (1.0 - sigmoid);                                                           \
+                    y = (silu ? sigmoid + v * y : y) * __builtin_convertvector(by, ckci_d8);                 \
+                }                                                                                            \
+                ckci_f8 narrow = __builtin_convertvector(y, ckci_f8);                                        \
+                memcpy(out + r * out_step + c, &narrow, some);                                               \
             }                                                                                                \
         }                                                                                                    \
     }
 #define CKCI_TARGET
 CKCI_NORM_SUMS(ckci_norm_sums_portable)
 CKCI_NORM_MAP(ckci_norm_map_portable)
+CKCI_NORM_ACT(ckci_norm_act_portable)
 #undef CKCI_TARGET
 #if CKCI_X86
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
 CKCI_NORM_SUMS(ckci_norm_sums_avx2)
 CKCI_NORM_MAP(ckci_norm_map_avx2)
+CKCI_NORM_ACT(ckci_norm_act_avx2)
 #undef CKCI_TARGET
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
 CKCI_NORM_SUMS(ckci_norm_sums_avx512)
 CKCI_NORM_MAP(ckci_norm_map_avx512)
+CKCI_NORM_ACT(ckci_norm_act_avx512)
 #undef CKCI_TARGET
 #endif
 #endif
@@ -7004,11 +7627,13 @@ typedef struct ckci_norm_work {
     const ckci_groupnorm *p;
     const ckconv_args *args;
     double *sums; /* [n][g * c][2]: dgamma and dbeta of each n; NULL without workspace */
-    /* rows of channels: groups of an item, items of an entry */
+    /* rows: groups of an item, items of an entry; flat: of positions, else of channels */
     int64_t groups, blocks;
+    int flat;
     const ckci_kernels *k;
     ckci_norm_sum_kernel sum;
     ckci_norm_map_kernel map;
+    ckci_norm_act_kernel act;
 } ckci_norm_work;
 
 /* A tile: channels [c, c + channels) at positions [x, x + positions) of row (z, y).
@@ -7262,8 +7887,11 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
         ckci_tile_gradient(w, &t, g, n, mean, inv_std, gamma, beta, xhat, dy);
         int64_t run = t.along_x ? t.positions : t.channels, rows = t.along_x ? 1 : t.positions;
         for (int64_t i = 0; i < rows * run; i++) {
-            int64_t c = t.along_x ? 0 : i % run;
-            dy[i] = inv_std * (gamma[c] * dy[i] - a - xhat[i] * b);
+            dy[i] *= gamma[t.along_x ? 0 : i % run];
+        }
+        /* on its own: a fused multiply-add would not cancel exactly where a is the only product */
+        for (int64_t i = 0; i < rows * run; i++) {
+            dy[i] = inv_std * (dy[i] - a - xhat[i] * b);
         }
         ckci_store_tile(&p->din, &t, g, n, dy);
     }
@@ -7322,26 +7950,38 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     }
 }
 
-/* ---- The same for rows of channels. */
+/* ---- The same for rows. An item is one or several groups of an entry, in blocks: some channels, each a
+   column of the rows, or (flat) one channel, whose positions the columns are. */
 
-CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t)
+/* Can t be walked in rows of channels, or flat of positions? */
+CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t, int flat)
 {
-    return (t->dtype == CKCONV_F32 || t->dtype == CKCONV_BF16) && (t->stride[2] == 1 || p->c == 1) &&
-           (t->stride[0] == p->c || p->g == 1) && (uintptr_t)t->p % ckci_size(t->dtype) == 0;
+    return (t->dtype == CKCONV_F32 || t->dtype == CKCONV_BF16 || t->dtype == CKCONV_F16) &&
+           (flat ? t->stride[5] == 1 || t->len[5] == 1 : t->stride[2] == 1 || p->c == 1) &&
+           (uintptr_t)t->p % ckci_size(t->dtype) == 0;
 }
 
-/* Whether rows of channels are walked, and by which kernels. */
+/* Whether rows are walked, and by which kernels. */
 CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t threads)
 {
 #if CKCI_NORM_ROWS
     const ckci_groupnorm *p = w->p;
-    int backward = p->op == CKCONV_GROUPNORM_BWD;
-    if (p->act != CKCONV_PASS || p->c > CKCI_NORM_WIDTH || p->stat == CKCONV_F64 ||
-        !ckci_norm_row(p, &p->in) || !ckci_norm_row(p, &p->out) ||
-        (backward && w->args->din && !ckci_norm_row(p, &p->din))) {
+    const ckci_tensor *t[3];
+    int count = p->op == CKCONV_GROUPNORM_BWD && w->args->din ? 3 : 2, takes[2] = {1, 1}, beside = 1;
+    t[0] = &p->in;
+    t[1] = &p->out;
+    t[2] = &p->din;
+    for (int i = 0; i < count; i++) {
+        takes[0] = takes[0] && ckci_norm_row(p, t[i], 0);
+        takes[1] = takes[1] && ckci_norm_row(p, t[i], 1);
+        beside = beside && t[i]->stride[0] == p->c;
+    }
+    if (p->stat == CKCONV_F64 || (!takes[0] && !takes[1])) {
         return 0;
     }
-    w->groups = ckci_min(p->g, CKCI_NORM_WIDTH / p->c);
+    /* short rows of channels are worth less than long ones of positions */
+    w->flat = takes[1] && (!takes[0] || (!beside && p->c < 8));
+    w->groups = w->flat || !beside ? 1 : ckci_max(ckci_min(p->g, CKCI_NORM_WIDTH / p->c), 1);
     while (w->groups > 1 && w->groups * p->c > 32 && p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
         w->groups = ckci_ceil_div(w->groups, 2);
     }
@@ -7350,13 +7990,16 @@ CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t th
     w->k = ckci_find_kernels(features, CKCONV_F32);
     w->sum = ckci_norm_sums_portable;
     w->map = ckci_norm_map_portable;
+    w->act = ckci_norm_act_portable;
 #if CKCI_X86
     if (features & CKCONV_CPU_AVX512) {
         w->sum = ckci_norm_sums_avx512;
         w->map = ckci_norm_map_avx512;
+        w->act = ckci_norm_act_avx512;
     } else if (features & CKCONV_CPU_AVX2) {
         w->sum = ckci_norm_sums_avx2;
         w->map = ckci_norm_map_avx2;
+        w->act = ckci_norm_act_avx2;
     }
 #endif
     return 1;
@@ -7366,96 +8009,224 @@ CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t th
 #endif
 }
 
+/* A block: channels [c, c + channels) of the item's groups */
 typedef struct ckci_norm_rows {
-    int64_t n, channel, width, groups; /* of a group norm's entry n: channels [channel, channel + width) */
+    int64_t n, group, groups, c, channels;
     double shift[CKCI_NORM_WIDTH], kx[CKCI_NORM_WIDTH], kd[CKCI_NORM_WIDTH], k0[CKCI_NORM_WIDTH];
-    double sums[2 * CKCI_NORM_WIDTH], mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH];
+    double ks[CKCI_NORM_WIDTH], kv[CKCI_NORM_WIDTH], kb[CKCI_NORM_WIDTH]; /* before the activation */
+    double sums[2 * CKCI_NORM_WIDTH], tail[2 * CKCI_NORM_WIDTH]; /* tail: columns of a last, short row */
+    double mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH];      /* of each group */
+    double a[CKCI_NORM_WIDTH], b[CKCI_NORM_WIDTH];
 } ckci_norm_rows;
 
+/* column[] of channel c of the block */
+CKCI_INLINE void ckci_norm_set(const ckci_norm_work *w, double *column, int64_t c, double value)
+{
+    for (int64_t i = w->flat ? 0 : c; i < (w->flat ? (int64_t)CKCI_NORM_WIDTH : c + 1); i++) {
+        column[i] = value;
+    }
+}
+
+/* The next block of channels; 0 at the end. Start with channels = c = 0. */
+CKCI_FN int ckci_norm_next(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    int64_t most = w->flat ? 1 : CKCI_NORM_WIDTH;
+    b->c += b->channels;
+    b->channels = ckci_min(b->groups * w->p->c - b->c, most);
+    if (b->channels <= 0) {
+        b->c = b->channels = 0;
+        return 0;
+    }
+    return 1;
+}
+
 /* `rows` rows of t as floats: in place, or in buffer. */
-CKCI_FN const float *ckci_norm_load(const ckci_norm_work *w, const ckci_norm_rows *b, const ckci_tensor *t,
-                                    int64_t at, int64_t rows, float *buffer, int64_t *step)
+CKCI_FN const float *ckci_norm_load(const ckci_norm_work *w, const ckci_tensor *t, int64_t at, int64_t rows,
+                                    int64_t width, float *buffer, int64_t *step)
 {
     if (t->dtype == CKCONV_F32) {
-        *step = t->stride[5];
         return (const float *)(const void *)(t->p + at * 4);
     }
-    w->k->widen(rows, b->width, t->p + at * 2, t->stride[5], buffer, CKCI_NORM_WIDTH);
+    (t->dtype == CKCONV_F16 ? w->k->widen16 : w->k->widen)(rows, width, t->p + at * 2, *step, buffer,
+                                                           CKCI_NORM_WIDTH);
     *step = CKCI_NORM_WIDTH;
     return buffer;
 }
 
-/* One walk over the rows of an item. dy, out: may be NULL; without out it sums. */
+/* Some rows, at[] and step[] apart in x, dy and out. dy, out: may be NULL; without out they are summed. */
+CKCI_FN void ckci_norm_piece(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
+                             const ckci_tensor *out, const int64_t at[3], int64_t step[3], int64_t rows,
+                             int64_t width, double *sums)
+{
+    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH];
+    const float *from = ckci_norm_load(w, &w->p->in, at[0], rows, width, buffer[0], &step[0]), *by = from;
+    int act = w->p->act != CKCONV_PASS, silu = w->p->act == CKCONV_SILU;
+    if (!dy) {
+        step[1] = step[0];
+    } else {
+        by = ckci_norm_load(w, dy, at[1], rows, width, buffer[1], &step[1]);
+        if (by == from) { /* the caller's dy may be x; the kernels know a single tensor by that */
+            w->k->copy(rows, width, by, step[1], buffer[1], CKCI_NORM_WIDTH);
+            by = buffer[1];
+            step[1] = CKCI_NORM_WIDTH;
+        }
+    }
+    if (dy && act) {
+        w->act(rows, width, from, step[0], by, step[1], b->shift, b->kv, b->kb, silu, buffer[1],
+               CKCI_NORM_WIDTH);
+        by = buffer[1];
+        step[1] = CKCI_NORM_WIDTH;
+    }
+    if (!out) {
+        w->sum(rows, width, from, step[0], by, step[1], b->shift, sums);
+        return;
+    }
+    int half = out->dtype != CKCONV_F32;
+    float *to = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
+    int64_t to_step = half ? (int64_t)CKCI_NORM_WIDTH : step[2];
+    if (act && !dy) {
+        w->act(rows, width, from, step[0], by, step[1], b->shift, b->kv, b->kb, silu, to, to_step);
+    } else {
+        w->map(rows, width, from, step[0], by, step[1], b->shift, b->kx, b->kd, b->k0, b->ks, to, to_step);
+    }
+    if (half) {
+        (out->dtype == CKCONV_F16 ? w->k->narrow16 : w->k->narrow)(rows, width, to, to_step,
+                                                                   out->p + at[2] * 2, step[2]);
+    }
+}
+
+/* One walk over the rows of a block. */
 CKCI_FN void ckci_norm_walk(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
                             const ckci_tensor *out)
 {
-    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH];
-    const ckci_tensor *x = &w->p->in;
-    int64_t step[3];
-    for (int64_t line = 0; line < x->len[3] * x->len[4]; line++) {
-        int64_t z = line / x->len[4], y = line % x->len[4];
-        for (int64_t i = 0; i < x->len[5]; i += CKCI_NORM_BATCH) {
-            int64_t at[3], rows = ckci_min(x->len[5] - i, CKCI_NORM_BATCH);
+    const int64_t wide = CKCI_NORM_WIDTH, *len = w->p->in.len;
+    const ckci_tensor *all[3];
+    all[0] = &w->p->in;
+    all[1] = dy;
+    all[2] = out;
+    for (int64_t line = 0; line < len[3] * len[4]; line++) {
+        int64_t z = line / len[4], y = line % len[4], positions = len[5];
+        for (int64_t i = 0, some; i < positions; i += some) {
+            int64_t at[3], step[3], rest = positions - i, rows = ckci_min(rest, CKCI_NORM_BATCH), width;
+            if (w->flat) { /* whole rows, then a short one */
+                width = ckci_min(rest, wide);
+                rows = ckci_max(ckci_min(rest / wide, CKCI_NORM_BATCH), 1);
+            } else {
+                width = b->channels;
+            }
+            some = w->flat ? rows * width : rows;
             for (int j = 0; j < 3; j++) {
-                const ckci_tensor *t = j == 0 ? x : j == 1 ? dy : out;
-                at[j] = t ? b->channel + b->n * t->stride[1] + z * t->stride[3] + y * t->stride[4] +
-                                i * t->stride[5]
-                          : 0;
+                const ckci_tensor *t = all[j] ? all[j] : all[0];
+                at[j] = b->n * t->stride[1] + b->group * t->stride[0] + b->c * t->stride[2] +
+                        z * t->stride[3] + y * t->stride[4] + i * t->stride[5];
+                step[j] = w->flat ? wide : t->stride[5];
             }
-            const float *from = ckci_norm_load(w, b, x, at[0], rows, buffer[0], &step[0]), *by = from;
-            step[1] = step[0];
-            if (dy) {
-                by = ckci_norm_load(w, b, dy, at[1], rows, buffer[1], &step[1]);
-            }
-            if (!out) {
-                w->sum(rows, b->width, from, step[0], by, step[1], b->shift, b->sums);
-                continue;
-            }
-            int half = out->dtype == CKCONV_BF16;
-            float *to = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
-            w->map(rows, b->width, from, step[0], by, step[1], b->shift, b->kx, b->kd, b->k0, to,
-                   half ? (int64_t)CKCI_NORM_WIDTH : out->stride[5]);
-            if (half) {
-                w->k->narrow(rows, b->width, to, CKCI_NORM_WIDTH, out->p + at[2] * 2, out->stride[5]);
-            }
+            ckci_norm_piece(w, b, dy, out, at, step, rows, width,
+                            w->flat && width < wide ? b->tail : b->sums);
         }
     }
 }
 
-/* Mean and inv_std of the groups of an item, given or computed; both end in b, mean in b->shift too. */
+/* Sums of a walk for channel c of the block: of u, and of v if it is the second */
+CKCI_FN double ckci_norm_total(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t c, int second)
+{
+    if (!w->flat) {
+        return b->sums[second * b->channels + c];
+    }
+    double total = 0;
+    int64_t last = w->p->in.len[5] % CKCI_NORM_WIDTH;
+    for (int64_t i = 0; i < CKCI_NORM_WIDTH; i++) {
+        total += b->sums[second * CKCI_NORM_WIDTH + i];
+    }
+    for (int64_t i = 0; i < last; i++) {
+        total += b->tail[second * last + i];
+    }
+    return total;
+}
+
+CKCI_FN void ckci_norm_sum(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy)
+{
+    memset(b->sums, 0, sizeof b->sums);
+    memset(b->tail, 0, sizeof b->tail);
+    ckci_norm_walk(w, b, dy, NULL);
+}
+
+/* Mean and inv_std of the groups of an item, given or computed. */
 CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b)
 {
     const ckci_groupnorm *p = w->p;
     double count = (double)p->c * (double)p->space;
     int given = p->op == CKCONV_GROUPNORM_BWD && w->args->saved_mean;
-    memset(b->sums, 0, sizeof b->sums);
-    for (int64_t c = 0; c < b->width && !given; c++) {
+    double *u = b->a, *v = b->b, *shift = b->mean;
+    for (int64_t g = 0; g < b->groups && !given; g++) {
         float first;
-        ckci_widen(&p->in, b->channel + c / p->c * p->c + b->n * p->in.stride[1], 1, 1, &first);
-        b->shift[c] = (double)first;
+        ckci_widen(&p->in, (b->group + g) * p->in.stride[0] + b->n * p->in.stride[1], 1, 1, &first);
+        shift[g] = (double)first;
+        u[g] = v[g] = 0;
     }
-    if (!given) {
-        ckci_norm_walk(w, b, NULL, NULL);
+    while (!given && ckci_norm_next(w, b)) {
+        for (int64_t c = 0; c < b->channels; c++) {
+            ckci_norm_set(w, b->shift, c, shift[(b->c + c) / p->c]);
+        }
+        ckci_norm_sum(w, b, NULL);
+        for (int64_t c = 0; c < b->channels; c++) {
+            u[(b->c + c) / p->c] += ckci_norm_total(w, b, c, 0);
+            v[(b->c + c) / p->c] += ckci_norm_total(w, b, c, 1);
+        }
     }
     for (int64_t g = 0; g < b->groups; g++) {
-        int64_t entry = (b->n * p->g + b->channel / p->c + g) * (int64_t)ckci_size(p->stat);
+        int64_t entry = (b->n * p->g + b->group + g) * (int64_t)ckci_size(p->stat);
         if (given) {
             b->mean[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry);
             b->inv_std[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_inv_std + entry);
         } else {
-            double u = 0, v = 0;
-            for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
-                u += b->sums[c];
-                v += b->sums[b->width + c];
-            }
-            u /= count;
-            v = v / count - u * u;
-            b->mean[g] = b->shift[g * p->c] + u;
-            b->inv_std[g] = 1 / sqrt((v < 0 ? 0 : v) + p->eps);
+            double mean = u[g] / count, square = v[g] / count - mean * mean;
+            b->mean[g] = shift[g] + mean;
+            b->inv_std[g] = 1 / sqrt((square < 0 ? 0 : square) + p->eps);
         }
     }
-    for (int64_t c = 0; c < b->width; c++) {
-        b->shift[c] = b->mean[c / p->c];
+}
+
+/* The block's columns that are known from the statistics. */
+CKCI_FN void ckci_norm_columns(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    const ckci_groupnorm *p = w->p;
+    double count = (double)p->c * (double)p->space;
+    for (int64_t c = 0; c < b->channels; c++) {
+        int64_t g = (b->c + c) / p->c, channel = b->group * p->c + b->c + c;
+        double gamma = ckci_param(p, w->args->gamma, channel, 1), inv_std = b->inv_std[g];
+        double beta = ckci_param(p, w->args->beta, channel, 0);
+        int forward = p->op == CKCONV_GROUPNORM_FWD;
+        ckci_norm_set(w, b->shift, c, b->mean[g]);
+        ckci_norm_set(w, b->kv, c, inv_std * gamma);
+        ckci_norm_set(w, b->kb, c, beta);
+        ckci_norm_set(w, b->kd, c, forward ? 0 : gamma);
+        ckci_norm_set(w, b->kx, c, forward ? inv_std * gamma : -inv_std * b->b[g] / count);
+        ckci_norm_set(w, b->k0, c, forward ? beta : -b->a[g] / count);
+        ckci_norm_set(w, b->ks, c, forward ? 1 : inv_std);
+    }
+}
+
+/* Sums of dx, dgamma and dbeta: a, b of each group. */
+CKCI_FN void ckci_norm_gradient_sums(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    const ckci_groupnorm *p = w->p;
+    memset(b->a, 0, sizeof b->a);
+    memset(b->b, 0, sizeof b->b);
+    while (ckci_norm_next(w, b)) {
+        ckci_norm_columns(w, b);
+        ckci_norm_sum(w, b, &p->out);
+        for (int64_t c = 0; c < b->channels; c++) {
+            int64_t g = (b->c + c) / p->c, channel = b->group * p->c + b->c + c;
+            double gamma = ckci_param(p, w->args->gamma, channel, 1), sums[2];
+            sums[0] = ckci_norm_total(w, b, c, 0) * b->inv_std[g];
+            sums[1] = ckci_norm_total(w, b, c, 1);
+            b->b[g] += sums[0] * gamma;
+            b->a[g] += sums[1] * gamma;
+            if (w->sums) {
+                memcpy(w->sums + 2 * (b->n * p->g * p->c + channel), sums, sizeof sums);
+            }
+        }
     }
 }
 
@@ -7464,55 +8235,29 @@ CKCI_FN void ckci_norm_rows_item(const void *context, int64_t item, unsigned cha
     const ckci_norm_work *w = (const ckci_norm_work *)context;
     const ckci_groupnorm *p = w->p;
     ckci_norm_rows b;
-    int64_t first = item % w->blocks * w->groups, stat = (int64_t)ckci_size(p->stat);
+    int64_t stat = (int64_t)ckci_size(p->stat);
+    int forward = p->op == CKCONV_GROUPNORM_FWD;
     (void)scratch;
     b.n = item / w->blocks;
-    b.groups = ckci_min(w->groups, p->g - first);
-    b.channel = first * p->c;
-    b.width = b.groups * p->c;
+    b.group = item % w->blocks * w->groups;
+    b.groups = ckci_min(w->groups, p->g - b.group);
+    b.c = b.channels = 0;
     ckci_norm_row_statistics(w, &b);
-    if (p->op == CKCONV_GROUPNORM_FWD) {
-        for (int64_t g = 0; g < b.groups; g++) {
-            int64_t entry = (b.n * p->g + first + g) * stat;
-            if (w->args->mean) {
-                ckci_store(p->stat, (unsigned char *)w->args->mean + entry, b.mean[g]);
-            }
-            if (w->args->inv_std) {
-                ckci_store(p->stat, (unsigned char *)w->args->inv_std + entry, b.inv_std[g]);
-            }
+    for (int64_t g = 0; g < b.groups && forward; g++) {
+        int64_t entry = (b.n * p->g + b.group + g) * stat;
+        if (w->args->mean) {
+            ckci_store(p->stat, (unsigned char *)w->args->mean + entry, b.mean[g]);
         }
-        for (int64_t c = 0; c < b.width; c++) {
-            b.kx[c] = b.inv_std[c / p->c] * ckci_param(p, w->args->gamma, b.channel + c, 1);
-            b.k0[c] = ckci_param(p, w->args->beta, b.channel + c, 0);
-            b.kd[c] = 0;
-        }
-        ckci_norm_walk(w, &b, NULL, &p->out);
-        return;
-    }
-    memset(b.sums, 0, sizeof b.sums);
-    ckci_norm_walk(w, &b, &p->out, NULL);
-    double count = (double)p->c * (double)p->space;
-    for (int64_t g = 0; g < b.groups; g++) {
-        double sum_a = 0, sum_b = 0, inv_std = b.inv_std[g];
-        for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
-            double gamma = ckci_param(p, w->args->gamma, b.channel + c, 1);
-            b.sums[c] *= inv_std;
-            sum_b += b.sums[c] * gamma;
-            sum_a += b.sums[b.width + c] * gamma;
-            b.kd[c] = inv_std * gamma;
-        }
-        for (int64_t c = g * p->c; c < (g + 1) * p->c; c++) {
-            b.kx[c] = -inv_std * inv_std * sum_b / count;
-            b.k0[c] = -inv_std * sum_a / count;
+        if (w->args->inv_std) {
+            ckci_store(p->stat, (unsigned char *)w->args->inv_std + entry, b.inv_std[g]);
         }
     }
-    for (int64_t c = 0; c < b.width && w->sums; c++) {
-        double *sums = w->sums + 2 * (b.n * p->g * p->c + b.channel + c);
-        sums[0] = b.sums[c];
-        sums[1] = b.sums[b.width + c];
+    if (!forward) {
+        ckci_norm_gradient_sums(w, &b);
     }
-    if (w->args->din) {
-        ckci_norm_walk(w, &b, &p->out, &p->din);
+    while ((forward || w->args->din) && ckci_norm_next(w, &b)) {
+        ckci_norm_columns(w, &b);
+        ckci_norm_walk(w, &b, forward ? NULL : &p->out, forward ? &p->out : &p->din);
     }
 }
 
@@ -10343,7 +11088,7 @@ CKCI_FN void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_gr
 {
     ckconv_dtype type = ckci_gpu_mid_type(first);
     ckconv_element_op none = t->op;
-    ckci_dense_mid(t, ckci_find_kind(type), groups, first->n, per_group, first->output, ws);
+    ckci_dense_mid(t, ckci_find_kind(type)->dtype, groups, first->n, per_group, first->output, ws);
     t->dtype = t->compute = type;
     t->op = none;
 }
@@ -10777,6 +11522,16 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
       16, ckci_fit_pairs, ckci_run_pairs)                                                                    \
     X(cpu_gemm_bwd_data_avx512_bf16, CPU, SINGLE_STAGE, BWD_DATA,                                            \
       CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 32, 16, ckci_fit_pairs, ckci_run_pairs)                \
+    X(cpu_direct_fwd_avx512_bf16, CPU, DIRECT, FWD, CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 16, 16,  \
+      ckci_fit_pairs, ckci_run_pairs)                                                                        \
+    X(cpu_direct_bwd_data_avx512_bf16, CPU, DIRECT, BWD_DATA, CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16,    \
+      14, 16, 16, ckci_fit_pairs, ckci_run_pairs)                                                            \
+    X(cpu_gemm_bwd_weight_avx512_bf16, CPU, SINGLE_STAGE, BWD_WEIGHT,                                        \
+      CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 8, 48, 16, ckci_fit_weight, ckci_run_weight)               \
+    X(cpu_gemm_bwd_weight_split_avx512_bf16, CPU, TWO_STAGE, BWD_WEIGHT,                                     \
+      CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 8, 48, 16, ckci_fit_weight, ckci_run_weight)               \
+    X(cpu_fused_conv_conv_avx512_bf16, CPU, FUSED, CONV_CONV_FWD,                                            \
+      CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, 14, 32, 16, ckci_fit_pair, ckci_run_pair)                  \
     X(cpu_recompute_conv_conv, CPU, FUSED, CONV_CONV_FWD, 0, 1, 1, 1, ckci_fit_recompute,                    \
       ckci_run_recompute)                                                                                    \
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
@@ -11428,7 +12183,9 @@ CKCI_FN int32_t ckci_cpu_features(void)
 {
     int32_t features = 0;
 #if CKCI_X86
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    uint32_t leaf[4] = {1, 0, 0, 0}; /* the f16c bit: not every compiler's builtin knows its name */
+    __asm__("cpuid" : "+a"(leaf[0]), "=b"(leaf[1]), "+c"(leaf[2]), "=d"(leaf[3]));
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (leaf[2] >> 29 & 1)) {
         features |= CKCONV_CPU_AVX2;
         if (__builtin_cpu_supports("avx512f")) {
             features |= CKCONV_CPU_AVX512;
@@ -13245,19 +14002,57 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
     return ckci_size(dtype);
 }
 
+/* x rounded to odd: a second rounding, to half or bf16, then gives what a single one would. */
+CKCI_INLINE float ckci_odd_float(double x)
+{
+    float f = (float)x;
+    if ((double)f != x && x == x) {
+        uint32_t u = ckci_float_bits(f);
+        u -= (double)f > x ? x > 0 : x < 0 && (double)f < x; /* towards zero */
+        f = ckci_bits_float(u | 1);
+    }
+    return f;
+}
+
 CKCONV_API void ckconv_from_double(ckconv_dtype dtype, const double *src, void *dst, size_t count)
 {
-    size_t size = ckci_size(dtype);
-    for (size_t i = 0; i < count && size; i++) {
+    size_t size = ckci_size(dtype), done = 0;
+    if (dtype == CKCONV_F32) {
+        for (; done < count; done++) {
+            float f = (float)src[done];
+            memcpy((unsigned char *)dst + done * 4, &f, 4);
+        }
+    } else if (dtype == CKCONV_F16 || dtype == CKCONV_BF16) {
+        for (; done < count; done++) {
+            float f = ckci_odd_float(src[done]);
+            uint16_t h = dtype == CKCONV_F16 ? ckci_float_half(f) : ckci_float_bf16(f);
+            memcpy((unsigned char *)dst + done * 2, &h, 2);
+        }
+    }
+    for (size_t i = done; i < count && size; i++) {
         ckci_store(dtype, (unsigned char *)dst + i * size, src[i]);
     }
 }
 
 CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *dst, size_t count)
 {
-    size_t size = ckci_size(dtype);
-    for (size_t i = 0; i < count && size; i++) {
-        dst[i] = ckci_load(dtype, (const unsigned char *)src + i * size);
+    size_t size = ckci_size(dtype), done = 0;
+    const unsigned char *p = (const unsigned char *)src;
+    if (dtype == CKCONV_F32) {
+        for (; done < count; done++) {
+            float f;
+            memcpy(&f, p + done * 4, 4);
+            dst[done] = (double)f;
+        }
+    } else if (dtype == CKCONV_F16 || dtype == CKCONV_BF16) {
+        for (; done < count; done++) {
+            uint16_t h;
+            memcpy(&h, p + done * 2, 2);
+            dst[done] = (double)(dtype == CKCONV_F16 ? ckci_half_float(h) : ckci_bf16_float(h));
+        }
+    }
+    for (size_t i = done; i < count && size; i++) {
+        dst[i] = ckci_load(dtype, p + i * size);
     }
 }
 
@@ -13319,10 +14114,6 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_MAX_BYTES
 #undef CKCI_OPAQUE
 #undef CKCI_OUTER
-#undef CKCI_OUTER_ADD
-#undef CKCI_OUTER_BEGIN
-#undef CKCI_OUTER_END
-#undef CKCI_OUTER_STEP
 #undef CKCI_PRINTF
 #undef CKCI_R14
 #undef CKCI_R2
@@ -13338,8 +14129,31 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_NORM_DOUBLES
 #undef CKCI_NORM_SUMS
 #undef CKCI_NORM_MAP
+#undef CKCI_NORM_EXP
+#undef CKCI_NORM_ACT
 #undef CKCI_BF16_KERNELS
 #undef CKCI_BF16_SET
+#undef CKCI_NO_BF16_SET
+#undef CKCI_OUTER2_ADD
+#undef CKCI_OUTER2_BEGIN
+#undef CKCI_OUTER2_END
+#undef CKCI_OUTER2_LOAD
+#undef CKCI_OUTER2_STEP
+#undef CKCI_OUTER3_ADD
+#undef CKCI_OUTER3_BEGIN
+#undef CKCI_OUTER3_END
+#undef CKCI_OUTER3_LOAD
+#undef CKCI_OUTER3_STEP
+#undef CKCI_OUTERS
+#undef CKCI_THREE
+#undef CKCI_THREES
+#undef CKCI_THREE_AT
+#undef CKCI_THREE_KERNEL
+#undef CKCI_THREE_MIDDLE14
+#undef CKCI_THREE_MIDDLE7
+#undef CKCI_WIDENING
+#undef CKCI_BF16_WIDENING
+#undef CKCI_F16_WIDENING
 #undef CKCI_XT
 #undef CKCI_X
 #undef CKCI_SPREAD_PERMUTE

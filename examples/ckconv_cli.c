@@ -676,7 +676,7 @@ static void print_report(const char *set, const char *what, const pb_report *r, 
 }
 
 /* The plan to compare everything with: ref; where that takes too long a cpu instance other than the one
-   under test. 0: there is none. */
+   under test, of another instruction set than the best one if there is one. 0: there is none. */
 static int reference_plan(const pb_problem *p, const ckconv_plan *tested, int all_with_ref, ckconv_plan *plan,
                           ckconv_error *err)
 {
@@ -691,6 +691,16 @@ static int reference_plan(const pb_problem *p, const ckconv_plan *tested, int al
     }
     if (all_with_ref || plan->instance != tested->instance) {
         return 1;
+    }
+    const int32_t wide = CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16, features = host.device.features;
+    host.device.features &= ~wide;
+    if (host.device.features != features && pb_plan_with(&host, &o, plan, err) &&
+        plan->instance != tested->instance) {
+        return 1;
+    }
+    host.device.features = features;
+    if (!pb_plan_with(&host, &o, plan, err)) {
+        return 0;
     }
     ckconv_plan base = *plan;
     for (int32_t i = 0; i < ckconv_instance_count(); i++) {

@@ -180,7 +180,9 @@ static inline ckconv_status ex_open_device(ckconv_device *device, ckconv_error *
 static inline double ex_cpu_flops(const ckconv_device *device)
 {
     const int32_t threads = device->threads > 0 ? device->threads : 1;
-    return (double)threads * ((device->features & CKCONV_CPU_AVX2) != 0 ? 8e9 : 1.5e9);
+    return (double)threads * ((device->features & CKCONV_CPU_AVX512) != 0 ? 50e9
+                              : (device->features & CKCONV_CPU_AVX2) != 0 ? 20e9
+                                                                          : 1.5e9);
 }
 
 /* Runs that a program does at least: warm-up, timed run(s), another instance to compare with. */
@@ -195,7 +197,7 @@ static inline double ex_runs(const ex_options *options)
 static inline int64_t ex_cut_batch(const ckconv_device *device, int64_t batch, double flop, double bytes,
                                    double runs)
 {
-    const double seconds = runs * flop / ex_cpu_flops(device) + bytes * 2e-8;
+    const double seconds = runs * flop / ex_cpu_flops(device) + bytes * 1e-8;
     const double allowed = 6; /* leaves time for repeats and checks */
     if (device->kind != CKCONV_DEVICE_CPU || batch <= 1 || seconds <= allowed) {
         return batch;
