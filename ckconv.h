@@ -7631,6 +7631,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(matrix_back_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)                    \
     X(matrix_back_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)                      \
     X(matrix_back_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)                    \
+    X(matrix_weight_128x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 256>)              \
     X(matrix_weight_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)              \
     X(matrix_weight_64x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                \
     X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
@@ -9106,7 +9107,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
 CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, int32_t tile)
 {
     static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
-                                        {128128, 64256, 64064, 32128, 0, 0}};
+                                        {128256, 128128, 64256, 64064, 32128, 0}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0;
     if (tile == 256256) {
         return CKCI_KERNEL_matrix_gather_256x256;
@@ -9114,7 +9115,7 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, int32_t tile)
     while (tiles[weight][next] != tile) {
         next++;
     }
-    return next + (weight   ? CKCI_KERNEL_matrix_weight_128x128
+    return next + (weight   ? CKCI_KERNEL_matrix_weight_128x256
                    : across ? CKCI_KERNEL_matrix_back_256x128
                             : CKCI_KERNEL_matrix_gather_256x128);
 }
@@ -9134,7 +9135,8 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, ckconv_op op, int32
     static const struct {
         int32_t tile;
         double gather, weight;
-    } table[] = {{256128, 1, 0}, {192128, 1.1, 0}, {128128, 1.03, 1.38}, {512064, 1.2, 0}, {64256, 0, 1.83}};
+    } table[] = {{256128, 1, 0},   {192128, 1.1, 0}, {128128, 1.03, 1.38},
+                 {512064, 1.2, 0}, {128256, 0, 1.3}, {64256, 0, 1.83}};
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
         return 0.6 + 36. / tile_m + 36. / tile_n;
     }
@@ -10520,6 +10522,7 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 512x64, 512064, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 192x128, 192128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 512x64, 512064, gather)                          \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x256, 128256, weight)                     \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x256, 64256, weight)
 
 #define CKCI_GPU_FMA_TILES(X)                                                                                \
@@ -12070,8 +12073,20 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
 CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                                  const ckci_instance *instance)
 {
-    int back = plan->op == CKCONV_GROUPNORM_BWD;
+    static const char *const unit[2][2] = {
+        {"implicit GEMM on the matrix unit",
+         "implicit GEMM on the matrix unit; parts of the reduction go through "
+         "workspace and are added in order"},
+        {"implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first",
+         "implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first; "
+         "parts "
+         "of the reduction are added in order"}};
+    int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1;
     switch (instance->family) {
+    case CKCONV_FAMILY_MFMA:
+    case CKCONV_FAMILY_WMMA:
+    case CKCONV_FAMILY_MMA:
+        return unit[plan->launches > 1 + split][split];
     case CKCONV_FAMILY_DIRECT:
         return plan->op == CKCONV_BWD_WEIGHT
                    ? "few channels per group: a block owns filters, its threads share the positions"
@@ -12088,9 +12103,9 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     case CKCONV_FAMILY_GROUPNORM:
         return plan->launches > (back ? 2 : 1) ? "slabs are shared by several blocks" : "a block owns a slab";
     default:
-        return plan->split_k > 1 ? "implicit GEMM on multiply-adds; parts of the reduction go through "
-                                   "workspace and are added in order"
-                                 : "implicit GEMM on multiply-adds";
+        return split ? "implicit GEMM on multiply-adds; parts of the reduction go through "
+                       "workspace and are added in order"
+                     : "implicit GEMM on multiply-adds";
     }
 }
 

@@ -3858,6 +3858,11 @@ template <class S> struct ckci_k_tile_sums {
         const float *pa = &m.a[buffer][slice()][row(0)], *pb = &m.b[buffer][slice()][column(0)];
         CKCI_K_UNROLL(TIMES)
         for (int k = 0; k < S::KT; k += S::SLICES) {
+#if defined(__CUDA_ARCH__)
+            if (k == S::KT / 2) {
+                __syncwarp(); /* the next step's loads are not sunk below it: they need the time */
+            }
+#endif
             ckci_k_quad a[S::RM / 4], b[S::RN / 4];
             CKCI_K_UNROLL(16)
             for (int i = 0; i < S::RM / 4; i++) {
