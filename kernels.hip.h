@@ -5526,8 +5526,9 @@ template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     }
 };
 
-/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way in
-   LDS, each thread's in places of its own, so that no barrier is needed; elsewhere it is one, in registers. */
+/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way
+   in LDS, each thread's in places of its own, so that no barrier is needed; elsewhere it is one, in
+   registers. */
 #if defined(CKCI_SIMULATOR) || (defined(__CUDACC__) && !defined(__HIP__))
 #define CKCI_K_ASYNC 1
 #else
