@@ -4071,7 +4071,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
     };
     static_assert(S::BM % ROWS == 0 && (B == 1 || ALL % (int)S::THREADS == 0), "whole passes");
     const ckci_gpu_conv &p;
-    const ckci_k_axis *axis;
+    ckci_k_axis axis[3]; /* copies: what a pointer in this struct leads to would lie in scratch */
     const ckci_k_tap_entry *taps;
     ckci_k_window wa, wb;
     int32_t row0, count, tap, at, end, step; /* of a: bytes past the tap's first channel, channels, one */
@@ -4082,7 +4082,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
 
     CKCI_K_MEMBER ckci_k_tile_gather_loader(const ckci_gpu_conv &conv, const ckci_k_block &b,
                                             ckci_k_tap_entry *table)
-        : p(conv), axis(b.axis), taps(table), row0(b.row)
+        : p(conv), axis{b.axis[0], b.axis[1], b.axis[2]}, taps(table), row0(b.row)
     {
         const int64_t *s = p.a.stride;
         int t = (int)threadIdx.x;
@@ -5528,8 +5528,9 @@ template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     }
 };
 
-/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way in
-   LDS, each thread's in places of its own, so that no barrier is needed; elsewhere it is one, in registers. */
+/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way
+   in LDS, each thread's in places of its own, so that no barrier is needed; elsewhere it is one, in
+   registers. */
 #if defined(CKCI_SIMULATOR) || (defined(__CUDACC__) && !defined(__HIP__))
 #define CKCI_K_ASYNC 1
 #else
