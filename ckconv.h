@@ -11171,6 +11171,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv_conv *p = &f->p->pair;
     ckci_launch l;
+    l.grid = l.threads = 0; /* some compilers do not see that it is set */
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&p->first), err));
     if (f->family == CKCONV_FAMILY_FUSED) {

@@ -232,6 +232,25 @@ static void test_texts(void)
     ckconv_plan_describe(&plan, text, sizeof text);
     CHECK_MSG(plan.launches > 2 || strstr(text, "a block owns a slab") != NULL, "%s", text);
 
+    /* depthwise, then pointwise: both by their fast kernels, or on the matrix unit without workspace */
+    const ckconv_device nvidia = named("sm_90");
+    memset(&d, 0, sizeof d);
+    d.conv0 = cube(2, 56, 3, 1, 1);
+    d.conv0.g = 128;
+    d.conv0.n = 64;
+    d.conv0.in.dtype = CKCONV_F16;
+    d.conv0.pad_lo[0] = d.conv0.pad_lo[1] = d.conv0.pad_hi[0] = d.conv0.pad_hi[1] = 1;
+    d.k1 = 128;
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, NULL, &nvidia, &err), err);
+    ckconv_plan_describe(&plan, text, sizeof text);
+    CHECK_MSG(strstr(text, "gpu_depthwise_fwd") != NULL && strstr(text, "gpu_mma_fwd") != NULL &&
+                  strstr(text, "planner's estimate") != NULL,
+              "%s", text);
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &o, &nvidia, &err), err);
+    ckconv_plan_describe(&plan, text, sizeof text);
+    CHECK_MSG(strstr(text, "gpu_fused_conv_conv_matrix") != NULL && strstr(text, "mid stays in LDS") != NULL,
+              "%s", text);
+
     /* a family's refusal is that of the member that comes nearest */
     o.max_workspace = 0;
     o.instance = "direct";
