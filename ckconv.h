@@ -7674,11 +7674,11 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5 and _7. */
-#define CKCI_GPU_DEPTH(X, S, XO, V)                                                                          \
-    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 4, 4, 3, false>)              \
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3. */
+#define CKCI_GPU_DEPTH(X, S, XO, V, V3)                                                                      \
+    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
     X(depth_##S##_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 5, false>)              \
-    X(depth_##S##_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 7, false>)              \
+    X(depth_##S##_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V, 4, 7, false>)              \
     X(depth_##S##_plane_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
     X(depth_##S##_plane_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
     X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)         \
@@ -7727,8 +7727,8 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X, f16)                                                                                  \
     CKCI_GPU_MATRIX(X, bf16)                                                                                 \
-    CKCI_GPU_DEPTH(X, half, 8, 2)                                                                            \
-    CKCI_GPU_DEPTH(X, f32, 4, 1)                                                                             \
+    CKCI_GPU_DEPTH(X, half, 8, 2, 4)                                                                         \
+    CKCI_GPU_DEPTH(X, f32, 4, 1, 2)                                                                          \
     X(depth_f64, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)                             \
     X(depth_weight_f64, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)               \
     X(depth_sum_f32, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                                           \
@@ -8711,7 +8711,8 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     }
     int32_t walks = ckci_depth_walks(k, device, 0, planes);
     if (walks) {
-        vec = planes ? 1 : walks == 3 ? 4 : 2;
+        int half = k->a.dtype != CKCONV_F32;
+        vec = planes || (walks == 7 && !half) ? 1 : walks == 3 && half ? 4 : 2;
         k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
     }
     if (!planes) {
