@@ -8405,14 +8405,14 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5 and _7. */
-#define CKCI_GPU_DEPTH(X, S, XO, V)                                                                          \
-    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 8, 3, false>)              \
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3. */
+#define CKCI_GPU_DEPTH(X, S, XO, V, V3)                                                                      \
+    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
     X(depth_##S##_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 5, false>)              \
-    X(depth_##S##_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 7, false>)              \
+    X(depth_##S##_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V, 4, 7, false>)              \
     X(depth_##S##_plane_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
     X(depth_##S##_plane_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
-    X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 7, true>)         \
+    X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)         \
     X(depth_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)                                  \
     X(depth_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                   \
     X(depth_##S##_4_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                 \
@@ -8436,7 +8436,6 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(depth_weight_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)      \
     X(depth_weight_##S##_2_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 2, 4, 3, 3, 2>)    \
     X(depth_weight_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)       \
-    X(depth_weight_##S##_1_near, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 1>)      \
     X(depth_weight_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)    \
     X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)
 
@@ -8458,8 +8457,8 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, half, 8, 2)                                                                            \
-    CKCI_GPU_DEPTH(X, f32, 4, 1)                                                                             \
+    CKCI_GPU_DEPTH(X, half, 8, 2, 4)                                                                         \
+    CKCI_GPU_DEPTH(X, f32, 4, 1, 2)                                                                          \
     X(depth_f64, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)                             \
     X(depth_weight_f64, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)               \
     X(depth_sum_f32, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                                           \
@@ -9173,7 +9172,7 @@ enum {
     CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 3, /* each kind of strips after it: near, second, any */
     CKCI_DEPTH_4,                               /* loads of 4 channels */
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
-    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_1 + 3 /* the same again */
+    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_1 + 3 /* the same again; CKCI_DEPTH_1: second, any */
 };
 
 /* How a depthwise plan walks: what its lanes are. */
@@ -9182,6 +9181,19 @@ enum {
     CKCI_DEPTH_PLANES = 1, /* positions along x, strips along y */
     CKCI_DEPTH_ROWS = 2    /* strips along x */
 };
+
+/* How a kernel that walks loads windows: 2: in pieces (of 4 neighbours in planes, which `aligned` tells, else
+   of vec channels), 1: in words of 4 bytes, 0: element by element. */
+CKCI_FN int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_t vec, int32_t aligned)
+{
+    int fits = (uintptr_t)t->p % 4 == 0, size = (int)ckci_size(t->dtype);
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (t->len[i] <= 1 || t->stride[i] * size % 4 == 0 || i == (planes ? 5 : 0));
+    }
+    /* pairs in planes: windows begin at even places, and rows end there */
+    fits = fits && (size == 4 || (planes && t->len[5] % 2 == 0));
+    return (planes ? aligned : ckci_depth_vector(t, vec)) ? 2 : fits;
+}
 
 /* Are types and operation those that all kernels know (kernels.hip.h, ckci_k_depth_write)? bwd_weight: the
    sums can be stored as they are. */
@@ -9201,9 +9213,30 @@ CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
     return fits;
 }
 
+/* Filter size of a kernel that walks down columns; 0: none does. */
+CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                 int32_t planes)
+{
+    const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
+    int32_t f = x->filter;
+    int fits = (f == 3 || f == 5 || f == 7) && y->filter == f && k->phases == 1 &&
+               planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
+               x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
+    fits = fits && (planes ? x->pad == (f - 1) / 2 : k->a.stride[0] == 1 && (!weight || k->b.stride[0] == 1));
+    fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
+    /* offsets have 32 bits */
+    for (int i = 0; i < 2; i++) {
+        const ckci_tensor *t = i == 0 ? &k->a : weight ? &k->b : &k->o.t;
+        fits = fits && ckci_span(t) <= INT32_MAX;
+    }
+    /* rows on their way lie in LDS there */
+    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
+    return fits ? f : 0;
+}
+
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
-CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
+                                       int32_t *vec, int32_t *planes, ckconv_error *err)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     memset(k, 0, sizeof *k);
@@ -9240,6 +9273,8 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
                       : k->o.t.dtype == type && ckci_vector_loads(&k->o.t, 5, k->dim[2].length);
     k->bf16 = type == CKCONV_BF16;
     k->full = !ckci_depth_common(k, weight);
+    k->n = (int32_t)p->n;
+    k->taps = (int32_t)(p->filter[0] * p->filter[1] * p->filter[2]);
     rows = rows && (weight || !k->full) && (weight || !several || (k->a_vec && k->o_vec));
     /* strips run along y in planes: not where there is only one row */
     *planes = k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows) ? CKCI_DEPTH_LAST
@@ -9269,48 +9304,42 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
                          "depthwise takes windows of 2^31 bytes; here they reach over %lld", CKCI_LL(reach));
     }
     k->g = (int32_t)p->g;
-    k->n = (int32_t)p->n;
-    k->taps = (int32_t)(p->filter[0] * p->filter[1] * p->filter[2]);
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].count[0].d, 8);
     return CKCONV_OK;
 }
 
-/* Filter size of a kernel that walks down columns; 0: none does. */
-CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                                 int32_t planes)
+/* Columns of so many rows, and so many rounds of `lanes` columns for a block, that all compute units are done
+   soon; two blocks at a time on each, `tiles` of them side by side for one round of columns. extra: what a
+   block costs besides, in rows. */
+CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int64_t tiles,
+                                int64_t extra, int64_t *all)
 {
-    const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
-    int32_t f = x->filter;
-    int fits = (f == 3 || f == 5 || f == 7) && y->filter == f && k->phases == 1 &&
-               planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
-               x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
-    fits = fits && (planes != CKCI_DEPTH_ROWS || x->pad == (f - 1) / 2);
-    fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
-    /* rows on their way lie in LDS there */
-    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
-    return fits ? f : 0;
-}
-
-/* Columns of as many rows as keep all compute units busy, in few rounds of blocks: two blocks of `lanes`
-   columns each at a time, for each of `tiles` groups of channels. */
-CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int64_t lanes,
-                                int64_t tiles, int64_t *all)
-{
-    int64_t rows = k->dim[1].length, best = INT64_MAX,
-            at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
+    int64_t rows = k->dim[1].length, best = INT64_MAX, lanes = k->lanes_p;
+    int64_t at_once = 2 * (int64_t)ckci_max(device->compute_units, 1), rounds = 1;
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
     int64_t columns = (int64_t)k->n * k->dim[0].length * k->strips;
-    for (int64_t pieces = 1; pieces <= ckci_max(ckci_min(rows / 4, 64), 1); pieces++) {
+    for (int64_t pieces = 1; pieces <= ckci_max(ckci_min(rows / 4, 16), 1); pieces++) {
         int64_t walk = ckci_ceil_div(rows, pieces);
-        int64_t blocks =
-            ckci_saturating_mul(ckci_ceil_div(columns * ckci_ceil_div(rows, walk), lanes), tiles);
-        int64_t time = ckci_saturating_mul(ckci_ceil_div(blocks, at_once), walk + k->dim[1].filter + 5);
-        if (time < best) {
-            best = time;
-            k->walk = (int32_t)walk;
+        int64_t parts = ckci_ceil_div(columns * ckci_ceil_div(rows, walk), lanes);
+        /* those that fill all units once to four times; gather has one round */
+        for (int64_t waves = 1; waves <= (extra ? 4 : 1); waves++) {
+            int64_t some = extra ? ckci_ceil_div(ckci_saturating_mul(parts, tiles), waves * at_once) : 1;
+            int64_t blocks = ckci_saturating_mul(ckci_ceil_div(parts, some), tiles);
+            /* up to two waves of blocks take as long as full ones; at the end, half a block's time is lost */
+            int64_t full = ckci_ceil_div(blocks, at_once) * at_once, one = walk + k->dim[1].filter;
+            int64_t time = ckci_saturating_mul(2 * (blocks > 2 * at_once ? blocks : full) + at_once, one + 7);
+            if (extra) {
+                time = ckci_saturating_mul(full, some * (one + 3) + 2 + extra);
+            }
+            if (time < best) {
+                best = time;
+                k->walk = (int32_t)walk;
+                rounds = some;
+            }
         }
     }
     k->tiles_x = (int32_t)ckci_ceil_div(rows, k->walk);
+    k->part = (int32_t)(rounds * lanes);
     *all = columns * k->tiles_x;
 }
 
@@ -9328,15 +9357,14 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t walks, int32_
         return base + CKCI_DEPTH_ROW;
     }
     int near = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
-    if (weight && (second || vec == 1)) { /* those take 3 x 3 taps */
-        near = near && d->filter == 3 && k->dim[1].filter % 3 == 0;
+    if (weight) { /* those with a stride take 3 x 3 taps; single channels have no others */
         second = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
+        return base + (vec == 1 ? CKCI_DEPTH_1 + (second ? 0 : 1)
+                                : CKCI_DEPTH_4 + (near     ? 0
+                                                  : second ? 1
+                                                           : 2));
     }
-    return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) +
-           (k->full && !weight ? 2
-            : near             ? 0
-            : second           ? 1
-                               : 2);
+    return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : near ? 0 : second ? 1 : 2);
 }
 
 CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
@@ -9420,7 +9448,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
     int64_t all, size = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].dtype == CKCONV_F64 ? 8 : 4;
-    CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
+    CKCI_TRY(ckci_depth_start(p, device, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     int64_t room = 16384 / size, row = k->dim[2].filter;
     if (row + 6 > room) {
@@ -9429,8 +9457,9 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     }
     int32_t walks = ckci_depth_walks(k, device, 0, planes);
     if (walks) {
-        vec = planes ? 1 : 2;
-        k->a_vec = planes ? k->a_vec : ckci_depth_vector(&k->a, vec);
+        int half = k->a.dtype != CKCONV_F32;
+        vec = planes || (walks == 7 && !half) ? 1 : walks == 3 && half ? 4 : 2;
+        k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
     }
     if (!planes) {
         int64_t most = room / (k->taps * vec);
@@ -9442,7 +9471,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
     if (walks) {
-        ckci_depth_columns(k, device, planes || walks == 3 ? 8 : 4, k->lanes_p, k->tiles_c, &all);
+        ckci_depth_columns(k, device, planes && walks != 7 ? 8 : 4, k->tiles_c, 0, &all);
     }
     int rowwise = planes == CKCI_DEPTH_ROWS && !walks;
     k->rows = (int32_t)(room / (rowwise ? k->row_taps : planes ? row : row * k->lanes_c * vec));
@@ -9455,7 +9484,8 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
-    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS;
+    k->o_same =
+        k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
     ckci_depth_set(k, 0, ckci_depth_kernel(k, walks, 0, vec, planes), l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
@@ -9493,14 +9523,14 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
     int64_t all, units = ckci_max(device->compute_units, 1);
-    CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
+    CKCI_TRY(ckci_depth_start(p, device, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     int32_t walks = ckci_depth_walks(k, device, 1, planes);
     int32_t which = ckci_depth_kernel(k, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
     int wide = k->a.dtype != CKCONV_F64;
     int32_t kind = which - CKCI_DEPTH_WEIGHT;
-    int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1 || kind == CKCI_DEPTH_1 + 1);
+    int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
     int64_t taps = three ? 3 : wide && kind == CKCI_DEPTH_4 ? 8 : 1; /* of a thread, along dimension 2 */
     if (wide && kind == CKCI_DEPTH_4 + 1) {                          /* strips of 4, loads of 2 */
         vec = 2;
@@ -9510,8 +9540,8 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int32_t narrow = k->a.dtype == CKCONV_F32;
     if (walks) {
         vec = planes || (walks > 3 && narrow) ? 1 : 2;
-        k->a_vec = planes ? k->a_vec : ckci_depth_vector(&k->b, vec);
-        k->o_vec = planes ? k->o_vec : ckci_depth_vector(&k->a, vec);
+        k->a_vec = ckci_depth_pieces(&k->b, planes, vec, k->a_vec);
+        k->o_vec = ckci_depth_pieces(&k->a, planes, vec, k->o_vec);
     }
     k->groups_x = (int32_t)(walks ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
     if (planes == CKCI_DEPTH_ROWS && !walks) { /* places are counted from an aligned one on */
@@ -9534,20 +9564,24 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u), split = split_k;
+    int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
     if (walks) {
         int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
-        ckci_depth_columns(k, device, wide_strip ? 8 : 4, k->lanes_p, tiles, &all);
+        ckci_depth_columns(k, device, wide_strip ? 8 : 4, tiles, 12, &all);
     }
-    int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
+    if (walks && split == 0) {
+        split = ckci_min(ckci_ceil_div(all, k->part), ckci_max(limit / ckci_max(one, 1), 1));
+    }
     if (split == 0) {
         split = ckci_min(ckci_ceil_div(4 * units, tiles),
-                         all / ((int64_t)k->lanes_p * (walks                       ? 1
-                                                       : planes == CKCI_DEPTH_ROWS ? k->lanes_c
-                                                                                   : 4)));
+                         all / ((int64_t)k->lanes_p * (planes == CKCI_DEPTH_ROWS ? k->lanes_c : 4)));
         split = ckci_min(ckci_min(split, limit / ckci_max(one, 1)), 4096);
     }
     split = ckci_max(ckci_min(split, all), 1);
     k->part = (int32_t)ckci_max(ckci_ceil_div(all, split), 1);
+    if (walks) {
+        k->part = (int32_t)ckci_ceil_div(k->part, k->lanes_p) * k->lanes_p;
+    }
     k->parts = (int32_t)ckci_max(ckci_ceil_div(all, k->part), 1);
     k->sums = k->parts > 1 || k->full;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;

@@ -5283,29 +5283,24 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         }
     }
 
-    /* G neighbouring taps, or the first of them; src and x: the first element of the window. */
-    template <int G, bool SOME>
-    CKCI_K_MEMBER void taps(const unsigned char *src, int32_t x, const T *w, int32_t channels, int32_t some)
+    /* G neighbouring taps; src and x: the first element of the window. They move on to the next tap. */
+    template <int G>
+    CKCI_K_MEMBER void taps(const unsigned char *&src, int32_t &x, const T *&w, int32_t channels)
     {
         constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G, CHUNK = V == 1 ? 8 : 4,
                       CHUNKS = (WINDOW + CHUNK - 1) / CHUNK;
-        int32_t end = p.dim[2].read_len;
-        if (SOME) {
-            int32_t last = x + (XO - 1) * APART + some;
-            end = last < end ? last : end;
-        }
         ckci_k_vec<S, V> raw[CHUNKS * CHUNK];
         CKCI_K_UNROLL(32)
         for (int i = 0; i < CHUNKS * CHUNK; i++) {
             raw[i].clear();
-            if (i < WINDOW && x + i * x_step >= 0 && x + i * x_step < end) {
+            if (i < WINDOW && (uint32_t)(x + i * x_step) < (uint32_t)p.dim[2].read_len) {
                 raw[i].load(src + i * x_bytes);
             }
         }
         T f[G][V];
         CKCI_K_UNROLL(8)
         for (int j = 0; j < G; j++) {
-            ckci_k_spread<T, V>(w + (SOME && j >= some ? 0 : j * channels), f[j]);
+            ckci_k_spread<T, V>(w + j * channels, f[j]);
         }
         CKCI_K_UNROLL(8)
         for (int q = 0; q < CHUNKS; q++) {
@@ -5313,9 +5308,6 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             ckci_k_depth_widen<CHUNK>(raw + q * CHUNK, v, p.bf16);
             CKCI_K_UNROLL(8)
             for (int j = 0; j < G; j++) {
-                if (SOME && j >= some) {
-                    continue;
-                }
                 CKCI_K_UNROLL(8)
                 for (int i = q * CHUNK; i < (q + 1) * CHUNK; i++) {
                     if (i - j >= 0 && (i - j) % APART == 0 && (i - j) / APART < XO) {
@@ -5328,27 +5320,38 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
                 }
             }
         }
+        src += G * tap_bytes;
+        x += G * tap_step;
+        w += G * channels;
     }
 
     CKCI_K_MEMBER void row(const unsigned char *src, int32_t x, const T *w, int32_t channels)
     {
+        constexpr int MOST = STEP == 1 ? 8 : STEP == 2 ? 3 : 1;
         int32_t left = axis[2].taps;
+        CKCI_K_UNROLL(1)
+        for (; left >= MOST; left -= MOST) {
+            taps<MOST>(src, x, w, channels);
+        }
         if constexpr (STEP == 1) {
-            CKCI_K_UNROLL(1)
-            for (; left >= 8; left -= 8) {
-                taps<8, false>(src, x, w, channels, 8);
-                src += 8 * tap_bytes;
-                x += 8;
-                w += 8 * channels;
+            if (left & 4) {
+                taps<4>(src, x, w, channels);
+            }
+            left &= 3;
+            if (left == 3) {
+                taps<3>(src, x, w, channels);
+                return;
+            }
+            if (left == 2) {
+                taps<2>(src, x, w, channels);
+                return;
             }
         }
-        constexpr int G = STEP == 0 ? 1 : 4;
-        CKCI_K_UNROLL(1)
-        for (; left > 0; left -= G) {
-            taps<G, (G > 1)>(src, x, w, channels, left);
-            src += G * tap_bytes;
-            x += G * tap_step;
-            w += G * channels;
+        if constexpr (STEP != 0) {
+            CKCI_K_UNROLL(1)
+            for (; left > 0; left--) {
+                taps<1>(src, x, w, channels);
+            }
         }
     }
 
@@ -5474,12 +5477,18 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     }
 };
 
+template <int V, int XO, int STEP, bool FULL>
+struct ckci_k_resident<ckci_k_depth<ckci_k_s_half, V, XO, STEP, FULL>> {
+    enum { BLOCKS = V == 1 ? 3 : 2 };
+};
+
 /* What a thread reads of a row: N channels-last positions of V channels, or pieces of 4 neighbours of a
    plane, one load each where that is aligned (vec). mask: the positions that exist; pieces exist as a whole
    then. channels: those that exist. */
 template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     typedef typename S::T T;
-    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N, BYTES = PER * S::SIZE };
+    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N, BYTES = PER * S::SIZE, SIZE = S::SIZE };
+    enum { PLANE = PLANES, ALL = (1 << N) - 1 };
     ckci_k_vec<S, PER> raw[COUNT];
 
     static CKCI_K_MEMBER bool inside(uint32_t mask, int i)
@@ -5487,21 +5496,29 @@ template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
         return mask >> (PLANES ? 4 * i : i) & 1;
     }
 
+    /* word i of a piece */
+    static CKCI_K_MEMBER bool inside_word(uint32_t mask, int i, int word)
+    {
+        return mask >> (PLANES ? 4 * i + word * 4 / (int)S::SIZE : i) & 1;
+    }
+
     static CKCI_K_MEMBER int32_t step_of(int32_t step)
     {
         return PLANES ? (int32_t)BYTES : step;
     }
 
-    CKCI_K_MEMBER void load(const unsigned char *src, int32_t step, uint32_t mask, int32_t vec,
+    /* at: bytes from src on */
+    CKCI_K_MEMBER void load(const unsigned char *src, int32_t at, int32_t step, uint32_t mask, int32_t vec,
                             int32_t channels)
     {
-        if (!vec) {
+        if (vec != 2) {
             CKCI_K_UNROLL(32)
             for (int i = 0; i < COUNT * PER; i++) {
                 int x = PLANES ? i : i / V, channel = PLANES ? 0 : i % V;
                 uint32_t one = 0;
                 if (mask >> x & 1 && channel < channels) {
-                    one = ckci_k_load_bits(src + x * (PLANES ? S::SIZE : step) + channel * S::SIZE, S::SIZE);
+                    int32_t offset = at + x * (PLANES ? (int32_t)S::SIZE : step) + channel * (int32_t)S::SIZE;
+                    one = ckci_k_load_bits(src + offset, S::SIZE);
                 }
                 if constexpr (S::SIZE == 2) {
                     uint32_t &pair = raw[i / PER].w[i % PER / 2];
@@ -5515,7 +5532,7 @@ template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
         CKCI_K_UNROLL(16)
         for (int i = 0; i < COUNT; i++) {
             if (inside(mask, i)) {
-                raw[i].load(src + step_of(step) * i);
+                raw[i].load(src + (at + step_of(step) * i));
             } else {
                 raw[i].clear();
             }
@@ -5528,9 +5545,8 @@ template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     }
 };
 
-/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way
-   in LDS, each thread's in places of its own, so that no barrier is needed; elsewhere it is one, in
-   registers. */
+/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way in
+   LDS, each thread's in places of its own, so that no barrier is needed; elsewhere one, in registers. */
 #if defined(CKCI_SIMULATOR) || (defined(__CUDACC__) && !defined(__HIP__))
 #define CKCI_K_ASYNC 1
 #else
@@ -5586,7 +5602,7 @@ template <class W, int DEPTH> struct ckci_k_depth_ring {
     unsigned char *mine;
     int32_t write, read;
 
-    CKCI_K_MEMBER void start(lds &m, uint32_t mask)
+    CKCI_K_MEMBER void start(lds &m)
     {
         mine = m.place + threadIdx.x * PLACE;
         write = read = 0;
@@ -5596,31 +5612,49 @@ template <class W, int DEPTH> struct ckci_k_depth_ring {
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
                 none.raw[i].clear();
-                if (!W::inside(mask, i)) {
-                    none.raw[i].store(mine + k * ROW + i * 256 * PLACE);
-                }
+                none.raw[i].store(mine + k * ROW + i * 256 * PLACE);
             }
         }
     }
 
-    /* mask: that of start; inside: whether there is such a row */
-    CKCI_K_MEMBER void push(const unsigned char *src, int32_t step, uint32_t mask, bool inside, int32_t vec,
-                            int32_t channels)
+    /* mask: the same each time; inside: whether there is such a row; vec: 0: element by element, 1: in words
+       of 4 bytes, 2: in pieces */
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t at, int32_t step, uint32_t mask, bool inside,
+                            int32_t vec, int32_t channels)
     {
-        if (!vec) {
-            W w;
-            w.load(src, step, inside ? mask : 0, 0, channels);
+        unsigned char *to = mine + write;
+        const unsigned char *from = src + (inside ? at : 0);     /* even a copy of nothing has an address */
+        if (vec == 2 && !W::PLANE && mask == (uint32_t)W::ALL) { /* most waves */
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
-                w.raw[i].store(mine + write + i * 256 * PLACE);
+                ckci_k_depth_copy<PLACE>(to + i * 256 * PLACE, from, inside);
+                from += (uint32_t)W::step_of(step);
             }
-        } else {
+        } else if (vec == 2) {
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
                 if (W::inside(mask, i)) {
-                    ckci_k_depth_copy<PLACE>(mine + write + i * 256 * PLACE, src + W::step_of(step) * i,
-                                             inside);
+                    ckci_k_depth_copy<PLACE>(to + i * 256 * PLACE, from, inside);
                 }
+                from += (uint32_t)W::step_of(step);
+            }
+        } else if ((W::PLANE || W::SIZE == 4) && vec == 1) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < PLACE / 4; k++) {
+                    if (W::inside_word(mask, i, k) && (k < 1 || W::PLANE || k * 4 / W::SIZE < channels)) {
+                        ckci_k_depth_copy<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
+                    }
+                }
+                from += (uint32_t)W::step_of(step);
+            }
+        } else {
+            W w;
+            w.load(src, at, step, inside ? mask : 0, 0, channels);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                w.raw[i].store(to + i * 256 * PLACE);
             }
         }
         write = write == (DEPTH - 1) * ROW ? 0 : write + ROW;
@@ -5637,14 +5671,14 @@ template <class W, int DEPTH> struct ckci_k_depth_ring {
 #else
     W held;
 
-    CKCI_K_MEMBER void start(lds &, uint32_t)
+    CKCI_K_MEMBER void start(lds &)
     {
     }
 
-    CKCI_K_MEMBER void push(const unsigned char *src, int32_t step, uint32_t mask, bool inside, int32_t vec,
-                            int32_t channels)
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t at, int32_t step, uint32_t mask, bool inside,
+                            int32_t vec, int32_t channels)
     {
-        held.load(src, step, inside ? mask : 0, vec, channels);
+        held.load(src, at, step, inside ? mask : 0, vec, channels);
     }
 
     CKCI_K_MEMBER void pop(W &w)
@@ -5665,6 +5699,15 @@ CKCI_K_FN uint32_t ckci_k_depth_inside(int32_t x, int32_t length, int count)
     return mask;
 }
 
+/* Byte offset of (channel, n, z, y, x): tensors of those that walk have less than 2^31. */
+template <class S>
+CKCI_K_FN int32_t ckci_k_depth_at(const ckci_tensor &t, int32_t channel, const ckci_k_place &q)
+{
+    return (int32_t)(uint32_t)((q.n * t.stride[1] + channel * t.stride[0] + q.z * t.stride[3] +
+                                q.y * t.stride[4] + q.x * t.stride[5]) *
+                               S::SIZE);
+}
+
 /* fwd, bwd_data with stride and dilation 1, filters of F x F, or Z x 3 x 3; planes with padding that keeps
    the size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each
    row of inputs is loaded once and added to the F rows of outputs that it belongs to. Those lie in registers
@@ -5673,7 +5716,7 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
     typedef typename S::T T;
     /* numbers of a window, and those before the first tap */
     enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
-    enum { HELD = F * F * V <= 50, DEPTH = CKCI_K_DEPTH_AHEAD };
+    enum { HELD = PLANES, DEPTH = CKCI_K_DEPTH_AHEAD };
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
     typedef ckci_k_depth_ring<window, DEPTH> ring;
 
@@ -5684,8 +5727,7 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
 
     /* Rows of inputs in the order in which they are multiplied: planes of z, then y. */
     struct cursor {
-        const unsigned char *src;
-        int64_t row_step, plane_step;
+        int32_t at, row_step, plane_step;
         int32_t step, y, z, z_step, k, planes, rows; /* rows: still to come */
         uint32_t mask;
         int32_t channels;
@@ -5694,12 +5736,12 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         {
             bool inside = (uint32_t)y < (uint32_t)p.dim[1].read_len && rows > 0 &&
                           (uint32_t)(z + k * z_step) < (uint32_t)p.dim[0].read_len;
-            to.push(src, step, mask, inside, p.a_vec, channels);
+            to.push(p.a.p, at, step, mask, inside, p.a_vec, channels);
             ckci_k_depth_commit();
             k++;
-            src += plane_step;
+            at += plane_step;
             if (k == planes) {
-                src += row_step;
+                at += row_step;
                 k = 0;
                 y++;
                 rows--;
@@ -5758,7 +5800,7 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
     }
 
     /* The sums of output row y, which are complete. */
-    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const T *c, unsigned char *dst, int32_t step,
+    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const T *c, int32_t to, int32_t step,
                                     int32_t channel, const ckci_k_place &q)
     {
         constexpr int PER = window::PER, COUNT = XO * V / PER;
@@ -5766,12 +5808,14 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
             ckci_k_vec<S, PER> v[COUNT];
             ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
             int32_t left = p.dim[2].length - q.x;
+            unsigned char *dst = p.o.t.p + to;
             if (p.o_vec) {
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < COUNT; i++) {
                     if ((PLANES ? 4 * i : i) < left) {
-                        v[i].store(dst + i * window::step_of(step));
+                        v[i].store(dst);
                     }
+                    dst += (uint32_t)window::step_of(step);
                 }
                 return;
             }
@@ -5782,7 +5826,7 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
                            : i % PER % 2 ? v[i / PER].w[i % PER / 2] >> 16
                                          : v[i / PER].w[i % PER / 2];
                 if (i / V < left && channel + i % V < p.g) {
-                    one.store(dst + i / V * step + i % V * S::SIZE);
+                    one.store(dst + i / V * step + i % V * (int32_t)S::SIZE);
                 }
             }
             return;
@@ -5802,12 +5846,15 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
         int32_t part = ckci_k_divide(block, p.by_tiles_c), tile = block - part * p.tiles_c;
         int32_t channel = (tile * p.lanes_c + lane) * V, i = part * p.lanes_p + slot;
-        /* columns: z, whose neighbours read the same planes, strips, pieces of y, n */
+        /* columns: z, whose neighbours read the same rows (planes: after strips), strips, pieces of y, n */
         ckci_k_place q;
-        int32_t rest = ckci_k_divide(i, p.dim[0].count[0]), line = ckci_k_divide(rest, p.by_strips);
-        q.z = i - rest * p.dim[0].length;
+        int32_t rest = ckci_k_divide(i, PLANES ? p.by_strips : p.dim[0].count[0]);
+        int32_t inner = i - rest * (PLANES ? p.strips : p.dim[0].length);
+        int32_t line = ckci_k_divide(rest, PLANES ? p.dim[0].count[0] : p.by_strips);
+        int32_t outer = rest - line * (PLANES ? p.dim[0].length : p.strips);
+        q.z = PLANES ? outer : inner;
+        q.x = (PLANES ? inner : outer) * XO;
         q.n = ckci_k_divide(line, p.by_tiles_x);
-        q.x = (rest - line * p.strips) * XO;
         q.y = (line - q.n * p.tiles_x) * p.walk;
         bool active = slot < p.lanes_p && channel < p.g && q.n < p.n;
         int32_t rows = p.dim[1].length - q.y < p.walk ? p.dim[1].length - q.y : p.walk, zs = p.dim[0].filter;
@@ -5818,11 +5865,10 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         int32_t z = q.z * p.dim[0].read_step + (back ? p.dim[0].pad : -p.dim[0].pad);
         x -= BEFORE;
         cursor from;
-        from.src = p.a.p + (q.n * p.a.stride[1] + channel * p.a.stride[0] + z * p.a.stride[3] +
-                            y * p.a.stride[4] + x * p.a.stride[5]) *
-                               S::SIZE;
-        from.plane_step = p.dim[0].read_tap * p.a.stride[3] * S::SIZE;
-        from.row_step = p.a.stride[4] * S::SIZE - zs * from.plane_step;
+        ckci_k_place first = {q.n, z, y, x};
+        from.at = ckci_k_depth_at<S>(p.a, channel, first);
+        from.plane_step = p.dim[0].read_tap * (int32_t)p.a.stride[3] * (int32_t)S::SIZE;
+        from.row_step = (int32_t)p.a.stride[4] * (int32_t)S::SIZE - zs * from.plane_step;
         from.step = (int32_t)p.a.stride[5] * S::SIZE;
         from.y = y;
         from.z = z;
@@ -5833,54 +5879,57 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
         from.mask = active ? ckci_k_depth_inside(x, p.dim[2].read_len, WINDOW) : 0;
         from.channels = p.g - channel;
         ring next;
-        next.start(m.rows, from.mask);
-        CKCI_K_UNROLL(1)
-        for (int k = 0; k < ring::AHEAD; k++) {
-            from.push(p, next);
-        }
-        stage(p, m.w.w, tile);
-        __syncthreads();
-        if (!active) {
-            return;
-        }
-        unsigned char *dst =
-            p.o.t.p + (q.n * p.o.t.stride[1] + channel * p.o.t.stride[0] + q.z * p.o.t.stride[3] +
-                       q.y * p.o.t.stride[4] + q.x * p.o.t.stride[5]) *
-                          S::SIZE;
-        int32_t o_step = (int32_t)p.o.t.stride[5] * S::SIZE;
-        int64_t o_row = p.o.t.stride[4] * S::SIZE;
-        int32_t channels = p.lanes_c * V;
+        next.start(m.rows);
+        int32_t to = 0, o_step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
+        int32_t o_row = (int32_t)p.o.t.stride[4] * (int32_t)S::SIZE;
+        int32_t channels = p.lanes_c * V, k = 0, r = 0, steps = (rows + F - 1) * zs;
         const T *w = m.w.w + lane * V;
         T c[F * XO * V], f[HELD ? F * F * V : 1];
         CKCI_K_UNROLL(128)
-        for (int k = 0; k < F * XO * V; k++) {
-            c[k] = 0;
-        }
-        if (HELD) {
-            weights(f, w, channels);
+        for (int i = 0; i < F * XO * V; i++) {
+            c[i] = 0;
         }
         CKCI_K_UNROLL(1)
-        for (int32_t r = 0; r < rows + F - 1; r++) {
-            CKCI_K_UNROLL(1)
-            for (int32_t k = 0; k < (F == 3 ? zs : 1); k++) {
-                window raw;
+        for (int32_t step = -ring::AHEAD; step < steps; step++) {
+            window raw;
+            if (step == 0) { /* the weights follow the first rows */
+                stage(p, m.w.w, tile);
+                __syncthreads();
+                if (!active) {
+                    return;
+                }
+                to = ckci_k_depth_at<S>(p.o.t, channel, q);
+                if (HELD) {
+                    weights(f, w, channels);
+                }
+            }
+            if (step >= 0) {
                 ckci_k_depth_wait<DEPTH - 2>();
                 next.pop(raw);
-                from.push(p, next);
-                if (F == 3 && zs > 1) {
-                    weights(f, w + k * F * F * channels, channels);
-                }
-                if (F != 3 || k == 0) {
-                    multiply<true>(c, raw, f, w, channels, p.bf16);
-                } else {
-                    multiply<false>(c, raw, f, w, channels, p.bf16);
-                }
             }
+            from.push(p, next);
+            if (step < 0) {
+                continue;
+            }
+            if (F == 3 && zs > 1 && HELD) {
+                weights(f, w + k * F * F * channels, channels);
+            }
+            if (F != 3 || k == 0) {
+                multiply<true>(c, raw, f, w, channels, p.bf16);
+            } else {
+                multiply<false>(c, raw, f, w + k * F * F * channels, channels, p.bf16);
+            }
+            k++;
+            if (k < zs) {
+                continue;
+            }
+            k = 0;
             if (r >= F - 1) {
-                write(p, c, dst, o_step, channel, q);
-                dst += o_row;
+                write(p, c, to, o_step, channel, q);
+                to += o_row;
                 q.y++;
             }
+            r++;
         }
     }
 };
@@ -5969,10 +6018,24 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V
 template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_weight {
     typedef typename S::T T;
     typedef ckci_k_depth_sums<T, V> lds;
+    enum { APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G };
+
+    static CKCI_K_MEMBER void load_row(const ckci_gpu_depth &p, ckci_k_vec<S, V> *to,
+                                       const unsigned char *src, int32_t y, int32_t x, int32_t step)
+    {
+        int64_t bytes = p.b.stride[5] * step * S::SIZE;
+        CKCI_K_UNROLL(32)
+        for (int k = 0; k < WINDOW; k++) {
+            to[k].clear();
+            if ((uint32_t)y < (uint32_t)p.dim[1].read_len &&
+                (uint32_t)(x + k * step) < (uint32_t)p.dim[2].read_len) {
+                to[k].load(src + k * bytes);
+            }
+        }
+    }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
-        constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G;
         bool planes = V == 1 && p.planes;
         int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
         /* lanes fastest, then units (rows and groups of taps), then strips */
@@ -5988,7 +6051,7 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
         int32_t all = p.n * p.dim[0].length * (planes ? p.tiles_x : count_y) * p.strips;
         int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
         int32_t step = STEP ? 1 : p.dim[2].stride;
-        int64_t a_step = p.a.stride[5] * S::SIZE, b_step = p.b.stride[5] * step * S::SIZE;
+        int64_t a_step = p.a.stride[5] * S::SIZE;
         int64_t b_row = p.dim[1].dilation * p.b.stride[4] * S::SIZE;
         T c[R * G * V];
         CKCI_K_UNROLL(128)
@@ -6024,32 +6087,37 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
                     left[k].clear();
                 }
             }
+            constexpr int SOME = V == 1 ? XO : 4;
+            constexpr bool TOGETHER = V > 1; /* rows are loaded before the first is taken */
+            ckci_k_vec<S, V> right[TOGETHER ? R : 1][WINDOW];
+            CKCI_K_UNROLL(8)
+            for (int r = 0; r < (TOGETHER ? R : 0); r++) {
+                load_row(p, right[r], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
+            }
             CKCI_K_UNROLL(8)
             for (int r = 0; r < R; r++) {
                 if ((uint32_t)(in_y + r * p.dim[1].dilation) >= (uint32_t)p.dim[1].read_len) {
                     continue;
                 }
-                ckci_k_vec<S, V> right[WINDOW];
-                CKCI_K_UNROLL(32)
-                for (int k = 0; k < WINDOW; k++) {
-                    if ((uint32_t)(in_x + k * step) < (uint32_t)p.dim[2].read_len) {
-                        right[k].load(b + r * b_row + k * b_step);
-                    } else {
-                        right[k].clear();
-                    }
+                if (!TOGETHER) {
+                    load_row(p, right[0], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
                 }
-                T v[WINDOW * V], d[XO * V];
-                ckci_k_depth_widen<WINDOW>(right, v, p.bf16);
-                ckci_k_depth_widen<XO>(left, d, p.bf16);
+                T v[WINDOW * V];
+                ckci_k_depth_widen<WINDOW>(right[TOGETHER ? r : 0], v, p.bf16);
                 CKCI_K_UNROLL(8)
-                for (int k = 0; k < XO; k++) {
-                    if (x + k < count_x) { /* nothing may meet the 0 of a missing dout */
-                        CKCI_K_UNROLL(8)
-                        for (int j = 0; j < G; j++) {
-                            CKCI_K_UNROLL(4)
-                            for (int l = 0; l < V; l++) {
-                                T &sum = c[(r * G + j) * V + l];
-                                sum = ckci_k_fma(d[k * V + l], v[(k * APART + j) * V + l], sum);
+                for (int q = 0; q < XO; q += SOME) {
+                    T d[SOME * V];
+                    ckci_k_depth_widen<SOME>(left + q, d, p.bf16);
+                    CKCI_K_UNROLL(8)
+                    for (int k = q; k < q + SOME; k++) {
+                        if (x + k < count_x) { /* nothing may meet the 0 of a missing dout */
+                            CKCI_K_UNROLL(8)
+                            for (int j = 0; j < G; j++) {
+                                CKCI_K_UNROLL(4)
+                                for (int l = 0; l < V; l++) {
+                                    T &sum = c[(r * G + j) * V + l];
+                                    sum = ckci_k_fma(d[(k - q) * V + l], v[(k * APART + j) * V + l], sum);
+                                }
                             }
                         }
                     }
@@ -6059,6 +6127,11 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, fy, fx, active};
         ckci_k_depth_fold<S, T, V, R, G>(p, m, c, w, planes);
     }
+};
+
+template <int V, int XO, int R, int G, int STEP>
+struct ckci_k_resident<ckci_k_depth_weight<ckci_k_s_half, V, XO, R, G, STEP>> {
+    enum { BLOCKS = V == 1 ? 0 : 2 };
 };
 
 /* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
@@ -6098,7 +6171,7 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
                         wide[k][i] = 0;
                     }
                 } else {
-                    narrow[k].load(nullptr, 0, 0, 1, 0);
+                    narrow[k].load(nullptr, 0, 0, 0, 2, 0);
                 }
             }
         }
@@ -6170,7 +6243,8 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
         int32_t all = p.n * p.dim[0].length * p.tiles_x * p.strips;
         int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
         int32_t a_step = (int32_t)p.a.stride[5] * S::SIZE, b_step = (int32_t)p.b.stride[5] * S::SIZE;
-        int64_t a_row = p.a.stride[4] * S::SIZE, b_row = p.b.stride[4] * S::SIZE;
+        int32_t a_row = (int32_t)p.a.stride[4] * (int32_t)S::SIZE,
+                b_row = (int32_t)p.b.stride[4] * (int32_t)S::SIZE;
         T c[F * F * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * F * V; i++) {
@@ -6191,20 +6265,16 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
             int32_t in_y = y - p.dim[1].pad, in_x = x - p.dim[2].pad - BEFORE;
             uint32_t a_mask = ((1u << XO) - 1) & ~((1u << (first - x)) - 1);
             uint32_t b_mask = ckci_k_depth_inside(in_x, p.dim[2].read_len, WINDOW);
-            const unsigned char *a = p.a.p + (n * p.a.stride[1] + channel * p.a.stride[0] +
-                                              z * p.a.stride[3] + y * p.a.stride[4] + x * p.a.stride[5]) *
-                                                 S::SIZE;
-            const unsigned char *b =
-                p.b.p + (n * p.b.stride[1] + channel * p.b.stride[0] + in_z * p.b.stride[3] +
-                         in_y * p.b.stride[4] + in_x * p.b.stride[5]) *
-                            S::SIZE;
+            ckci_k_place a_first = {n, z, y, x}, b_first = {n, in_z, in_y, in_x};
+            int32_t a = ckci_k_depth_at<S>(p.a, channel, a_first);
+            int32_t b = ckci_k_depth_at<S>(p.b, channel, b_first);
             history left;
             left.clear();
             ckci_k_depth_wait<0>(); /* those of the last column, which nobody took */
             window_ring windows;
             strip_ring strips;
-            windows.start(m.windows, b_mask);
-            strips.start(m.strips, a_mask);
+            windows.start(m.windows);
+            strips.start(m.strips);
             CKCI_K_UNROLL(1)
             for (int32_t r = -window_ring::AHEAD; r < rows + F - 1; r++) {
                 window right;
@@ -6215,8 +6285,8 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
                     windows.pop(right);
                 }
                 int32_t ahead = r + window_ring::AHEAD;
-                strips.push(a, a_step, a_mask, ahead < rows, p.o_vec, p.g - channel);
-                windows.push(b, b_step, b_mask,
+                strips.push(p.a.p, a, a_step, a_mask, ahead < rows, p.o_vec, p.g - channel);
+                windows.push(p.b.p, b, b_step, b_mask,
                              (uint32_t)in_y < (uint32_t)p.dim[1].read_len && ahead < rows + F - 1, p.a_vec,
                              p.g - channel);
                 ckci_k_depth_commit();
