@@ -9235,8 +9235,8 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
 }
 
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
-CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
-                                       int32_t *vec, int32_t *planes, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
+                                       ckconv_error *err)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     memset(k, 0, sizeof *k);
@@ -9448,7 +9448,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
     int64_t all, size = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].dtype == CKCONV_F64 ? 8 : 4;
-    CKCI_TRY(ckci_depth_start(p, device, k, &vec, &planes, err));
+    CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     int64_t room = 16384 / size, row = k->dim[2].filter;
     if (row + 6 > room) {
@@ -9523,7 +9523,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
     int64_t all, units = ckci_max(device->compute_units, 1);
-    CKCI_TRY(ckci_depth_start(p, device, k, &vec, &planes, err));
+    CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     int32_t walks = ckci_depth_walks(k, device, 1, planes);
     int32_t which = ckci_depth_kernel(k, walks, 1, vec, planes);
