@@ -1751,10 +1751,12 @@ CKCI_K_FN ckci_k_window ckci_k_make_window(const unsigned char *base)
 CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset, int32_t more = 0)
 {
 #if defined(__HIP_DEVICE_COMPILE__)
-#if __clang_major__ < 16 /* which does not keep it in a scalar register */
-    more = __builtin_amdgcn_readfirstlane(more);
-#endif
+#if __clang_major__ < 16 || !defined(__OPTIMIZE__) /* which do not keep it in a scalar register */
+    return ckci_k_cast<ckci_k_uint4>(
+        ckci_k_buffer_load(w.v, offset, __builtin_amdgcn_readfirstlane(more), 0));
+#else
     return ckci_k_cast<ckci_k_uint4>(ckci_k_buffer_load(w.v, offset, more, 0));
+#endif
 #else
     ckci_k_uint4 zero = {0, 0, 0, 0};
     return offset < 0 ? zero : *(const ckci_k_uint4 *)(w.base + ((int64_t)offset + more));
@@ -5591,8 +5593,8 @@ template <int N> CKCI_K_FN void ckci_k_depth_wait()
 #endif
 }
 
-template <class W, int DEPTH> struct ckci_k_depth_ring {
-    enum { AHEAD = CKCI_K_ASYNC ? DEPTH - 1 : 1, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
+template <class W, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
+    enum { AHEAD = CKCI_K_ASYNC ? DEPTH - 1 : HELD, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
 
     struct lds {
         alignas(16) unsigned char place[CKCI_K_ASYNC ? DEPTH * ROW : 16];
@@ -6144,11 +6146,12 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
         BEFORE = PLANES ? 4 - (F - 1) / 2 : 0,
         DEPTH = CKCI_K_DEPTH_AHEAD
     };
-    enum { WIDE = F == 3 }; /* rows of dout are kept as they are multiplied */
+    enum { WIDE = F == 3 };                 /* rows of dout are kept as they are multiplied */
+    enum { HELD = F == 3 || S::SIZE == 2 }; /* else registers have no room for a row ahead */
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
     typedef ckci_k_depth_window<S, V, XO, PLANES> strip;
-    typedef ckci_k_depth_ring<window, DEPTH> window_ring;
-    typedef ckci_k_depth_ring<strip, DEPTH> strip_ring;
+    typedef ckci_k_depth_ring<window, DEPTH, HELD> window_ring;
+    typedef ckci_k_depth_ring<strip, DEPTH, HELD> strip_ring;
 
     struct lds {
         ckci_k_depth_sums<T, V> sums;
@@ -6279,10 +6282,15 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
             for (int32_t r = -window_ring::AHEAD; r < rows + F - 1; r++) {
                 window right;
                 strip newest;
-                if (r >= 0) {
-                    ckci_k_depth_wait<DEPTH - 2>();
-                    strips.pop(newest);
-                    windows.pop(right);
+                auto pop = [&] {
+                    if (r >= 0) {
+                        ckci_k_depth_wait<DEPTH - 2>();
+                        strips.pop(newest);
+                        windows.pop(right);
+                    }
+                };
+                if constexpr (window_ring::AHEAD > 0) {
+                    pop();
                 }
                 int32_t ahead = r + window_ring::AHEAD;
                 strips.push(p.a.p, a, a_step, a_mask, ahead < rows, p.o_vec, p.g - channel);
@@ -6293,6 +6301,9 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
                 a += a_row;
                 b += b_row;
                 in_y++;
+                if constexpr (window_ring::AHEAD == 0) {
+                    pop();
+                }
                 if (r >= 0) {
                     left.add(newest, p.bf16);
                     multiply(c, left, right, r, rows, p.bf16);
