@@ -3617,7 +3617,14 @@ CKCI_TARGET CKCI_FN void ckci_zip_avx512(int64_t n, int64_t count, const void *a
             _mm_storeu_si128((__m128i *)(void *)(to + j), _mm_unpacklo_epi16(low, high));
         }
         for (; j < count; j++) {
-            to[j] = (p ? (uint32_t)p[j] : 0) | (q ? (uint32_t)q[j] : 0) << 16;
+            uint16_t low = 0, high = 0; /* memory need not be aligned */
+            if (p) {
+                memcpy(&low, p + j, 2);
+            }
+            if (q) {
+                memcpy(&high, q + j, 2);
+            }
+            to[j] = (uint32_t)low | (uint32_t)high << 16;
         }
     }
 }
@@ -9356,15 +9363,15 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t walks, int32_
     if (planes == CKCI_DEPTH_ROWS) {
         return base + CKCI_DEPTH_ROW;
     }
-    int near = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
+    int beside = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
     if (weight) { /* those with a stride take 3 x 3 taps; single channels have no others */
         second = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
         return base + (vec == 1 ? CKCI_DEPTH_1 + (second ? 0 : 1)
-                                : CKCI_DEPTH_4 + (near     ? 0
+                                : CKCI_DEPTH_4 + (beside   ? 0
                                                   : second ? 1
                                                            : 2));
     }
-    return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : near ? 0 : second ? 1 : 2);
+    return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : beside ? 0 : second ? 1 : 2);
 }
 
 CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
@@ -9690,7 +9697,7 @@ CKCI_FN void ckci_merge_groups(ckci_conv *p, int64_t m)
     p->c *= m;
     ckci_merge_tensor(&p->t[CKCI_IN], m);
     ckci_merge_tensor(&p->t[CKCI_OUT], m);
-    for (int i = 0; i < p->num_d; i++) {
+    for (int i = 0; i < p->num_d && p->op != CKCONV_BWD_WEIGHT; i++) {
         ckci_merge_tensor(&p->d[i], m);
     }
 }
@@ -14043,7 +14050,7 @@ CKCI_INLINE float ckci_odd_float(double x)
     float f = (float)x;
     if ((double)f != x && x == x) {
         uint32_t u = ckci_float_bits(f);
-        u -= (double)f > x ? x > 0 : x < 0 && (double)f < x; /* towards zero */
+        u -= ((double)f > x && x > 0) || ((double)f < x && x < 0) ? 1U : 0U; /* towards zero */
         f = ckci_bits_float(u | 1);
     }
     return f;

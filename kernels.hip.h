@@ -5187,6 +5187,12 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         if (o.t.op.kind == CKCONV_GELU) {
             __builtin_unreachable();
         }
+        if (o.scale) {
+            v *= ((const T *)o.scale)[g];
+        }
+        if (o.shift) {
+            v += ((const T *)o.shift)[g];
+        }
         bool sums = o.t.op.kind >= CKCONV_BIAS;
         CKCI_K_UNROLL(1)
         for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
@@ -5199,8 +5205,13 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         }
         int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
                      q.x * o.t.stride[5];
-        ckci_k_depth_store(o.t.dtype, o.t.p + at * (o.t.dtype == CKCONV_F32 ? 4 : 2),
-                           ckci_k_element(o.t.op, v, d));
+        v = ckci_k_element(o.t.op, v, d);
+        if (o.compute == CKCONV_F16) { /* the compute type of mid, which is one that these kernels read */
+            v = ckci_k_half_float(ckci_k_float_half(v));
+        } else if (o.compute == CKCONV_BF16) {
+            v = ckci_k_float(ckci_k_float_bf16(v) << 16);
+        }
+        ckci_k_depth_store(o.t.dtype, o.t.p + at * (o.t.dtype == CKCONV_F32 ? 4 : 2), v);
     }
 }
 
@@ -8155,24 +8166,24 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
         ckci_k_norm_statistics<W>(p, s, m);
         if constexpr (W != CKCI_K_NORM_ANY) {
             ckci_k_norm_apply8<W == CKCI_K_NORM_PLANES>(p, s, m);
-            return;
-        }
-        for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
-            ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
-            for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
-                T v[CKCI_K_NORM_RUN];
-                ckci_k_norm_load(p, p.x, c.x, pos, s.to, v);
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
-                    v[i] = ((v[i] - c.hi) - c.lo) * c.r * c.gamma + c.beta;
-                }
-                if (p.act != CKCONV_PASS) {
+        } else {
+            for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
+                ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
+                for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+                    T v[CKCI_K_NORM_RUN];
+                    ckci_k_norm_load(p, p.x, c.x, pos, s.to, v);
                     CKCI_K_UNROLL(8)
                     for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
-                        v[i] = (p.act == CKCONV_SILU ? v[i] : (T)1) / (1 + ckci_k_exp(-v[i]));
+                        v[i] = ((v[i] - c.hi) - c.lo) * c.r * c.gamma + c.beta;
                     }
+                    if (p.act != CKCONV_PASS) {
+                        CKCI_K_UNROLL(8)
+                        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                            v[i] = (p.act == CKCONV_SILU ? v[i] : (T)1) / (1 + ckci_k_exp(-v[i]));
+                        }
+                    }
+                    ckci_k_norm_store(p, p.y, c.y, pos, s.to, v);
                 }
-                ckci_k_norm_store(p, p.y, c.y, pos, s.to, v);
             }
         }
     }
@@ -8327,18 +8338,18 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
         __syncthreads();
         if constexpr (W != CKCI_K_NORM_ANY) {
             ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(p, s, m);
-            return;
-        }
-        for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
-            ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
-            for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
-                T xhat[CKCI_K_NORM_RUN], dy[CKCI_K_NORM_RUN];
-                ckci_k_norm_gradient(p, c, pos, s.to, xhat, dy);
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
-                    dy[i] = c.r * (ckci_k_product(c.gamma, dy[i]) - c.mean_a - xhat[i] * c.mean_b);
+        } else {
+            for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
+                ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
+                for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+                    T xhat[CKCI_K_NORM_RUN], dy[CKCI_K_NORM_RUN];
+                    ckci_k_norm_gradient(p, c, pos, s.to, xhat, dy);
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                        dy[i] = c.r * (ckci_k_product(c.gamma, dy[i]) - c.mean_a - xhat[i] * c.mean_b);
+                    }
+                    ckci_k_norm_store(p, p.dx, c.dx, pos, s.to, dy);
                 }
-                ckci_k_norm_store(p, p.dx, c.dx, pos, s.to, dy);
             }
         }
     }
