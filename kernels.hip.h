@@ -6894,6 +6894,9 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         r.y = q.y * p.dim[1].read_step - p.dim[1].pad;
         r.x = q.x * p.dim[2].read_step - p.dim[2].pad;
         r.at = CKCI_K_HALF * (int32_t)((q.n - n0) * s[1] + r.z * s[3] + r.y * s[4] + r.x * s[5]);
+        if (out.n >= a.second.n) {
+            r.y = INT32_MIN / 2; /* no row of an image past the last one is read */
+        }
         return r;
     }
 
