@@ -9967,7 +9967,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, ckconv_op op, int64
     units = units < 1 ? 1 : units;
     if (device->kind != CKCONV_DEVICE_NVIDIA) { /* no more side by side than there are; few wait often */
         double most = ceil((double)blocks / units);
-        side = side < most ? side : most;
+        side = most < 1 ? 1 : side < most ? side : most;
         slow *= side * tile_m * tile_n < 32768 ? 1.5 : 1;
     }
     double area = side * tile_m * tile_n, share = (double)blocks / (side * units);
@@ -11941,7 +11941,7 @@ CKCI_FN int ckci_known_name(const char *name)
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / 32768;
-    return most >= threads ? threads : most < 1 ? 1 : (int32_t)most;
+    return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
 /* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
