@@ -8,7 +8,7 @@
 ##   make test-amd     kernels compiled for AMD targets: registers, spills, sizes; see tests/test_amd.sh
 ##   make sim          build/ckconv-sim: the driver with a simulated GPU (CKCONV_SIM_TARGET=gfx942, ...)
 ##   make examples     all programs of examples/ as build/NAME, the driver as build/ckconv
-##   make single       ckconv.h and kernels.hip.h merged into one file, build/ckconv.h
+##   make single       the three headers merged into one file, build/ckconv.h
 ##   make bench        speed over bench/cases.tsv, beside oneDNN where libdnnl-dev is installed
 ##   make clean        removes build/
 ##
@@ -29,7 +29,7 @@ CFLAGS ?= -O3
 WARNINGS := -Wall -Wextra
 GPU ?= auto
 GPUFLAGS ?= -O3
-HEADERS := ckconv.h $(wildcard kernels.hip.h)
+HEADERS := ckconv.h ckconv.cpu.h kernels.hip.h
 
 # As many jobs as cores; a -j on the command line wins.
 ifeq ($(MAKELEVEL),0)
@@ -125,9 +125,9 @@ demo: $(B)/grouped_conv_bwd_weight $(B)/train_digits
 # --- One file
 
 single: $(B)/ckconv.h
-$(B)/single/ckconv.h: ckconv.h kernels.hip.h tools/single.awk
+$(B)/single/ckconv.h: $(HEADERS) tools/single.awk
 	@mkdir -p $(@D)
-	awk -v kernels=kernels.hip.h -f tools/single.awk ckconv.h >$@
+	awk -f tools/single.awk ckconv.h >$@
 $(B)/ckconv.h: $(B)/single/ckconv.h
 	cp $< $@
 

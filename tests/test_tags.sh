@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: MIT
 #
 # From the environment: CC (default cc), BUILD (scratch folder, default build/test), HEADER (default
-# ckconv.h); kernels.hip.h beside HEADER is looked at too.
+# ckconv.h); ckconv.cpu.h and kernels.hip.h, if they lie beside HEADER, are looked at too.
 
 name=test_tags
 CC=${CC:-cc}
@@ -130,7 +130,7 @@ leaked_macros() {
     else
         # the system headers that the implementation includes, where they exist
         awk '/^[ ]*#[ ]*include[ ]*</ && !/hip_|cuda|nvrtc/' \
-            "$HEADER" | LC_ALL=C sort -u >"$dir/includes"
+            "$dir/all.h" | LC_ALL=C sort -u >"$dir/includes"
         {
             while read -r line; do
                 file=$(echo "$line" | sed 's/.*<\(.*\)>.*/\1/')
@@ -181,13 +181,15 @@ guard=$(awk '/^#ifdef CKCONV_IMPLEMENTATION/ { getline; if ($1 == "#ifndef") { p
 text_rules "$HEADER"
 first_lines "$HEADER" >"$dir/out"
 check "$HEADER: first lines, version and length of the manual" "$dir/out"
-kernels=$(dirname "$HEADER")/kernels.hip.h
-if [ -f "$kernels" ]; then # as the compiler reads them
-    sed "/^#include \"kernels.hip.h\"/r $kernels" "$HEADER" >"$dir/both.h"
-else
-    cp "$HEADER" "$dir/both.h"
-fi
-never_undefined "$dir/both.h" >"$dir/out"
+folder=$(dirname "$HEADER")
+cp "$HEADER" "$dir/all.h"
+for part in ckconv.cpu.h kernels.hip.h; do # as the compiler reads them
+    if [ -f "$folder/$part" ]; then
+        sed "/^#include \"$part\"/r $folder/$part" "$dir/all.h" >"$dir/more.h"
+        mv "$dir/more.h" "$dir/all.h"
+    fi
+done
+never_undefined "$dir/all.h" >"$dir/out"
 check "$HEADER: every CKCI_ macro is undefined again" "$dir/out"
 leaked_macros declarations >"$dir/out"
 check "$HEADER: macros that the declarations leave behind" "$dir/out"
@@ -201,10 +203,12 @@ if command -v nm >/dev/null 2>&1; then
 else
     echo "skipped: nm not found"
 fi
-if [ -f "$kernels" ]; then
-    text_rules "$kernels"
-else
-    echo "skipped: no kernels.hip.h"
-fi
+for part in ckconv.cpu.h kernels.hip.h; do
+    if [ -f "$folder/$part" ]; then
+        text_rules "$folder/$part"
+    else
+        echo "skipped: no $part"
+    fi
+done
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
