@@ -126,11 +126,11 @@ def is_misread(inst, name, word):
 def correct(emu):
     """Mends what the emulator misreads: operands of 16 bits above v127 of CDNA's VOP1, VOP2 and VOPC.
 
-    There, VDST and VSRC1 are VGPRs 0 to 255 and SRC0 from 256 on a VGPR, for operands of any size: the
-    microcode formats of AMD's CDNA ISA documents, and `llvm-mc -mcpu=gfx90a -show-encoding` puts the 150 of
-    v_lshlrev_b16_e32 v150, 2, v1 into VDST. The emulator goes by RDNA 3, where bit 7 of such an operand
-    chooses the upper half of a VGPR below 128: it shifts into half of v22. The VOP3 encoding, whose fields
-    are wider, it reads right, so such an instruction is executed from there.
+    There, VDST and VSRC1 are VGPRs 0 to 255 and SRC0 from 256 on a VGPR, for operands of any size: for
+    v_lshlrev_b16_e32 v150, 2, v1, `llvm-mc -triple=amdgcn -mcpu=gfx90a -show-encoding` puts 150 into VDST
+    (bits 17 to 24). The emulator goes by RDNA 3, where bit 7 of such an operand chooses the upper half of a
+    VGPR below 128: it shifts into half of v22. The VOP3 encoding, whose fields are wider, it reads right, so
+    such an instruction is executed from there.
     """
     if getattr(emu, "ckconv_corrected", False):
         return
