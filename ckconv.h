@@ -3682,8 +3682,6 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
                planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
                x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
     fits = fits && (planes ? x->pad == (f - 1) / 2 : k->a.stride[0] == 1 && (!weight || k->b.stride[0] == 1));
-    /* with f32, 3 x 3 walks are not proven on waves of 64: their code objects differ on an emulator */
-    fits = fits && !(f == 3 && k->a.dtype == CKCONV_F32 && device->wave_size == 64);
     fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
     /* offsets have 32 bits */
     for (int i = 0; i < 2; i++) {
