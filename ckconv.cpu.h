@@ -218,6 +218,13 @@ typedef struct ckci_kernels {
 #define CKCI_OPAQUE(p) (void)(p)
 #endif
 
+/* The cache line at an address that may lie outside of all memory, in time for later */
+#if defined(__GNUC__) || defined(__clang__)
+#define CKCI_PREFETCH(address) __builtin_prefetch((const void *)(address))
+#else
+#define CKCI_PREFETCH(address) (void)(address)
+#endif
+
 /* Keeps a vector that several multiply-adds read in its register: compilers would rather load it for each */
 #if CKCI_X86
 #define CKCI_PIN(v) __asm__("" : "+v"(v))
@@ -487,8 +494,8 @@ typedef struct ckci_kernels {
     c##J = CKCI_FMA(V##l, y, c##J);                                                                          \
     c##K = CKCI_FMA(W##l, y, c##K);
 #define CKCI_LINES_STEP(OUTPUT, U, V, W)                                                                     \
-    __builtin_prefetch(g + OUTPUT * dy_step + CKCI_N);                                                       \
-    __builtin_prefetch(p2 + at + OUTPUT * x_step + CKCI_N);                                                  \
+    CKCI_PREFETCH(g + OUTPUT * dy_step + CKCI_N);                                                            \
+    CKCI_PREFETCH(p2 + at + OUTPUT * x_step + CKCI_N);                                                       \
     y = CKCI_X(g + OUTPUT * dy_step);                                                                        \
     turn = at + OUTPUT * x_step;                                                                             \
     CKCI_LINES_TURN(0, 0, 1, 2, U, V, W)                                                                     \
@@ -5478,6 +5485,18 @@ CKCI_FN void ckci_norm_piece(const ckci_norm_work *w, ckci_norm_rows *b, const c
     }
 }
 
+/* Rows of channels, `step` numbers apart, are short pieces of memory: no processor sees where they lead. */
+CKCI_FN void ckci_norm_ahead(const ckci_tensor *t, int64_t at, int64_t step, int64_t rows, int64_t width)
+{
+    int64_t size = (int64_t)ckci_size(t->dtype);
+    for (int64_t row = 0; row < rows; row++) {
+        uintptr_t p = (uintptr_t)t->p + (uintptr_t)((at + row * step) * size);
+        for (int64_t byte = 0; byte < width * size; byte += 64) {
+            CKCI_PREFETCH(p + (uintptr_t)byte);
+        }
+    }
+}
+
 /* One walk over the rows of a block. */
 CKCI_FN void ckci_norm_walk(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
                             const ckci_tensor *out)
@@ -5503,6 +5522,9 @@ CKCI_FN void ckci_norm_walk(const ckci_norm_work *w, ckci_norm_rows *b, const ck
                 at[j] = b->n * t->stride[1] + b->group * t->stride[0] + b->c * t->stride[2] +
                         z * t->stride[3] + y * t->stride[4] + i * t->stride[5];
                 step[j] = w->flat ? wide : t->stride[5];
+                if (all[j] && !w->flat) {
+                    ckci_norm_ahead(t, at[j] + 2 * rows * step[j], step[j], rows, width);
+                }
             }
             ckci_norm_piece(w, b, dy, out, at, step, rows, width,
                             w->flat && width < wide ? b->tail : b->sums);
@@ -5707,6 +5729,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 /*------------------------------------------------------------------------------------------------------------
   >>c-undef
 */
+#undef CKCI_PREFETCH
 #undef CKCI_PIN
 #undef CKCI_LINES_BEGIN
 #undef CKCI_LINES_SUM
