@@ -27,10 +27,10 @@ WHAT IT DOES
     four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
-    - Matrix units compute f16 and bf16; the other types use multiply-adds. GPU kernels take less than 2^30 in
-      each dimension (pads, stride and dilation included), positions (batch x space), taps x channels and
-      G*K*C, and pointers that are aligned to an element; AMD GPUs launch less than 2^32 threads. The rest is
-      refused with a reason.
+    - Matrix units compute f16, bf16, fp8 and f32 as bf16 or bf16x3; the other types use multiply-adds. GPU
+      kernels take less than 2^30 in each dimension (pads, stride and dilation included), positions (batch x
+      space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD GPUs launch less
+      than 2^32 threads. The rest is refused with a reason.
       Tensors may pass 2^31 elements.
     - Types: f64, f32 (tf32, bf16 or bf16x3 arithmetic on request), f16, bf16, fp8 (four formats), i8. See
       >>types.
@@ -3049,7 +3049,8 @@ typedef struct ckci_gpu_pack {
     int32_t pairs, shift, filter_x; /* places of the reduction are two taps of four channels, the first tap is
                                        one before the filter; its real size */
     ckconv_dtype type;
-    ckci_divisor by_red, by_taps, by_columns, by_one_column, by_one_red, by_x, by_y;
+    int32_t low; /* see ckci_k_term; the reduction is three terms of by_term places, without low one */
+    ckci_divisor by_term, by_red, by_taps, by_columns, by_one_column, by_one_red, by_x, by_y;
 } ckci_gpu_pack;
 
 typedef struct ckci_gpu_pack_data {
@@ -3060,6 +3061,8 @@ typedef struct ckci_gpu_pack_data {
     int32_t channels, padded, groups; /* of t, of dst */
     int32_t wide, positions;          /* of t along x, of dst */
     int32_t along, log_c, tiles_c;    /* neighbouring threads read channels; channels of a block */
+    int32_t terms, low, pitch;        /* written one after the other, see ckci_k_term; channels from a */
+    int64_t term_step;                /* position to the next, from a term to the next */
     ckci_divisor by_tiles_c, by_groups, by_x, by_y, by_z;
 } ckci_gpu_pack_data;
 
@@ -4070,16 +4073,20 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
 }
 
 /* ---- Matrix units. They take f16 and bf16 tensors whose channels are dense and aligned to 16 bytes; tensors
-   in any other order, type or number of channels are packed into workspace first. */
+   in any other order, type or number of channels are packed into workspace first. fp8 is exact in bf16, and
+   in f16 next to an f16 operand. bf16x3 is bf16 over three times the reduction (fwd, bwd_data: channels,
+   bwd_weight: batches), [high, low, high] terms of one operand against [high, high, low] of the other. */
 
 /* A matrix plan of one convolution. */
 typedef struct ckci_matrix {
-    ckci_conv conv;  /* as the kernel sees it: groups merged, packed tensors */
-    int64_t merge;   /* groups that are one here */
-    int64_t bytes;   /* workspace so far: sums of parts, packed weights, packed tensors */
-    int32_t split;   /* bwd_weight: parts */
-    int32_t pack;    /* weights are packed */
-    int32_t data[3]; /* in, -, out: these tensors are packed */
+    ckci_conv conv;    /* as the kernel sees it: groups merged, packed tensors */
+    int64_t merge;     /* groups that are one here */
+    int64_t bytes;     /* workspace so far: sums of parts, packed weights, packed tensors */
+    int32_t split;     /* bwd_weight: parts */
+    int32_t pack;      /* weights are packed */
+    int32_t data[3];   /* in, -, out: these tensors are packed */
+    ckconv_dtype type; /* what is multiplied */
+    int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
     int32_t tile_m, tile_n;
@@ -4103,6 +4110,19 @@ CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
     }
     int sm = d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
     return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
+}
+
+/* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
+   take subnormal f16 numbers as zeros. */
+CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
+{
+    if ((a == CKCONV_BF16 || ckci_is_fp8(a)) && (b == CKCONV_BF16 || ckci_is_fp8(b))) {
+        return CKCONV_BF16;
+    }
+    if ((a == CKCONV_F16 || ckci_is_fp8(a)) && (b == CKCONV_F16 || ckci_is_fp8(b))) {
+        return CKCONV_F16;
+    }
+    return a == CKCONV_BF16X3 && b == CKCONV_BF16X3 ? CKCONV_BF16 : 0;
 }
 
 /* Do the groups of a tensor lie side by side, so that several are one group with more channels? */
@@ -4258,25 +4278,28 @@ CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
 }
 
 /* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], a multiple of eight. */
-CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what, ckconv_dtype type,
+CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
                                        const ckconv_device *device, int64_t limit, unsigned char *ws,
                                        ckconv_error *err)
 {
     ckci_conv *c = &m->conv;
+    int weight = c->op == CKCONV_BWD_WEIGHT;
     int64_t *channels = which == CKCI_IN ? &c->c : &c->k;
     ckci_tensor *t = &c->t[which], packed;
-    if (ckci_matrix_reads(t, what, type, *channels, NULL) == CKCONV_OK) {
+    if (ckci_matrix_reads(t, what, m->type, *channels, NULL) == CKCONV_OK) {
         return CKCONV_OK;
     }
     if (which == CKCI_IN) {
         ckci_matrix_pairs(m);
     }
     *channels = which == CKCI_IN && m->pairs ? 8 : ckci_ceil_div(*channels, 8) * 8;
+    *channels = ckci_saturating_mul(*channels, weight ? 1 : m->terms);
     m->data[which] = t->len[1] > 0;
     memset(&packed, 0, sizeof packed);
-    packed.dtype = packed.compute = type;
+    packed.dtype = packed.compute = m->type;
     packed.plain = 1;
     memcpy(packed.len, t->len, sizeof packed.len);
+    packed.len[1] = ckci_saturating_mul(packed.len[1], weight ? m->terms : 1);
     packed.len[2] = *channels;
     packed.len[5] = which == CKCI_IN ? c->input[2] : c->output[2];
     packed.stride[2] = 1;
@@ -4309,24 +4332,25 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
 CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                         int32_t tile, ckci_matrix *m, ckconv_error *err)
 {
-    ckconv_dtype type = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    ckconv_dtype a = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute,
+                 b = p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_OUT : CKCI_WEI].compute,
+                 type = ckci_matrix_type(a, b);
     int32_t ranges;
     if (ckci_matrix_family(device) != family) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit", device->arch,
                          ckconv_family_name(family));
     }
-    if (type != CKCONV_F16 && type != CKCONV_BF16) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles compute in f16 and bf16, not in %s",
-                         ckconv_dtype_name(type));
-    }
-    if (p->op != CKCONV_BWD_WEIGHT && p->t[CKCI_WEI].compute != type) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take one compute type, not %s and %s",
-                         ckconv_dtype_name(type), ckconv_dtype_name(p->t[CKCI_WEI].compute));
+    if (type == 0) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "matrix tiles compute in f16, bf16, bf16x3 and fp8, not in %s and %s",
+                         ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
     CKCI_TRY(ckci_gpu_takes(p, err));
     CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
     memset(m, 0, sizeof *m);
     m->conv = *p;
+    m->type = type;
+    m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = ckci_matrix_merge(p);
     m->tile_m = tile / 1000;
     m->tile_n = tile % 1000;
@@ -4412,9 +4436,10 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     int back = p->op == CKCONV_BWD_DATA, which = back ? CKCI_OUT : CKCI_IN;
     ckci_tensor *read = &c->t[which], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
-    ckconv_dtype type = read->compute;
+    ckconv_dtype type = m->type;
     int64_t before = back ? c->k : c->c, positions, pad;
-    CKCI_TRY(ckci_matrix_data(m, which, what, type, device, limit, ws, err));
+    CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
+    CKCI_TRY(ckci_gpu_takes(c, err));
     int64_t red = back ? c->k : c->c;
     ckci_image(c, &positions, &pad);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
@@ -4475,6 +4500,8 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
     k->shift = m->shift;
     k->filter_x = (int32_t)p->filter[2];
     k->count = (int32_t)(ckci_count(w) / 2);
+    k->low = m->terms - 1;
+    k->by_term = ckci_make_divisor(k->red / m->terms);
     k->by_red = ckci_make_divisor(k->red / 2);
     k->by_taps = ckci_make_divisor(c->filter[0] * c->filter[1] * c->filter[2]);
     k->by_columns = ckci_make_divisor(k->columns);
@@ -4500,6 +4527,7 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
 {
     ckci_gpu_pack_data *k = &l->a.data;
     const ckci_tensor *to = &m->conv.t[which];
+    int weight = p->op == CKCONV_BWD_WEIGHT;
     memset(k, 0, sizeof *k);
     ckci_set_kernel(l, CKCI_KERNEL_pack_data);
     k->t = p->t[which];
@@ -4507,10 +4535,14 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
     k->type = to->dtype;
     k->pairs = which == CKCI_IN && m->pairs;
     k->channels = (int32_t)k->t.len[2];
-    k->padded = (int32_t)to->len[2];
+    k->padded = (int32_t)(to->len[2] / (weight ? 1 : m->terms));
     k->groups = (int32_t)to->len[0];
     k->wide = (int32_t)k->t.len[5];
-    k->positions = (int32_t)(to->len[1] * to->len[3] * to->len[4] * to->len[5]);
+    k->positions = (int32_t)(k->t.len[1] * to->len[3] * to->len[4] * to->len[5]);
+    k->terms = m->terms;
+    k->low = weight && which == CKCI_OUT ? 2 : 1;
+    k->pitch = (int32_t)to->len[2];
+    k->term_step = weight ? k->t.len[1] * to->stride[1] : k->padded;
     k->along = k->t.stride[2] <= k->t.stride[5];
     k->log_c = k->padded <= 8 ? 3 : k->padded <= 16 ? 4 : 5;
     k->tiles_c = (int32_t)ckci_ceil_div(k->padded, (int64_t)1 << k->log_c);
@@ -4583,10 +4615,10 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
             "side by side");
     }
     ckci_merge_groups(c, merge);
-    CKCI_TRY(ckci_matrix_reads(read, what, read->compute, block, err));
+    CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
     ckci_tensor native = *w;
     m->pack = 1;
-    ckci_packed_weights(c, read->compute, NULL, w);
+    ckci_packed_weights(c, m->type, NULL, w);
     if (merge == 1 && native.plain && native.dtype == w->dtype && (uintptr_t)native.p % 16 == 0 &&
         memcmp(native.stride, w->stride, sizeof native.stride) == 0) {
         *w = native; /* they lie like that */
@@ -4707,16 +4739,13 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
-    ckconv_dtype type = c->t[CKCI_IN].compute;
     int64_t real_k = c->k, real_c = c->c, space, pad;
-    if (c->t[CKCI_OUT].compute != type) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take one compute type, not %s and %s",
-                         ckconv_dtype_name(type), ckconv_dtype_name(c->t[CKCI_OUT].compute));
-    }
-    CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", type, device, limit, ws, err));
-    CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", type, device, limit, ws, err));
+    CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
+    CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
+    c->n = ckci_saturating_mul(c->n, m->terms);
+    CKCI_TRY(ckci_gpu_takes(c, err));
     ckci_image(c, &space, &pad);
-    int64_t positions = p->n * space;
+    int64_t positions = c->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, tile));

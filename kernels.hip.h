@@ -3151,6 +3151,20 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
     });
 }
 
+/* The bits of v as f16 or bf16. As a sum of two bf16 numbers (bf16x3) it is written three times: high, and
+   then, number `low`, the rest, and high again. One operand has low = 1, the other one 2: that leaves out the
+   product of both rests. The second high meets the other one's rest; it is 0 where it is not finite, so that
+   infinity * 0 and infinity - infinity do not come about. */
+CKCI_K_FN uint32_t ckci_k_term(int32_t type, float v, int32_t term, int32_t low)
+{
+    uint32_t high = type == CKCONV_F16 ? ckci_k_float_half(v) : ckci_k_float_bf16(v);
+    if (term == 0) {
+        return high;
+    }
+    float rest = v - ckci_k_float(high << 16);
+    return rest - rest != 0 ? 0 : term == low ? ckci_k_float_bf16(rest) : high;
+}
+
 /* ---- Weights for the gather kernels. */
 struct ckci_k_pack {
     struct lds {
@@ -3174,17 +3188,17 @@ struct ckci_k_pack {
         uint32_t h[2];
         CKCI_K_UNROLL(1)
         for (int i = 0; i < 2; i++) {
-            int32_t other = ckci_k_divide(red + i, p.by_one_red);
-            int32_t place = red + i - other * (int32_t)p.by_one_red.d;
+            int32_t term = ckci_k_divide(red + i, p.by_term), r = red + i - term * (int32_t)p.by_term.d;
+            int32_t other = ckci_k_divide(r, p.by_one_red), place = r - other * (int32_t)p.by_one_red.d;
             int64_t at = base + place * p.step;
             bool good = other == one;
             if (p.pairs) {
-                int32_t c = (red + i) % 4, x = 2 * (tap - rest * p.taps[2]) + (red + i) / 4 - p.shift;
+                int32_t c = r % 4, x = 2 * (tap - rest * p.taps[2]) + r / 4 - p.shift;
                 good = c < (int32_t)p.by_one_red.d && x >= 0 && x < p.filter_x;
                 at = base + (x - (tap - rest * p.taps[2])) * p.w.stride[5] + c * p.step;
             }
             float v = good ? ckci_k_value<float>(p.w, at) : 0.f;
-            h[i] = p.type == CKCONV_F16 ? ckci_k_float_half(v) : ckci_k_float_bf16(v);
+            h[i] = ckci_k_term(p.type, v, term, p.low);
         }
         ((uint32_t *)p.dst)[e] = h[0] | h[1] << 16;
     }
@@ -3237,7 +3251,7 @@ struct ckci_k_pack_turn {
    channels of a group; they pass through LDS, so that reads run along the tensor's own fastest dimension. */
 struct ckci_k_pack_data {
     struct lds {
-        uint16_t v[2560]; /* rows of channels, two apart */
+        float v[2304]; /* rows of channels, one apart */
     };
 
     static CKCI_K_MEMBER void run(const ckci_gpu_pack_data &p, lds &m)
@@ -3263,20 +3277,24 @@ struct ckci_k_pack_data {
                 v = ckci_k_value<float>(p.t, group * s[0] + q.n * s[1] + c * s[2] + q.z * s[3] + q.y * s[4] +
                                                  x * s[5]);
             }
-            m.v[row * (wide + 2) + column] =
-                (uint16_t)(p.type == CKCONV_F16 ? ckci_k_float_half(v) : ckci_k_float_bf16(v));
+            m.v[row * (wide + 1) + column] = v;
         }
         __syncthreads();
         const int row = t >> (p.log_c - 3), column = (t & ((wide >> 3) - 1)) * 8;
         if (row0 + row < p.positions && first + column < p.padded) {
-            const uint16_t *v = m.v + row * (wide + 2) + column;
-            ckci_k_uint4 out;
-            out.x = v[0] | (uint32_t)v[1] << 16;
-            out.y = v[2] | (uint32_t)v[3] << 16;
-            out.z = v[4] | (uint32_t)v[5] << 16;
-            out.w = v[6] | (uint32_t)v[7] << 16;
-            int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.padded + first + column;
-            *(ckci_k_uint4 *)(p.dst + 2 * at) = out;
+            const float *v = m.v + row * (wide + 1) + column;
+            int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + first + column;
+            CKCI_K_UNROLL(1)
+            for (int32_t term = 0; term < p.terms; term++) {
+                uint32_t two[4];
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    two[i] = ckci_k_term(p.type, v[2 * i], term, p.low) |
+                             ckci_k_term(p.type, v[2 * i + 1], term, p.low) << 16;
+                }
+                const ckci_k_uint4 out = {two[0], two[1], two[2], two[3]};
+                *(ckci_k_uint4 *)(p.dst + 2 * (at + term * p.term_step)) = out;
+            }
         }
     }
 };
