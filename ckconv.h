@@ -27,10 +27,10 @@ WHAT IT DOES
     four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
-    - Matrix units compute f16, bf16, fp8 and f32 as bf16 or bf16x3; the other types use multiply-adds. GPU
-      kernels take less than 2^30 in each dimension (pads, stride and dilation included), positions (batch x
-      space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD GPUs launch less
-      than 2^32 threads. The rest is refused with a reason.
+    - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, and i8 but for bwd_weight; the rest uses
+      multiply-adds. GPU kernels take less than 2^30 in each dimension (pads, stride and dilation included),
+      positions (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD
+      GPUs launch less than 2^32 threads. Problems beyond that are refused with a reason.
       Tensors may pass 2^31 elements.
     - Types: f64, f32 (tf32, bf16 or bf16x3 arithmetic on request), f16, bf16, fp8 (four formats), i8. See
       >>types.
@@ -2820,7 +2820,9 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
     X(matrix_weight_32x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                \
     X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<16>)                                            \
-    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)
+    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)                                            \
+    X(matrix_whole_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)                \
+    X(matrix_whole_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
     X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
@@ -3039,8 +3041,8 @@ typedef struct ckci_gpu_depth {
         by_channels, by_groups_x, by_rows_y;
 } ckci_gpu_depth;
 
-/* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16 or
-   bf16, two of them per thread. Groups that are merged are blocks on the diagonal, the rest is zero. */
+/* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16,
+   bf16 or i8, two of them per thread. Groups that are merged are blocks on the diagonal, the rest is zero. */
 typedef struct ckci_gpu_pack {
     ckci_tensor w;
     unsigned char *dst;
@@ -3223,7 +3225,8 @@ CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channel
 CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 {
     int fits = columns % 8 == 0 && t->stride[2] == 1 && (uintptr_t)t->p % 16 == 0 &&
-               (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16);
+               (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16 ||
+                t->dtype == CKCONV_I8 || t->dtype == CKCONV_I32);
     for (int i = 0; i < 6; i++) {
         fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 8 == 0);
     }
@@ -4072,10 +4075,11 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     return e->emit(e->context, &l, err);
 }
 
-/* ---- Matrix units. They take f16 and bf16 tensors whose channels are dense and aligned to 16 bytes; tensors
-   in any other order, type or number of channels are packed into workspace first. fp8 is exact in bf16, and
-   in f16 next to an f16 operand. bf16x3 is bf16 over three times the reduction (fwd, bwd_data: channels,
-   bwd_weight: batches), [high, low, high] terms of one operand against [high, high, low] of the other. */
+/* ---- Matrix units. They take f16, bf16 and i8 tensors whose channels are dense and aligned to 16 bytes;
+   tensors in any other order, type or number of channels are packed into workspace first. fp8 is exact in
+   bf16, and in f16 next to an f16 operand. bf16x3 is bf16 over three times the reduction (fwd, bwd_data:
+   channels, bwd_weight: batches), [high, low, high] terms of one operand against [high, high, low] of the
+   other. */
 
 /* A matrix plan of one convolution. */
 typedef struct ckci_matrix {
@@ -4122,6 +4126,9 @@ CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
     if ((a == CKCONV_F16 || ckci_is_fp8(a)) && (b == CKCONV_F16 || ckci_is_fp8(b))) {
         return CKCONV_F16;
     }
+    if (a == CKCONV_I8 && b == CKCONV_I8) {
+        return CKCONV_I8;
+    }
     return a == CKCONV_BF16X3 && b == CKCONV_BF16X3 ? CKCONV_BF16 : 0;
 }
 
@@ -4165,6 +4172,12 @@ CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
     return m;
 }
 
+/* Channels of a 16-byte chunk. */
+CKCI_FN int64_t ckci_matrix_chunk(ckconv_dtype type)
+{
+    return 16 / (int64_t)ckci_size(type);
+}
+
 /* May 16-byte chunks along the channels be one load each? */
 CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
                                         int64_t channels, ckconv_error *err)
@@ -4174,16 +4187,17 @@ CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, 
                          "matrix tiles read %s as %s without an operation; here it is %s", what,
                          ckconv_dtype_name(type), ckconv_dtype_name(t->dtype));
     }
+    int64_t chunk = ckci_matrix_chunk(type);
     int fits = t->stride[2] == 1 || channels == 1;
     for (int i = 0; i < 6; i++) {
-        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 8 == 0);
+        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % chunk == 0);
     }
-    if (!fits || channels % 8 != 0 || (uintptr_t)t->p % 16 != 0) {
+    if (!fits || channels % chunk != 0 || (uintptr_t)t->p % 16 != 0) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
-            "matrix tiles load 16 bytes along the channels: %s needs channels last, a multiple of 8 "
+            "matrix tiles load 16 bytes along the channels: %s needs channels last, a multiple of %d "
             "(here %lld) and alignment",
-            what, CKCI_LL(channels));
+            what, (int)chunk, CKCI_LL(channels));
     }
     return CKCONV_OK;
 }
@@ -4265,8 +4279,8 @@ CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
 CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
 {
     ckci_conv *c = &m->conv;
-    if (c->op == CKCONV_BWD_DATA || c->c > 4 || m->merge > 1 || c->g != 1 || c->stride[2] % 2 != 0 ||
-        c->dilation[2] != 1) {
+    if (c->op == CKCONV_BWD_DATA || m->type == CKCONV_I8 || c->c > 4 || m->merge > 1 || c->g != 1 ||
+        c->stride[2] % 2 != 0 || c->dilation[2] != 1) {
         return;
     }
     m->pairs = 1;
@@ -4277,13 +4291,14 @@ CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
     c->input[2] = ckci_ceil_div(c->input[2], 2);
 }
 
-/* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], a multiple of eight. */
+/* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], whole chunks. */
 CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
                                        const ckconv_device *device, int64_t limit, unsigned char *ws,
                                        ckconv_error *err)
 {
     ckci_conv *c = &m->conv;
     int weight = c->op == CKCONV_BWD_WEIGHT;
+    int64_t chunk = ckci_matrix_chunk(m->type);
     int64_t *channels = which == CKCI_IN ? &c->c : &c->k;
     ckci_tensor *t = &c->t[which], packed;
     if (ckci_matrix_reads(t, what, m->type, *channels, NULL) == CKCONV_OK) {
@@ -4292,7 +4307,7 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     if (which == CKCI_IN) {
         ckci_matrix_pairs(m);
     }
-    *channels = which == CKCI_IN && m->pairs ? 8 : ckci_ceil_div(*channels, 8) * 8;
+    *channels = which == CKCI_IN && m->pairs ? 8 : ckci_ceil_div(*channels, chunk) * chunk;
     *channels = ckci_saturating_mul(*channels, weight ? 1 : m->terms);
     m->data[which] = t->len[1] > 0;
     memset(&packed, 0, sizeof packed);
@@ -4308,8 +4323,9 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     packed.stride[4] = ckci_saturating_mul(packed.stride[5], packed.len[5]);
     packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
-    int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(packed.stride[1], packed.len[1]), 2);
-    if (bytes / packed.stride[5] > INT32_MAX) {
+    int64_t count = ckci_saturating_mul(packed.stride[1], packed.len[1]),
+            bytes = ckci_saturating_mul(count, (int64_t)ckci_size(m->type));
+    if (count / packed.stride[5] > INT32_MAX / 2) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has too many positions to be packed", what);
     }
     CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &packed.p, err));
@@ -4342,7 +4358,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     }
     if (type == 0) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "matrix tiles compute in f16, bf16, bf16x3 and fp8, not in %s and %s",
+                         "matrix tiles compute in f16, bf16, bf16x3, fp8 and i8, not in %s and %s",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
     CKCI_TRY(ckci_gpu_takes(p, err));
@@ -4364,11 +4380,14 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
 }
 
 /* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
-CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, int32_t tile)
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
 {
     static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 0}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0;
+    if (type == CKCONV_I8) {
+        return tile == 64064 ? CKCI_KERNEL_matrix_whole_64x64 : CKCI_KERNEL_matrix_whole_128x128;
+    }
     if (tile == 256256) {
         return CKCI_KERNEL_matrix_gather_256x256;
     }
@@ -4444,12 +4463,13 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_image(c, &positions, &pad);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
     int as_is = m->merge == 1 && red == before;
-    int across = back && family == CKCONV_FAMILY_MMA && as_is && red % 64 == 0 &&
+    int64_t size = (int64_t)ckci_size(type);
+    int across = back && family == CKCONV_FAMILY_MMA && type != CKCONV_I8 && as_is && red % 64 == 0 &&
                  ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         m->pack = 1;
         ckci_packed_weights(c, type, NULL, w);
-        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), 2), limit, ws, &w->p, err));
+        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), size), limit, ws, &w->p, err));
         m->packing += 6e5;
     }
     if (ckci_count(w) > INT32_MAX / 4) {
@@ -4458,11 +4478,11 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, across, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, across, tile));
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->taps_inside = red % (family == CKCONV_FAMILY_MMA ? 64 : 32) == 0;
+    k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
     if (tile == 256256 && (!k->taps_inside || k->ranges || strncmp(device->arch, "gfx95", 5) == 0)) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
@@ -4471,7 +4491,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
             CKCI_LL(red), device->arch);
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
-    double sum = ckci_reduction(k, (double)red);
+    double sum = ckci_reduction(k, (double)red) * (double)size / 2; /* as places of two bytes */
     *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + m->packing;
     return CKCONV_OK;
 }
@@ -4510,7 +4530,8 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
     k->by_x = ckci_make_divisor(c->filter[2]);
     k->by_y = ckci_make_divisor(c->filter[1]);
     l->grid = ckci_ceil_div(k->count, 256);
-    if (amd && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs && c->k == p->k && c->c == p->c) {
+    if (amd && m->type != CKCONV_I8 && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs &&
+        c->k == p->k && c->c == p->c) {
         int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
         int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
         if (blocks <= INT32_MAX) {
@@ -4677,6 +4698,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
                                 &f->cost, err));
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m));
@@ -4748,7 +4770,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     int64_t positions = c->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, m->type, 0, tile));
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->by_phases = ckci_make_divisor(c->g);
@@ -4787,6 +4809,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
 CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_weight(&f->p->conv, &f->plan->device, f->family, f->tile, f->split_k, f->limit, NULL,
                                 &m, &f->cost, err));
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + (m.split > 1));
@@ -6063,6 +6086,17 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x64, 64064, weight)                        \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 32x128, 32128, weight)
 
+/* i8 on every matrix unit; bwd_weight would have to transpose bytes */
+#define CKCI_GPU_MATRIX_WHOLE(X, FAMILY, LOW)                                                                \
+    X(gpu_##LOW##_fwd_i8_128x128, FAMILY, FWD, CKCONV_I32, 128128, ckci_fit_matrix_gather,                   \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_fwd_i8_64x64, FAMILY, FWD, CKCONV_I32, 64064, ckci_fit_matrix_gather,                      \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_data_i8_128x128, FAMILY, BWD_DATA, CKCONV_I32, 128128, ckci_fit_matrix_gather,         \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_data_i8_64x64, FAMILY, BWD_DATA, CKCONV_I32, 64064, ckci_fit_matrix_gather,            \
+      ckci_list_matrix_gather)
+
 /* small groups */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
     X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_gather, ckci_list_matrix_gather)     \
@@ -6130,12 +6164,15 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, 0, ckci_fit_depth_weight, ckci_list_depth_weight)     \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
+    CKCI_GPU_MATRIX_WHOLE(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, FWD, fwd, 256x256, 256256, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, BWD_DATA, bwd_data, 256x256, 256256, gather)                          \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
+    CKCI_GPU_MATRIX_WHOLE(X, WMMA, wmma)                                                                     \
     CKCI_GPU_MATRIX_NEAR(X, MMA, mma)                                                                        \
     CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
+    CKCI_GPU_MATRIX_WHOLE(X, MMA, mma)                                                                       \
     CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
     X(gpu_fused_conv_conv_matrix, FUSED, CONV_CONV_FWD, CKCONV_F32, 64128, ckci_fit_matrix_pair,             \
@@ -8626,6 +8663,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_PAIR_AMD
 #undef CKCI_PAIR_NVIDIA
 #undef CKCI_GPU_MATRIX_TILES
+#undef CKCI_GPU_MATRIX_WHOLE
 #undef CKCI_GPU_TILES
 #undef CKCI_INLINE
 #undef CKCI_INSTANCES
