@@ -518,38 +518,28 @@ typedef struct ckci_kernels {
     CKCI_LINE_KERNEL(ckci_half7_##S, CKCI_R7, 7)                                                             \
     CKCI_TAPS_KERNEL(ckci_half_taps9_##S)                                                                    \
     CKCI_THREES(ckci_half_three14_##S, ckci_half_three7_##S)
-/* Memory of 2-byte floats to and from vectors; WIDE and SLIM do a vector, WIDE1 and SLIM1 a number. */
-#define CKCI_WIDENING(WIDEN, NARROW, WIDE, SLIM, WIDE1, SLIM1)                                               \
-    CKCI_TARGET CKCI_FN void WIDEN(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,   \
-                                   int64_t dst_step)                                                         \
+/* Rows of `count` numbers of type FROM become rows of TO: VECTOR does those that begin at j, ONE a single
+   one. */
+#define CKCI_CONVERTER(NAME, FROM, TO, VECTOR, ONE)                                                          \
+    CKCI_TARGET CKCI_FN void NAME(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,    \
+                                  int64_t dst_step)                                                          \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
-            const uint16_t *from = (const uint16_t *)src + i * src_step;                                     \
-            float *to = (float *)dst + i * dst_step;                                                         \
+            const FROM *from = (const FROM *)src + i * src_step;                                             \
+            TO *to = (TO *)dst + i * dst_step;                                                               \
             int64_t j = 0;                                                                                   \
             for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
-                CKCI_STORE(to + j, WIDE(from + j));                                                          \
+                VECTOR;                                                                                      \
             }                                                                                                \
             for (; j < count; j++) {                                                                         \
-                to[j] = WIDE1(from[j]);                                                                      \
-            }                                                                                                \
-        }                                                                                                    \
-    }                                                                                                        \
-    CKCI_TARGET CKCI_FN void NARROW(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,  \
-                                    int64_t dst_step)                                                        \
-    {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            const float *from = (const float *)src + i * src_step;                                           \
-            uint16_t *to = (uint16_t *)dst + i * dst_step;                                                   \
-            int64_t j = 0;                                                                                   \
-            for (; j + CKCI_N <= count; j += CKCI_N) {                                                       \
-                SLIM(to + j, CKCI_LOAD(from + j));                                                           \
-            }                                                                                                \
-            for (; j < count; j++) {                                                                         \
-                to[j] = SLIM1(from[j]);                                                                      \
+                to[j] = ONE(from[j]);                                                                        \
             }                                                                                                \
         }                                                                                                    \
     }
+/* Memory of 2-byte floats to and from vectors; WIDE and SLIM do a vector, WIDE1 and SLIM1 a number. */
+#define CKCI_WIDENING(WIDEN, NARROW, WIDE, SLIM, WIDE1, SLIM1)                                               \
+    CKCI_CONVERTER(WIDEN, uint16_t, float, CKCI_STORE(to + j, WIDE(from + j)), WIDE1)                        \
+    CKCI_CONVERTER(NARROW, float, uint16_t, SLIM(to + j, CKCI_LOAD(from + j)), SLIM1)
 #define CKCI_BF16_WIDENING(S)                                                                                \
     CKCI_WIDENING(ckci_widen_##S, ckci_narrow_##S, ckci_wide_##S, ckci_slim_##S, ckci_bf16_float,            \
                   ckci_float_bf16)
@@ -5622,6 +5612,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 /*------------------------------------------------------------------------------------------------------------
   >>c-undef
 */
+#undef CKCI_CONVERTER
 #undef CKCI_KERNELS
 #undef CKCI_KERNEL_SET
 #undef CKCI_LINE_ADD

@@ -914,6 +914,30 @@ static inline void test_layout_strides(ckconv_layout layout, int32_t ndim, const
     test_order_strides(last, length, order, stride);
 }
 
+/* A zeroed description with these sizes; k and c per group. */
+static inline void test_layer(ckconv_conv_desc *d, int64_t ndim, int64_t g, int64_t n, int64_t k, int64_t c)
+{
+    memset(d, 0, sizeof *d);
+    d->ndim = (int32_t)ndim;
+    d->g = g;
+    d->n = n;
+    d->k = k;
+    d->c = c;
+}
+
+/* Its windows, in z, y, x order. */
+static inline void test_windows(ckconv_conv_desc *d, const int64_t *filter, const int64_t *input,
+                                const int64_t *stride, const int64_t *dilation, const int64_t *lo,
+                                const int64_t *hi)
+{
+    memcpy(d->filter, filter, sizeof d->filter);
+    memcpy(d->input, input, sizeof d->input);
+    memcpy(d->stride, stride, sizeof d->stride);
+    memcpy(d->dilation, dilation, sizeof d->dilation);
+    memcpy(d->pad_lo, lo, sizeof d->pad_lo);
+    memcpy(d->pad_hi, hi, sizeof d->pad_hi);
+}
+
 /* Strides in a random order with random gaps; they nest, so a tensor that is written may have them. */
 static inline void test_gap_strides(test_rng *r, int32_t ndim, const int64_t *length, int64_t *stride)
 {

@@ -312,11 +312,7 @@ static void part_layers(void)
         pair_case p;
         test_rng r = test_seed((uint64_t)i + 800);
         memset(&d, 0, sizeof d);
-        d.conv0.ndim = 2;
-        d.conv0.g = layer[0];
-        d.conv0.n = layer[1];
-        d.conv0.k = layer[2];
-        d.conv0.c = layer[3];
+        test_layer(&d.conv0, 2, layer[0], layer[1], layer[2], layer[3]);
         for (int j = 0; j < 2; j++) {
             d.conv0.filter[j] = layer[4];
             d.conv0.input[j] = layer[5] + j;
@@ -357,11 +353,7 @@ static void part_units(void)
         pair_case p;
         test_rng r = test_seed((uint64_t)i + 900);
         memset(&d, 0, sizeof d);
-        d.conv0.ndim = 2;
-        d.conv0.g = layer[0];
-        d.conv0.n = 2;
-        d.conv0.k = layer[1];
-        d.conv0.c = layer[2];
+        test_layer(&d.conv0, 2, layer[0], 2, layer[1], layer[2]);
         for (int j = 0; j < 2; j++) {
             d.conv0.filter[j] = layer[3 + j];
             d.conv0.input[j] = layer[6] + j;

@@ -547,18 +547,8 @@ static const block_case blocks[] = {
 
 static void set_block(ckconv_conv_desc *d, const block_case *b)
 {
-    memset(d, 0, sizeof *d);
-    d->ndim = b->ndim;
-    d->g = b->g;
-    d->n = b->n;
-    d->k = b->k;
-    d->c = b->c;
-    memcpy(d->filter, b->filter, sizeof d->filter);
-    memcpy(d->input, b->input, sizeof d->input);
-    memcpy(d->stride, b->stride, sizeof d->stride);
-    memcpy(d->dilation, b->dilation, sizeof d->dilation);
-    memcpy(d->pad_lo, b->lo, sizeof d->pad_lo);
-    memcpy(d->pad_hi, b->hi, sizeof d->pad_hi);
+    test_layer(d, b->ndim, b->g, b->n, b->k, b->c);
+    test_windows(d, b->filter, b->input, b->stride, b->dilation, b->lo, b->hi);
 }
 
 static void part_blocks(void)

@@ -52,12 +52,7 @@ static const ckconv_dtype types[][3] = {
 
 static void make_desc(ckconv_conv_desc *d, const shape_row *s, const ckconv_dtype *type, ckconv_op op)
 {
-    memset(d, 0, sizeof *d);
-    d->ndim = s->ndim;
-    d->g = s->g;
-    d->n = s->n;
-    d->k = s->k;
-    d->c = s->c;
+    test_layer(d, s->ndim, s->g, s->n, s->k, s->c);
     for (int i = 0; i < (int)s->ndim; i++) {
         d->filter[i] = s->filter[i];
         d->input[i] = s->input[i];

@@ -161,18 +161,8 @@ static int parse_row(char *line, golden_row *row)
 
 static void set_geometry(ckconv_conv_desc *d, const golden_row *row)
 {
-    memset(d, 0, sizeof *d);
-    d->ndim = (int32_t)row->ndim;
-    d->g = row->g;
-    d->n = row->n;
-    d->k = row->k;
-    d->c = row->c;
-    memcpy(d->filter, row->filter, sizeof d->filter);
-    memcpy(d->input, row->input, sizeof d->input);
-    memcpy(d->stride, row->stride, sizeof d->stride);
-    memcpy(d->dilation, row->dilation, sizeof d->dilation);
-    memcpy(d->pad_lo, row->lo, sizeof d->pad_lo);
-    memcpy(d->pad_hi, row->hi, sizeof d->pad_hi);
+    test_layer(d, row->ndim, row->g, row->n, row->k, row->c);
+    test_windows(d, row->filter, row->input, row->stride, row->dilation, row->lo, row->hi);
 }
 
 /*------------------------------------------------------------------------------------------------------------

@@ -323,6 +323,17 @@ static void test_empty(void)
     CHECK(plan.launches == 0);
     CHECK_OK(ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, NULL, &gpu, &err), err);
     CHECK(plan.launches >= 1); /* zeros */
+
+    /* costs are compared, so none may be 0 / 0 */
+    static const char *const archs[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201", "sm_90"};
+    static const ckconv_dtype types[] = {CKCONV_F32, CKCONV_F16, CKCONV_I8};
+    for (int i = 0; i < 5 * 3 * 3 * 2; i++) {
+        const ckconv_device device = named(archs[i % 5]);
+        d.in.dtype = types[i / 5 % 3];
+        d.k = d.c = i / 45 == 0 ? 1 : 64;
+        CHECK_OK(ckconv_plan_conv(&plan, (ckconv_op)(CKCONV_FWD + i / 15 % 3), &d, NULL, &device, &err), err);
+        CHECK(plan.split_k == 1);
+    }
 }
 
 /* Names as vendors' tools print them, and a failure that leaves no garbage. */

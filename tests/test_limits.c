@@ -51,11 +51,7 @@ static void test_fused_edges(void)
         memset(&d, 0, sizeof d);
         memset(&o, 0, sizeof o);
         memset(&a, 0, sizeof a);
-        d.conv0.ndim = 2;
-        d.conv0.g = p[0];
-        d.conv0.n = 1;
-        d.conv0.k = p[1];
-        d.conv0.c = p[2];
+        test_layer(&d.conv0, 2, p[0], 1, p[1], p[2]);
         for (int j = 0; j < 2; j++) {
             d.conv0.filter[j] = p[3];
             d.conv0.stride[j] = p[4];

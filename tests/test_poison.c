@@ -37,12 +37,7 @@ static void make_desc(ckconv_conv_desc *d, const shape_row *s, ckconv_dtype type
 {
     static const ckconv_layout data[4] = {CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW, CKCONV_STRIDED};
     static const ckconv_layout wei[4] = {CKCONV_GKYXC, CKCONV_GKCYX, CKCONV_GKYXC, CKCONV_STRIDED};
-    memset(d, 0, sizeof *d);
-    d->ndim = s->ndim;
-    d->g = s->g;
-    d->n = s->n;
-    d->k = s->k;
-    d->c = s->c;
+    test_layer(d, s->ndim, s->g, s->n, s->k, s->c);
     for (int i = 0; i < (int)s->ndim; i++) {
         d->filter[i] = s->filter[i];
         d->input[i] = s->input[i];
@@ -195,8 +190,8 @@ static unsigned char *run_bytes(naive_case *c, const ckconv_plan *plan, int pois
     test_buffer_make(&workspace, (size_t)plan->workspace_bytes, 0);
     memset(workspace.data, poison, workspace.bytes);
     test_poison(out);
-    const ckconv_status status = test_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL,
-                                            workspace.bytes, NULL, &err);
+    const ckconv_status status =
+        test_run(plan, &args, plan->workspace_bytes > 0 ? workspace.data : NULL, workspace.bytes, NULL, &err);
     unsigned char *bytes = NULL;
     if (CHECK_OK(status, err)) {
         CHECK(test_guards_intact(&workspace) && test_guards_intact(&out->buffer));

@@ -71,12 +71,7 @@ static void fill(test_tensor *t, test_rng *r, int kind)
 
 static void make_desc(ckconv_conv_desc *d, const long_row *s)
 {
-    memset(d, 0, sizeof *d);
-    d->ndim = s->ndim;
-    d->g = s->g;
-    d->n = s->n;
-    d->k = s->k;
-    d->c = s->c;
+    test_layer(d, s->ndim, s->g, s->n, s->k, s->c);
     for (int i = 0; i < (int)s->ndim; i++) {
         d->filter[i] = s->filter[i];
         d->input[i] = s->input[i];
