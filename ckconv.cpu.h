@@ -164,6 +164,12 @@ typedef void (*ckci_three_kernel)(int64_t count, const int32_t *table, const voi
 typedef void (*ckci_taps_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step,
                                  const int32_t *table, const void *dy, int64_t dy_row, int64_t dy_step,
                                  void *acc);
+/* The same where taps 3l .. 3l + 2 of line l < 3 read neighbouring positions, as outputs do: each is read
+   once. edges: 1 where the first tap of a row's first output would read padding, 2 the last tap of its last
+   one. */
+typedef void (*ckci_lines_kernel)(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step,
+                                  const int32_t *table, const void *dy, int64_t dy_row, int64_t dy_step,
+                                  void *acc, int edges);
 /* dst[c][position][lane] = src[position * src_step + map[lane] + c]: channels of a few groups spread over
    lanes. `span` channels belong to a position; a vector may be read from each. */
 typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t src_step, int64_t span,
@@ -192,7 +198,8 @@ typedef struct ckci_kernels {
     ckci_line_kernel half14, half7;
     ckci_three_kernel half_three14, half_three7;
     ckci_taps_kernel half_taps9;
-    ckci_zip_kernel zip; /* of kernels that take pairs, else NULL */
+    ckci_zip_kernel zip;                   /* of kernels that take pairs, else NULL */
+    ckci_lines_kernel lines9, half_lines9; /* or NULL */
 } ckci_kernels;
 
 #define CKCI_R2(M) M(0) M(1)
@@ -209,6 +216,13 @@ typedef struct ckci_kernels {
 #define CKCI_OPAQUE(p) __asm__("" : "+r"(p))
 #else
 #define CKCI_OPAQUE(p) (void)(p)
+#endif
+
+/* Keeps a vector that several multiply-adds read in its register: compilers would rather load it for each */
+#if CKCI_X86
+#define CKCI_PIN(v) __asm__("" : "+v"(v))
+#else
+#define CKCI_PIN(v) (void)(v)
 #endif
 
 /* The macros below use those of the vector kind in force: CKCI_T element, CKCI_V vector, CKCI_N lanes,
@@ -380,6 +394,7 @@ typedef struct ckci_kernels {
 #define CKCI_THREE(j, a, b, d)                                                                               \
     {                                                                                                        \
         CKCI_V v = CKCI_THREE_AT(j);                                                                         \
+        CKCI_PIN(v);                                                                                         \
         c##a = CKCI_FMA(v, w0, c##a);                                                                        \
         c##b = CKCI_FMA(v, w1, c##b);                                                                        \
         c##d = CKCI_FMA(v, w2, c##d);                                                                        \
@@ -458,6 +473,62 @@ typedef struct ckci_kernels {
                 g += dy_step;                                                                                \
             }                                                                                                \
             CKCI_R9(CKCI_TAPS_NEXT)                                                                          \
+        }                                                                                                    \
+        CKCI_R9(CKCI_TAPS_END)                                                                               \
+    }
+#define CKCI_LINES_BEGIN(l) const CKCI_XT *p##l = (const CKCI_XT *)x + table[6 * (l) + 2];
+#define CKCI_LINES_SUM(i) CKCI_V c##i = CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N);
+#define CKCI_LINES_FIRST(l) CKCI_V w##l, v##l = CKCI_X(p##l), u##l = edges & 1 ? zero : CKCI_X(p##l - x_step);
+/* U, V, W: what the three taps of each line read, which turns from output to output. The next call is for the
+   next lanes. */
+#define CKCI_LINES_TURN(l, I, J, K, U, V, W)                                                                 \
+    W##l = CKCI_X(p##l + turn);                                                                              \
+    c##I = CKCI_FMA(U##l, y, c##I);                                                                          \
+    c##J = CKCI_FMA(V##l, y, c##J);                                                                          \
+    c##K = CKCI_FMA(W##l, y, c##K);
+#define CKCI_LINES_STEP(OUTPUT, U, V, W)                                                                     \
+    __builtin_prefetch(g + OUTPUT * dy_step + CKCI_N);                                                       \
+    __builtin_prefetch(p2 + at + OUTPUT * x_step + CKCI_N);                                                  \
+    y = CKCI_X(g + OUTPUT * dy_step);                                                                        \
+    turn = at + OUTPUT * x_step;                                                                             \
+    CKCI_LINES_TURN(0, 0, 1, 2, U, V, W)                                                                     \
+    CKCI_LINES_TURN(1, 3, 4, 5, U, V, W)                                                                     \
+    CKCI_LINES_TURN(2, 6, 7, 8, U, V, W)
+#define CKCI_LINES_SHIFT(l) u##l = v##l, v##l = w##l;
+#define CKCI_LINES_LAST(l, I, J)                                                                             \
+    c##I = CKCI_FMA(u##l, y, c##I);                                                                          \
+    c##J = CKCI_FMA(v##l, y, c##J);
+#define CKCI_LINES_KERNEL(NAME)                                                                              \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step, \
+                                  const int32_t *table, const void *dy, int64_t dy_row, int64_t dy_step,     \
+                                  void *acc, int edges)                                                      \
+    {                                                                                                        \
+        const int64_t whole = edges & 2 ? width - 1 : width;                                                 \
+        const CKCI_V zero = CKCI_ZERO;                                                                       \
+        CKCI_T *out = (CKCI_T *)acc;                                                                         \
+        CKCI_R3(CKCI_LINES_BEGIN)                                                                            \
+        CKCI_R9(CKCI_LINES_SUM)                                                                              \
+        for (int64_t row = 0; row < rows; row++) {                                                           \
+            const CKCI_XT *g = (const CKCI_XT *)dy + row * dy_row;                                           \
+            int64_t j = 0, at = x_step, turn;                                                                \
+            CKCI_V y;                                                                                        \
+            CKCI_R3(CKCI_LINES_FIRST)                                                                        \
+            for (; j + 3 <= whole; j += 3, at += 3 * x_step, g += 3 * dy_step) {                             \
+                CKCI_LINES_STEP(0, u, v, w)                                                                  \
+                CKCI_LINES_STEP(1, v, w, u)                                                                  \
+                CKCI_LINES_STEP(2, w, u, v)                                                                  \
+            }                                                                                                \
+            for (; j < whole; j++, at += x_step, g += dy_step) {                                             \
+                CKCI_LINES_STEP(0, u, v, w)                                                                  \
+                CKCI_R3(CKCI_LINES_SHIFT)                                                                    \
+            }                                                                                                \
+            if (whole < width) {                                                                             \
+                y = CKCI_X(g);                                                                               \
+                CKCI_LINES_LAST(0, 0, 1)                                                                     \
+                CKCI_LINES_LAST(1, 3, 4)                                                                     \
+                CKCI_LINES_LAST(2, 6, 7)                                                                     \
+            }                                                                                                \
+            CKCI_R3(CKCI_TAPS_NEXT)                                                                          \
         }                                                                                                    \
         CKCI_R9(CKCI_TAPS_END)                                                                               \
     }
@@ -559,7 +630,7 @@ typedef struct ckci_kernels {
     ckci_three14_##S, ckci_three7_##S, ckci_widen16_##S, ckci_narrow16_##S, ckci_widen_##S, ckci_narrow_##S, \
         ckci_half14_##S, ckci_half7_##S, ckci_half_three14_##S, ckci_half_three7_##S, ckci_half_taps9_##S,   \
         NULL
-#define CKCI_NO_BF16_SET NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+#define CKCI_NO_BF16_SET NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 #define CKCI_KERNEL_SET(S, LANES, A, B, C, ROWS, ...)                                                        \
     {                                                                                                        \
         LANES, {A, B, C}, ROWS,                                                                              \
@@ -777,6 +848,7 @@ CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
 #define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
 CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
 CKCI_THREES(ckci_three14_f_avx512, ckci_three7_f_avx512)
+CKCI_LINES_KERNEL(ckci_lines9_f_avx512)
 CKCI_TARGET CKCI_INLINE __m512 ckci_wide_f_avx512(const uint16_t *p)
 {
     __m512i u =
@@ -808,6 +880,7 @@ CKCI_F16_WIDENING(f_avx512)
 #define CKCI_XT uint16_t
 #define CKCI_X ckci_wide_f_avx512
 CKCI_BF16_KERNELS(f_avx512)
+CKCI_LINES_KERNEL(ckci_half_lines9_f_avx512)
 #undef CKCI_XT
 #undef CKCI_X
 #define CKCI_XT CKCI_T
@@ -1000,10 +1073,11 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
     static const ckci_kernels f[3] = {
         CKCI_KERNEL_SET(f_portable, 4, 2, 2, 2, 4, ckci_three14_f_portable, ckci_three7_f_portable,
                         ckci_widen16_f_portable, ckci_narrow16_f_portable, ckci_widen_f_portable,
-                        ckci_narrow_f_portable, NULL, NULL, NULL, NULL, NULL, NULL),
+                        ckci_narrow_f_portable, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 #if CKCI_X86
-        CKCI_KERNEL_SET(f_avx2, 8, 3, 3, 3, 4, CKCI_BF16_SET(f_avx2)),
-        CKCI_KERNEL_SET(f_avx512, 16, 7, 6, 4, 8, CKCI_BF16_SET(f_avx512))
+        CKCI_KERNEL_SET(f_avx2, 8, 3, 3, 3, 4, CKCI_BF16_SET(f_avx2), NULL, NULL),
+        CKCI_KERNEL_SET(f_avx512, 16, 7, 6, 4, 8, CKCI_BF16_SET(f_avx512), ckci_lines9_f_avx512,
+                        ckci_half_lines9_f_avx512)
 #endif
     };
     /* facts of another machine are planned with the kernels that there are */
@@ -1064,12 +1138,14 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
                                    NULL,
                                    NULL,
                                    NULL,
-                                   ckci_zip_avx512};
+                                   ckci_zip_avx512,
+                                   NULL,
+                                   NULL};
     static const ckci_kernels d = CKCI_KERNEL_SET(
         f_avx512, 16, 7, 6, 4, 8, ckci_three14_f_avx512, ckci_three7_f_avx512, ckci_widen16_f_avx512,
         ckci_narrow16_f_avx512, ckci_widen_f_avx512, ckci_narrow_p_avx512, ckci_half14_f_avx512,
         ckci_half7_f_avx512, ckci_half_three14_f_avx512, ckci_half_three7_f_avx512, ckci_half_taps9_f_avx512,
-        ckci_zip_avx512);
+        ckci_zip_avx512, ckci_lines9_f_avx512, ckci_half_lines9_f_avx512);
     return depthwise ? &d : &p;
 #else
     (void)depthwise;
@@ -2880,7 +2956,7 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                   (double)t.blocks_m * rows / v.k->outer_rows * 2;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
     double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
-    double idle = (double)ckci_round_up(t.items, 8) / (double)ckci_max(t.items, 1); /* 8: by shape alone */
+    double idle = (double)ckci_round_up(t.items, 16) / (double)ckci_max(t.items, 1); /* 16: by shape alone */
     f->cost = work * idle + sums;
     return CKCONV_OK;
 }
@@ -3460,7 +3536,8 @@ CKCI_FN int64_t ckci_stretch_threes(const ckci_view *v, const ckci_axis axis[3],
     const int64_t *stride = v->read->stride;
     const int32_t *begin = table;
     for (int64_t jz = first[0]; jz < last[0]; jz++) {
-        for (int64_t jy = first[1]; jy < last[1]; jy++) {
+        for (int64_t j = first[1]; j < last[1]; j++) {
+            int64_t jy = axis[1].read_tap < 0 ? first[1] + last[1] - 1 - j : j; /* memory upwards */
             for (int64_t i = 0; i < s->threes; i++) {
                 int64_t jx = axis[2].read_tap < 0 ? 3 * i + 2 : 3 * i;
                 int64_t low = q + s->at + axis[2].read0 + jx * axis[2].read_tap;
@@ -4100,6 +4177,16 @@ CKCI_FN int ckci_sums_in_place(const ckci_view *v, const ckci_axis axis[3], cons
            ckci_lanes_lie(v, v->read, axis) && ckci_lanes_lie(v, &v->p->t[CKCI_OUT], axis);
 }
 
+/* Do three taps read neighbouring positions for `count` outputs from q on, none of them padding but the first
+   tap of the first output and the last one of the last? *edges: see ckci_lines_kernel. */
+CKCI_FN int ckci_reads_lines(const ckci_axis *a, int64_t q, int64_t count, int *edges)
+{
+    int64_t low = q * a->read_step + a->read0, high = low + (count + 1) * a->read_step;
+    *edges = (low < 0 ? 1 : 0) | (high >= a->read_len ? 2 : 0);
+    return a->taps == 3 && a->read_tap == a->read_step && low + a->read_step >= 0 &&
+           high - a->read_step < a->read_len;
+}
+
 /* Adds outputs q.. of entry n to part `part` of blocks [block, end), which fill their lanes. */
 CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[3], int64_t n,
                                const int64_t q[3], int64_t yb, int64_t xb, int64_t block, int64_t end,
@@ -4110,15 +4197,18 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
     const ckci_tensor *x = v->read, *dy = &v->p->t[CKCI_OUT];
     int64_t size = v->kind->size, lanes = v->k->lanes, spare = ckci_round_up(v->taps, CKCI_TAPS);
     int64_t first[3], last[3], at[3], rows, width, from = (int64_t)ckci_size(x->dtype);
-    ckci_taps_kernel kernel = x->dtype == CKCONV_BF16 ? v->k->half_taps9 : v->k->taps9;
+    ckci_taps_kernel taps9 = x->dtype == CKCONV_BF16 ? v->k->half_taps9 : v->k->taps9;
+    ckci_lines_kernel lines9 = x->dtype == CKCONV_BF16 ? v->k->half_lines9 : v->k->lines9;
     int64_t x_row = axis[1].read_step * x->stride[4], x_step = axis[2].read_step * x->stride[5];
     at[0] = q[0];
     ckci_same_taps(&axis[0], q[0], q[0] + 1, &first[0], &last[0]);
     for (at[1] = q[1]; at[1] < q[1] + yb; at[1] += rows) {
         rows = ckci_same_taps(&axis[1], at[1], q[1] + yb, &first[1], &last[1]);
         for (at[2] = q[2]; at[2] < q[2] + xb; at[2] += width) {
-            int64_t taps = 0, x_at = n * x->stride[1], dy_at = n * dy->stride[1];
-            width = ckci_same_taps(&axis[2], at[2], q[2] + xb, &first[2], &last[2]);
+            int64_t taps = 0, x_at = n * x->stride[1], dy_at = n * dy->stride[1], left = q[2] + xb - at[2];
+            int edges = 0, lines = lines9 && ckci_reads_lines(&axis[2], at[2], left, &edges);
+            width = ckci_same_taps(&axis[2], at[2], lines ? at[2] + 1 : q[2] + xb, &first[2], &last[2]);
+            width = lines ? left : width;
             for (int i = 0; i < 3; i++) { /* of the first valid tap */
                 int64_t low = at[i] * axis[i].read_step + axis[i].read0 + first[i] * axis[i].read_tap;
                 x_at += low * x->stride[3 + i];
@@ -4126,7 +4216,7 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
             }
             for (int64_t jz = first[0]; jz < last[0]; jz++) {
                 for (int64_t jy = first[1]; jy < last[1]; jy++) {
-                    for (int64_t jx = first[2]; jx < last[2]; jx++, taps++) {
+                    for (int64_t jx = lines ? 0 : first[2]; jx < (lines ? 3 : last[2]); jx++, taps++) {
                         table[2 * taps] = (int32_t)((jz - first[0]) * axis[0].read_tap * x->stride[3] +
                                                     (jy - first[1]) * axis[1].read_tap * x->stride[4] +
                                                     (jx - first[2]) * axis[2].read_tap * x->stride[5]);
@@ -4135,11 +4225,11 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
                 }
             }
             for (; taps % CKCI_TAPS != 0; taps++) {
-                table[2 * taps] = table[0];
+                table[2 * taps] = table[lines ? 2 * (taps % 3) : 0];
                 table[2 * taps + 1] = (int32_t)spare;
             }
             /* the longer side inside; the other one in strips */
-            int tall = rows > width;
+            int tall = rows > width && !lines;
             int64_t inner = tall ? rows : width, outer = tall ? width : rows;
             int64_t x_in = tall ? x_row : x_step, x_out = tall ? x_step : x_row;
             int64_t dy_in = dy->stride[tall ? 4 : 5], dy_out = dy->stride[tall ? 5 : 4];
@@ -4147,10 +4237,15 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
             for (int64_t b = block; b < end && taps > 0; b++) {
                 unsigned char *acc = job->packed + (b * t->split + part) * t->partial;
                 for (int64_t y = 0; y < outer; y += strip) {
-                    for (int64_t i = 0; i < taps; i += CKCI_TAPS) {
-                        kernel(ckci_min(strip, outer - y), inner,
-                               x->p + (x_at + y * x_out + b * lanes) * from, x_out, x_in, table + 2 * i,
-                               dy->p + (dy_at + y * dy_out + b * lanes) * from, dy_out, dy_in, acc);
+                    const unsigned char *x_p = x->p + (x_at + y * x_out + b * lanes) * from;
+                    const unsigned char *dy_p = dy->p + (dy_at + y * dy_out + b * lanes) * from;
+                    for (int64_t i = 0; i < taps && lines; i += CKCI_TAPS) {
+                        lines9(ckci_min(strip, outer - y), inner, x_p, x_out, x_in, table + 2 * i, dy_p,
+                               dy_out, dy_in, acc, edges);
+                    }
+                    for (int64_t i = 0; i < taps && !lines; i += CKCI_TAPS) {
+                        taps9(ckci_min(strip, outer - y), inner, x_p, x_out, x_in, table + 2 * i, dy_p,
+                              dy_out, dy_in, acc);
                     }
                 }
             }
@@ -5612,6 +5707,15 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 /*------------------------------------------------------------------------------------------------------------
   >>c-undef
 */
+#undef CKCI_PIN
+#undef CKCI_LINES_BEGIN
+#undef CKCI_LINES_SUM
+#undef CKCI_LINES_FIRST
+#undef CKCI_LINES_TURN
+#undef CKCI_LINES_STEP
+#undef CKCI_LINES_SHIFT
+#undef CKCI_LINES_LAST
+#undef CKCI_LINES_KERNEL
 #undef CKCI_CONVERTER
 #undef CKCI_KERNELS
 #undef CKCI_KERNEL_SET

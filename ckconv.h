@@ -2204,7 +2204,9 @@ CKCI_FN const ckci_kind *ckci_find_kind(ckconv_dtype dtype)
 
 /* count work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block of
    CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. The only place that knows
-   OpenMP. Items may run in any order and on any thread, so an item owns all that it writes. */
+   OpenMP. Items may run in any order and on any thread, so an item owns all that it writes. A thread begins
+   with a share of its own, the same one in every call, since its caches hold what it wrote or read last time;
+   then it helps with the others. */
 typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
 
 CKCI_FN void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
@@ -2228,14 +2230,37 @@ CKCI_FN void ckci_run_item(ckci_item run, const void *context, int64_t item, uns
     }
 }
 
+enum { CKCI_SHARES = 64 };
+
+/* Where share i of `shares` begins */
+CKCI_FN int64_t ckci_share(int64_t count, int32_t shares, int32_t i)
+{
+    return count / shares * i + ckci_min(i, count % shares);
+}
+
 CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const void *context,
                            unsigned char *memory, int64_t bytes)
 {
-#ifdef _OPENMP
+#if defined(_OPENMP) && _OPENMP >= 201107
     if (threads > 1 && count > 1) {
-#pragma omp parallel for schedule(dynamic) num_threads(count < threads ? (int)count : (int)threads)
-        for (int64_t item = 0; item < count; item++) {
-            ckci_run_item(run, context, item, memory, bytes, omp_get_thread_num());
+        int64_t next[CKCI_SHARES][8]; /* a cache line each */
+        int32_t team = count < threads ? (int32_t)count : threads;
+        int32_t shares = team < CKCI_SHARES ? team : CKCI_SHARES;
+        for (int32_t i = 0; i < shares; i++) {
+            next[i][0] = ckci_share(count, shares, i);
+        }
+#pragma omp parallel num_threads(team)
+        for (int32_t i = 0; i < shares; i++) {
+            int32_t thread = omp_get_thread_num(), share = (thread + i) % shares;
+            int64_t end = ckci_share(count, shares, share + 1), item;
+            for (;;) {
+#pragma omp atomic capture
+                item = next[share][0]++;
+                if (item >= end) {
+                    break;
+                }
+                ckci_run_item(run, context, item, memory, bytes, thread);
+            }
         }
         return;
     }
@@ -3663,8 +3688,6 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
                planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
                x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
     fits = fits && (planes ? x->pad == (f - 1) / 2 : k->a.stride[0] == 1 && (!weight || k->b.stride[0] == 1));
-    /* with f32, 3 x 3 walks are not proven on waves of 64: their code objects differ on an emulator */
-    fits = fits && !(f == 3 && k->a.dtype == CKCONV_F32 && device->wave_size == 64);
     fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
     /* offsets have 32 bits */
     for (int i = 0; i < 2; i++) {

@@ -26,6 +26,7 @@ import sys
 
 # Below, the upper half of an address is an int32_t that could be a size: {1, 16} is 0x1000000001.
 NOT_A_NUMBER = 1 << 62
+VCC = 106
 
 
 class Failure(Exception):
@@ -106,12 +107,71 @@ def launch(code, buffers, folder, fields, options):
         b.check()
 
 
+def as_vop3(word, kind):
+    """A VOP1, VOP2 or VOPC instruction of CDNA as the same operation in the VOP3 encoding."""
+    src0, second, third = word & 0x1ff, word >> 9 & 0xff, word >> 17 & 0xff
+    op, src1, dst = {"VOP1": (0x140 + second, 0, third), "VOPC": (third, 256 + second, VCC),
+                     "VOP2": (0x100 + (word >> 25 & 0x3f), 256 + second, third)}[kind]
+    return 0x34 << 26 | op << 16 | dst | (src0 | src1 << 9) << 32
+
+
+def is_misread(inst, name, word):
+    """Has this instruction of CDNA an operand of 16 bits above v127?"""
+    bits, fields = inst.canonical_op_bits, [word & 0x1ff]
+    fields += [] if name == "VOP1" else [256 + (word >> 9 & 0xff)]
+    return (bits["s0"] == 16 and max(fields) >= 384) or (
+        name != "VOPC" and bits["d"] == 16 and word >> 24 & 1)
+
+
+def correct(emu):
+    """Mends what the emulator misreads: operands of 16 bits above v127 of CDNA's VOP1, VOP2 and VOPC.
+
+    There, VDST and VSRC1 are VGPRs 0 to 255 and SRC0 from 256 on a VGPR, for operands of any size: for
+    v_lshlrev_b16_e32 v150, 2, v1, `llvm-mc -triple=amdgcn -mcpu=gfx90a -show-encoding` puts 150 into VDST
+    (bits 17 to 24). The emulator goes by RDNA 3, where bit 7 of such an operand chooses the upper half of a
+    VGPR below 128: it shifts into half of v22. The VOP3 encoding, whose fields are wider, it reads right, so
+    such an instruction is executed from there.
+    """
+    if getattr(emu, "ckconv_corrected", False):
+        return
+    emu.ckconv_corrected, decode, plain = True, emu._decode, emu._sub
+
+    def sub(raw, arch, entry, name, size):
+        """The instruction that DPP leaves: it reads v255."""
+        word, inst = int.from_bytes(raw[:4], "little"), emu._emu().decode_inst(raw, arch)
+        kind = type(inst).__name__
+        if arch == "cdna" and kind in ("VOP1", "VOP2", "VOPC") and is_misread(inst, kind, word):
+            raw = as_vop3(word, kind).to_bytes(16, "little")
+        return plain(raw, arch, entry, name, size)
+
+    def corrected(raw, arch, target, entry):
+        word = int.from_bytes(raw[:4], "little")
+        # neither DPP nor SDWA, which emu._decode knows, nor another format
+        if arch != "cdna" or word >> 31 or word & 0x1ff in (0xf9, 0xfa):
+            return decode(raw, arch, target, entry)
+        inst = emu._emu().decode_inst(raw, arch)
+        kind, name = type(inst).__name__, emu._emu()._op_name(inst)
+        literal = kind.endswith("_LIT")
+        kind = kind.replace("_LIT", "")
+        if kind not in ("VOP1", "VOP2", "VOPC") or name.endswith("8_E32") or not is_misread(inst, kind, word):
+            return decode(raw, arch, target, entry)
+        if literal:
+            raise NotImplementedError(name + " with a literal and an operand of 16 bits above v127")
+        # as DPP that moves nothing: quad_perm [0,1,2,3] of v255, all rows and banks, all lanes fetched
+        for i, value in enumerate((0, 0xe4, 0xff, 1, 1, 255, 0)):
+            entry.p[i] = value
+        return plain(as_vop3(word, kind).to_bytes(16, "little"), arch, entry, name, 4)
+
+    emu._sub, emu._decode = sub, corrected
+
+
 def run(object_file, folder, options, buffers):
     missing = [name for name in ("AMDEMU", "TINYGRAD") if not os.environ.get(name)]
     if missing:
         raise Failure("%s: not set in the environment" % " and ".join(missing))
     sys.path.insert(0, os.environ["AMDEMU"])
     import amdemu
+    correct(amdemu)
     code = amdemu.CodeObject(object_file)
     for number, line in enumerate(read(folder, "launch.txt").decode().splitlines(), 1):
         fields = line.split()

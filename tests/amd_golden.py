@@ -16,16 +16,18 @@ Each problem runs as the planner chooses, and once more with an instance forced 
 that changes the launches; until each had two problems of its type, with all of them. A convolution must equal
 PyTorch's result after one rounding to the written type; conv_conv also, or the driver's ref engine where the
 type does not hold PyTorch's mid. A group norm may be off by 1e-13 f64, 2e-6 f32, 2e-3 f16, 1.6e-2 bf16 of its
-largest value. One more, with larger slabs, is computed here.
+largest value. A few more problems are computed here, for the kernels that PyTorch's do not reach.
 
 From the environment, as amd_emulate.py (beside this script or in tests below it): AMDEMU and TINYGRAD.
-A line for each failure, then the counts and the kernels that ran. Exit status 1: a difference.
+A line for each failure, then the counts, the kernels that ran, and in a note those that no launch reached.
+Exit status 1: a difference.
 SPDX-License-Identifier: MIT
 """
 import ast
 import collections
 import contextlib
 import io
+import itertools
 import math
 import os
 import random
@@ -49,6 +51,7 @@ FORMATS = {"f16": (10, -14, 65504.0, math.inf), "bf16": (7, -126, 2.0**128 - 2.0
 TOLERANCE = {"f64": 1e-13, "f32": 2e-6, "f16": 2e-3, "bf16": 1.6e-2}
 TWICE = 2
 NO_STATISTICS = "statistics computed again"
+END_ALONE = 4  # bytes of a kernel that does nothing
 
 
 def read_npy(path):
@@ -85,7 +88,7 @@ class Golden:
     """A line of manifest.tsv and the arrays of that name."""
 
     def __init__(self, folder, fields):
-        self.folder = folder
+        self.folder, self.wanted = folder, ""
         (self.name, self.op, self.ndim, self.g, self.n, self.k, self.c, self.filter, self.input, self.stride,
          self.dilation, self.low, self.high, self.extra) = fields
         self.arrays = {}
@@ -119,11 +122,11 @@ def write_npy(path, shape, values):
         f.write(struct.pack("<%dd" % len(values), *values))
 
 
-def large_norm(folder):
+def large_norm(folder, name, g, c, height, width):
     """A group norm whose slabs are large enough for several blocks, which none of PyTorch's is; its results
     by the definition."""
-    g, n, c, height, width, eps = 2, 1, 3, 90, 101, 1e-3
-    golden = Golden(folder, ["gnlarge", "groupnorm", "2", str(g), str(n), "-", str(c), "-",
+    n, eps = 1, 1e-3
+    golden = Golden(folder, [name, "groupnorm", "2", str(g), str(n), "-", str(c), "-",
                              "%d,%d" % (height, width), "-", "-", "-", "-", "eps=%g" % eps])
     space, source = height * width, random.Random(1)
     count = c * space
@@ -150,6 +153,44 @@ def large_norm(folder):
         shape = {g * count: (n, g * c, height, width), g * c: (g * c,), g: (n, g)}[len(values)]
         write_npy(golden.path(part), shape, values)
     return golden
+
+
+def padded(folder, name, g, n, channels, size, height, width, wanted):
+    """A convolution of small integers with a square filter, channels to channels in each group, whose output
+    is as large as its input, for the instance with `wanted` in its name; its results by the definition."""
+    pad, source = size // 2, random.Random(1)
+    golden = Golden(folder, [name, "conv", "2", str(g), str(n), str(channels), str(channels),
+                             "%d,%d" % (size, size), "%d,%d" % (height, width), "1,1", "1,1",
+                             "%d,%d" % (pad, pad), "%d,%d" % (pad, pad), "-"])
+    golden.wanted = wanted
+    planes, taps = g * channels, size * size
+    image, weights = (n, planes, height, width), (planes, channels, size, size)
+    a = {part: [source.randrange(-3, 4) for _ in range(math.prod(shape))]
+         for part, shape in (("in", image), ("dout", image), ("wei", weights))}
+    a.update({part: [0] * len(a[like]) for part, like in (("out", "in"), ("din", "in"), ("dwei", "wei"))})
+    for batch, k, c, y, x in itertools.product(*map(range, (n, planes, channels, size, size))):
+        w = (k * channels + c) * taps + y * size + x
+        read = (batch * planes + k // channels * channels + c) * height
+        written = (batch * planes + k) * height
+        for row in range(max(pad - y, 0), min(height + pad - y, height)):
+            first, last = max(pad - x, 0), min(width + pad - x, width)
+            i, o = (read + row + y - pad) * width + x - pad, (written + row) * width
+            for q in range(first, last):
+                a["out"][o + q] += a["in"][i + q] * a["wei"][w]
+                a["din"][i + q] += a["dout"][o + q] * a["wei"][w]
+                a["dwei"][w] += a["dout"][o + q] * a["in"][i + q]
+    for part, values in a.items():
+        write_npy(golden.path(part), weights if "wei" in part else image, values)
+    return golden
+
+
+def computed_here(folder):
+    """Problems that reach kernels which none of PyTorch's does."""
+    return [large_norm(folder, "gnlarge0", 2, 3, 90, 101), large_norm(folder, "gnlarge1", 2, 8, 32, 36),
+            padded(folder, "walk3", 12, 2, 1, 3, 9, 16, "depthwise"),
+            padded(folder, "walk5", 12, 2, 1, 5, 9, 16, "depthwise"),
+            padded(folder, "walk7", 12, 2, 1, 7, 9, 16, "depthwise"),
+            padded(folder, "near32", 2, 1, 32, 3, 5, 8, "near")]
 
 
 class Case:
@@ -315,12 +356,15 @@ class Runner:
             return
         self.run(case, [], case.writes, True)
         self.instances[chosen] += 1
-        self.tally[case.op, case.dtype, chosen] += 1
-        options = [o for o in case.options(fits) if o[0] != chosen]
-        turn = min((o[0] for o in options), key=lambda label: self.tried[case.op, case.dtype, label])
+        wanted = "" if self.settings["all"] else case.golden.wanted
+        self.tally[case.op, case.dtype, wanted + chosen] += 1
+        options = [o for o in case.options(fits) if o[0] != chosen and wanted in o[0]]
+        turn = min((o[0] for o in options), default="",
+                   key=lambda label: self.tried[case.op, case.dtype, label])
         for label, extra, writes in options:
-            key = case.op, case.dtype, label
-            if not (label == turn or self.settings["all"] or self.tally[key] < TWICE):
+            # PyTorch's problems have their turns as if those with a wanted instance were not
+            key = case.op, case.dtype, wanted + label
+            if not (wanted or label == turn or self.settings["all"] or self.tally[key] < TWICE):
                 continue
             self.tried[key] += 1
             # an instance alone must be taken, as the driver listed it
@@ -346,8 +390,14 @@ def report(runner, code, seconds):
     for name in sorted(runner.kernels):
         print("    %-32s %6d" % (name, runner.kernels[name]))
     missing = sorted(set(code.kernels) - set(runner.kernels))
+    empty = [name for name in missing if code.symbols[name][1] == END_ALONE]
+    missing = [name for name in missing if name not in empty]
+    if empty:
+        print("note: %s: %d kernels are empty, of tiles that this target has no instance for" % (
+            runner.target, len(empty)))
     if missing:
-        print("not executed: " + " ".join(missing))
+        print("note: %s: %d of %d kernels not executed: %s" % (
+            runner.target, len(missing), len(code.kernels), " ".join(missing)))
     print("instances: " + ", ".join("%s %d" % i for i in sorted(runner.instances.items())))
     print("%s: %d cases, %d runs (%d out of conv_conv against ref), %d of %d kernels, %.0f s" % (
         runner.target, len(runner.names), runner.runs, runner.against_ref, len(runner.kernels),
@@ -389,7 +439,7 @@ def main(arguments):
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as scratch:
         settings["scratch"] = scratch
         runner = Runner(names[0], names[1], names[2], amd_emulate, settings)
-        problems.insert(0, large_norm(scratch))
+        problems[:0] = computed_here(scratch)
         left, seen = 0, collections.Counter()
         for golden in problems:
             number = seen[golden.op]
