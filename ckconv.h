@@ -27,10 +27,10 @@ WHAT IT DOES
     four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
-    - Matrix units compute f16 and bf16; the other types use multiply-adds. GPU kernels take less than 2^30 in
-      each dimension (pads, stride and dilation included), positions (batch x space), taps x channels and
-      G*K*C, and pointers that are aligned to an element; AMD GPUs launch less than 2^32 threads. The rest is
-      refused with a reason.
+    - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, and i8 but for bwd_weight; the rest uses
+      multiply-adds. GPU kernels take less than 2^30 in each dimension (pads, stride and dilation included),
+      positions (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD
+      GPUs launch less than 2^32 threads. Problems beyond that are refused with a reason.
       Tensors may pass 2^31 elements.
     - Types: f64, f32 (tf32, bf16 or bf16x3 arithmetic on request), f16, bf16, fp8 (four formats), i8. See
       >>types.
@@ -2845,7 +2845,9 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
     X(matrix_weight_32x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                \
     X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<16>)                                            \
-    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)
+    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)                                            \
+    X(matrix_whole_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)                \
+    X(matrix_whole_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
     X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
@@ -3064,8 +3066,8 @@ typedef struct ckci_gpu_depth {
         by_channels, by_groups_x, by_rows_y;
 } ckci_gpu_depth;
 
-/* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16 or
-   bf16, two of them per thread. Groups that are merged are blocks on the diagonal, the rest is zero. */
+/* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16,
+   bf16 or i8, two of them per thread. Groups that are merged are blocks on the diagonal, the rest is zero. */
 typedef struct ckci_gpu_pack {
     ckci_tensor w;
     unsigned char *dst;
@@ -3074,7 +3076,8 @@ typedef struct ckci_gpu_pack {
     int32_t pairs, shift, filter_x; /* places of the reduction are two taps of four channels, the first tap is
                                        one before the filter; its real size */
     ckconv_dtype type;
-    ckci_divisor by_red, by_taps, by_columns, by_one_column, by_one_red, by_x, by_y;
+    int32_t low; /* see ckci_k_term; the reduction is three terms of by_term places, without low one */
+    ckci_divisor by_term, by_red, by_taps, by_columns, by_one_column, by_one_red, by_x, by_y;
 } ckci_gpu_pack;
 
 typedef struct ckci_gpu_pack_data {
@@ -3085,6 +3088,8 @@ typedef struct ckci_gpu_pack_data {
     int32_t channels, padded, groups; /* of t, of dst */
     int32_t wide, positions;          /* of t along x, of dst */
     int32_t along, log_c, tiles_c;    /* neighbouring threads read channels; channels of a block */
+    int32_t terms, low, pitch;        /* written one after the other, see ckci_k_term; channels from a */
+    int64_t term_step;                /* position to the next, from a term to the next */
     ckci_divisor by_tiles_c, by_groups, by_x, by_y, by_z;
 } ckci_gpu_pack_data;
 
@@ -3245,7 +3250,8 @@ CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channel
 CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 {
     int fits = columns % 8 == 0 && t->stride[2] == 1 && (uintptr_t)t->p % 16 == 0 &&
-               (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16);
+               (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16 ||
+                t->dtype == CKCONV_I8 || t->dtype == CKCONV_I32);
     for (int i = 0; i < 6; i++) {
         fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 8 == 0);
     }
@@ -4092,17 +4098,22 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     return e->emit(e->context, &l, err);
 }
 
-/* ---- Matrix units. They take f16 and bf16 tensors whose channels are dense and aligned to 16 bytes; tensors
-   in any other order, type or number of channels are packed into workspace first. */
+/* ---- Matrix units. They take f16, bf16 and i8 tensors whose channels are dense and aligned to 16 bytes;
+   tensors in any other order, type or number of channels are packed into workspace first. fp8 is exact in
+   bf16, and in f16 next to an f16 operand. bf16x3 is bf16 over three times the reduction (fwd, bwd_data:
+   channels, bwd_weight: batches), [high, low, high] terms of one operand against [high, high, low] of the
+   other. */
 
 /* A matrix plan of one convolution. */
 typedef struct ckci_matrix {
-    ckci_conv conv;  /* as the kernel sees it: groups merged, packed tensors */
-    int64_t merge;   /* groups that are one here */
-    int64_t bytes;   /* workspace so far: sums of parts, packed weights, packed tensors */
-    int32_t split;   /* bwd_weight: parts */
-    int32_t pack;    /* weights are packed */
-    int32_t data[3]; /* in, -, out: these tensors are packed */
+    ckci_conv conv;    /* as the kernel sees it: groups merged, packed tensors */
+    int64_t merge;     /* groups that are one here */
+    int64_t bytes;     /* workspace so far: sums of parts, packed weights, packed tensors */
+    int32_t split;     /* bwd_weight: parts */
+    int32_t pack;      /* weights are packed */
+    int32_t data[3];   /* in, -, out: these tensors are packed */
+    ckconv_dtype type; /* what is multiplied */
+    int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
     int32_t tile_m, tile_n;
@@ -4126,6 +4137,22 @@ CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
     }
     int sm = d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
     return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
+}
+
+/* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
+   take subnormal f16 numbers as zeros. */
+CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
+{
+    if ((a == CKCONV_BF16 || ckci_is_fp8(a)) && (b == CKCONV_BF16 || ckci_is_fp8(b))) {
+        return CKCONV_BF16;
+    }
+    if ((a == CKCONV_F16 || ckci_is_fp8(a)) && (b == CKCONV_F16 || ckci_is_fp8(b))) {
+        return CKCONV_F16;
+    }
+    if (a == CKCONV_I8 && b == CKCONV_I8) {
+        return CKCONV_I8;
+    }
+    return a == CKCONV_BF16X3 && b == CKCONV_BF16X3 ? CKCONV_BF16 : 0;
 }
 
 /* Do the groups of a tensor lie side by side, so that several are one group with more channels? */
@@ -4168,6 +4195,12 @@ CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
     return m;
 }
 
+/* Channels of a 16-byte chunk. */
+CKCI_FN int64_t ckci_matrix_chunk(ckconv_dtype type)
+{
+    return 16 / (int64_t)ckci_size(type);
+}
+
 /* May 16-byte chunks along the channels be one load each? */
 CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
                                         int64_t channels, ckconv_error *err)
@@ -4177,16 +4210,17 @@ CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, 
                          "matrix tiles read %s as %s without an operation; here it is %s", what,
                          ckconv_dtype_name(type), ckconv_dtype_name(t->dtype));
     }
+    int64_t chunk = ckci_matrix_chunk(type);
     int fits = t->stride[2] == 1 || channels == 1;
     for (int i = 0; i < 6; i++) {
-        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 8 == 0);
+        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % chunk == 0);
     }
-    if (!fits || channels % 8 != 0 || (uintptr_t)t->p % 16 != 0) {
+    if (!fits || channels % chunk != 0 || (uintptr_t)t->p % 16 != 0) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
-            "matrix tiles load 16 bytes along the channels: %s needs channels last, a multiple of 8 "
+            "matrix tiles load 16 bytes along the channels: %s needs channels last, a multiple of %d "
             "(here %lld) and alignment",
-            what, CKCI_LL(channels));
+            what, (int)chunk, CKCI_LL(channels));
     }
     return CKCONV_OK;
 }
@@ -4268,8 +4302,8 @@ CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
 CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
 {
     ckci_conv *c = &m->conv;
-    if (c->op == CKCONV_BWD_DATA || c->c > 4 || m->merge > 1 || c->g != 1 || c->stride[2] % 2 != 0 ||
-        c->dilation[2] != 1) {
+    if (c->op == CKCONV_BWD_DATA || m->type == CKCONV_I8 || c->c > 4 || m->merge > 1 || c->g != 1 ||
+        c->stride[2] % 2 != 0 || c->dilation[2] != 1) {
         return;
     }
     m->pairs = 1;
@@ -4280,26 +4314,30 @@ CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
     c->input[2] = ckci_ceil_div(c->input[2], 2);
 }
 
-/* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], a multiple of eight. */
-CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what, ckconv_dtype type,
+/* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], whole chunks. */
+CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
                                        const ckconv_device *device, int64_t limit, unsigned char *ws,
                                        ckconv_error *err)
 {
     ckci_conv *c = &m->conv;
+    int weight = c->op == CKCONV_BWD_WEIGHT;
+    int64_t chunk = ckci_matrix_chunk(m->type);
     int64_t *channels = which == CKCI_IN ? &c->c : &c->k;
     ckci_tensor *t = &c->t[which], packed;
-    if (ckci_matrix_reads(t, what, type, *channels, NULL) == CKCONV_OK) {
+    if (ckci_matrix_reads(t, what, m->type, *channels, NULL) == CKCONV_OK) {
         return CKCONV_OK;
     }
     if (which == CKCI_IN) {
         ckci_matrix_pairs(m);
     }
-    *channels = which == CKCI_IN && m->pairs ? 8 : ckci_ceil_div(*channels, 8) * 8;
+    *channels = which == CKCI_IN && m->pairs ? 8 : ckci_ceil_div(*channels, chunk) * chunk;
+    *channels = ckci_saturating_mul(*channels, weight ? 1 : m->terms);
     m->data[which] = t->len[1] > 0;
     memset(&packed, 0, sizeof packed);
-    packed.dtype = packed.compute = type;
+    packed.dtype = packed.compute = m->type;
     packed.plain = 1;
     memcpy(packed.len, t->len, sizeof packed.len);
+    packed.len[1] = ckci_saturating_mul(packed.len[1], weight ? m->terms : 1);
     packed.len[2] = *channels;
     packed.len[5] = which == CKCI_IN ? c->input[2] : c->output[2];
     packed.stride[2] = 1;
@@ -4308,8 +4346,9 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     packed.stride[4] = ckci_saturating_mul(packed.stride[5], packed.len[5]);
     packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
-    int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(packed.stride[1], packed.len[1]), 2);
-    if (bytes / packed.stride[5] > INT32_MAX) {
+    int64_t count = ckci_saturating_mul(packed.stride[1], packed.len[1]),
+            bytes = ckci_saturating_mul(count, (int64_t)ckci_size(m->type));
+    if (count / packed.stride[5] > INT32_MAX / 2) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has too many positions to be packed", what);
     }
     CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &packed.p, err));
@@ -4332,24 +4371,25 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
 CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                         int32_t tile, ckci_matrix *m, ckconv_error *err)
 {
-    ckconv_dtype type = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    ckconv_dtype a = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute,
+                 b = p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_OUT : CKCI_WEI].compute,
+                 type = ckci_matrix_type(a, b);
     int32_t ranges;
     if (ckci_matrix_family(device) != family) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit", device->arch,
                          ckconv_family_name(family));
     }
-    if (type != CKCONV_F16 && type != CKCONV_BF16) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles compute in f16 and bf16, not in %s",
-                         ckconv_dtype_name(type));
-    }
-    if (p->op != CKCONV_BWD_WEIGHT && p->t[CKCI_WEI].compute != type) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take one compute type, not %s and %s",
-                         ckconv_dtype_name(type), ckconv_dtype_name(p->t[CKCI_WEI].compute));
+    if (type == 0) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "matrix tiles compute in f16, bf16, bf16x3, fp8 and i8, not in %s and %s",
+                         ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
     CKCI_TRY(ckci_gpu_takes(p, err));
     CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
     memset(m, 0, sizeof *m);
     m->conv = *p;
+    m->type = type;
+    m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = ckci_matrix_merge(p);
     m->tile_m = tile / 1000;
     m->tile_n = tile % 1000;
@@ -4363,11 +4403,14 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
 }
 
 /* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
-CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, int across, int32_t tile)
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
 {
     static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 0}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0;
+    if (type == CKCONV_I8) {
+        return tile == 64064 ? CKCI_KERNEL_matrix_whole_64x64 : CKCI_KERNEL_matrix_whole_128x128;
+    }
     if (tile == 256256) {
         return CKCI_KERNEL_matrix_gather_256x256;
     }
@@ -4435,19 +4478,21 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     int back = p->op == CKCONV_BWD_DATA, which = back ? CKCI_OUT : CKCI_IN;
     ckci_tensor *read = &c->t[which], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
-    ckconv_dtype type = read->compute;
+    ckconv_dtype type = m->type;
     int64_t before = back ? c->k : c->c, positions, pad;
-    CKCI_TRY(ckci_matrix_data(m, which, what, type, device, limit, ws, err));
+    CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
+    CKCI_TRY(ckci_gpu_takes(c, err));
     int64_t red = back ? c->k : c->c;
     ckci_image(c, &positions, &pad);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
     int as_is = m->merge == 1 && red == before;
-    int across = back && family == CKCONV_FAMILY_MMA && as_is && red % 64 == 0 &&
+    int64_t size = (int64_t)ckci_size(type);
+    int across = back && family == CKCONV_FAMILY_MMA && type != CKCONV_I8 && as_is && red % 64 == 0 &&
                  ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         m->pack = 1;
         ckci_packed_weights(c, type, NULL, w);
-        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), 2), limit, ws, &w->p, err));
+        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), size), limit, ws, &w->p, err));
         m->packing += 6e5;
     }
     if (ckci_count(w) > INT32_MAX / 4) {
@@ -4456,11 +4501,11 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, across, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, across, tile));
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->taps_inside = red % (family == CKCONV_FAMILY_MMA ? 64 : 32) == 0;
+    k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
     if (tile == 256256 && (!k->taps_inside || k->ranges || strncmp(device->arch, "gfx95", 5) == 0)) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
@@ -4469,7 +4514,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
             CKCI_LL(red), device->arch);
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
-    double sum = ckci_reduction(k, (double)red);
+    double sum = ckci_reduction(k, (double)red) * (double)size / 2; /* as places of two bytes */
     *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + m->packing;
     return CKCONV_OK;
 }
@@ -4498,6 +4543,8 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
     k->shift = m->shift;
     k->filter_x = (int32_t)p->filter[2];
     k->count = (int32_t)(ckci_count(w) / 2);
+    k->low = m->terms - 1;
+    k->by_term = ckci_make_divisor(k->red / m->terms);
     k->by_red = ckci_make_divisor(k->red / 2);
     k->by_taps = ckci_make_divisor(c->filter[0] * c->filter[1] * c->filter[2]);
     k->by_columns = ckci_make_divisor(k->columns);
@@ -4506,7 +4553,8 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
     k->by_x = ckci_make_divisor(c->filter[2]);
     k->by_y = ckci_make_divisor(c->filter[1]);
     l->grid = ckci_ceil_div(k->count, 256);
-    if (amd && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs && c->k == p->k && c->c == p->c) {
+    if (amd && m->type != CKCONV_I8 && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs &&
+        c->k == p->k && c->c == p->c) {
         int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
         int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
         if (blocks <= INT32_MAX) {
@@ -4523,6 +4571,7 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
 {
     ckci_gpu_pack_data *k = &l->a.data;
     const ckci_tensor *to = &m->conv.t[which];
+    int weight = p->op == CKCONV_BWD_WEIGHT;
     memset(k, 0, sizeof *k);
     ckci_set_kernel(l, CKCI_KERNEL_pack_data);
     k->t = p->t[which];
@@ -4530,10 +4579,14 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
     k->type = to->dtype;
     k->pairs = which == CKCI_IN && m->pairs;
     k->channels = (int32_t)k->t.len[2];
-    k->padded = (int32_t)to->len[2];
+    k->padded = (int32_t)(to->len[2] / (weight ? 1 : m->terms));
     k->groups = (int32_t)to->len[0];
     k->wide = (int32_t)k->t.len[5];
-    k->positions = (int32_t)(to->len[1] * to->len[3] * to->len[4] * to->len[5]);
+    k->positions = (int32_t)(k->t.len[1] * to->len[3] * to->len[4] * to->len[5]);
+    k->terms = m->terms;
+    k->low = weight && which == CKCI_OUT ? 2 : 1;
+    k->pitch = (int32_t)to->len[2];
+    k->term_step = weight ? k->t.len[1] * to->stride[1] : k->padded;
     k->along = k->t.stride[2] <= k->t.stride[5];
     k->log_c = k->padded <= 8 ? 3 : k->padded <= 16 ? 4 : 5;
     k->tiles_c = (int32_t)ckci_ceil_div(k->padded, (int64_t)1 << k->log_c);
@@ -4606,10 +4659,10 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
             "side by side");
     }
     ckci_merge_groups(c, merge);
-    CKCI_TRY(ckci_matrix_reads(read, what, read->compute, block, err));
+    CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
     ckci_tensor native = *w;
     m->pack = 1;
-    ckci_packed_weights(c, read->compute, NULL, w);
+    ckci_packed_weights(c, m->type, NULL, w);
     if (merge == 1 && native.plain && native.dtype == w->dtype && (uintptr_t)native.p % 16 == 0 &&
         memcmp(native.stride, w->stride, sizeof native.stride) == 0) {
         *w = native; /* they lie like that */
@@ -4668,6 +4721,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
                                 &f->cost, err));
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m));
@@ -4730,19 +4784,16 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
-    ckconv_dtype type = c->t[CKCI_IN].compute;
     int64_t real_k = c->k, real_c = c->c, space, pad;
-    if (c->t[CKCI_OUT].compute != type) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take one compute type, not %s and %s",
-                         ckconv_dtype_name(type), ckconv_dtype_name(c->t[CKCI_OUT].compute));
-    }
-    CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", type, device, limit, ws, err));
-    CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", type, device, limit, ws, err));
+    CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
+    CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
+    c->n = ckci_saturating_mul(c->n, m->terms);
+    CKCI_TRY(ckci_gpu_takes(c, err));
     ckci_image(c, &space, &pad);
-    int64_t positions = p->n * space;
+    int64_t positions = c->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, 0, tile));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, m->type, 0, tile));
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->by_phases = ckci_make_divisor(c->g);
@@ -4781,6 +4832,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
 CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_weight(&f->p->conv, &f->plan->device, f->family, f->tile, f->split_k, f->limit, NULL,
                                 &m, &f->cost, err));
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + (m.split > 1));
@@ -6057,6 +6109,17 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x64, 64064, weight)                        \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 32x128, 32128, weight)
 
+/* i8 on every matrix unit; bwd_weight would have to transpose bytes */
+#define CKCI_GPU_MATRIX_WHOLE(X, FAMILY, LOW)                                                                \
+    X(gpu_##LOW##_fwd_i8_128x128, FAMILY, FWD, CKCONV_I32, 128128, ckci_fit_matrix_gather,                   \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_fwd_i8_64x64, FAMILY, FWD, CKCONV_I32, 64064, ckci_fit_matrix_gather,                      \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_data_i8_128x128, FAMILY, BWD_DATA, CKCONV_I32, 128128, ckci_fit_matrix_gather,         \
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_data_i8_64x64, FAMILY, BWD_DATA, CKCONV_I32, 64064, ckci_fit_matrix_gather,            \
+      ckci_list_matrix_gather)
+
 /* small groups */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
     X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_gather, ckci_list_matrix_gather)     \
@@ -6124,12 +6187,15 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, 0, ckci_fit_depth_weight, ckci_list_depth_weight)     \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
+    CKCI_GPU_MATRIX_WHOLE(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, FWD, fwd, 256x256, 256256, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, BWD_DATA, bwd_data, 256x256, 256256, gather)                          \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
+    CKCI_GPU_MATRIX_WHOLE(X, WMMA, wmma)                                                                     \
     CKCI_GPU_MATRIX_NEAR(X, MMA, mma)                                                                        \
     CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
+    CKCI_GPU_MATRIX_WHOLE(X, MMA, mma)                                                                       \
     CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
     X(gpu_fused_conv_conv_matrix, FUSED, CONV_CONV_FWD, CKCONV_F32, 64128, ckci_fit_matrix_pair,             \
@@ -8620,6 +8686,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_PAIR_AMD
 #undef CKCI_PAIR_NVIDIA
 #undef CKCI_GPU_MATRIX_TILES
+#undef CKCI_GPU_MATRIX_WHOLE
 #undef CKCI_GPU_TILES
 #undef CKCI_INLINE
 #undef CKCI_INSTANCES

@@ -15,6 +15,7 @@ the sums, and every storage type is converted when it is loaded)
     matrix_back_R      bwd_data likewise, weights read as they lie
     matrix_weight_R    bwd_weight likewise
     matrix_near_Q      fwd, bwd_data of small groups, in blocks of Q channels
+    matrix_whole_R     fwd, bwd_data in i8
     pack, pack_..      weights and tensors in the order in which matrix_... read them
     tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
     tile_weight_S      bwd_weight likewise
@@ -1381,15 +1382,21 @@ template <class T> struct ckci_k_reduce {
 #endif
 #endif
 
-/* What is multiplied; sums are f32. Kernels take both types: they differ in the loop alone, which a kernel
-   holds once for each. */
+/* What is multiplied. Sums of f16 and bf16 are f32; kernels take both: they differ in the loop alone, which a
+   kernel holds once for each. Sums of i8 are i32, in kernels and units (ckci_k_whole) of their own. */
 struct ckci_k_f16 {
     enum { TYPE = CKCONV_F16 };
 };
 struct ckci_k_bf16 {
     enum { TYPE = CKCONV_BF16 };
 };
-enum { CKCI_K_HALF = 2 }; /* bytes of one */
+struct ckci_k_i8 {
+    enum { TYPE = CKCONV_I8 };
+};
+enum { CKCI_K_HALF = 2 }; /* bytes of f16 and bf16 */
+
+/* The same unit for i8: SIZE is 1, number is int32_t. */
+template <class U> struct ckci_k_whole;
 
 /* The same bits as another type. */
 template <class To, class From> CKCI_K_FN To ckci_k_cast(const From &from)
@@ -1425,15 +1432,17 @@ template <class T, int N, class From> CKCI_K_FN ckci_k_vector<T, N> ckci_k_as(co
     return ckci_k_cast<ckci_k_vector<T, N>>(from);
 }
 #endif
-template <int MN, int S> struct ckci_k_square {
-    enum { M = MN, N = MN, STEP = 32, SUMS = S, KB = 64, ASYNC = 0 };
-    struct sums {
+template <class T, int S> struct ckci_k_lane_sums {
 #if defined(CKCI_SIMULATOR)
-        float v[SUMS];
+    T v[S];
 #else
-        ckci_k_vector<float, SUMS> v;
+    ckci_k_vector<T, S> v;
 #endif
-    };
+};
+template <int MN, int S> struct ckci_k_square {
+    enum { M = MN, N = MN, STEP = 32, SUMS = S, KB = 64, ASYNC = 0, SIZE = CKCI_K_HALF };
+    typedef float number;
+    typedef ckci_k_lane_sums<float, S> sums;
 
     static CKCI_K_MEMBER int column(int)
     {
@@ -1502,6 +1511,34 @@ struct ckci_k_mfma : ckci_k_cdna<32, 16> {
         }
     }
 #endif
+};
+
+template <> struct ckci_k_whole<ckci_k_mfma> : ckci_k_mfma {
+    enum { SIZE = 1 };
+    typedef int32_t number;
+    typedef ckci_k_lane_sums<int32_t, SUMS> sums;
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        for (int at = 0; at < 16; at += sim_mfma_i8_bytes()) {
+            sim_mfma_i32_32x32(&a, &b, d.v, at);
+        }
+#elif defined(__gfx950__)
+        d.v = __builtin_amdgcn_mfma_i32_32x32x32_i8(ckci_k_as<int, 4>(a), ckci_k_as<int, 4>(b), d.v, 0, 0, 0);
+#elif defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+        const ckci_k_uint2 a0 = {a.x, a.y}, a1 = {a.z, a.w}, b0 = {b.x, b.y}, b1 = {b.z, b.w};
+        d.v =
+            __builtin_amdgcn_mfma_i32_32x32x16_i8(ckci_k_cast<long>(a0), ckci_k_cast<long>(b0), d.v, 0, 0, 0);
+        d.v =
+            __builtin_amdgcn_mfma_i32_32x32x16_i8(ckci_k_cast<long>(a1), ckci_k_cast<long>(b1), d.v, 0, 0, 0);
+#else
+        d.v = __builtin_amdgcn_mfma_i32_32x32x8i8((int)a.x, (int)b.x, d.v, 0, 0, 0);
+        d.v = __builtin_amdgcn_mfma_i32_32x32x8i8((int)a.y, (int)b.y, d.v, 0, 0, 0);
+        d.v = __builtin_amdgcn_mfma_i32_32x32x8i8((int)a.z, (int)b.z, d.v, 0, 0, 0);
+        d.v = __builtin_amdgcn_mfma_i32_32x32x8i8((int)a.w, (int)b.w, d.v, 0, 0, 0);
+#endif
+    }
 };
 
 /* CDNA: 16 x 16 sums, for small groups. */
@@ -1606,13 +1643,45 @@ template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
         return GFX == 11 ? 2 * i + half : 8 * half + i;
     }
 };
+
+/* Two products of 16 places of the reduction. */
+template <int GFX> struct ckci_k_whole<ckci_k_wmma<GFX>> : ckci_k_wmma<GFX> {
+    enum { SIZE = 1 };
+    typedef int32_t number;
+    typedef ckci_k_lane_sums<int32_t, 8> sums;
+    typedef typename ckci_k_wmma<GFX>::operand operand;
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        for (int i = 0; i < 2; i++) { /* chunks; of one chunk its halves */
+            const int at = GFX == 11 ? 16 * i : 8 * i;
+            sim_wmma_i32_16x16x16(GFX, (const unsigned char *)&a + at, (const unsigned char *)&b + at, d.v);
+        }
+#elif defined(CKCI_K_WMMA)
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            d.v = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, ckci_k_as<int, 4>(a.v[i]), true,
+                                                             ckci_k_as<int, 4>(b.v[i]), d.v, false);
+        }
+#else
+        const ckci_k_uint4 &c = a.v[0], &e = b.v[0];
+        const ckci_k_uint2 a0 = {c.x, c.y}, a1 = {c.z, c.w}, b0 = {e.x, e.y}, b1 = {e.z, e.w};
+        d.v = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, ckci_k_as<int, 2>(a0), true,
+                                                               ckci_k_as<int, 2>(b0), d.v, false);
+        d.v = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, ckci_k_as<int, 2>(a1), true,
+                                                               ckci_k_as<int, 2>(b1), d.v, false);
+#endif
+    }
+};
 #endif
 
 #if defined(CKCI_K_MMA)
 /* NVIDIA, from sm_80 on: two products of 16 x 8 sums. */
 struct ckci_k_mma {
-    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128, ASYNC = 1 };
+    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128, ASYNC = 1, SIZE = CKCI_K_HALF };
     typedef ckci_k_uint4 operand;
+    typedef float number;
     struct sums {
         float v[SUMS];
     };
@@ -1700,6 +1769,35 @@ struct ckci_k_mma {
     static CKCI_K_MEMBER int column(int i)
     {
         return i / 4 * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
+    }
+};
+#endif
+
+#if defined(CKCI_K_MMA)
+template <> struct ckci_k_whole<ckci_k_mma> : ckci_k_mma {
+    enum { SIZE = 1 };
+    typedef int32_t number;
+    struct sums {
+        int32_t v[SUMS];
+    };
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+        half(d.v, a, b.x, b.z);
+        half(d.v + 4, a, b.y, b.w);
+    }
+
+    static CKCI_K_MEMBER void half(int32_t *d, const operand &a, uint32_t b0, uint32_t b1)
+    {
+#if defined(CKCI_SIMULATOR)
+        uint32_t b[2] = {b0, b1};
+        sim_mma_m16n8k32(&a, b, d);
+#else
+        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, "
+                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+#endif
     }
 };
 #endif
@@ -1881,11 +1979,11 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
    and the loads of the third begin; two barriers for each step, with the multiplications around the first. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     typedef ckci_k_grid<U, BM, BN, ACROSS> G;
-    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0, SUMS_WIDE = U::ASYNC ? 8 : 4 };
+    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0, SUMS_WIDE = U::ASYNC ? 8 : 4, SIZE = U::SIZE };
+    typedef typename U::number number;
     typename U::sums sum[G::TM][G::TN];
 
-    template <class Loader>
-    CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps, ckconv_dtype type)
+    CKCI_K_MEMBER void clear()
     {
         CKCI_K_UNROLL(16)
         for (int i = 0; i < G::TM * G::TN; i++) {
@@ -1893,14 +1991,6 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             for (int e = 0; e < U::SUMS; e++) {
                 sum[i / G::TN][i % G::TN].v[e] = 0;
             }
-        }
-        if (steps <= 0) {
-            return;
-        }
-        if (type == CKCONV_BF16) {
-            loop<ckci_k_bf16>(tiles, loader, steps);
-        } else {
-            loop<ckci_k_f16>(tiles, loader, steps);
         }
     }
 
@@ -2048,7 +2138,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH /* so that reads do not meet in the banks */
         };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
-        float *strip = (float *)tiles + wave * U::M * PITCH;
+        number *strip = (number *)tiles + wave * U::M * PITCH;
         int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
         CKCI_K_UNROLL(U::ASYNC ? 64 : 1)
         for (int n = 0; n < STRIPS; n++) {
@@ -2075,7 +2165,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         }
     }
 
-    template <int PITCH> CKCI_K_MEMBER void put_strip(float *strip, int n) const
+    template <int PITCH> CKCI_K_MEMBER void put_strip(number *strip, int n) const
     {
         enum { PER = G::STRIP / U::N, EACH = G::TN / PER };
         CKCI_K_UNROLL(8)
@@ -2166,7 +2256,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { SIXTEEN = 1, SUMS_WIDE = 8 };
+    enum { SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF };
+    typedef float number;
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
 
@@ -2188,20 +2279,11 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         hold();
     }
 
-    template <class Loader>
-    CKCI_K_MEMBER void run(unsigned char *tiles, Loader &loader, int32_t steps, ckconv_dtype type)
+    CKCI_K_MEMBER void clear()
     {
         CKCI_K_UNROLL(128)
         for (int i = 0; i < N / 2; i++) {
             sum[i] = 0;
-        }
-        if (steps <= 0) {
-            return;
-        }
-        if (type == CKCONV_BF16) {
-            loop<ckci_k_bf16>(tiles, loader, steps);
-        } else {
-            loop<ckci_k_f16>(tiles, loader, steps);
         }
     }
 
@@ -2315,7 +2397,42 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
 };
 #endif
 
+/* All of a block's tile loop, F: fragments or groups. type: what is multiplied, but by units for i8. */
+template <class F, class Loader>
+CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, int32_t steps,
+                                   ckconv_dtype type)
+{
+    f.clear();
+    if (steps <= 0) {
+        return;
+    }
+    if constexpr (F::SIZE == 1) {
+        f.template loop<ckci_k_i8>(tiles, loader, steps);
+    } else if (type == CKCONV_BF16) {
+        f.template loop<ckci_k_bf16>(tiles, loader, steps);
+    } else {
+        f.template loop<ckci_k_f16>(tiles, loader, steps);
+    }
+}
+
 /* Eight neighbouring finished values, aligned together. */
+CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const int32_t *v)
+{
+    if (dtype == CKCONV_I32) {
+        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
+        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
+        return;
+    }
+    uint32_t two[2] = {0, 0};
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        int32_t x = v[i] < -128 ? -128 : v[i] > 127 ? 127 : v[i];
+        two[i / 4] |= ((uint32_t)x & 0xffu) << i % 4 * 8;
+    }
+    const ckci_k_uint2 packed = {two[0], two[1]};
+    *(ckci_k_uint2 *)p = packed;
+}
+
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
 {
     if (dtype == CKCONV_F32) {
@@ -2332,17 +2449,18 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
 }
 
 /* `count` (1 or 8) columns c, ... of one position. v lies in LDS and is overwritten. */
-CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, float *v, int32_t count, int32_t g, int32_t n,
-                             int32_t c, int32_t columns, int32_t z, int32_t y, int32_t x)
+template <class T>
+CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int32_t g, int32_t n, int32_t c,
+                             int32_t columns, int32_t z, int32_t y, int32_t x)
 {
     const ckci_gpu_conv &p = ckci_k_late(conv);
     const bool together = p.o_vec && count == 8;
     if (!together || p.o.t.op.kind != CKCONV_PASS || p.o.scale || p.o.shift || p.o.compute) {
         CKCI_K_UNROLL(1)
         for (int i = 0; i < count && c + i < columns; i++) {
-            v[i] = ckci_k_finish<float>(p.o, v[i], g, n, c + i, z, y, x);
+            v[i] = ckci_k_finish<T>(p.o, v[i], g, n, c + i, z, y, x);
             if (!together) {
-                ckci_k_put<float>(p.o, v[i], g, n, c + i, z, y, x);
+                ckci_k_put<T>(p.o, v[i], g, n, c + i, z, y, x);
             }
         }
     }
@@ -2463,7 +2581,8 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         A = (BM + EACH - 1) / EACH,
         B = (BN + EACH - 1) / EACH,
         SLABS = (BN + 63) / 64,
-        SEGMENT = 0
+        SEGMENT = 0,
+        SIZE = U::SIZE /* of an element */
     };
     const ckci_gpu_conv &p;
     const ckci_k_tap_entry *taps;
@@ -2481,7 +2600,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     {
         const ckci_k_axis *axis = b.axis;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        red = p.red * CKCI_K_HALF;
+        red = p.red * SIZE;
         next_a = next_b = need = 0;
         int32_t row_low = 0, tap_low = 0; /* what makes all offsets of rows and of taps positive */
         if constexpr (!U::ASYNC) {
@@ -2491,8 +2610,8 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
                 row_low += axis[i].read0 < 0 ? axis[i].read0 * step : 0;
                 tap_low += reach < 0 ? reach * step : 0;
             }
-            row_low *= CKCI_K_HALF;
-            tap_low *= CKCI_K_HALF;
+            row_low *= SIZE;
+            tap_low *= SIZE;
         }
         fill(axis, table, tap_low);
         ckci_k_place start = ckci_k_row(p, axis, b.row);
@@ -2501,9 +2620,9 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             rows[r].at -= row_low;
         }
         __syncthreads();
-        wa = ckci_k_make_window(p.a.p + CKCI_K_HALF * (b.group * p.a.stride[0] + start.n * p.a.stride[1]) +
+        wa = ckci_k_make_window(p.a.p + SIZE * (b.group * p.a.stride[0] + start.n * p.a.stride[1]) +
                                 (row_low + tap_low));
-        wb = ckci_k_make_window(p.b.p + CKCI_K_HALF * (b.group * p.b.stride[0] + b.column * p.b_column));
+        wb = ckci_k_make_window(p.b.p + SIZE * (b.group * p.b.stride[0] + b.column * p.b_column));
         first = (int32_t)threadIdx.x / CHUNKS;
         at = (int32_t)threadIdx.x % CHUNKS * 16;
         tap = 0;
@@ -2520,15 +2639,14 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < SLABS; i++) {
                 b_at[i] = b.column + column + i * 64 < p.columns && column + i * 64 < BN
-                              ? CKCI_K_HALF * (first * (int32_t)p.b_red + column + i * 64)
+                              ? SIZE * (first * (int32_t)p.b_red + column + i * 64)
                               : INT32_MIN;
             }
         } else {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
                 int32_t column = first + i * EACH;
-                b_at[i] =
-                    b.column + column < p.columns ? CKCI_K_HALF * column * (int32_t)p.b_column : INT32_MIN;
+                b_at[i] = b.column + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
             }
         }
     }
@@ -2541,7 +2659,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         q.y = q.y * p.dim[1].read_step + axis[1].read0;
         q.x = q.x * p.dim[2].read_step + axis[2].read0;
         ckci_k_row_entry e;
-        e.at = CKCI_K_HALF * (int32_t)((q.n - n0) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+        e.at = SIZE * (int32_t)((q.n - n0) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
         e.hole.close(p.ranges);
         if (q.n < p.n) {
             e.hole.open(p.ranges);
@@ -2557,11 +2675,10 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
             ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
             if (i < count) {
-                e.a =
-                    CKCI_K_HALF * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
-                                            t.x * p.dim[2].read_tap * s[5]) -
-                    low;
-                e.b = CKCI_K_HALF * (int32_t)ckci_k_weight_at(p, axis, t);
+                e.a = SIZE * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
+                                       t.x * p.dim[2].read_tap * s[5]) -
+                      low;
+                e.b = SIZE * (int32_t)ckci_k_weight_at(p, axis, t);
                 e.need = p.ranges ? 0
                                   : 1u << t.x % 32 | 1u << (axis[2].taps + t.y) % 32 |
                                         1u << (axis[2].taps + axis[1].taps + t.z) % 32;
@@ -2587,7 +2704,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             if (++tap == count) {
                 tap = 0;
                 at += U::KB;
-                down += CKCI_K_HALF * 64 * (int32_t)p.b_red;
+                down += SIZE * 64 * (int32_t)p.b_red;
             }
         } else {
             at += U::KB;
@@ -2691,7 +2808,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         if constexpr (BACK) {
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
-                const int32_t row = ckci_k_add(e.b, down, j * CKCI_K_HALF * 32 * (int32_t)p.b_red);
+                const int32_t row = ckci_k_add(e.b, down, j * SIZE * 32 * (int32_t)p.b_red);
                 CKCI_K_UNROLL(2)
                 for (int i = 0; i < SLABS; i++) {
                     ckci_k_copy(to + (BM + i * 64 + j * 32) * U::KB, wb, ckci_k_add(b_at[i], row, 0),
@@ -2749,8 +2866,8 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
             return; /* a phase with fewer positions than the first one; the whole block */
         }
         Loader loader(p, b, m.table, m.rows);
-        int32_t bytes = ckci_k_reduction(p, b.axis) * CKCI_K_HALF;
-        f.run(m.tiles, loader, (bytes + F::KB - 1) / F::KB, p.a.compute);
+        int32_t bytes = ckci_k_reduction(p, b.axis) * F::SIZE;
+        ckci_k_multiply_all(f, m.tiles, loader, (bytes + F::KB - 1) / F::KB, p.a.compute);
     }
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_find_block(p, BM, BN);
@@ -2777,7 +2894,7 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
                 return;
             }
         }
-        f.template finish<8>(m.tiles, false, [&](int row, int column, float *v, int) {
+        f.template finish<8>(m.tiles, false, [&](int row, int column, typename F::number *v, int) {
             if (at[row] >= 0 && b.column + column < columns) {
                 ckci_k_store8(dtype, base + (at[row] + b.column + column) * size, v);
             }
@@ -2785,7 +2902,7 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
         return;
     }
     f.template finish<8>(m.tiles, p.o.t.stride[5] < p.o.t.stride[2],
-                         [&](int row, int column, float *v, int count) {
+                         [&](int row, int column, typename F::number *v, int count) {
                              ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
                              if (q.n < p.n && b.column + column < p.columns) {
                                  ckci_k_write8(p, v, count, b.group, q.n, b.column + column, p.columns,
@@ -3126,7 +3243,7 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
     {
         enum { KT = F::KB / CKCI_K_HALF };
         Loader loader(p, group, row0, column0, from, to, m.table);
-        f.run(m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
+        ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
     }
     f.template finish<F::SUMS_WIDE>(m.tiles, false, [&](int row, int column, float *v, int count) {
         row += row0;
@@ -3149,6 +3266,22 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
             ckci_k_write_weight<float, 1>(p, v[i], part, group, row, column + i);
         }
     });
+}
+
+/* The bits of v as f16, bf16 or i8. As a sum of two bf16 numbers (bf16x3) it is written three times: high,
+   and then, number `low`, the rest, and high again. One operand has low = 1, the other one 2: that leaves out
+   the product of both rests. The second high meets the other one's rest; it is 0 where it is not finite, so
+   that infinity * 0 and infinity - infinity do not come about. */
+CKCI_K_FN uint32_t ckci_k_term(int32_t type, float v, int32_t term, int32_t low)
+{
+    uint32_t high = type == CKCONV_F16  ? ckci_k_float_half(v)
+                    : type == CKCONV_I8 ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
+                                        : ckci_k_float_bf16(v);
+    if (term == 0) {
+        return high;
+    }
+    float rest = v - ckci_k_float(high << 16);
+    return rest - rest != 0 ? 0 : term == low ? ckci_k_float_bf16(rest) : high;
 }
 
 /* ---- Weights for the gather kernels. */
@@ -3174,19 +3307,23 @@ struct ckci_k_pack {
         uint32_t h[2];
         CKCI_K_UNROLL(1)
         for (int i = 0; i < 2; i++) {
-            int32_t other = ckci_k_divide(red + i, p.by_one_red);
-            int32_t place = red + i - other * (int32_t)p.by_one_red.d;
+            int32_t term = ckci_k_divide(red + i, p.by_term), r = red + i - term * (int32_t)p.by_term.d;
+            int32_t other = ckci_k_divide(r, p.by_one_red), place = r - other * (int32_t)p.by_one_red.d;
             int64_t at = base + place * p.step;
             bool good = other == one;
             if (p.pairs) {
-                int32_t c = (red + i) % 4, x = 2 * (tap - rest * p.taps[2]) + (red + i) / 4 - p.shift;
+                int32_t c = r % 4, x = 2 * (tap - rest * p.taps[2]) + r / 4 - p.shift;
                 good = c < (int32_t)p.by_one_red.d && x >= 0 && x < p.filter_x;
                 at = base + (x - (tap - rest * p.taps[2])) * p.w.stride[5] + c * p.step;
             }
             float v = good ? ckci_k_value<float>(p.w, at) : 0.f;
-            h[i] = p.type == CKCONV_F16 ? ckci_k_float_half(v) : ckci_k_float_bf16(v);
+            h[i] = ckci_k_term(p.type, v, term, p.low);
         }
-        ((uint32_t *)p.dst)[e] = h[0] | h[1] << 16;
+        if (p.type == CKCONV_I8) {
+            ((uint16_t *)p.dst)[e] = (uint16_t)(h[0] | h[1] << 8);
+        } else {
+            ((uint32_t *)p.dst)[e] = h[0] | h[1] << 16;
+        }
     }
 };
 
@@ -3237,7 +3374,7 @@ struct ckci_k_pack_turn {
    channels of a group; they pass through LDS, so that reads run along the tensor's own fastest dimension. */
 struct ckci_k_pack_data {
     struct lds {
-        uint16_t v[2560]; /* rows of channels, two apart */
+        float v[2304]; /* rows of channels, one apart */
     };
 
     static CKCI_K_MEMBER void run(const ckci_gpu_pack_data &p, lds &m)
@@ -3263,20 +3400,30 @@ struct ckci_k_pack_data {
                 v = ckci_k_value<float>(p.t, group * s[0] + q.n * s[1] + c * s[2] + q.z * s[3] + q.y * s[4] +
                                                  x * s[5]);
             }
-            m.v[row * (wide + 2) + column] =
-                (uint16_t)(p.type == CKCONV_F16 ? ckci_k_float_half(v) : ckci_k_float_bf16(v));
+            m.v[row * (wide + 1) + column] = v;
         }
         __syncthreads();
         const int row = t >> (p.log_c - 3), column = (t & ((wide >> 3) - 1)) * 8;
         if (row0 + row < p.positions && first + column < p.padded) {
-            const uint16_t *v = m.v + row * (wide + 2) + column;
-            ckci_k_uint4 out;
-            out.x = v[0] | (uint32_t)v[1] << 16;
-            out.y = v[2] | (uint32_t)v[3] << 16;
-            out.z = v[4] | (uint32_t)v[5] << 16;
-            out.w = v[6] | (uint32_t)v[7] << 16;
-            int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.padded + first + column;
-            *(ckci_k_uint4 *)(p.dst + 2 * at) = out;
+            const float *v = m.v + row * (wide + 1) + column;
+            int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + first + column;
+            CKCI_K_UNROLL(1)
+            for (int32_t term = 0; term < p.terms; term++) {
+                uint32_t two[4];
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    two[i] = ckci_k_term(p.type, v[2 * i], term, p.low) |
+                             ckci_k_term(p.type, v[2 * i + 1], term, p.low) << 16;
+                }
+                if (p.type == CKCONV_I8) {
+                    const ckci_k_uint2 out = {ckci_k_halves<0>(two[0] | two[0] >> 8, two[1] | two[1] >> 8),
+                                              ckci_k_halves<0>(two[2] | two[2] >> 8, two[3] | two[3] >> 8)};
+                    *(ckci_k_uint2 *)(p.dst + at) = out;
+                    return;
+                }
+                const ckci_k_uint4 out = {two[0], two[1], two[2], two[3]};
+                *(ckci_k_uint4 *)(p.dst + 2 * (at + term * p.term_step)) = out;
+            }
         }
     }
 };
@@ -3488,8 +3635,12 @@ template <class U, int P, int PX, int Q> struct ckci_k_near {
 };
 
 /* ---- The kernels, with the unit U of the target; a target without any has empty kernels, which no plan
-   takes. F: the tile loop, of fragments or of groups of waves. */
-template <int BM, int BN> struct ckci_k_matrix_gather {
+   takes. F: the tile loop, of fragments or of groups of waves. unit: U itself, or what computes i8 on it. */
+struct ckci_k_matrix_halves {
+    template <class U> using unit = U;
+};
+
+template <int BM, int BN> struct ckci_k_matrix_gather : ckci_k_matrix_halves {
     enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0, WEIGHT = 0 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
@@ -3498,8 +3649,19 @@ template <int BM, int BN> struct ckci_k_matrix_gather {
     }
 };
 
+/* The same for i8. */
+template <int BM, int BN> struct ckci_k_matrix_whole {
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0 };
+    template <class U> using unit = ckci_k_whole<U>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
+    }
+};
+
 /* bwd_data that reads weights as they are, rows of output channels: places of the reduction. */
-template <int BM, int BN> struct ckci_k_matrix_back {
+template <int BM, int BN> struct ckci_k_matrix_back : ckci_k_matrix_halves {
     enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 2, WEIGHT = 0 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
@@ -3517,7 +3679,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 1> {
 };
 #endif
 
-template <int BM, int BN> struct ckci_k_matrix_weight {
+template <int BM, int BN> struct ckci_k_matrix_weight : ckci_k_matrix_halves {
     enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = 1, WEIGHT = 1 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
@@ -3529,6 +3691,7 @@ template <int BM, int BN> struct ckci_k_matrix_weight {
 
 template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     typedef Body<BM, BN> body;
+    template <class U> using unit_of = typename body::template unit<U>;
     /* planned for MFMA alone; not planned for AMD */
     enum { WIDEST = BM * BN == 256 * 256, LARGE = !WIDEST && (BM > 128 || BN == 256 || body::ACROSS == 2) };
 
@@ -3543,12 +3706,18 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         body::template with<U, F>(p, m);
     }
 
+    template <class Base, int ACROSS> static void fragments(const ckci_gpu_conv &p)
+    {
+        typedef unit_of<Base> unit;
+        with<unit, ckci_k_fragments<unit, BM, BN, ACROSS>>(p);
+    }
+
     static void run(const ckci_gpu_conv &p, lds &)
     {
         int kind = sim_matrix_unit();
         if constexpr (WIDEST) {
             if (kind == SIM_MFMA) {
-                with<ckci_k_mfma, ckci_k_fragments<ckci_k_mfma, BM, BN, 0>>(p);
+                fragments<ckci_k_mfma, 0>(p);
             }
         } else {
             if constexpr (!LARGE) {
@@ -3567,33 +3736,33 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
             }
         }
         if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma, ckci_k_fragments<ckci_k_mma, BM, BN, body::ACROSS>>(p);
+            fragments<ckci_k_mma, body::ACROSS>(p);
         }
     }
 
     static void with_fragments(const ckci_gpu_conv &p, int kind)
     {
         if (kind == SIM_MFMA) {
-            with<ckci_k_mfma, ckci_k_fragments<ckci_k_mfma, BM, BN, 0>>(p);
+            fragments<ckci_k_mfma, 0>(p);
         } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<11>, ckci_k_fragments<ckci_k_wmma<11>, BM, BN, 0>>(p);
+            fragments<ckci_k_wmma<11>, 0>(p);
         } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<12>, ckci_k_fragments<ckci_k_wmma<12>, BM, BN, 0>>(p);
+            fragments<ckci_k_wmma<12>, 0>(p);
         }
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 #if defined(CKCI_K_MFMA)
-    typedef ckci_k_mfma unit;
+    typedef unit_of<ckci_k_mfma> unit;
 #if defined(__gfx950__) /* compilers move its sums between registers */
     enum { EMPTY = LARGE || WIDEST };
 #else
     enum { EMPTY = LARGE };
 #endif
 #elif defined(CKCI_K_WMMA)
-    typedef ckci_k_wmma<11> unit;
+    typedef unit_of<ckci_k_wmma<11>> unit;
     enum { EMPTY = LARGE || WIDEST };
 #else
-    typedef ckci_k_wmma<12> unit;
+    typedef unit_of<ckci_k_wmma<12>> unit;
     enum { EMPTY = LARGE || WIDEST };
 #endif
     typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, 0> tile;
@@ -3612,7 +3781,8 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     }
 #elif defined(CKCI_K_MMA)
     /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
-    typedef ckci_k_fragments<ckci_k_mma, WIDEST ? 64 : BM, WIDEST ? 64 : BN, body::ACROSS> fragments;
+    typedef unit_of<ckci_k_mma> unit;
+    typedef ckci_k_fragments<unit, WIDEST ? 64 : BM, WIDEST ? 64 : BN, body::ACROSS> fragments;
     enum {
         STRIPS = WIDEST ? 0 : BM * (BN + 4) * 4,
         BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
@@ -3633,7 +3803,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         }
 #endif
         else {
-            body::template with<ckci_k_mma, fragments>(p, m);
+            body::template with<unit, fragments>(p, m);
         }
     }
 #else

@@ -881,6 +881,62 @@ static inline void sim_mfma_16x16x16(const void *a, const void *b, float *d, int
     }
 }
 
+/* Element i of an operand of i8. */
+static inline uint32_t sim_byte(const unsigned char *operand, int i)
+{
+    return (uint32_t)(int32_t)(signed char)operand[i];
+}
+
+/* Bytes of a lane that V_MFMA_I32_32X32X8_I8 (CDNA 1, 2), _32X32X16_I8 (CDNA 3) and _32X32X32_I8 (CDNA 4)
+   multiply. */
+static inline int sim_mfma_i8_bytes()
+{
+    return strcmp(sim_device.arch, "gfx950") == 0 ? 16 : strncmp(sim_device.arch, "gfx94", 5) == 0 ? 8 : 4;
+}
+
+/* These instructions on their bytes B from `at` on. A: lane i + 32 * (k / B) holds A[i][k] at k % B; B:
+   likewise with columns; D as in sim_mfma_32x32x8. Sums wrap. */
+static inline void sim_mfma_i32_32x32(const void *a, const void *b, int32_t *d, int at,
+                                      int line = __builtin_LINE())
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 16, 64 + (uint64_t)at, line);
+    const int lane = sim_block.thread % 64, bytes = sim_mfma_i8_bytes();
+    for (int r = 0; r < 16; r++) {
+        const int i = r / 4 * 8 + lane / 32 * 4 + r % 4, j = lane % 32;
+        uint32_t sum = (uint32_t)d[r];
+        for (int k = 0; k < 2 * bytes; k++) {
+            sum += sim_byte(lanes[i + k / bytes * 32][0] + at, k % bytes) *
+                   sim_byte(lanes[j + k / bytes * 32][1] + at, k % bytes);
+        }
+        d[r] = (int32_t)sum;
+    }
+}
+
+/* V_WMMA_I32_16X16X16_IU8, both signed, wave 32. gfx11: lanes l and l + 16 hold all 16 bytes of row l, gfx12:
+   lane l holds places 8 * (l / 16) to that + 7 of row l % 16; D as in sim_wmma_16x16x16. */
+static inline void sim_wmma_i32_16x16x16(int gfx, const void *a, const void *b, int32_t *d,
+                                         int line = __builtin_LINE())
+{
+    const size_t bytes = gfx == 11 ? 16 : 8;
+    unsigned char(*lanes)[2][32] = sim_offer(a, bytes, b, bytes, 82 + (uint64_t)gfx, line);
+    const int lane = sim_block.thread % 32;
+    for (int l = 0; l < 16 && gfx == 11; l++) {
+        if (memcmp(lanes[l][0], lanes[l + 16][0], 16) != 0 ||
+            memcmp(lanes[l][1], lanes[l + 16][1], 16) != 0) {
+            sim_die("WMMA operands of lanes %d and %d differ (line %d)", l, l + 16, line);
+        }
+    }
+    for (int r = 0; r < 8; r++) {
+        const int i = gfx == 11 ? 2 * r + lane / 16 : lane / 16 * 8 + r, j = lane % 16;
+        uint32_t sum = (uint32_t)d[r];
+        for (int k = 0; k < 16; k++) {
+            const int from = gfx == 11 ? 0 : k / 8 * 16, place = gfx == 11 ? k : k % 8;
+            sum += sim_byte(lanes[i + from][0], place) * sim_byte(lanes[j + from][1], place);
+        }
+        d[r] = (int32_t)sum;
+    }
+}
+
 /* V_WMMA_F32_16X16X16_F16 and _BF16, wave 32. gfx11: lanes l and l + 16 hold all 16 places of row l;
    register r of D is row 2 * r + lane / 16. gfx12: lane l holds places 8 * (l / 16) to that + 7 of row
    l % 16; register r is row 8 * (lane / 16) + r. */
@@ -1001,6 +1057,25 @@ static inline void sim_mma_m16n8k16(const void *a, const void *b, float *d, int 
                    sim_element(E::TYPE, lanes[j * 4 + t][1], b_place);
         }
         d[r] = (float)sum;
+    }
+}
+
+/* mma.sync.m16n8k32 of s8: with g = lane / 4 and t = lane % 4, A's registers are four bytes each of (row g,
+   places 4t on), (g + 8, 4t), (g, 4t + 16), (g + 8, 4t + 16), B's of (column g, 4t), (g, 4t + 16), D's as in
+   sim_mma_m16n8k16. */
+static inline void sim_mma_m16n8k32(const void *a, const void *b, int32_t *d, int line = __builtin_LINE())
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 8, 51, line);
+    const int lane = sim_block.thread % 32;
+    for (int r = 0; r < 4; r++) {
+        const int i = r / 2 * 8 + lane / 4, j = lane % 4 * 2 + r % 2;
+        uint32_t sum = (uint32_t)d[r];
+        for (int k = 0; k < 32; k++) {
+            const int t = k % 16 / 4, a_place = (k / 16 * 2 + i / 8) * 4 + k % 4,
+                      b_place = k / 16 * 4 + k % 4;
+            sum += sim_byte(lanes[i % 8 * 4 + t][0], a_place) * sim_byte(lanes[j * 4 + t][1], b_place);
+        }
+        d[r] = (int32_t)sum;
     }
 }
 

@@ -581,7 +581,7 @@ static void part_blocks(void)
     printf("blocks: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
 
-/* Channels for 16-byte loads: what the kernels for matrix units take, f16 and bf16. */
+/* Channels for 16-byte loads: what the kernels for matrix units take as it is or packed. */
 static const block_case aligned[] = {
     {2, 1, 2, 72, 64, {3, 3, 0}, {11, 13, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
     {2, 2, 2, 64, 72, {3, 3, 0}, {13, 11, 0}, {2, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
@@ -602,21 +602,24 @@ static const block_case aligned[] = {
 
 static void part_aligned(void)
 {
+    /* f16, bf16, bf16 with f32 weights; f16 in fp8, fp8 with bf16, i8, bf16x3, i8 to i32 */
+    static const int kinds[] = {5, 6, 7, 10, 12, 19, 4, 20};
     const int count = (int)(sizeof aligned / sizeof aligned[0]);
+    const int variants = (int)(sizeof kinds / sizeof kinds[0]);
     const long before = runs;
     const long problems_before = problems;
-    for (int i = 0; i < count * 3 * 3; i++) {
+    for (int i = 0; i < count * 3 * variants; i++) {
         const ckconv_op op = passes[i / count % 3];
         const int variant = i / count / 3;
-        if (!test_full() && variant != i % 3) {
+        if (!test_full() && (variant < 3 ? variant != i % 3 : variant != 3 + i % 11)) {
             continue;
         }
         ckconv_conv_desc d;
         test_rng r = test_seed((uint64_t)i + 177);
         set_block(&d, &aligned[i % count]);
-        set_types(&d, &types[5 + variant], op); /* f16, bf16, bf16 with f32 weights */
+        set_types(&d, &types[kinds[variant]], op);
         set_layout(&d, NAIVE_WEI, wei_layouts[test_below(&r, 2)], &r);
-        set_elements(&d, op, variant == 1 ? 2 : 0, &r);
+        set_elements(&d, op, variant % 3 == 1 ? 2 : 0, &r);
         run_problem(op, &d, (uint64_t)i + 1900001u, 1);
     }
     printf("aligned: %ld problems, %ld runs\n", problems - problems_before, runs - before);

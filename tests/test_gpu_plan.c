@@ -73,9 +73,12 @@ static void test_threads(void)
     d.g = 32;
     d.n = 256;
     d.in.dtype = CKCONV_I8;
-    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &nvidia, &err), err);
+    ckconv_options o;
+    memset(&o, 0, sizeof o);
+    o.max_workspace = -1; /* nothing is packed for a matrix unit */
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, &o, &nvidia, &err), err);
     CHECK(plan.grid[0] > (int64_t)UINT32_MAX / plan.block[0]);
-    ckconv_status status = ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &amd, &err);
+    ckconv_status status = ckconv_plan_conv(&plan, CKCONV_FWD, &d, &o, &amd, &err);
     CHECK_MSG(status == CKCONV_ERR_UNSUPPORTED && strstr(err.text, "threads") != NULL, "status %d (%s)",
               (int)status, err.text);
     ckconv_groupnorm_desc n;
@@ -196,6 +199,51 @@ static void test_parts(void)
         CHECK_MSG(first != NULL && strstr(first + 1, cases[i].parts) != NULL &&
                       strstr(text, "direct") == NULL,
                   "%s: %s", cases[i].arch, text);
+    }
+}
+
+/* Types that matrix units compute, in a layer that is large enough to be packed, and those that they do not. */
+static void test_units(void)
+{
+    static const struct {
+        const char *arch;
+        ckconv_dtype in, wei, out, compute;
+        const char *fwd, *bwd_data, *bwd_weight;
+    } cases[] = {{"gfx90a", CKCONV_F8E4M3, CKCONV_F8E5M2, CKCONV_BF16, 0, "mfma", "mfma", "mfma"},
+                 {"gfx1201", CKCONV_F8E4M3, CKCONV_F8E4M3, CKCONV_F16, 0, "wmma", "wmma", "wmma"},
+                 {"sm_90", CKCONV_F8E4M3, CKCONV_F8E4M3, CKCONV_F32, 0, "mma", "vector", "vector"},
+                 {"gfx942", CKCONV_F16, CKCONV_F16, CKCONV_F16, CKCONV_F8E4M3FNUZ, "mfma", "mfma", "mfma"},
+                 {"sm_80", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_BF16, "mma", "mma", "mma"},
+                 {"sm_90", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_BF16X3, "mma", "mma", "mma"},
+                 {"gfx1100", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_BF16X3, "wmma", "wmma", "wmma"},
+                 {"gfx942", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_TF32, "vector", "vector", "vector"},
+                 {"gfx90a", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mfma", "mfma", "vector"},
+                 {"gfx950", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mfma", "mfma", "vector"},
+                 {"gfx1100", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "wmma", "wmma", "vector"},
+                 {"sm_90", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mma", "mma", "vector"},
+                 {"gfx1030", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "vector", "vector", "vector"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *families[3];
+        families[0] = cases[i].fwd;
+        families[1] = cases[i].bwd_data;
+        families[2] = cases[i].bwd_weight;
+        const ckconv_device gpu = named(cases[i].arch);
+        ckconv_conv_desc d = cube(2, 28, 3, 1, 1);
+        d.n = 64;
+        d.k = d.c = 128;
+        d.in.dtype = cases[i].in;
+        d.wei.dtype = cases[i].wei;
+        d.out.dtype = cases[i].out;
+        d.compute_in = d.compute_wei = d.compute_out = cases[i].compute;
+        for (int j = 0; j < 3; j++) {
+            char name[32];
+            ckconv_plan plan;
+            ckconv_error err;
+            CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD + j, &d, NULL, &gpu, &err), err);
+            snprintf(name, sizeof name, "gpu_%s_", families[j]);
+            CHECK_MSG(strstr(ckconv_instance_name(plan.instance), name) != NULL, "%s, row %d, pass %d: %s",
+                      cases[i].arch, (int)i, j, ckconv_instance_name(plan.instance));
+        }
     }
 }
 
@@ -336,6 +384,7 @@ int main(void)
     test_threads();
     test_mid();
     test_parts();
+    test_units();
     test_texts();
     test_empty();
     test_facts();
