@@ -186,6 +186,36 @@ template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
 };
 
+/* A kernel's body by vendor: a device's compiler knows which, the simulator when it runs. */
+#if defined(CKCI_SIMULATOR)
+template <class Nvidia, class Amd> struct ckci_k_by_vendor {
+    struct lds {
+    };
+
+    template <class Body, class Args> static void with(const Args &p)
+    {
+        typedef typename Body::lds body_lds;
+        CKCI_K_LDS(body_lds, m);
+        Body::run(p, m);
+    }
+
+    template <class Args> static void run(const Args &p, lds &)
+    {
+        if (sim_device.kind == CKCONV_DEVICE_NVIDIA) {
+            with<Nvidia>(p);
+        } else {
+            with<Amd>(p);
+        }
+    }
+};
+#elif defined(__CUDACC__) && !defined(__HIP__)
+template <class Nvidia, class Amd> struct ckci_k_by_vendor : Nvidia {
+};
+#else
+template <class Nvidia, class Amd> struct ckci_k_by_vendor : Amd {
+};
+#endif
+
 /* Several elements in one load. */
 struct alignas(8) ckci_k_uint2 {
     uint32_t x, y;
@@ -5558,18 +5588,10 @@ template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     }
 };
 
-/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way in
-   LDS, each thread's in places of its own, so that no barrier is needed; elsewhere one, in registers. */
-#if defined(CKCI_SIMULATOR) || (defined(__CUDACC__) && !defined(__HIP__))
-#define CKCI_K_ASYNC 1
-#else
-#define CKCI_K_ASYNC 0
-#endif
-#if defined(CKCI_SIMULATOR)
-enum { CKCI_K_DEPTH_AHEAD = 2 }; /* AMD's LDS is smaller, and not used for this on AMD */
-#else
+/* Windows on their way from memory. NVIDIA's loads can go past the registers (ASYNC): DEPTH - 1 windows are
+   under way in LDS, each thread's in places of its own, so that no barrier is needed; AMD's are one, in
+   registers. */
 enum { CKCI_K_DEPTH_AHEAD = 4 };
-#endif
 
 /* A copy into LDS that does not wait, of BYTES or of zeros; commit ends a group of them, wait<N> waits until
    only the N last groups are still under way. */
@@ -5604,14 +5626,13 @@ template <int N> CKCI_K_FN void ckci_k_depth_wait()
 #endif
 }
 
-template <class W, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
-    enum { AHEAD = CKCI_K_ASYNC ? DEPTH - 1 : HELD, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
+template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
+    enum { AHEAD = DEPTH - 1, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
 
     struct lds {
-        alignas(16) unsigned char place[CKCI_K_ASYNC ? DEPTH * ROW : 16];
+        alignas(16) unsigned char place[DEPTH * ROW];
     };
 
-#if CKCI_K_ASYNC
     unsigned char *mine;
     int32_t write, read;
 
@@ -5681,7 +5702,15 @@ template <class W, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
         }
         read = read == (DEPTH - 1) * ROW ? 0 : read + ROW;
     }
-#else
+};
+
+template <class W, int DEPTH, int HELD> struct ckci_k_depth_ring<W, false, DEPTH, HELD> {
+    enum { AHEAD = HELD };
+
+    struct lds {
+        int32_t unused;
+    };
+
     W held;
 
     CKCI_K_MEMBER void start(lds &)
@@ -5698,7 +5727,6 @@ template <class W, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
     {
         w = held;
     }
-#endif
 };
 
 /* Positions x, x + 1, ... that lie in a row. */
@@ -5725,13 +5753,13 @@ CKCI_K_FN int32_t ckci_k_depth_at(const ckci_tensor &t, int32_t channel, const c
    the size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each
    row of inputs is loaded once and added to the F rows of outputs that it belongs to. Those lie in registers
    and move up a row with the first tap. The weights lie there too where they are few. */
-template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
+template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_depth_walk_by {
     typedef typename S::T T;
     /* numbers of a window, and those before the first tap */
     enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
     enum { HELD = PLANES, DEPTH = CKCI_K_DEPTH_AHEAD };
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
-    typedef ckci_k_depth_ring<window, DEPTH> ring;
+    typedef ckci_k_depth_ring<window, ASYNC, DEPTH> ring;
 
     struct lds {
         ckci_k_depth_lds<T> w;
@@ -5948,6 +5976,11 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
 };
 
 template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_depth_walk : ckci_k_by_vendor<ckci_k_depth_walk_by<S, V, XO, F, PLANES, true>,
+                                            ckci_k_depth_walk_by<S, V, XO, F, PLANES, false>> {
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
     enum { BLOCKS = 2 };
 };
@@ -6150,7 +6183,7 @@ struct ckci_k_resident<ckci_k_depth_weight<ckci_k_s_half, V, XO, R, G, STEP>> {
 /* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
    each row of inputs meets the last F rows of dout, all of which are loaded once. Rows have XO positions at
    least. */
-template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_weight {
+template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_depth_walk_weight_by {
     typedef typename S::T T;
     enum {
         WINDOW = PLANES ? XO + 8 : XO + F - 1,
@@ -6161,8 +6194,8 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
     enum { HELD = F == 3 || S::SIZE == 2 }; /* else registers have no room for a row ahead */
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
     typedef ckci_k_depth_window<S, V, XO, PLANES> strip;
-    typedef ckci_k_depth_ring<window, DEPTH, HELD> window_ring;
-    typedef ckci_k_depth_ring<strip, DEPTH, HELD> strip_ring;
+    typedef ckci_k_depth_ring<window, ASYNC, DEPTH, HELD> window_ring;
+    typedef ckci_k_depth_ring<strip, ASYNC, DEPTH, HELD> strip_ring;
 
     struct lds {
         ckci_k_depth_sums<T, V> sums;
@@ -6324,6 +6357,11 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, 0, 0, active};
         ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c, w, false);
     }
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_depth_walk_weight : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, true>,
+                                                   ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, false>> {
 };
 
 template <class S, int V, int XO, int F, bool PLANES>
@@ -8631,7 +8669,6 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
   >>k-undef
 */
 #undef CKCI_K_ARGS
-#undef CKCI_K_ASYNC
 #undef CKCI_K_BOUNDS
 #undef CKCI_K_FN
 #undef CKCI_K_KERNEL
