@@ -1023,6 +1023,27 @@ CKCI_K_FN ckci_k_tap ckci_k_find_tap(const ckci_gpu_conv &a, const ckci_k_axis a
     return t;
 }
 
+/* Where tap number `tap` of a whole filter lies; c is 0. */
+CKCI_K_FN ckci_k_tap ckci_k_split_tap(const ckci_gpu_dim dim[3], int32_t tap)
+{
+    ckci_k_tap t;
+    int32_t rest = ckci_k_divide(tap, dim[2].taps[0]);
+    t.c = 0;
+    t.x = tap - rest * dim[2].filter;
+    t.z = ckci_k_divide(rest, dim[1].taps[0]);
+    t.y = rest - t.z * dim[1].filter;
+    return t;
+}
+
+/* Tap and channel of a weight gradient's column, [tap][channel]. */
+CKCI_K_FN ckci_k_tap ckci_k_split_column(const ckci_gpu_conv &p, int32_t column)
+{
+    int32_t tap = ckci_k_divide(column, p.by_red);
+    ckci_k_tap t = ckci_k_split_tap(p.dim, tap);
+    t.c = column - tap * p.red;
+    return t;
+}
+
 /* Offset of a tap and channel of the weights inside (group, column). */
 CKCI_K_FN int64_t ckci_k_weight_at(const ckci_gpu_conv &a, const ckci_k_axis axis[3], const ckci_k_tap &t)
 {
@@ -1242,13 +1263,13 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_weight_b {
         : p(conv)
     {
         s = ckci_k_make_share<S, THREADS>(p.b_along != 0);
-        int32_t column = column0 + s.row, tap = ckci_k_divide(column, p.by_red);
+        int32_t column = column0 + s.row;
+        ckci_k_tap tap = ckci_k_split_column(p, column);
         inside = column < p.columns;
-        base = group * p.b.stride[0] + (column - tap * p.red) * p.b.stride[2];
-        int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
-        x0 = (tap - rest * p.dim[2].filter) * p.dim[2].dilation - p.dim[2].pad;
-        y0 = (rest - z * p.dim[1].filter) * p.dim[1].dilation - p.dim[1].pad;
-        z0 = z * p.dim[0].dilation - p.dim[0].pad;
+        base = group * p.b.stride[0] + tap.c * p.b.stride[2];
+        x0 = tap.x * p.dim[2].dilation - p.dim[2].pad;
+        y0 = tap.y * p.dim[1].dilation - p.dim[1].pad;
+        z0 = tap.z * p.dim[0].dilation - p.dim[0].pad;
         end = to;
     }
 
@@ -1280,8 +1301,8 @@ template <class T, int MERGE = 0>
 CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, int32_t group, int32_t k,
                                    int32_t column)
 {
-    int32_t tap = ckci_k_divide(column, p.by_red), c = column - tap * p.red;
-    int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), x = tap - rest * p.dim[2].filter;
+    const ckci_k_tap tap = ckci_k_split_column(p, column);
+    int32_t c = tap.c, x = tap.x;
     int32_t groups = p.g, rows = p.rows, columns = p.columns;
     if (MERGE && p.merge > 0) {
         int32_t wide = p.dim[2].filter, per_c = (int32_t)p.by_one_c.d;
@@ -1301,7 +1322,7 @@ CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, 
         columns = p.dim[0].filter * p.dim[1].filter * wide * per_c;
         k -= one * rows;
         c -= one * per_c;
-        column = (rest * wide + x) * per_c + c;
+        column = ((tap.z * p.dim[1].filter + tap.y) * wide + x) * per_c + c;
         group = group * p.merge + one;
         groups *= p.merge;
     }
@@ -1310,8 +1331,7 @@ CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, 
         ((T *)p.o.partial)[at] = sum;
         return;
     }
-    int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
-    ckci_k_write<T>(p.o, sum, group, k, c, z, rest - z * p.dim[1].filter, x);
+    ckci_k_write<T>(p.o, sum, group, k, c, tap.z, tap.y, x);
 }
 
 template <class T, int S, int KT, int THREADS> struct ckci_k_weight {
@@ -1371,10 +1391,8 @@ template <class T> struct ckci_k_reduce {
         }
         int32_t filter = ckci_k_divide((int32_t)e, p.by_columns), column = (int32_t)e - filter * p.columns;
         int32_t group = ckci_k_divide(filter, p.by_tiles_m), k = filter - group * p.rows;
-        int32_t tap = ckci_k_divide(column, p.by_red), rest = ckci_k_divide(tap, p.dim[2].taps[0]);
-        int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
-        ckci_k_write<T>(p.o, sum, group, k, column - tap * p.red, z, rest - z * p.dim[1].filter,
-                        tap - rest * p.dim[2].filter);
+        const ckci_k_tap tap = ckci_k_split_column(p, column);
+        ckci_k_write<T>(p.o, sum, group, k, tap.c, tap.z, tap.y, tap.x);
     }
 };
 
@@ -4930,10 +4948,9 @@ template <class T> struct ckci_k_direct_weight {
         int32_t part = ckci_k_divide(rest, p.by_tiles_m), tap = rest - part * p.tiles_m;
         int32_t gk = ckci_k_divide(filter, p.by_red), c = filter - gk * p.red;
         int32_t group = ckci_k_divide(gk, p.by_channels), k = gk - group * p.rows;
-        int32_t line = ckci_k_divide(tap, p.dim[2].taps[0]), fz = ckci_k_divide(line, p.dim[1].taps[0]);
-        int32_t x0 = (tap - line * p.dim[2].filter) * p.dim[2].dilation - p.dim[2].pad;
-        int32_t y0 = (line - fz * p.dim[1].filter) * p.dim[1].dilation - p.dim[1].pad;
-        int32_t z0 = fz * p.dim[0].dilation - p.dim[0].pad;
+        const ckci_k_tap f = ckci_k_split_tap(p.dim, tap);
+        int32_t x0 = f.x * p.dim[2].dilation - p.dim[2].pad, y0 = f.y * p.dim[1].dilation - p.dim[1].pad;
+        int32_t z0 = f.z * p.dim[0].dilation - p.dim[0].pad;
         int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
         int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
         bool inside = group < p.g;
@@ -5290,10 +5307,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         int32_t rest = ckci_k_divide(block, p.by_phases), phase = block - rest * p.phases;
         int32_t part = ckci_k_divide(rest, p.by_tiles_c);
         at.tile = rest - part * p.tiles_c;
-        int32_t pyx = phase / p.dim[2].phases;
-        axis[2] = ckci_k_phase(p.dim[2], phase - pyx * p.dim[2].phases);
-        axis[0] = ckci_k_phase(p.dim[0], pyx / p.dim[1].phases);
-        axis[1] = ckci_k_phase(p.dim[1], pyx % p.dim[1].phases);
+        ckci_k_find_axes(p.dim, phase, axis);
         at.channel = planes ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
         at.active = at.slot < p.lanes_p && at.channel < p.g;
         int32_t all = p.n * axis[0].count * (planes ? p.tiles_x : axis[1].count) * p.strips;
@@ -5993,10 +6007,9 @@ CKCI_K_FN void ckci_k_depth_put(const ckci_gpu_depth &p, T sum, int32_t part, in
         ((T *)p.o.partial)[((int64_t)part * p.taps + tap) * p.g + channel] = sum;
         return;
     }
-    int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
-    int64_t at = channel * p.o.t.stride[0] + z * p.o.t.stride[3] +
-                 (rest - z * p.dim[1].filter) * p.o.t.stride[4] +
-                 (tap - rest * p.dim[2].filter) * p.o.t.stride[5];
+    const ckci_k_tap f = ckci_k_split_tap(p.dim, tap);
+    int64_t at =
+        channel * p.o.t.stride[0] + f.z * p.o.t.stride[3] + f.y * p.o.t.stride[4] + f.x * p.o.t.stride[5];
     if constexpr (S::SIZE == 8) {
         *(double *)(p.o.t.p + at * 8) = sum;
     } else {
@@ -6668,9 +6681,8 @@ template <class T> struct ckci_k_depth_sum {
         }
         if (t < 8 && e < all) {
             int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * p.g;
-            int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
-            ckci_k_write<T>(p.o, m.sum[t], channel, 0, 0, z, rest - z * p.dim[1].filter,
-                            tap - rest * p.dim[2].filter);
+            const ckci_k_tap f = ckci_k_split_tap(p.dim, tap);
+            ckci_k_write<T>(p.o, m.sum[t], channel, 0, 0, f.z, f.y, f.x);
         }
     }
 };
