@@ -33,7 +33,8 @@ the sums, and every storage type is converted when it is loaded)
     pair_matrix_T      the same on a matrix unit, all channels of mid in LDS; T: f16, bf16
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
                        .._planes: wide, by layout
-    move               layout and type conversion
+    move, move_..      layout and type conversion: single elements; copy: rows in pieces; turn_E: tiles of
+                       E-byte elements turned in LDS; convert: both, with other types
 
 No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
 matrix_... are plain multiply-adds on any target.
@@ -8484,11 +8485,16 @@ template <class T> struct ckci_k_norm_param {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-move
-  Layout and type conversion. A block moves 1024 elements of two dimensions: x, along which dst is dense, and
-  y, along which src is. They are read along y and written along x, turned in LDS, so that neighbouring
-  threads touch neighbouring elements on both sides; where x is dense in both they go straight through. Equal
-  types are copied bit for bit; f64 and i32 go through double, rounded once; the others through float, which
-  is exact.
+  Layout and type conversion. Dimension x is the one along which dst is dense, y the one along which src is.
+  Equal types are copied bit for bit; f64 and i32 go through double, rounded once; the others through float,
+  which is exact.
+      move_copy     x is dense in both, equal types: pieces of 16, 8 or 4 bytes, four of them per thread
+      move_turn_E   x and y differ, equal types of E bytes: tiles of 64 x 64 (E = 8: 32 x 32), read along y
+                    and written along x, turned in LDS; V neighbours are one load and one store where they are
+                    aligned. Where they are not, a thread's V elements lie so far apart that neighbouring
+                    threads still touch neighbours
+      move_convert  types but i32: both of these, four elements at a time, as raw bits in LDS
+      move          everything else: short dimensions, strides of any kind, i32: single elements
 */
 
 /* Nearest float in which a later rounding to fewer than 22 bits still sees whether x was above or below:
@@ -8558,6 +8564,37 @@ CKCI_K_FN void ckci_k_move_write(const ckci_gpu_move &p, unsigned char *at, uint
     }
 }
 
+/* What a block moves: its first elements, how many of 2^log_x and 2^log_y there are. */
+struct ckci_k_move_tile {
+    const unsigned char *src;
+    unsigned char *dst;
+    int32_t x1, y1;
+};
+
+CKCI_K_FN ckci_k_move_tile ckci_k_find_move(const ckci_gpu_move &p)
+{
+    int32_t rest = (int32_t)blockIdx.x, wide = 1 << p.log_x, high = 1 << p.log_y;
+    int64_t place[6];
+    CKCI_K_UNROLL(5)
+    for (int i = 0; i < 5; i++) {
+        int32_t q = ckci_k_divide(rest, p.blocks[i]);
+        place[i] = rest - q * (int32_t)p.blocks[i].d;
+        rest = q;
+    }
+    place[0] <<= p.log_x;
+    place[1] <<= p.log_y;
+    place[5] = rest;
+    ckci_k_move_tile tile = {p.src, p.dst, 0, 0};
+    CKCI_K_UNROLL(6)
+    for (int i = 0; i < 6; i++) {
+        tile.src += place[i] * p.src_step[i];
+        tile.dst += place[i] * p.dst_step[i];
+    }
+    tile.x1 = p.len_x - place[0] < wide ? (int32_t)(p.len_x - place[0]) : wide;
+    tile.y1 = p.len_y - place[1] < high ? (int32_t)(p.len_y - place[1]) : high;
+    return tile;
+}
+
 struct ckci_k_move {
     struct lds {
         uint64_t u[1280]; /* rows of 2^log_x, one apart */
@@ -8565,34 +8602,15 @@ struct ckci_k_move {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
     {
-        int32_t rest = (int32_t)blockIdx.x, t = (int32_t)threadIdx.x, wide = 1 << p.log_x,
-                high = 1 << p.log_y;
-        int64_t place[6];
-        CKCI_K_UNROLL(5)
-        for (int i = 0; i < 5; i++) {
-            int32_t q = ckci_k_divide(rest, p.blocks[i]);
-            place[i] = rest - q * (int32_t)p.blocks[i].d;
-            rest = q;
-        }
-        place[0] <<= p.log_x;
-        place[1] <<= p.log_y;
-        place[5] = rest;
-        const unsigned char *src = p.src;
-        unsigned char *dst = p.dst;
-        CKCI_K_UNROLL(6)
-        for (int i = 0; i < 6; i++) {
-            src += place[i] * p.src_step[i];
-            dst += place[i] * p.dst_step[i];
-        }
-        int32_t x1 = p.len_x - place[0] < wide ? (int32_t)(p.len_x - place[0]) : wide;
-        int32_t y1 = p.len_y - place[1] < high ? (int32_t)(p.len_y - place[1]) : high;
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        int32_t t = (int32_t)threadIdx.x, wide = 1 << p.log_x, high = 1 << p.log_y;
         uint64_t u[4] = {0, 0, 0, 0};
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             int32_t e = t + 256 * i, x = p.transpose ? e >> p.log_y : e & (wide - 1);
             int32_t y = p.transpose ? e & (high - 1) : e >> p.log_x;
-            if (x < x1 && y < y1) {
-                u[i] = ckci_k_move_read(p, src + x * p.src_step[0] + y * p.src_step[1]);
+            if (x < b.x1 && y < b.y1) {
+                u[i] = ckci_k_move_read(p, b.src + x * p.src_step[0] + y * p.src_step[1]);
                 if (p.transpose) {
                     m.u[y * (wide + 1) + x] = u[i];
                 }
@@ -8602,10 +8620,380 @@ struct ckci_k_move {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
-            if (x < x1 && y < y1) {
-                ckci_k_move_write(p, dst + x * p.dst_step[0] + y * p.dst_step[1],
+            if (x < b.x1 && y < b.y1) {
+                ckci_k_move_write(p, b.dst + x * p.dst_step[0] + y * p.dst_step[1],
                                   p.transpose ? m.u[y * (wide + 1) + x] : u[i]);
             }
+        }
+    }
+};
+
+/* Steps, lengths and tiles count pieces of p.vec bytes along x; `tail` more bytes follow the last one. */
+struct ckci_k_move_copy {
+    struct lds {
+        int32_t unused;
+    };
+
+    template <int WORDS> static CKCI_K_MEMBER void rows(const ckci_gpu_move &p, const ckci_k_move_tile &b)
+    {
+        const int32_t t = (int32_t)threadIdx.x, wide = 1 << p.log_x;
+        ckci_k_vec<ckci_k_s_f32, WORDS> v[4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
+            v[i].clear();
+            if (x < b.x1 && y < b.y1) {
+                v[i].load(b.src + x * (4 * WORDS) + y * p.src_step[1]);
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
+            if (x < b.x1 && y < b.y1) {
+                v[i].store(b.dst + x * (4 * WORDS) + y * p.dst_step[1]);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        if (p.vec == 16) {
+            rows<4>(p, b);
+        } else if (p.vec == 8) {
+            rows<2>(p, b);
+        } else {
+            rows<1>(p, b);
+        }
+        if (blockIdx.x == 0 && (int32_t)threadIdx.x < p.tail) {
+            int64_t at = p.len_x * p.vec + (int32_t)threadIdx.x;
+            p.dst[at] = p.src[at];
+        }
+    }
+};
+
+/* Unsigned integers of E bytes */
+template <int E> struct ckci_k_move_type;
+template <> struct ckci_k_move_type<1> {
+    typedef uint8_t word;
+};
+template <> struct ckci_k_move_type<2> {
+    typedef uint16_t word;
+};
+template <> struct ckci_k_move_type<4> {
+    typedef uint32_t word;
+};
+template <> struct ckci_k_move_type<8> {
+    typedef uint64_t word;
+};
+
+/* Some elements of a thread: the first, and what is between them. */
+struct ckci_k_move_spot {
+    int32_t x, y, dx, dy;
+
+    /* bit j: element j of four exists */
+    CKCI_K_MEMBER uint32_t mask(const ckci_k_move_tile &b) const
+    {
+        uint32_t bits = 0;
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            bits |= x + j * dx < b.x1 && y + j * dy < b.y1 ? 1u << j : 0;
+        }
+        return bits;
+    }
+};
+
+/* Which elements are moved one by one: not known to the compiler, which would move the last of them together
+   with the last part of a load or store of all, and so split that. */
+CKCI_K_FN uint32_t ckci_k_later(uint32_t mask)
+{
+    return (uint32_t)ckci_k_opaque((int32_t)mask);
+}
+
+/* V elements of E bytes, those in mask, `step` bytes from each other, into words; vec: side by side, one load
+   if all are there. Nothing here waits for that load: several may be under way. */
+template <int E, int V>
+CKCI_K_FN void ckci_k_move_load(const unsigned char *at, int64_t step, uint32_t mask, int32_t vec,
+                                uint32_t *w)
+{
+    typedef typename ckci_k_move_type<E>::word word;
+    ckci_k_vec<ckci_k_s_f32, E * V / 4> q;
+    q.clear();
+    if (vec && mask >> (V - 1) & 1) {
+        q.load(at);
+        mask = 0;
+    }
+    mask = ckci_k_later(mask);
+    if (mask) {
+        word x[V];
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < V; j++) {
+            x[j] = mask >> j & 1 ? *(const word *)(at + j * step) : (word)0;
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < V; j++) {
+            if constexpr (E == 8) {
+                q.w[2 * j] = (uint32_t)x[j];
+                q.w[2 * j + 1] = (uint32_t)(x[j] >> 32);
+            } else {
+                q.w[j * E / 4] |= (uint32_t)x[j] << j * E % 4 * 8;
+            }
+        }
+    }
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < E * V / 4; i++) {
+        w[i] = q.w[i];
+    }
+}
+
+/* Element j of such words. */
+template <int E> CKCI_K_FN typename ckci_k_move_type<E>::word ckci_k_move_element(const uint32_t *w, int j)
+{
+    if constexpr (E == 8) {
+        return w[2 * j] | (uint64_t)w[2 * j + 1] << 32;
+    } else {
+        return (typename ckci_k_move_type<E>::word)(w[j * E / 4] >> j * E % 4 * 8);
+    }
+}
+
+/* The tile in LDS: rows of T elements along x. Pieces of V of a row are permuted by y / V, so that neither
+   the elements that a wave has loaded in pieces along y nor the pieces of a row meet in the banks. */
+template <int E> struct ckci_k_move_turned {
+    enum { V = E == 8 ? 2 : 4, T = E == 8 ? 32 : 64, PIECES = T / V, ROWS = 256 / T };
+    enum { LY = E < 4 ? 16 : 8, LX = 256 / LY }; /* threads along y, along x */
+    enum { COUNT = T * T / (256 * V) };          /* pieces of a thread */
+    typedef typename ckci_k_move_type<E>::word word;
+
+    /* in bytes */
+    static CKCI_K_MEMBER int32_t place(int32_t y, int32_t x)
+    {
+        return (y * T + (x / V ^ y / V) * V + x % V) * E;
+    }
+
+    /* Piece i of a thread in src, in dst: V neighbours, or one element in each of V columns, rows. */
+    static CKCI_K_MEMBER ckci_k_move_spot read(int i, int32_t vec)
+    {
+        const int32_t t = (int32_t)threadIdx.x;
+        const ckci_k_move_spot near = {i % (T / LX) * LX + t / LY, (i / (T / LX) * LY + t % LY) * V, 0, 1},
+                               far = {i * (ROWS * V) + t / T, t % T, ROWS, 0};
+        return vec ? near : far;
+    }
+
+    static CKCI_K_MEMBER ckci_k_move_spot write(int i, int32_t vec)
+    {
+        const int32_t t = (int32_t)threadIdx.x;
+        const ckci_k_move_spot near = {t % PIECES * V, i * (256 / PIECES) + t / PIECES, 1, 0},
+                               far = {t % T, i * (ROWS * V) + t / T, 0, ROWS};
+        return vec ? near : far;
+    }
+};
+
+template <int E> struct ckci_k_move_turn {
+    typedef ckci_k_move_turned<E> turned;
+    typedef typename turned::word word;
+    enum { V = turned::V, T = turned::T, COUNT = turned::COUNT };
+
+    struct lds {
+        alignas(16) unsigned char tile[T * T * E];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        uint32_t w[COUNT][E * V / 4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COUNT; i++) {
+            const ckci_k_move_spot s = turned::read(i, p.src_vec);
+            ckci_k_move_load<E, V>(b.src + s.x * p.src_step[0] + s.y * E, s.dx * p.src_step[0] + s.dy * E,
+                                   s.mask(b), p.src_vec, w[i]);
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COUNT; i++) {
+            const ckci_k_move_spot s = turned::read(i, p.src_vec);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < V; j++) {
+                *(word *)(m.tile + turned::place(s.y + j * s.dy, s.x + j * s.dx)) =
+                    ckci_k_move_element<E>(w[i], j);
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COUNT; i++) {
+            const ckci_k_move_spot s = turned::write(i, p.dst_vec);
+            uint32_t mask = s.mask(b);
+            unsigned char *dst = b.dst + s.x * E + s.y * p.dst_step[1];
+            if (p.dst_vec && mask >> (V - 1) & 1) {
+                ckci_k_vec<ckci_k_s_f32, E * V / 4> q;
+                q.load(m.tile + turned::place(s.y, s.x));
+                q.store(dst);
+                mask = 0;
+            }
+            mask = ckci_k_later(mask);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < V; j++) {
+                if (mask >> j & 1) {
+                    *(word *)(dst + j * (s.dx * E + s.dy * p.dst_step[1])) =
+                        *(const word *)(m.tile + turned::place(s.y + j * s.dy, s.x + j * s.dx));
+                }
+            }
+        }
+    }
+};
+
+/* Other types than i32. f64 that is read becomes the float that rounds alike, in registers; all others lie in
+   LDS as they are read. */
+struct ckci_k_move_convert {
+    typedef ckci_k_move_turned<4> turned;
+
+    struct lds {
+        alignas(16) unsigned char tile[64 * 64 * 4];
+    };
+
+    /* Four elements, in words. */
+    static CKCI_K_MEMBER void load(const ckci_gpu_move &p, const unsigned char *at, int64_t step,
+                                   uint32_t mask, uint32_t *w)
+    {
+        const int size = ckci_k_size(p.from);
+        if (size == 2) {
+            ckci_k_move_load<2, 4>(at, step, mask, p.src_vec, w);
+        } else if (size == 4) {
+            ckci_k_move_load<4, 4>(at, step, mask, p.src_vec, w);
+        } else if (size == 1) {
+            ckci_k_move_load<1, 4>(at, step, mask, p.src_vec, w);
+        } else {
+            uint32_t u[8];
+            ckci_k_move_load<8, 2>(at, step, mask, p.src_vec, u);
+            ckci_k_move_load<8, 2>(at + 2 * step, step, mask >> 2, p.src_vec, u + 4);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                uint64_t bits = ckci_k_move_element<8>(u, j);
+                double x;
+                memcpy(&x, &bits, 8);
+                w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
+            }
+        }
+    }
+
+    /* Bits of four elements, of type `from` to those of type `to` (f64: of a float). What converts types of
+       one byte stands once: the elements go round. */
+    static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *v)
+    {
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            v[j] = p.from == CKCONV_F16    ? ckci_k_bits(ckci_k_half_float(v[j]))
+                   : p.from == CKCONV_BF16 ? v[j] << 16
+                                           : v[j];
+        }
+        bool from_byte = ckci_k_size(p.from) == 1, to_byte = ckci_k_size(p.to) == 1;
+        if (from_byte || to_byte) {
+            CKCI_K_UNROLL(1)
+            for (int j = 0; j < 4; j++) {
+                float x = from_byte ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
+                uint32_t u = !to_byte            ? ckci_k_bits(x)
+                             : p.to == CKCONV_I8 ? (uint32_t)ckci_k_int(x, -128.f, 127.f) & 0xffu
+                                                 : ckci_k_float_fp8(ckci_k_find_fp8(p.to), x);
+                v[0] = v[1];
+                v[1] = v[2];
+                v[2] = v[3];
+                v[3] = u;
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            v[j] = p.to == CKCONV_F16    ? ckci_k_float_half(ckci_k_float(v[j]))
+                   : p.to == CKCONV_BF16 ? ckci_k_float_bf16(ckci_k_float(v[j]))
+                                         : v[j];
+        }
+    }
+
+    static CKCI_K_MEMBER void store(const ckci_gpu_move &p, unsigned char *at, int64_t step, uint32_t mask,
+                                    const uint32_t *v)
+    {
+        const int size = ckci_k_size(p.to);
+        bool whole = p.dst_vec && mask >> 3;
+        if (whole && size == 4) {
+            const ckci_k_uint4 q = {v[0], v[1], v[2], v[3]};
+            *(ckci_k_uint4 *)at = q;
+        } else if (whole && size == 2) {
+            const ckci_k_uint2 q = {v[0] | v[1] << 16, v[2] | v[3] << 16};
+            *(ckci_k_uint2 *)at = q;
+        } else if (whole && size == 1) {
+            *(uint32_t *)at = v[0] | v[1] << 8 | v[2] << 16 | v[3] << 24;
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                unsigned char *to = at + j * step;
+                if (!(mask >> j & 1)) {
+                    continue;
+                }
+                if (size == 8) {
+                    *(double *)to = (double)ckci_k_float(v[j]);
+                } else if (size == 4) {
+                    *(uint32_t *)to = v[j];
+                } else if (size == 2) {
+                    *(uint16_t *)to = (uint16_t)v[j];
+                } else {
+                    *to = (unsigned char)v[j];
+                }
+            }
+        }
+    }
+
+    /* Four elements of a row that is dense in both. */
+    static CKCI_K_MEMBER ckci_k_move_spot straight(const ckci_gpu_move &p, int i)
+    {
+        const int32_t e = (int32_t)threadIdx.x + 256 * i, log = p.log_x - 2, x = e & ((1 << log) - 1);
+        const ckci_k_move_spot near = {4 * x, e >> log, 1, 0}, far = {x, e >> log, 1 << log, 0};
+        return p.src_vec ? near : far;
+    }
+
+    /* Where element j of piece i lies in LDS. Straight: neighbouring threads in neighbouring words. */
+    static CKCI_K_MEMBER int32_t place(const ckci_gpu_move &p, const ckci_k_move_spot &s, int i, int j)
+    {
+        return p.transpose ? turned::place(s.y + j * s.dy, s.x + j * s.dx)
+                           : 4096 * j + 1024 * i + 4 * (int32_t)threadIdx.x;
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        const int size = ckci_k_size(p.from);
+        uint32_t w[4][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const ckci_k_move_spot s = p.transpose ? turned::read(i, p.src_vec) : straight(p, i);
+            load(p, b.src + s.x * p.src_step[0] + s.y * p.src_step[1],
+                 s.dx * p.src_step[0] + s.dy * p.src_step[1], s.mask(b), w[i]);
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const ckci_k_move_spot s = p.transpose ? turned::read(i, p.src_vec) : straight(p, i);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                *(uint32_t *)(m.tile + place(p, s, i, j)) = size == 1   ? ckci_k_move_element<1>(w[i], j)
+                                                            : size == 2 ? ckci_k_move_element<2>(w[i], j)
+                                                                        : w[i][j];
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 4; i++) {
+            const ckci_k_move_spot s = p.transpose ? turned::write(i, p.dst_vec) : straight(p, i);
+            ckci_k_vec<ckci_k_s_f32, 4> q;
+            uint32_t single = 1;
+            if (p.transpose && p.dst_vec) {
+                q.load(m.tile + turned::place(s.y, s.x));
+                single = 0;
+            }
+            if (ckci_k_later(single)) {
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    q.w[j] = *(const uint32_t *)(m.tile + place(p, s, i, j));
+                }
+            }
+            convert(p, q.w);
+            store(p, b.dst + s.x * p.dst_step[0] + s.y * p.dst_step[1],
+                  s.dx * p.dst_step[0] + s.dy * p.dst_step[1], s.mask(b), q.w);
         }
     }
 };
