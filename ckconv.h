@@ -2954,7 +2954,13 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     X(pack_data, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                                  \
     X(pack, ckci_gpu_pack, 256, ckci_k_pack)                                                                 \
     X(pack_turn, ckci_gpu_pack, 256, ckci_k_pack_turn)                                                       \
-    X(move, ckci_gpu_move, 256, ckci_k_move)
+    X(move, ckci_gpu_move, 256, ckci_k_move)                                                                 \
+    X(move_copy, ckci_gpu_move, 256, ckci_k_move_copy)                                                       \
+    X(move_convert, ckci_gpu_move, 256, ckci_k_move_convert)                                                 \
+    X(move_turn_1, ckci_gpu_move, 256, ckci_k_move_turn<1>)                                                  \
+    X(move_turn_2, ckci_gpu_move, 256, ckci_k_move_turn<2>)                                                  \
+    X(move_turn_4, ckci_gpu_move, 256, ckci_k_move_turn<4>)                                                  \
+    X(move_turn_8, ckci_gpu_move, 256, ckci_k_move_turn<8>)
 
 enum {
 #define CKCI_ROW(NAME, ARGS, THREADS, ...) CKCI_KERNEL_##NAME,
@@ -3131,8 +3137,8 @@ typedef struct ckci_gpu_norm {
 } ckci_gpu_norm;
 
 /* Layout and type conversion of one tensor. Dimensions x and y are those along which dst and src are dense;
-   a block moves 2^log_x by 2^log_y elements of them (1024 in all), at one place in the other four. When
-   x is dense in both, y is any other dimension and nothing passes through LDS. */
+   a block moves 2^log_x by 2^log_y elements of them, at one place in the other four. When x is dense in both,
+   y is any other dimension (transpose is 0). */
 typedef struct ckci_gpu_move {
     const unsigned char *src;
     unsigned char *dst;
@@ -3140,7 +3146,10 @@ typedef struct ckci_gpu_move {
     int64_t len_x, len_y;
     int64_t src_step[6], dst_step[6]; /* bytes; x, y, the others */
     int32_t log_x, log_y;
-    int32_t transpose, reserved;
+    int32_t transpose;
+    int32_t vec, tail;        /* move_copy: bytes of its elements; bytes after the last one */
+    int32_t src_vec, dst_vec; /* neighbours along y in src, along x in dst are one load, one store */
+    int32_t reserved;
     ckci_divisor blocks[5]; /* of x and y, three of the others */
 } ckci_gpu_move;
 
@@ -5544,54 +5553,129 @@ CKCI_FN int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
     return dense;
 }
 
+/* The tile of a block where elements move one by one: 1024 in all, 32 x 32, or a short dimension whole and
+   more of the other. */
+CKCI_FN void ckci_move_tile(ckci_gpu_move *k)
+{
+    int least = k->transpose ? 2 : 0, half = k->transpose ? 5 : 10;
+    for (k->log_x = least; k->log_x < half && ((int64_t)1 << k->log_x) < k->len_x;) {
+        k->log_x++;
+    }
+    for (k->log_y = least; k->log_y < 10 - k->log_x && ((int64_t)1 << k->log_y) < k->len_y;) {
+        k->log_y++;
+    }
+    k->log_x = 10 - k->log_y;
+    k->log_x = k->transpose && k->log_x > 8 ? 8 : k->log_x;
+    k->log_y = 10 - k->log_x;
+}
+
+/* May `bytes` from any element of a dense dimension on, whose places are multiples of them, be one load? */
+CKCI_FN int ckci_move_aligned(const unsigned char *p, const int64_t step[6], const int64_t len[6], int dense,
+                              int64_t bytes)
+{
+    int fits = (uintptr_t)p % (uintptr_t)bytes == 0;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == dense || len[i] <= 1 || step[i] % bytes == 0);
+    }
+    return fits;
+}
+
+/* Rows dense in both tensors, equal types: pieces of so many bytes; 0: there are none. Where rows follow each
+   other they are whole pieces. */
+CKCI_FN int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6])
+{
+    int64_t bytes = k->len_x * (int64_t)ckci_size(k->from), rows = 1;
+    for (int i = 1; i < 6; i++) {
+        rows = ckci_saturating_mul(rows, len[i]);
+    }
+    for (int32_t vec = 16; vec >= 4; vec /= 2) {
+        if (bytes >= vec && (rows == 1 || bytes % vec == 0) &&
+            ckci_move_aligned(k->src, step[0], len, 0, vec) &&
+            ckci_move_aligned(k->dst, step[1], len, 0, vec)) {
+            return vec;
+        }
+    }
+    return 0;
+}
+
+/* Which kernel, its tile; dimensions in the kernel's order, x first. */
+CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6])
+{
+    int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to), read = k->transpose ? 1 : 0;
+    int same = k->from == k->to, dense = step[0][read] == from && step[1][0] == to;
+    ckci_set_kernel(l, CKCI_KERNEL_move);
+    ckci_move_tile(k);
+    if (!dense || (!same && (k->from == CKCONV_I32 || k->to == CKCONV_I32))) {
+        return;
+    }
+    if (same && !k->transpose) {
+        k->vec = ckci_move_piece(k, step, len);
+        if (k->vec) {
+            ckci_set_kernel(l, CKCI_KERNEL_move_copy);
+            k->tail = (int32_t)(len[0] * from % k->vec);
+            k->len_x = len[0] = len[0] * from / k->vec;
+            step[0][0] = step[1][0] = k->vec;
+            ckci_move_tile(k);
+        }
+        return;
+    }
+    /* in tiles, of which half is used at least */
+    int64_t tile = same && to == 8 ? 32 : 64, least = k->transpose ? tile / 2 - tile / 8 : 4;
+    if (k->len_x < least || (k->transpose && k->len_y < least)) {
+        return;
+    }
+    k->src_vec = ckci_move_aligned(k->src, step[0], len, (int)read, from == 8 ? 16 : 4 * from);
+    k->dst_vec = ckci_move_aligned(k->dst, step[1], len, 0, to == 8 ? 16 : 4 * to);
+    if (k->transpose) {
+        k->log_x = k->log_y = tile == 32 ? 5 : 6;
+    } else { /* 4096 elements, four of them at a time on both sides or on none */
+        for (k->log_x = 2; k->log_x < 12 && ((int64_t)1 << k->log_x) < k->len_x;) {
+            k->log_x++;
+        }
+        k->log_y = 12 - k->log_x;
+        k->src_vec = k->dst_vec = k->src_vec && k->dst_vec;
+    }
+    ckci_set_kernel(l, !same     ? CKCI_KERNEL_move_convert
+                       : to == 1 ? CKCI_KERNEL_move_turn_1
+                       : to == 2 ? CKCI_KERNEL_move_turn_2
+                       : to == 4 ? CKCI_KERNEL_move_turn_4
+                                 : CKCI_KERNEL_move_turn_8);
+}
+
 CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci_launch *l,
                                      ckconv_error *err)
 {
     ckci_gpu_move *k = &l->a.move;
-    int64_t len[6], step[2][6], blocks[6];
+    int64_t all[6], steps[2][6], len[6], step[2][6];
     int x = -1, y = -1, dense = -1, order[6], count = 2;
     memset(k, 0, sizeof *k);
-    ckci_set_kernel(l, CKCI_KERNEL_move);
     k->src = src->p;
     k->dst = dst->p;
     k->from = src->dtype;
     k->to = dst->dtype;
     for (int i = 0; i < 6; i++) {
-        len[i] = src->len[i];
-        step[0][i] = src->stride[i] * (int64_t)ckci_size(src->dtype);
-        step[1][i] = dst->stride[i] * (int64_t)ckci_size(dst->dtype);
+        all[i] = src->len[i];
+        steps[0][i] = src->stride[i] * (int64_t)ckci_size(src->dtype);
+        steps[1][i] = dst->stride[i] * (int64_t)ckci_size(dst->dtype);
     }
     for (int merged = 1; merged;) {
         merged = 0;
         for (int i = 0; i < 36; i++) {
-            merged = merged || ckci_merge_move(len, step, i / 6, i % 6);
+            merged = merged || ckci_merge_move(all, steps, i / 6, i % 6);
         }
     }
     for (int i = 0; i < 6; i++) {
-        if (len[i] != 1) {
-            x = x < 0 || step[1][i] < step[1][x] ? i : x;
-            dense = dense < 0 || step[0][i] < step[0][dense] ? i : dense;
+        if (all[i] != 1) {
+            x = x < 0 || steps[1][i] < steps[1][x] ? i : x;
+            dense = dense < 0 || steps[0][i] < steps[0][dense] ? i : dense;
         }
     }
     x = x < 0 ? 5 : x;
     k->transpose = dense >= 0 && dense != x;
     y = k->transpose ? dense : -1;
     for (int i = 0; i < 6 && !k->transpose; i++) {
-        y = i != x && (y < 0 || len[i] > len[y]) ? i : y;
+        y = i != x && (y < 0 || all[i] > all[y]) ? i : y;
     }
-    /* a tile of 1024: 32 x 32, or a short dimension whole and more of the other */
-    int least = k->transpose ? 2 : 0, half = k->transpose ? 5 : 10;
-    for (k->log_x = least; k->log_x < half && ((int64_t)1 << k->log_x) < len[x];) {
-        k->log_x++;
-    }
-    for (k->log_y = least; k->log_y < 10 - k->log_x && ((int64_t)1 << k->log_y) < len[y];) {
-        k->log_y++;
-    }
-    k->log_x = 10 - k->log_y;
-    k->log_x = k->transpose && k->log_x > 8 ? 8 : k->log_x;
-    k->log_y = 10 - k->log_x;
-    k->len_x = len[x];
-    k->len_y = len[y];
     order[0] = x;
     order[1] = y;
     for (int i = 0; i < 6; i++) {
@@ -5599,17 +5683,24 @@ CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *
             order[count++] = i;
         }
     }
+    for (int i = 0; i < 6; i++) {
+        len[i] = all[order[i]];
+        step[0][i] = steps[0][order[i]];
+        step[1][i] = steps[1][order[i]];
+    }
+    k->len_x = len[0];
+    k->len_y = len[1];
+    ckci_move_kernel(k, l, step, len);
     l->grid = 1;
     for (int i = 0; i < 6; i++) {
-        int64_t n = len[order[i]];
-        blocks[i] = i > 1 ? n : ckci_ceil_div(n, (int64_t)1 << (i == 0 ? k->log_x : k->log_y));
-        k->src_step[i] = step[0][order[i]];
-        k->dst_step[i] = step[1][order[i]];
-        l->grid = ckci_saturating_mul(l->grid, blocks[i]);
+        k->src_step[i] = step[0][i];
+        k->dst_step[i] = step[1][i];
+        len[i] = i > 1 ? len[i] : ckci_ceil_div(len[i], (int64_t)1 << (i == 0 ? k->log_x : k->log_y));
+        l->grid = ckci_saturating_mul(l->grid, len[i]);
     }
     CKCI_TRY(ckci_too_many_blocks(l->grid, err)); /* divisors have 31 bits */
     for (int i = 0; i < 5; i++) {
-        k->blocks[i] = ckci_make_divisor(blocks[i]);
+        k->blocks[i] = ckci_make_divisor(len[i]);
     }
     return CKCONV_OK;
 }

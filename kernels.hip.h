@@ -34,7 +34,8 @@ the sums, and every storage type is converted when it is loaded)
     pair_matrix_T      the same on a matrix unit, all channels of mid in LDS; T: f16, bf16
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
                        .._planes: wide, by layout
-    move               layout and type conversion
+    move, move_..      layout and type conversion: single elements; copy: rows in pieces; turn_E: tiles of
+                       E-byte elements turned in LDS; convert: both, with other types
 
 No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
 matrix_... are plain multiply-adds on any target.
@@ -186,6 +187,36 @@ template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
 template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
 };
+
+/* A kernel's body by vendor: a device's compiler knows which, the simulator when it runs. */
+#if defined(CKCI_SIMULATOR)
+template <class Nvidia, class Amd> struct ckci_k_by_vendor {
+    struct lds {
+    };
+
+    template <class Body, class Args> static void with(const Args &p)
+    {
+        typedef typename Body::lds body_lds;
+        CKCI_K_LDS(body_lds, m);
+        Body::run(p, m);
+    }
+
+    template <class Args> static void run(const Args &p, lds &)
+    {
+        if (sim_device.kind == CKCONV_DEVICE_NVIDIA) {
+            with<Nvidia>(p);
+        } else {
+            with<Amd>(p);
+        }
+    }
+};
+#elif defined(__CUDACC__) && !defined(__HIP__)
+template <class Nvidia, class Amd> struct ckci_k_by_vendor : Nvidia {
+};
+#else
+template <class Nvidia, class Amd> struct ckci_k_by_vendor : Amd {
+};
+#endif
 
 /* Several elements in one load. */
 struct alignas(8) ckci_k_uint2 {
@@ -994,6 +1025,27 @@ CKCI_K_FN ckci_k_tap ckci_k_find_tap(const ckci_gpu_conv &a, const ckci_k_axis a
     return t;
 }
 
+/* Where tap number `tap` of a whole filter lies; c is 0. */
+CKCI_K_FN ckci_k_tap ckci_k_split_tap(const ckci_gpu_dim dim[3], int32_t tap)
+{
+    ckci_k_tap t;
+    int32_t rest = ckci_k_divide(tap, dim[2].taps[0]);
+    t.c = 0;
+    t.x = tap - rest * dim[2].filter;
+    t.z = ckci_k_divide(rest, dim[1].taps[0]);
+    t.y = rest - t.z * dim[1].filter;
+    return t;
+}
+
+/* Tap and channel of a weight gradient's column, [tap][channel]. */
+CKCI_K_FN ckci_k_tap ckci_k_split_column(const ckci_gpu_conv &p, int32_t column)
+{
+    int32_t tap = ckci_k_divide(column, p.by_red);
+    ckci_k_tap t = ckci_k_split_tap(p.dim, tap);
+    t.c = column - tap * p.red;
+    return t;
+}
+
 /* Offset of a tap and channel of the weights inside (group, column). */
 CKCI_K_FN int64_t ckci_k_weight_at(const ckci_gpu_conv &a, const ckci_k_axis axis[3], const ckci_k_tap &t)
 {
@@ -1213,13 +1265,13 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_weight_b {
         : p(conv)
     {
         s = ckci_k_make_share<S, THREADS>(p.b_along != 0);
-        int32_t column = column0 + s.row, tap = ckci_k_divide(column, p.by_red);
+        int32_t column = column0 + s.row;
+        ckci_k_tap tap = ckci_k_split_column(p, column);
         inside = column < p.columns;
-        base = group * p.b.stride[0] + (column - tap * p.red) * p.b.stride[2];
-        int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
-        x0 = (tap - rest * p.dim[2].filter) * p.dim[2].dilation - p.dim[2].pad;
-        y0 = (rest - z * p.dim[1].filter) * p.dim[1].dilation - p.dim[1].pad;
-        z0 = z * p.dim[0].dilation - p.dim[0].pad;
+        base = group * p.b.stride[0] + tap.c * p.b.stride[2];
+        x0 = tap.x * p.dim[2].dilation - p.dim[2].pad;
+        y0 = tap.y * p.dim[1].dilation - p.dim[1].pad;
+        z0 = tap.z * p.dim[0].dilation - p.dim[0].pad;
         end = to;
     }
 
@@ -1251,8 +1303,8 @@ template <class T, int MERGE = 0>
 CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, int32_t group, int32_t k,
                                    int32_t column)
 {
-    int32_t tap = ckci_k_divide(column, p.by_red), c = column - tap * p.red;
-    int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), x = tap - rest * p.dim[2].filter;
+    const ckci_k_tap tap = ckci_k_split_column(p, column);
+    int32_t c = tap.c, x = tap.x;
     int32_t groups = p.g, rows = p.rows, columns = p.columns;
     if (MERGE && p.merge > 0) {
         int32_t wide = p.dim[2].filter, per_c = (int32_t)p.by_one_c.d;
@@ -1272,7 +1324,7 @@ CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, 
         columns = p.dim[0].filter * p.dim[1].filter * wide * per_c;
         k -= one * rows;
         c -= one * per_c;
-        column = (rest * wide + x) * per_c + c;
+        column = ((tap.z * p.dim[1].filter + tap.y) * wide + x) * per_c + c;
         group = group * p.merge + one;
         groups *= p.merge;
     }
@@ -1281,8 +1333,7 @@ CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, 
         ((T *)p.o.partial)[at] = sum;
         return;
     }
-    int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
-    ckci_k_write<T>(p.o, sum, group, k, c, z, rest - z * p.dim[1].filter, x);
+    ckci_k_write<T>(p.o, sum, group, k, c, tap.z, tap.y, x);
 }
 
 template <class T, int S, int KT, int THREADS> struct ckci_k_weight {
@@ -1342,10 +1393,8 @@ template <class T> struct ckci_k_reduce {
         }
         int32_t filter = ckci_k_divide((int32_t)e, p.by_columns), column = (int32_t)e - filter * p.columns;
         int32_t group = ckci_k_divide(filter, p.by_tiles_m), k = filter - group * p.rows;
-        int32_t tap = ckci_k_divide(column, p.by_red), rest = ckci_k_divide(tap, p.dim[2].taps[0]);
-        int32_t z = ckci_k_divide(rest, p.dim[1].taps[0]);
-        ckci_k_write<T>(p.o, sum, group, k, column - tap * p.red, z, rest - z * p.dim[1].filter,
-                        tap - rest * p.dim[2].filter);
+        const ckci_k_tap tap = ckci_k_split_column(p, column);
+        ckci_k_write<T>(p.o, sum, group, k, tap.c, tap.z, tap.y, tap.x);
     }
 };
 
@@ -5070,10 +5119,9 @@ template <class T> struct ckci_k_direct_weight {
         int32_t part = ckci_k_divide(rest, p.by_tiles_m), tap = rest - part * p.tiles_m;
         int32_t gk = ckci_k_divide(filter, p.by_red), c = filter - gk * p.red;
         int32_t group = ckci_k_divide(gk, p.by_channels), k = gk - group * p.rows;
-        int32_t line = ckci_k_divide(tap, p.dim[2].taps[0]), fz = ckci_k_divide(line, p.dim[1].taps[0]);
-        int32_t x0 = (tap - line * p.dim[2].filter) * p.dim[2].dilation - p.dim[2].pad;
-        int32_t y0 = (line - fz * p.dim[1].filter) * p.dim[1].dilation - p.dim[1].pad;
-        int32_t z0 = fz * p.dim[0].dilation - p.dim[0].pad;
+        const ckci_k_tap f = ckci_k_split_tap(p.dim, tap);
+        int32_t x0 = f.x * p.dim[2].dilation - p.dim[2].pad, y0 = f.y * p.dim[1].dilation - p.dim[1].pad;
+        int32_t z0 = f.z * p.dim[0].dilation - p.dim[0].pad;
         int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
         int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
         bool inside = group < p.g;
@@ -5430,10 +5478,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         int32_t rest = ckci_k_divide(block, p.by_phases), phase = block - rest * p.phases;
         int32_t part = ckci_k_divide(rest, p.by_tiles_c);
         at.tile = rest - part * p.tiles_c;
-        int32_t pyx = phase / p.dim[2].phases;
-        axis[2] = ckci_k_phase(p.dim[2], phase - pyx * p.dim[2].phases);
-        axis[0] = ckci_k_phase(p.dim[0], pyx / p.dim[1].phases);
-        axis[1] = ckci_k_phase(p.dim[1], pyx % p.dim[1].phases);
+        ckci_k_find_axes(p.dim, phase, axis);
         at.channel = planes ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
         at.active = at.slot < p.lanes_p && at.channel < p.g;
         int32_t all = p.n * axis[0].count * (planes ? p.tiles_x : axis[1].count) * p.strips;
@@ -5728,18 +5773,10 @@ template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
     }
 };
 
-/* Windows on their way from memory. Where loads can go past the registers, DEPTH - 1 of them are under way in
-   LDS, each thread's in places of its own, so that no barrier is needed; elsewhere one, in registers. */
-#if defined(CKCI_SIMULATOR) || (defined(__CUDACC__) && !defined(__HIP__))
-#define CKCI_K_ASYNC 1
-#else
-#define CKCI_K_ASYNC 0
-#endif
-#if defined(CKCI_SIMULATOR)
-enum { CKCI_K_DEPTH_AHEAD = 2 }; /* AMD's LDS is smaller, and not used for this on AMD */
-#else
+/* Windows on their way from memory. NVIDIA's loads can go past the registers (ASYNC): DEPTH - 1 windows are
+   under way in LDS, each thread's in places of its own, so that no barrier is needed; AMD's are one, in
+   registers. */
 enum { CKCI_K_DEPTH_AHEAD = 4 };
-#endif
 
 /* A copy into LDS that does not wait, of BYTES or of zeros; commit ends a group of them, wait<N> waits until
    only the N last groups are still under way. */
@@ -5774,14 +5811,13 @@ template <int N> CKCI_K_FN void ckci_k_depth_wait()
 #endif
 }
 
-template <class W, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
-    enum { AHEAD = CKCI_K_ASYNC ? DEPTH - 1 : HELD, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
+template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
+    enum { AHEAD = DEPTH - 1, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
 
     struct lds {
-        alignas(16) unsigned char place[CKCI_K_ASYNC ? DEPTH * ROW : 16];
+        alignas(16) unsigned char place[DEPTH * ROW];
     };
 
-#if CKCI_K_ASYNC
     unsigned char *mine;
     int32_t write, read;
 
@@ -5851,7 +5887,15 @@ template <class W, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
         }
         read = read == (DEPTH - 1) * ROW ? 0 : read + ROW;
     }
-#else
+};
+
+template <class W, int DEPTH, int HELD> struct ckci_k_depth_ring<W, false, DEPTH, HELD> {
+    enum { AHEAD = HELD };
+
+    struct lds {
+        int32_t unused;
+    };
+
     W held;
 
     CKCI_K_MEMBER void start(lds &)
@@ -5868,7 +5912,6 @@ template <class W, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
     {
         w = held;
     }
-#endif
 };
 
 /* Positions x, x + 1, ... that lie in a row. */
@@ -5895,13 +5938,13 @@ CKCI_K_FN int32_t ckci_k_depth_at(const ckci_tensor &t, int32_t channel, const c
    the size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each
    row of inputs is loaded once and added to the F rows of outputs that it belongs to. Those lie in registers
    and move up a row with the first tap. The weights lie there too where they are few. */
-template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
+template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_depth_walk_by {
     typedef typename S::T T;
     /* numbers of a window, and those before the first tap */
     enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
     enum { HELD = PLANES, DEPTH = CKCI_K_DEPTH_AHEAD };
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
-    typedef ckci_k_depth_ring<window, DEPTH> ring;
+    typedef ckci_k_depth_ring<window, ASYNC, DEPTH> ring;
 
     struct lds {
         ckci_k_depth_lds<T> w;
@@ -6118,6 +6161,11 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk {
 };
 
 template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_depth_walk : ckci_k_by_vendor<ckci_k_depth_walk_by<S, V, XO, F, PLANES, true>,
+                                            ckci_k_depth_walk_by<S, V, XO, F, PLANES, false>> {
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
     enum { BLOCKS = 2 };
 };
@@ -6130,10 +6178,9 @@ CKCI_K_FN void ckci_k_depth_put(const ckci_gpu_depth &p, T sum, int32_t part, in
         ((T *)p.o.partial)[((int64_t)part * p.taps + tap) * p.g + channel] = sum;
         return;
     }
-    int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
-    int64_t at = channel * p.o.t.stride[0] + z * p.o.t.stride[3] +
-                 (rest - z * p.dim[1].filter) * p.o.t.stride[4] +
-                 (tap - rest * p.dim[2].filter) * p.o.t.stride[5];
+    const ckci_k_tap f = ckci_k_split_tap(p.dim, tap);
+    int64_t at =
+        channel * p.o.t.stride[0] + f.z * p.o.t.stride[3] + f.y * p.o.t.stride[4] + f.x * p.o.t.stride[5];
     if constexpr (S::SIZE == 8) {
         *(double *)(p.o.t.p + at * 8) = sum;
     } else {
@@ -6320,7 +6367,7 @@ struct ckci_k_resident<ckci_k_depth_weight<ckci_k_s_half, V, XO, R, G, STEP>> {
 /* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
    each row of inputs meets the last F rows of dout, all of which are loaded once. Rows have XO positions at
    least. */
-template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_weight {
+template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_depth_walk_weight_by {
     typedef typename S::T T;
     enum {
         WINDOW = PLANES ? XO + 8 : XO + F - 1,
@@ -6331,8 +6378,8 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
     enum { HELD = F == 3 || S::SIZE == 2 }; /* else registers have no room for a row ahead */
     typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
     typedef ckci_k_depth_window<S, V, XO, PLANES> strip;
-    typedef ckci_k_depth_ring<window, DEPTH, HELD> window_ring;
-    typedef ckci_k_depth_ring<strip, DEPTH, HELD> strip_ring;
+    typedef ckci_k_depth_ring<window, ASYNC, DEPTH, HELD> window_ring;
+    typedef ckci_k_depth_ring<strip, ASYNC, DEPTH, HELD> strip_ring;
 
     struct lds {
         ckci_k_depth_sums<T, V> sums;
@@ -6494,6 +6541,11 @@ template <class S, int V, int XO, int F, bool PLANES> struct ckci_k_depth_walk_w
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, 0, 0, active};
         ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c, w, false);
     }
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_depth_walk_weight : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, true>,
+                                                   ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, false>> {
 };
 
 template <class S, int V, int XO, int F, bool PLANES>
@@ -6800,9 +6852,8 @@ template <class T> struct ckci_k_depth_sum {
         }
         if (t < 8 && e < all) {
             int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * p.g;
-            int32_t rest = ckci_k_divide(tap, p.dim[2].taps[0]), z = ckci_k_divide(rest, p.dim[1].taps[0]);
-            ckci_k_write<T>(p.o, m.sum[t], channel, 0, 0, z, rest - z * p.dim[1].filter,
-                            tap - rest * p.dim[2].filter);
+            const ckci_k_tap f = ckci_k_split_tap(p.dim, tap);
+            ckci_k_write<T>(p.o, m.sum[t], channel, 0, 0, f.z, f.y, f.x);
         }
     }
 };
@@ -8604,11 +8655,16 @@ template <class T> struct ckci_k_norm_param {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-move
-  Layout and type conversion. A block moves 1024 elements of two dimensions: x, along which dst is dense, and
-  y, along which src is. They are read along y and written along x, turned in LDS, so that neighbouring
-  threads touch neighbouring elements on both sides; where x is dense in both they go straight through. Equal
-  types are copied bit for bit; f64 and i32 go through double, rounded once; the others through float, which
-  is exact.
+  Layout and type conversion. Dimension x is the one along which dst is dense, y the one along which src is.
+  Equal types are copied bit for bit; f64 and i32 go through double, rounded once; the others through float,
+  which is exact.
+      move_copy     x is dense in both, equal types: pieces of 16, 8 or 4 bytes, four of them per thread
+      move_turn_E   x and y differ, equal types of E bytes: tiles of 64 x 64 (E = 8: 32 x 32), read along y
+                    and written along x, turned in LDS; V neighbours are one load and one store where they are
+                    aligned. Where they are not, a thread's V elements lie so far apart that neighbouring
+                    threads still touch neighbours
+      move_convert  types but i32: both of these, four elements at a time, as raw bits in LDS
+      move          everything else: short dimensions, strides of any kind, i32: single elements
 */
 
 /* Nearest float in which a later rounding to fewer than 22 bits still sees whether x was above or below:
@@ -8678,6 +8734,37 @@ CKCI_K_FN void ckci_k_move_write(const ckci_gpu_move &p, unsigned char *at, uint
     }
 }
 
+/* What a block moves: its first elements, how many of 2^log_x and 2^log_y there are. */
+struct ckci_k_move_tile {
+    const unsigned char *src;
+    unsigned char *dst;
+    int32_t x1, y1;
+};
+
+CKCI_K_FN ckci_k_move_tile ckci_k_find_move(const ckci_gpu_move &p)
+{
+    int32_t rest = (int32_t)blockIdx.x, wide = 1 << p.log_x, high = 1 << p.log_y;
+    int64_t place[6];
+    CKCI_K_UNROLL(5)
+    for (int i = 0; i < 5; i++) {
+        int32_t q = ckci_k_divide(rest, p.blocks[i]);
+        place[i] = rest - q * (int32_t)p.blocks[i].d;
+        rest = q;
+    }
+    place[0] <<= p.log_x;
+    place[1] <<= p.log_y;
+    place[5] = rest;
+    ckci_k_move_tile tile = {p.src, p.dst, 0, 0};
+    CKCI_K_UNROLL(6)
+    for (int i = 0; i < 6; i++) {
+        tile.src += place[i] * p.src_step[i];
+        tile.dst += place[i] * p.dst_step[i];
+    }
+    tile.x1 = p.len_x - place[0] < wide ? (int32_t)(p.len_x - place[0]) : wide;
+    tile.y1 = p.len_y - place[1] < high ? (int32_t)(p.len_y - place[1]) : high;
+    return tile;
+}
+
 struct ckci_k_move {
     struct lds {
         uint64_t u[1280]; /* rows of 2^log_x, one apart */
@@ -8685,34 +8772,15 @@ struct ckci_k_move {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
     {
-        int32_t rest = (int32_t)blockIdx.x, t = (int32_t)threadIdx.x, wide = 1 << p.log_x,
-                high = 1 << p.log_y;
-        int64_t place[6];
-        CKCI_K_UNROLL(5)
-        for (int i = 0; i < 5; i++) {
-            int32_t q = ckci_k_divide(rest, p.blocks[i]);
-            place[i] = rest - q * (int32_t)p.blocks[i].d;
-            rest = q;
-        }
-        place[0] <<= p.log_x;
-        place[1] <<= p.log_y;
-        place[5] = rest;
-        const unsigned char *src = p.src;
-        unsigned char *dst = p.dst;
-        CKCI_K_UNROLL(6)
-        for (int i = 0; i < 6; i++) {
-            src += place[i] * p.src_step[i];
-            dst += place[i] * p.dst_step[i];
-        }
-        int32_t x1 = p.len_x - place[0] < wide ? (int32_t)(p.len_x - place[0]) : wide;
-        int32_t y1 = p.len_y - place[1] < high ? (int32_t)(p.len_y - place[1]) : high;
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        int32_t t = (int32_t)threadIdx.x, wide = 1 << p.log_x, high = 1 << p.log_y;
         uint64_t u[4] = {0, 0, 0, 0};
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             int32_t e = t + 256 * i, x = p.transpose ? e >> p.log_y : e & (wide - 1);
             int32_t y = p.transpose ? e & (high - 1) : e >> p.log_x;
-            if (x < x1 && y < y1) {
-                u[i] = ckci_k_move_read(p, src + x * p.src_step[0] + y * p.src_step[1]);
+            if (x < b.x1 && y < b.y1) {
+                u[i] = ckci_k_move_read(p, b.src + x * p.src_step[0] + y * p.src_step[1]);
                 if (p.transpose) {
                     m.u[y * (wide + 1) + x] = u[i];
                 }
@@ -8722,10 +8790,380 @@ struct ckci_k_move {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
-            if (x < x1 && y < y1) {
-                ckci_k_move_write(p, dst + x * p.dst_step[0] + y * p.dst_step[1],
+            if (x < b.x1 && y < b.y1) {
+                ckci_k_move_write(p, b.dst + x * p.dst_step[0] + y * p.dst_step[1],
                                   p.transpose ? m.u[y * (wide + 1) + x] : u[i]);
             }
+        }
+    }
+};
+
+/* Steps, lengths and tiles count pieces of p.vec bytes along x; `tail` more bytes follow the last one. */
+struct ckci_k_move_copy {
+    struct lds {
+        int32_t unused;
+    };
+
+    template <int WORDS> static CKCI_K_MEMBER void rows(const ckci_gpu_move &p, const ckci_k_move_tile &b)
+    {
+        const int32_t t = (int32_t)threadIdx.x, wide = 1 << p.log_x;
+        ckci_k_vec<ckci_k_s_f32, WORDS> v[4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
+            v[i].clear();
+            if (x < b.x1 && y < b.y1) {
+                v[i].load(b.src + x * (4 * WORDS) + y * p.src_step[1]);
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
+            if (x < b.x1 && y < b.y1) {
+                v[i].store(b.dst + x * (4 * WORDS) + y * p.dst_step[1]);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        if (p.vec == 16) {
+            rows<4>(p, b);
+        } else if (p.vec == 8) {
+            rows<2>(p, b);
+        } else {
+            rows<1>(p, b);
+        }
+        if (blockIdx.x == 0 && (int32_t)threadIdx.x < p.tail) {
+            int64_t at = p.len_x * p.vec + (int32_t)threadIdx.x;
+            p.dst[at] = p.src[at];
+        }
+    }
+};
+
+/* Unsigned integers of E bytes */
+template <int E> struct ckci_k_move_type;
+template <> struct ckci_k_move_type<1> {
+    typedef uint8_t word;
+};
+template <> struct ckci_k_move_type<2> {
+    typedef uint16_t word;
+};
+template <> struct ckci_k_move_type<4> {
+    typedef uint32_t word;
+};
+template <> struct ckci_k_move_type<8> {
+    typedef uint64_t word;
+};
+
+/* Some elements of a thread: the first, and what is between them. */
+struct ckci_k_move_spot {
+    int32_t x, y, dx, dy;
+
+    /* bit j: element j of four exists */
+    CKCI_K_MEMBER uint32_t mask(const ckci_k_move_tile &b) const
+    {
+        uint32_t bits = 0;
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            bits |= x + j * dx < b.x1 && y + j * dy < b.y1 ? 1u << j : 0;
+        }
+        return bits;
+    }
+};
+
+/* Which elements are moved one by one: not known to the compiler, which would move the last of them together
+   with the last part of a load or store of all, and so split that. */
+CKCI_K_FN uint32_t ckci_k_later(uint32_t mask)
+{
+    return (uint32_t)ckci_k_opaque((int32_t)mask);
+}
+
+/* V elements of E bytes, those in mask, `step` bytes from each other, into words; vec: side by side, one load
+   if all are there. Nothing here waits for that load: several may be under way. */
+template <int E, int V>
+CKCI_K_FN void ckci_k_move_load(const unsigned char *at, int64_t step, uint32_t mask, int32_t vec,
+                                uint32_t *w)
+{
+    typedef typename ckci_k_move_type<E>::word word;
+    ckci_k_vec<ckci_k_s_f32, E * V / 4> q;
+    q.clear();
+    if (vec && mask >> (V - 1) & 1) {
+        q.load(at);
+        mask = 0;
+    }
+    mask = ckci_k_later(mask);
+    if (mask) {
+        word x[V];
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < V; j++) {
+            x[j] = mask >> j & 1 ? *(const word *)(at + j * step) : (word)0;
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < V; j++) {
+            if constexpr (E == 8) {
+                q.w[2 * j] = (uint32_t)x[j];
+                q.w[2 * j + 1] = (uint32_t)(x[j] >> 32);
+            } else {
+                q.w[j * E / 4] |= (uint32_t)x[j] << j * E % 4 * 8;
+            }
+        }
+    }
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < E * V / 4; i++) {
+        w[i] = q.w[i];
+    }
+}
+
+/* Element j of such words. */
+template <int E> CKCI_K_FN typename ckci_k_move_type<E>::word ckci_k_move_element(const uint32_t *w, int j)
+{
+    if constexpr (E == 8) {
+        return w[2 * j] | (uint64_t)w[2 * j + 1] << 32;
+    } else {
+        return (typename ckci_k_move_type<E>::word)(w[j * E / 4] >> j * E % 4 * 8);
+    }
+}
+
+/* The tile in LDS: rows of T elements along x. Pieces of V of a row are permuted by y / V, so that neither
+   the elements that a wave has loaded in pieces along y nor the pieces of a row meet in the banks. */
+template <int E> struct ckci_k_move_turned {
+    enum { V = E == 8 ? 2 : 4, T = E == 8 ? 32 : 64, PIECES = T / V, ROWS = 256 / T };
+    enum { LY = E < 4 ? 16 : 8, LX = 256 / LY }; /* threads along y, along x */
+    enum { COUNT = T * T / (256 * V) };          /* pieces of a thread */
+    typedef typename ckci_k_move_type<E>::word word;
+
+    /* in bytes */
+    static CKCI_K_MEMBER int32_t place(int32_t y, int32_t x)
+    {
+        return (y * T + (x / V ^ y / V) * V + x % V) * E;
+    }
+
+    /* Piece i of a thread in src, in dst: V neighbours, or one element in each of V columns, rows. */
+    static CKCI_K_MEMBER ckci_k_move_spot read(int i, int32_t vec)
+    {
+        const int32_t t = (int32_t)threadIdx.x;
+        const ckci_k_move_spot near = {i % (T / LX) * LX + t / LY, (i / (T / LX) * LY + t % LY) * V, 0, 1},
+                               far = {i * (ROWS * V) + t / T, t % T, ROWS, 0};
+        return vec ? near : far;
+    }
+
+    static CKCI_K_MEMBER ckci_k_move_spot write(int i, int32_t vec)
+    {
+        const int32_t t = (int32_t)threadIdx.x;
+        const ckci_k_move_spot near = {t % PIECES * V, i * (256 / PIECES) + t / PIECES, 1, 0},
+                               far = {t % T, i * (ROWS * V) + t / T, 0, ROWS};
+        return vec ? near : far;
+    }
+};
+
+template <int E> struct ckci_k_move_turn {
+    typedef ckci_k_move_turned<E> turned;
+    typedef typename turned::word word;
+    enum { V = turned::V, T = turned::T, COUNT = turned::COUNT };
+
+    struct lds {
+        alignas(16) unsigned char tile[T * T * E];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        uint32_t w[COUNT][E * V / 4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COUNT; i++) {
+            const ckci_k_move_spot s = turned::read(i, p.src_vec);
+            ckci_k_move_load<E, V>(b.src + s.x * p.src_step[0] + s.y * E, s.dx * p.src_step[0] + s.dy * E,
+                                   s.mask(b), p.src_vec, w[i]);
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COUNT; i++) {
+            const ckci_k_move_spot s = turned::read(i, p.src_vec);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < V; j++) {
+                *(word *)(m.tile + turned::place(s.y + j * s.dy, s.x + j * s.dx)) =
+                    ckci_k_move_element<E>(w[i], j);
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COUNT; i++) {
+            const ckci_k_move_spot s = turned::write(i, p.dst_vec);
+            uint32_t mask = s.mask(b);
+            unsigned char *dst = b.dst + s.x * E + s.y * p.dst_step[1];
+            if (p.dst_vec && mask >> (V - 1) & 1) {
+                ckci_k_vec<ckci_k_s_f32, E * V / 4> q;
+                q.load(m.tile + turned::place(s.y, s.x));
+                q.store(dst);
+                mask = 0;
+            }
+            mask = ckci_k_later(mask);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < V; j++) {
+                if (mask >> j & 1) {
+                    *(word *)(dst + j * (s.dx * E + s.dy * p.dst_step[1])) =
+                        *(const word *)(m.tile + turned::place(s.y + j * s.dy, s.x + j * s.dx));
+                }
+            }
+        }
+    }
+};
+
+/* Other types than i32. f64 that is read becomes the float that rounds alike, in registers; all others lie in
+   LDS as they are read. */
+struct ckci_k_move_convert {
+    typedef ckci_k_move_turned<4> turned;
+
+    struct lds {
+        alignas(16) unsigned char tile[64 * 64 * 4];
+    };
+
+    /* Four elements, in words. */
+    static CKCI_K_MEMBER void load(const ckci_gpu_move &p, const unsigned char *at, int64_t step,
+                                   uint32_t mask, uint32_t *w)
+    {
+        const int size = ckci_k_size(p.from);
+        if (size == 2) {
+            ckci_k_move_load<2, 4>(at, step, mask, p.src_vec, w);
+        } else if (size == 4) {
+            ckci_k_move_load<4, 4>(at, step, mask, p.src_vec, w);
+        } else if (size == 1) {
+            ckci_k_move_load<1, 4>(at, step, mask, p.src_vec, w);
+        } else {
+            uint32_t u[8];
+            ckci_k_move_load<8, 2>(at, step, mask, p.src_vec, u);
+            ckci_k_move_load<8, 2>(at + 2 * step, step, mask >> 2, p.src_vec, u + 4);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                uint64_t bits = ckci_k_move_element<8>(u, j);
+                double x;
+                memcpy(&x, &bits, 8);
+                w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
+            }
+        }
+    }
+
+    /* Bits of four elements, of type `from` to those of type `to` (f64: of a float). What converts types of
+       one byte stands once: the elements go round. */
+    static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *v)
+    {
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            v[j] = p.from == CKCONV_F16    ? ckci_k_bits(ckci_k_half_float(v[j]))
+                   : p.from == CKCONV_BF16 ? v[j] << 16
+                                           : v[j];
+        }
+        bool from_byte = ckci_k_size(p.from) == 1, to_byte = ckci_k_size(p.to) == 1;
+        if (from_byte || to_byte) {
+            CKCI_K_UNROLL(1)
+            for (int j = 0; j < 4; j++) {
+                float x = from_byte ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
+                uint32_t u = !to_byte            ? ckci_k_bits(x)
+                             : p.to == CKCONV_I8 ? (uint32_t)ckci_k_int(x, -128.f, 127.f) & 0xffu
+                                                 : ckci_k_float_fp8(ckci_k_find_fp8(p.to), x);
+                v[0] = v[1];
+                v[1] = v[2];
+                v[2] = v[3];
+                v[3] = u;
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            v[j] = p.to == CKCONV_F16    ? ckci_k_float_half(ckci_k_float(v[j]))
+                   : p.to == CKCONV_BF16 ? ckci_k_float_bf16(ckci_k_float(v[j]))
+                                         : v[j];
+        }
+    }
+
+    static CKCI_K_MEMBER void store(const ckci_gpu_move &p, unsigned char *at, int64_t step, uint32_t mask,
+                                    const uint32_t *v)
+    {
+        const int size = ckci_k_size(p.to);
+        bool whole = p.dst_vec && mask >> 3;
+        if (whole && size == 4) {
+            const ckci_k_uint4 q = {v[0], v[1], v[2], v[3]};
+            *(ckci_k_uint4 *)at = q;
+        } else if (whole && size == 2) {
+            const ckci_k_uint2 q = {v[0] | v[1] << 16, v[2] | v[3] << 16};
+            *(ckci_k_uint2 *)at = q;
+        } else if (whole && size == 1) {
+            *(uint32_t *)at = v[0] | v[1] << 8 | v[2] << 16 | v[3] << 24;
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                unsigned char *to = at + j * step;
+                if (!(mask >> j & 1)) {
+                    continue;
+                }
+                if (size == 8) {
+                    *(double *)to = (double)ckci_k_float(v[j]);
+                } else if (size == 4) {
+                    *(uint32_t *)to = v[j];
+                } else if (size == 2) {
+                    *(uint16_t *)to = (uint16_t)v[j];
+                } else {
+                    *to = (unsigned char)v[j];
+                }
+            }
+        }
+    }
+
+    /* Four elements of a row that is dense in both. */
+    static CKCI_K_MEMBER ckci_k_move_spot straight(const ckci_gpu_move &p, int i)
+    {
+        const int32_t e = (int32_t)threadIdx.x + 256 * i, log = p.log_x - 2, x = e & ((1 << log) - 1);
+        const ckci_k_move_spot near = {4 * x, e >> log, 1, 0}, far = {x, e >> log, 1 << log, 0};
+        return p.src_vec ? near : far;
+    }
+
+    /* Where element j of piece i lies in LDS. Straight: neighbouring threads in neighbouring words. */
+    static CKCI_K_MEMBER int32_t place(const ckci_gpu_move &p, const ckci_k_move_spot &s, int i, int j)
+    {
+        return p.transpose ? turned::place(s.y + j * s.dy, s.x + j * s.dx)
+                           : 4096 * j + 1024 * i + 4 * (int32_t)threadIdx.x;
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        const int size = ckci_k_size(p.from);
+        uint32_t w[4][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const ckci_k_move_spot s = p.transpose ? turned::read(i, p.src_vec) : straight(p, i);
+            load(p, b.src + s.x * p.src_step[0] + s.y * p.src_step[1],
+                 s.dx * p.src_step[0] + s.dy * p.src_step[1], s.mask(b), w[i]);
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const ckci_k_move_spot s = p.transpose ? turned::read(i, p.src_vec) : straight(p, i);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                *(uint32_t *)(m.tile + place(p, s, i, j)) = size == 1   ? ckci_k_move_element<1>(w[i], j)
+                                                            : size == 2 ? ckci_k_move_element<2>(w[i], j)
+                                                                        : w[i][j];
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 4; i++) {
+            const ckci_k_move_spot s = p.transpose ? turned::write(i, p.dst_vec) : straight(p, i);
+            ckci_k_vec<ckci_k_s_f32, 4> q;
+            uint32_t single = 1;
+            if (p.transpose && p.dst_vec) {
+                q.load(m.tile + turned::place(s.y, s.x));
+                single = 0;
+            }
+            if (ckci_k_later(single)) {
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    q.w[j] = *(const uint32_t *)(m.tile + place(p, s, i, j));
+                }
+            }
+            convert(p, q.w);
+            store(p, b.dst + s.x * p.dst_step[0] + s.y * p.dst_step[1],
+                  s.dx * p.dst_step[0] + s.dy * p.dst_step[1], s.mask(b), q.w);
         }
     }
 };
@@ -8801,7 +9239,6 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
   >>k-undef
 */
 #undef CKCI_K_ARGS
-#undef CKCI_K_ASYNC
 #undef CKCI_K_BOUNDS
 #undef CKCI_K_FN
 #undef CKCI_K_KERNEL

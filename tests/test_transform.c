@@ -82,8 +82,10 @@ static int convert(test_rng *r, int32_t ndim, const int64_t *length, ckconv_dtyp
     describe(r, &src_desc, from, from_layout, ndim, length, src_stride);
     describe(r, &dst_desc, to, to_layout, ndim, length, dst_stride);
     test_tensor src, dst;
-    test_tensor_make(&src, from, 3 + (int)ndim, length, src_stride, (size_t)test_below(r, 4));
-    test_tensor_make(&dst, to, 3 + (int)ndim, length, dst_stride, (size_t)test_below(r, 4));
+    test_tensor_make(&src, from, 3 + (int)ndim, length, src_stride,
+                     (size_t)(test_below(r, 2) * test_below(r, 4)));
+    test_tensor_make(&dst, to, 3 + (int)ndim, length, dst_stride,
+                     (size_t)(test_below(r, 2) * test_below(r, 4)));
     double *x = test_doubles(src.count), *y = test_doubles(src.count);
     for (int64_t i = 0; i < src.count; i++) {
         x[i] = some_value(r);
@@ -139,6 +141,46 @@ static void test_all_pairs(void)
                                   ckconv_dtype_name(from), ckconv_layout_name(layouts[b]),
                                   ckconv_dtype_name(to), why);
                     }
+                }
+            }
+        }
+    }
+}
+
+/* Tensors large enough for kernels that move pieces and tiles: dimensions longer than a tile, with tails, those
+   that are not a multiple of a piece, those where the pieces of one tensor only are aligned, and rows with gaps
+   between them. */
+static void test_tiles(void)
+{
+    static const int64_t shapes[][6] = {
+        {1, 2, 72, 8, 16}, {1, 2, 67, 7, 11},  {1, 3, 64, 5, 13},  {1, 2, 29, 8, 8},
+        {3, 2, 24, 4, 9},  {2, 1, 131, 12, 6}, {1, 1, 128, 9, 29},
+    };
+    static const ckconv_dtype pairs[][2] = {
+        {CKCONV_F64, CKCONV_F64},    {CKCONV_F32, CKCONV_F32},        {CKCONV_F16, CKCONV_F16},
+        {CKCONV_I8, CKCONV_I8},      {CKCONV_I32, CKCONV_I32},        {CKCONV_F32, CKCONV_F16},
+        {CKCONV_F16, CKCONV_F32},    {CKCONV_BF16, CKCONV_F16},       {CKCONV_F32, CKCONV_BF16},
+        {CKCONV_F64, CKCONV_BF16},   {CKCONV_F64, CKCONV_F32},        {CKCONV_F16, CKCONV_F64},
+        {CKCONV_I8, CKCONV_F16},     {CKCONV_F32, CKCONV_I8},         {CKCONV_F64, CKCONV_F8E4M3},
+        {CKCONV_F8E5M2, CKCONV_F32}, {CKCONV_F16, CKCONV_F8E4M3FNUZ}, {CKCONV_F8E4M3, CKCONV_F8E5M2FNUZ},
+        {CKCONV_I32, CKCONV_F32},
+    };
+    test_rng r = test_seed(78);
+    const int count = (int)(sizeof pairs / sizeof pairs[0]);
+    for (int s = 0; s < (int)(sizeof shapes / sizeof shapes[0]); s++) {
+        for (int a = 0; a < LAYOUTS; a++) {
+            for (int b = 0; b < LAYOUTS; b++) {
+                /* where it is slow, some: each pair of types meets each shape and each layout */
+                for (int t = 0; t < count; t++) {
+                    if (test_on_gpu() && test_effort() < 2 && (s + 2 * a + 3 * b + t) % 6 != 0) {
+                        continue;
+                    }
+                    char why[300] = "";
+                    CHECK_MSG(convert(&r, 2, shapes[s], pairs[t][0], layouts[a], pairs[t][1], layouts[b], why,
+                                      sizeof why),
+                              "tiles: shape %d, %s %s to %s %s: %s", s, ckconv_layout_name(layouts[a]),
+                              ckconv_dtype_name(pairs[t][0]), ckconv_layout_name(layouts[b]),
+                              ckconv_dtype_name(pairs[t][1]), why);
                 }
             }
         }
@@ -299,6 +341,7 @@ int main(void)
 {
     test_begin("test_transform");
     test_all_pairs();
+    test_tiles();
     test_round_trip();
     test_defaults();
     test_refusals();
