@@ -80,6 +80,8 @@ NUMERICS AND DETERMINISM
     - Same plan, same inputs, same header version: the same bits, for any number of threads. Split reductions
       go through workspace and are added in a fixed order. Plans made for different device facts may differ.
     - Padding counts as zeros: an infinite weight or gradient may meet it as 0 * infinity = NaN.
+    - A matrix unit computes small groups side by side, with zeros for their products with each other: an
+      infinity or NaN of one group may make NaN of its neighbours.
     - Outputs and workspace need no zeroing; every output element is written, and nothing between strided
       ones.
     - Group norm statistics on a GPU are one pass over values less the slab's first one: where that lies far
