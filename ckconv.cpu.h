@@ -486,13 +486,13 @@ typedef struct ckci_kernels {
 #define CKCI_LINES_BEGIN(l) const CKCI_XT *p##l = (const CKCI_XT *)x + table[6 * (l) + 2];
 #define CKCI_LINES_SUM(i) CKCI_V c##i = CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N);
 #define CKCI_LINES_FIRST(l) CKCI_V w##l, v##l = CKCI_X(p##l), u##l = edges & 1 ? zero : CKCI_X(p##l - x_step);
-/* U, V, W: what the three taps of each line read, which turns from output to output. The next call is for the
-   next lanes. */
+/* U, V, W: what the three taps of each line read, which turns from output to output */
 #define CKCI_LINES_TURN(l, I, J, K, U, V, W)                                                                 \
     W##l = CKCI_X(p##l + turn);                                                                              \
     c##I = CKCI_FMA(U##l, y, c##I);                                                                          \
     c##J = CKCI_FMA(V##l, y, c##J);                                                                          \
     c##K = CKCI_FMA(W##l, y, c##K);
+/* The next call is for the next lanes: they are fetched ahead. */
 #define CKCI_LINES_STEP(OUTPUT, U, V, W)                                                                     \
     CKCI_PREFETCH(g + OUTPUT * dy_step + CKCI_N);                                                            \
     CKCI_PREFETCH(p2 + at + OUTPUT * x_step + CKCI_N);                                                       \
@@ -2963,7 +2963,8 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                   (double)t.blocks_m * rows / v.k->outer_rows * 2;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
     double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
-    double idle = (double)ckci_round_up(t.items, 16) / (double)ckci_max(t.items, 1); /* 16: by shape alone */
+    double idle =
+        (double)ckci_round_up(t.items, 16) / (double)ckci_max(t.items, 1); /* 16 threads: by shape alone */
     f->cost = work * idle + sums;
     return CKCONV_OK;
 }
@@ -4194,6 +4195,30 @@ CKCI_FN int ckci_reads_lines(const ckci_axis *a, int64_t q, int64_t count, int *
            high - a->read_step < a->read_len;
 }
 
+/* The table of taps first[] <= (z, y, x) < last[], offsets from where tap base[] reads, for a kernel of taps
+   or of lines. Returns their number; spare ones, whose sums nobody reads, fill the last nine. */
+CKCI_FN int64_t ckci_sums_table(const ckci_view *v, const ckci_axis axis[3], const int64_t first[3],
+                                const int64_t last[3], const int64_t base[3], int lines, int32_t *table)
+{
+    const int64_t *stride = v->read->stride;
+    int64_t taps = 0, repeat = lines ? 3 : 1;
+    for (int64_t jz = first[0]; jz < last[0]; jz++) {
+        for (int64_t jy = first[1]; jy < last[1]; jy++) {
+            for (int64_t jx = first[2]; jx < last[2]; jx++, taps++) {
+                table[2 * taps] = (int32_t)((jz - base[0]) * axis[0].read_tap * stride[3] +
+                                            (jy - base[1]) * axis[1].read_tap * stride[4] +
+                                            (jx - base[2]) * axis[2].read_tap * stride[5]);
+                table[2 * taps + 1] = (int32_t)((jz * axis[1].taps + jy) * axis[2].taps + jx);
+            }
+        }
+    }
+    for (; taps % CKCI_TAPS != 0; taps++) {
+        table[2 * taps] = table[2 * (taps % repeat)];
+        table[2 * taps + 1] = (int32_t)ckci_round_up(v->taps, CKCI_TAPS);
+    }
+    return taps;
+}
+
 /* Adds outputs q.. of entry n to part `part` of blocks [block, end), which fill their lanes. */
 CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[3], int64_t n,
                                const int64_t q[3], int64_t yb, int64_t xb, int64_t block, int64_t end,
@@ -4202,8 +4227,8 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
     const ckci_view *v = &job->v;
     const ckci_direct_tiles *t = &job->t;
     const ckci_tensor *x = v->read, *dy = &v->p->t[CKCI_OUT];
-    int64_t size = v->kind->size, lanes = v->k->lanes, spare = ckci_round_up(v->taps, CKCI_TAPS);
-    int64_t first[3], last[3], at[3], rows, width, from = (int64_t)ckci_size(x->dtype);
+    int64_t size = v->kind->size, lanes = v->k->lanes, from = (int64_t)ckci_size(x->dtype);
+    int64_t first[3], last[3], at[3], rows, width;
     ckci_taps_kernel taps9 = x->dtype == CKCONV_BF16 ? v->k->half_taps9 : v->k->taps9;
     ckci_lines_kernel lines9 = x->dtype == CKCONV_BF16 ? v->k->half_lines9 : v->k->lines9;
     int64_t x_row = axis[1].read_step * x->stride[4], x_step = axis[2].read_step * x->stride[5];
@@ -4212,30 +4237,22 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
     for (at[1] = q[1]; at[1] < q[1] + yb; at[1] += rows) {
         rows = ckci_same_taps(&axis[1], at[1], q[1] + yb, &first[1], &last[1]);
         for (at[2] = q[2]; at[2] < q[2] + xb; at[2] += width) {
-            int64_t taps = 0, x_at = n * x->stride[1], dy_at = n * dy->stride[1], left = q[2] + xb - at[2];
-            int edges = 0, lines = lines9 && ckci_reads_lines(&axis[2], at[2], left, &edges);
-            width = ckci_same_taps(&axis[2], at[2], lines ? at[2] + 1 : q[2] + xb, &first[2], &last[2]);
-            width = lines ? left : width;
-            for (int i = 0; i < 3; i++) { /* of the first valid tap */
-                int64_t low = at[i] * axis[i].read_step + axis[i].read0 + first[i] * axis[i].read_tap;
+            int64_t x_at = n * x->stride[1], dy_at = n * dy->stride[1], base[3];
+            int edges = 0, lines = lines9 && ckci_reads_lines(&axis[2], at[2], q[2] + xb - at[2], &edges);
+            width = ckci_same_taps(&axis[2], at[2], q[2] + xb, &first[2], &last[2]);
+            memcpy(base, first, sizeof base);
+            if (lines) {
+                width = q[2] + xb - at[2];
+                first[2] = 0;
+                last[2] = 3;
+            }
+            for (int i = 0; i < 3; i++) {
+                int64_t low = at[i] * axis[i].read_step + axis[i].read0 + base[i] * axis[i].read_tap;
                 x_at += low * x->stride[3 + i];
                 dy_at += at[i] * dy->stride[3 + i];
             }
-            for (int64_t jz = first[0]; jz < last[0]; jz++) {
-                for (int64_t jy = first[1]; jy < last[1]; jy++) {
-                    for (int64_t jx = lines ? 0 : first[2]; jx < (lines ? 3 : last[2]); jx++, taps++) {
-                        table[2 * taps] = (int32_t)((jz - first[0]) * axis[0].read_tap * x->stride[3] +
-                                                    (jy - first[1]) * axis[1].read_tap * x->stride[4] +
-                                                    (jx - first[2]) * axis[2].read_tap * x->stride[5]);
-                        table[2 * taps + 1] = (int32_t)((jz * axis[1].taps + jy) * axis[2].taps + jx);
-                    }
-                }
-            }
-            for (; taps % CKCI_TAPS != 0; taps++) {
-                table[2 * taps] = table[lines ? 2 * (taps % 3) : 0];
-                table[2 * taps + 1] = (int32_t)spare;
-            }
-            /* the longer side inside; the other one in strips */
+            int64_t taps = ckci_sums_table(v, axis, first, last, base, lines, table);
+            /* the longer side inside, or whole lines; the other one in strips */
             int tall = rows > width && !lines;
             int64_t inner = tall ? rows : width, outer = tall ? width : rows;
             int64_t x_in = tall ? x_row : x_step, x_out = tall ? x_step : x_row;
@@ -4246,13 +4263,14 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
                 for (int64_t y = 0; y < outer; y += strip) {
                     const unsigned char *x_p = x->p + (x_at + y * x_out + b * lanes) * from;
                     const unsigned char *dy_p = dy->p + (dy_at + y * dy_out + b * lanes) * from;
-                    for (int64_t i = 0; i < taps && lines; i += CKCI_TAPS) {
-                        lines9(ckci_min(strip, outer - y), inner, x_p, x_out, x_in, table + 2 * i, dy_p,
-                               dy_out, dy_in, acc, edges);
-                    }
-                    for (int64_t i = 0; i < taps && !lines; i += CKCI_TAPS) {
-                        taps9(ckci_min(strip, outer - y), inner, x_p, x_out, x_in, table + 2 * i, dy_p,
-                              dy_out, dy_in, acc);
+                    int64_t some = ckci_min(strip, outer - y);
+                    for (int64_t i = 0; i < taps; i += CKCI_TAPS) {
+                        const int32_t *nine = table + 2 * i;
+                        if (lines) {
+                            lines9(some, inner, x_p, x_out, x_in, nine, dy_p, dy_out, dy_in, acc, edges);
+                        } else {
+                            taps9(some, inner, x_p, x_out, x_in, nine, dy_p, dy_out, dy_in, acc);
+                        }
                     }
                 }
             }

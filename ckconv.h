@@ -78,7 +78,8 @@ NUMERICS AND DETERMINISM
     - Sums are kept in f32 at least (f64 for f64, int32 for i8). Results are rounded once, to nearest even;
       f16 overflows to infinity, fp8 saturates. No Winograd, no reduced precision unless the description asks.
     - Same plan, same inputs, same header version: the same bits, for any number of threads. Split reductions
-      go through workspace and are added in a fixed order. Plans made for different device facts may differ.
+      go through workspace and are added in a fixed order. Plans made for different device facts may differ,
+      and so may pointers of which one is not aligned to an element.
     - Padding counts as zeros: an infinite weight or gradient may meet it as 0 * infinity = NaN.
     - A matrix unit computes small groups side by side, with zeros for their products with each other: an
       infinity or NaN of one group may make NaN of its neighbours.
@@ -2232,6 +2233,7 @@ CKCI_FN void ckci_run_item(ckci_item run, const void *context, int64_t item, uns
     }
 }
 
+/* Shares at most; threads beyond that begin in another's. They cost 4 KiB of stack. */
 enum { CKCI_SHARES = 64 };
 
 /* Where share i of `shares` begins */
@@ -2245,7 +2247,7 @@ CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const 
 {
 #if defined(_OPENMP) && _OPENMP >= 201107
     if (threads > 1 && count > 1) {
-        int64_t next[CKCI_SHARES][8]; /* a cache line each */
+        int64_t next[CKCI_SHARES][8]; /* no two in a cache line */
         int32_t team = count < threads ? (int32_t)count : threads;
         int32_t shares = team < CKCI_SHARES ? team : CKCI_SHARES;
         for (int32_t i = 0; i < shares; i++) {
@@ -2806,7 +2808,7 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
-#include "ckconv.cpu.h" /* CKCONV-SINGLE */
+#include "ckconv.cpu.h" /* CKCONV-SINGLE: copy it with ckconv.h */
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -6829,7 +6831,7 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
   Facts, memory and time of the CPU, and of a GPU when a GPU compiler reads this.
 */
 #if CKCI_GPU_COMPILER
-#include "kernels.hip.h" /* CKCONV-SINGLE */
+#include "kernels.hip.h" /* CKCONV-SINGLE: copy it with ckconv.h */
 #endif
 
 CKCI_FN int32_t ckci_cpu_features(void)

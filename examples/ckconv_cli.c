@@ -1150,9 +1150,11 @@ static int command_info(void)
     ckconv_error err;
     printf("ckconv   %d.%d.%d\n", (int)(version / 10000), (int)(version / 100 % 100), (int)(version % 100));
     ckconv_device_cpu(&d);
-    printf("cpu      %s, %d thread%s, %s%s%s\n", d.arch, (int)d.threads, d.threads == 1 ? "" : "s",
-           (d.features & CKCONV_CPU_AVX2) != 0 ? "AVX2 " : "",
-           (d.features & CKCONV_CPU_AVX512) != 0 ? "AVX-512" : "", d.features == 0 ? "portable vectors" : "");
+    printf("cpu      %s, %d thread%s,%s%s%s%s\n", d.arch, (int)d.threads, d.threads == 1 ? "" : "s",
+           (d.features & CKCONV_CPU_AVX2) != 0 ? " AVX2" : "",
+           (d.features & CKCONV_CPU_AVX512) != 0 ? " AVX-512" : "",
+           (d.features & CKCONV_CPU_AVX512_BF16) != 0 ? " AVX-512-BF16" : "",
+           d.features == 0 ? " portable vectors" : "");
     int counts[4] = {0, 0, 0, 0};
     for (int32_t i = 0; i < ckconv_instance_count(); i++) {
         ckconv_engine engine = ckconv_instance_engine(i);

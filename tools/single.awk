@@ -1,9 +1,9 @@
 # Merges the headers into one:  awk -f tools/single.awk ckconv.h > one.h
-# Each include line of ckconv.h that is marked with the comment CKCONV-SINGLE is replaced by the text of the
+# Each include line of ckconv.h that is marked with a comment CKCONV-SINGLE is replaced by the text of the
 # file it names, which lies beside ckconv.h; everything else is copied. Exit status 1, and a line on stderr,
 # where one cannot be read, or none is marked.
 BEGIN {
-    mark = "/* CKCONV-SINGLE */"
+    mark = "/* CKCONV-SINGLE:"
 }
 FNR == 1 {
     folder = FILENAME
