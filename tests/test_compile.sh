@@ -248,21 +248,37 @@ read_times() {
     }' "$dir/times")
 }
 
-# 5 s of CPU time is the goal; twice that is a failure (a loaded or slow machine).
+# compile_time SOURCE FLAGS...: CPU time in hundredths of a second, in $spent
+compile_time() {
+    source=$1
+    shift
+    read_times
+    before=$spent
+    "$CC" -std=c99 -O2 "$@" -I"$INCLUDE" -c "$source" -o "$dir/time.o" >/dev/null 2>&1
+    read_times
+    spent=$((spent - before))
+}
+
+# 5 s of CPU time is the goal; twice that is a failure. A loaded or slow machine shows in a file of 1200 small
+# loops, which gcc 12 compiles in 5 s where the implementation takes 8: there the limit is twice its time.
 test_compile_time() {
+    awk 'BEGIN {
+        for (i = 0; i < 1200; i++) {
+            printf "float f%d(float *a, int n) { float s = 0; for (int j = 0; j < n; j++) { s += a[j] * %d.0f; ", i, i
+            printf "if (s > %d.0f) { s -= a[(j * %d) %% n]; } } return s; }\n", i + 7, i + 3
+        }
+    }' >"$dir/loops.c"
     for omp in "" -fopenmp; do
-        read_times
-        before=$spent
+        compile_time "$dir/loops.c"
+        limit=$((spent > 500 ? 2 * spent : 1000))
         # shellcheck disable=SC2086
-        "$CC" -std=c99 -O2 $omp -I"$INCLUDE" -c "$src/impl.c" -o "$dir/time.o" >/dev/null 2>&1
-        read_times
-        spent=$((spent - before))
+        compile_time "$src/impl.c" $omp
         seconds=$(echo "$spent" | awk '{ printf "%.2f", $1 / 100 }')
         echo "note: $CC -O2${omp:+ $omp} takes $seconds s of CPU time for the implementation (goal 5)"
-        if [ "$spent" -gt 0 ] && [ "$spent" -le 1000 ]; then
+        if [ "$spent" -gt 0 ] && [ "$spent" -le "$limit" ]; then
             good
         else
-            bad "compile time: none measured, or above 10 s"
+            bad "compile time: none measured, or above $((limit / 100)) s"
         fi
     done
 }
