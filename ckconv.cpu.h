@@ -666,38 +666,25 @@ typedef struct ckci_kernels {
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
 CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
 CKCI_THREES(ckci_three14_f_portable, ckci_three7_f_portable)
-CKCI_INLINE ckci_vf ckci_wide_f_portable(const uint16_t *p)
-{
-    float x[4];
-    for (int i = 0; i < 4; i++) {
-        x[i] = ckci_bf16_float(p[i]);
+#define CKCI_HALF_MEMORY(WIDE, SLIM, WIDE1, SLIM1)                                                           \
+    CKCI_INLINE ckci_vf WIDE(const uint16_t *p)                                                              \
+    {                                                                                                        \
+        float x[4];                                                                                          \
+        for (int i = 0; i < 4; i++) {                                                                        \
+            x[i] = WIDE1(p[i]);                                                                              \
+        }                                                                                                    \
+        return ckci_load_vf(x);                                                                              \
+    }                                                                                                        \
+    CKCI_INLINE void SLIM(uint16_t *p, ckci_vf v)                                                            \
+    {                                                                                                        \
+        float x[4];                                                                                          \
+        ckci_store_vf(x, v);                                                                                 \
+        for (int i = 0; i < 4; i++) {                                                                        \
+            p[i] = SLIM1(x[i]);                                                                              \
+        }                                                                                                    \
     }
-    return ckci_load_vf(x);
-}
-CKCI_INLINE void ckci_slim_f_portable(uint16_t *p, ckci_vf v)
-{
-    float x[4];
-    ckci_store_vf(x, v);
-    for (int i = 0; i < 4; i++) {
-        p[i] = ckci_float_bf16(x[i]);
-    }
-}
-CKCI_INLINE ckci_vf ckci_wide16_f_portable(const uint16_t *p)
-{
-    float x[4];
-    for (int i = 0; i < 4; i++) {
-        x[i] = ckci_half_float(p[i]);
-    }
-    return ckci_load_vf(x);
-}
-CKCI_INLINE void ckci_slim16_f_portable(uint16_t *p, ckci_vf v)
-{
-    float x[4];
-    ckci_store_vf(x, v);
-    for (int i = 0; i < 4; i++) {
-        p[i] = ckci_float_half(x[i]);
-    }
-}
+CKCI_HALF_MEMORY(ckci_wide_f_portable, ckci_slim_f_portable, ckci_bf16_float, ckci_float_bf16)
+CKCI_HALF_MEMORY(ckci_wide16_f_portable, ckci_slim16_f_portable, ckci_half_float, ckci_float_half)
 CKCI_BF16_WIDENING(f_portable)
 CKCI_F16_WIDENING(f_portable)
 CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
@@ -5747,6 +5734,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 /*------------------------------------------------------------------------------------------------------------
   >>c-undef
 */
+#undef CKCI_HALF_MEMORY
 #undef CKCI_PREFETCH
 #undef CKCI_PIN
 #undef CKCI_LINES_BEGIN

@@ -912,56 +912,53 @@ static inline void sim_mfma_i32_32x32(const void *a, const void *b, int32_t *d, 
     }
 }
 
-/* V_WMMA_I32_16X16X16_IU8, both signed, wave 32. gfx11: lanes l and l + 16 hold all 16 bytes of row l, gfx12:
-   lane l holds places 8 * (l / 16) to that + 7 of row l % 16; D as in sim_wmma_16x16x16. */
-static inline void sim_wmma_i32_16x16x16(int gfx, const void *a, const void *b, int32_t *d,
-                                         int line = __builtin_LINE())
+/* D of a 16x16x16 WMMA, wave 32, from rows of 16 places, `bytes` each on gfx11; product(x, y, place)
+   multiplies that place of both rows. gfx11: lanes l and l + 16 hold all 16 places of row l; register r
+   of D is row 2 * r + lane / 16. gfx12: lane l holds places 8 * (l / 16) to that + 7 of row l % 16;
+   register r is row 8 * (lane / 16) + r. */
+template <class Sum, class D, class Product>
+static inline void sim_wmma(int gfx, size_t bytes, uint64_t code, const void *a, const void *b, D *d,
+                            int line, Product product)
 {
-    const size_t bytes = gfx == 11 ? 16 : 8;
-    unsigned char(*lanes)[2][32] = sim_offer(a, bytes, b, bytes, 82 + (uint64_t)gfx, line);
+    bytes = gfx == 11 ? bytes : bytes / 2;
+    unsigned char(*lanes)[2][32] = sim_offer(a, bytes, b, bytes, code + (uint64_t)gfx, line);
     const int lane = sim_block.thread % 32;
     for (int l = 0; l < 16 && gfx == 11; l++) {
-        if (memcmp(lanes[l][0], lanes[l + 16][0], 16) != 0 ||
-            memcmp(lanes[l][1], lanes[l + 16][1], 16) != 0) {
+        if (memcmp(lanes[l][0], lanes[l + 16][0], bytes) != 0 ||
+            memcmp(lanes[l][1], lanes[l + 16][1], bytes) != 0) {
             sim_die("WMMA operands of lanes %d and %d differ (line %d)", l, l + 16, line);
         }
     }
     for (int r = 0; r < 8; r++) {
         const int i = gfx == 11 ? 2 * r + lane / 16 : lane / 16 * 8 + r, j = lane % 16;
-        uint32_t sum = (uint32_t)d[r];
+        Sum sum = (Sum)d[r];
         for (int k = 0; k < 16; k++) {
             const int from = gfx == 11 ? 0 : k / 8 * 16, place = gfx == 11 ? k : k % 8;
-            sum += sim_byte(lanes[i + from][0], place) * sim_byte(lanes[j + from][1], place);
+            sum += product(lanes[i + from][0], lanes[j + from][1], place);
         }
-        d[r] = (int32_t)sum;
+        d[r] = (D)sum;
     }
 }
 
-/* V_WMMA_F32_16X16X16_F16 and _BF16, wave 32. gfx11: lanes l and l + 16 hold all 16 places of row l;
-   register r of D is row 2 * r + lane / 16. gfx12: lane l holds places 8 * (l / 16) to that + 7 of row
-   l % 16; register r is row 8 * (lane / 16) + r. */
+/* V_WMMA_I32_16X16X16_IU8, both signed */
+static inline void sim_wmma_i32_16x16x16(int gfx, const void *a, const void *b, int32_t *d,
+                                         int line = __builtin_LINE())
+{
+    sim_wmma<uint32_t>(gfx, 16, 82, a, b, d, line,
+                       [](const unsigned char *x, const unsigned char *y, int place) {
+                           return sim_byte(x, place) * sim_byte(y, place);
+                       });
+}
+
+/* V_WMMA_F32_16X16X16_F16 and _BF16 */
 template <class E>
 static inline void sim_wmma_16x16x16(int gfx, const void *a, const void *b, float *d,
                                      int line = __builtin_LINE())
 {
-    const size_t bytes = gfx == 11 ? 32 : 16;
-    unsigned char(*lanes)[2][32] = sim_offer(a, bytes, b, bytes, 32 + (uint64_t)gfx, line);
-    const int lane = sim_block.thread % 32;
-    for (int l = 0; l < 16 && gfx == 11; l++) {
-        if (memcmp(lanes[l], lanes[l + 16], 64) != 0) {
-            sim_die("WMMA operands of lanes %d and %d differ (line %d)", l, l + 16, line);
-        }
-    }
-    for (int r = 0; r < 8; r++) {
-        const int i = gfx == 11 ? 2 * r + lane / 16 : lane / 16 * 8 + r, j = lane % 16;
-        double sum = (double)d[r];
-        for (int k = 0; k < 16; k++) {
-            const int from = gfx == 11 ? 0 : k / 8 * 16, place = gfx == 11 ? k : k % 8;
-            sum += sim_element(E::TYPE, lanes[i + from][0], place) *
-                   sim_element(E::TYPE, lanes[j + from][1], place);
-        }
-        d[r] = (float)sum;
-    }
+    sim_wmma<double>(gfx, 32, 32, a, b, d, line,
+                     [](const unsigned char *x, const unsigned char *y, int place) {
+                         return sim_element(E::TYPE, x, place) * sim_element(E::TYPE, y, place);
+                     });
 }
 
 /* ldmatrix.x4: lanes 8 * m to 8 * m + 7 point at the rows (16 bytes) of matrix m; register m of a lane is

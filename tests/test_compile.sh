@@ -248,37 +248,26 @@ read_times() {
     }' "$dir/times")
 }
 
-# compile_time SOURCE FLAGS...: CPU time in hundredths of a second, in $spent
-compile_time() {
-    source=$1
-    shift
-    read_times
-    before=$spent
-    "$CC" -std=c99 -O2 "$@" -I"$INCLUDE" -c "$source" -o "$dir/time.o" >/dev/null 2>&1
-    read_times
-    spent=$((spent - before))
-}
-
-# 5 s of CPU time is the goal; twice that is a failure. A loaded or slow machine shows in a file of 1200 small
-# loops, which gcc 12 compiles in 5 s where the implementation takes 8: there the limit is twice its time.
-test_compile_time() {
-    awk 'BEGIN {
-        for (i = 0; i < 1200; i++) {
-            printf "float f%d(float *a, int n) { float s = 0; for (int j = 0; j < n; j++) { s += a[j] * %d.0f; ", i, i
-            printf "if (s > %d.0f) { s -= a[(j * %d) %% n]; } } return s; }\n", i + 7, i + 3
-        }
-    }' >"$dir/loops.c"
+# The goal is 5 s of CPU time, 10 s with the AVX-512 kernels. Time is a note: machines differ, and so does
+# their load. What fails is code that grows, which costs that time everywhere: gcc 12 makes 420 kB, clang 476.
+test_compile_cost() {
     for omp in "" -fopenmp; do
-        compile_time "$dir/loops.c"
-        limit=$((spent > 500 ? 2 * spent : 1000))
+        read_times
+        before=$spent
         # shellcheck disable=SC2086
-        compile_time "$src/impl.c" $omp
-        seconds=$(echo "$spent" | awk '{ printf "%.2f", $1 / 100 }')
-        echo "note: $CC -O2${omp:+ $omp} takes $seconds s of CPU time for the implementation (goal 5)"
-        if [ "$spent" -gt 0 ] && [ "$spent" -le "$limit" ]; then
+        "$CC" -std=c99 -O2 $omp -I"$INCLUDE" -c "$src/impl.c" -o "$dir/cost.o" >"$dir/log" 2>&1
+        read_times
+        seconds=$(echo $((spent - before)) | awk '{ printf "%.2f", $1 / 100 }')
+        echo "note: $CC -O2${omp:+ $omp} takes $seconds s of CPU time for the implementation"
+        if ! have size; then
+            echo "skipped: size not found"
+            continue
+        fi
+        text=$(size "$dir/cost.o" | awk 'NR == 2 { print $1 + 0 }')
+        if [ "${text:-0}" -gt 100000 ] && [ "$text" -le 600000 ]; then
             good
         else
-            bad "compile time: none measured, or above $((limit / 100)) s"
+            bad "$CC -O2 $omp: ${text:-no} bytes of code, expected 100000 to 600000" "$dir/log"
         fi
     done
 }
@@ -333,7 +322,7 @@ for cc in gcc clang; do
 done
 compilers=${compilers:-$CC}
 first=$(echo "$compilers" | awk '{ print $1 }')
-test_compile_time
+test_compile_cost
 for cc in $compilers; do
     one_compiler "$cc"
     test_linking "$cc"

@@ -202,7 +202,8 @@ static void test_parts(void)
     }
 }
 
-/* Types that matrix units compute, in a layer that is large enough to be packed, and those that they do not. */
+/* Types that matrix units compute, in a layer that is large enough to be packed, and those that they do
+   not. */
 static void test_units(void)
 {
     static const struct {

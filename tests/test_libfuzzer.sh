@@ -46,8 +46,8 @@ fi
 for i in 1 3 5 7 11 13 17 19; do
     dd if="$INCLUDE/ckconv.h" of="$dir/corpus/seed$i" bs=512 count=1 skip=$i 2>/dev/null
 done
-# No OpenMP here, so a hang is a hang: 20 s for one input of at most 2 MFLOP.
-if "$dir/fuzz_desc" -max_len=512 -len_control=0 -max_total_time="$seconds" -timeout=20 -seed=1 \
+# No OpenMP here, so a hang is a hang: 120 s for one input of at most 2 MFLOP.
+if "$dir/fuzz_desc" -max_len=512 -len_control=0 -max_total_time="$seconds" -timeout=120 -seed=1 \
     -print_final_stats=1 -artifact_prefix="$dir/" "$dir/corpus" >"$dir/log" 2>&1; then
     echo "note: $(sed -n 's/^stat::number_of_executed_units: *//p' "$dir/log") inputs in $seconds s"
     finish 1 0

@@ -147,9 +147,9 @@ static void test_all_pairs(void)
     }
 }
 
-/* Tensors large enough for kernels that move pieces and tiles: dimensions longer than a tile, with tails, those
-   that are not a multiple of a piece, those where the pieces of one tensor only are aligned, and rows with gaps
-   between them. */
+/* Tensors large enough for kernels that move pieces and tiles: dimensions longer than a tile, with tails,
+   those that are not a multiple of a piece, those where the pieces of one tensor only are aligned, and
+   rows with gaps between them. */
 static void test_tiles(void)
 {
     static const int64_t shapes[][6] = {
