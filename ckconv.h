@@ -2851,7 +2851,12 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<16>)                                            \
     X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)                                            \
     X(matrix_whole_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)                \
-    X(matrix_whole_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)
+    X(matrix_whole_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)                    \
+    X(matrix_single_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 128, 128>)              \
+    X(matrix_single_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 64, 64>)                  \
+    X(matrix_single_weight_128x128, ckci_gpu_conv, 256,                                                      \
+      ckci_k_matrix<ckci_k_matrix_single_weight, 128, 128>)                                                  \
+    X(matrix_single_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
     X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
@@ -4111,9 +4116,11 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     return e->emit(e->context, &l, err);
 }
 
-/* ---- Matrix units. They take f16, bf16 and i8 tensors whose channels are dense and aligned to 16 bytes;
+/* ---- Matrix units. They take f32, f16, bf16 and i8 tensors whose channels are dense and aligned to 16 bytes;
    tensors in any other order, type or number of channels are packed into workspace first. fp8 is exact in
-   bf16, and in f16 next to an f16 operand. bf16x3 is bf16 over three times the reduction (fwd, bwd_data:
+   bf16, and in f16 next to an f16 operand. tf32 is rounded on its way into the unit, f32 is left to CDNA. Their
+   tiles have codes of their own (ckci_is_single) and merge no groups: what f32 promises of infinities and NaNs
+   holds. bf16x3 is bf16 over three times the reduction (fwd, bwd_data:
    channels, bwd_weight: batches), [high, low, high] terms of one operand against [high, high, low] of the
    other. */
 
@@ -4152,6 +4159,14 @@ CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
     return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
 }
 
+/* Is a tile's code, rows * 1000 + columns, one for f32 and tf32? */
+enum { CKCI_SINGLE_TILE = 4000000 };
+
+CKCI_FN int ckci_is_single(int32_t tile)
+{
+    return tile > CKCI_SINGLE_TILE;
+}
+
 /* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
    take subnormal f16 numbers as zeros. */
 CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
@@ -4164,6 +4179,9 @@ CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
     }
     if (a == CKCONV_I8 && b == CKCONV_I8) {
         return CKCONV_I8;
+    }
+    if ((a == CKCONV_F32 || a == CKCONV_TF32) && a == b) {
+        return a;
     }
     return a == CKCONV_BF16X3 && b == CKCONV_BF16X3 ? CKCONV_BF16 : 0;
 }
@@ -4208,17 +4226,23 @@ CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
     return m;
 }
 
+/* How memory holds what is multiplied. */
+CKCI_FN ckconv_dtype ckci_matrix_stored(ckconv_dtype type)
+{
+    return type == CKCONV_TF32 ? CKCONV_F32 : type;
+}
+
 /* Channels of a 16-byte chunk. */
 CKCI_FN int64_t ckci_matrix_chunk(ckconv_dtype type)
 {
-    return 16 / (int64_t)ckci_size(type);
+    return 16 / (int64_t)ckci_size(ckci_matrix_stored(type));
 }
 
 /* May 16-byte chunks along the channels be one load each? */
 CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
                                         int64_t channels, ckconv_error *err)
 {
-    if (t->dtype != type || !t->plain) {
+    if (t->dtype != ckci_matrix_stored(type) || t->compute != type || t->op.kind != CKCONV_PASS) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "matrix tiles read %s as %s without an operation; here it is %s", what,
                          ckconv_dtype_name(type), ckconv_dtype_name(t->dtype));
@@ -4277,7 +4301,8 @@ CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned
     int64_t columns = back ? p->c : p->k, red = back ? p->k : p->c;
     memset(t, 0, sizeof *t);
     t->p = ws;
-    t->dtype = t->compute = type;
+    t->dtype = ckci_matrix_stored(type);
+    t->compute = type;
     t->plain = 1;
     t->len[0] = p->g;
     t->len[1] = p->k;
@@ -4315,8 +4340,8 @@ CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
 CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
 {
     ckci_conv *c = &m->conv;
-    if (c->op == CKCONV_BWD_DATA || m->type == CKCONV_I8 || c->c > 4 || m->merge > 1 || c->g != 1 ||
-        c->stride[2] % 2 != 0 || c->dilation[2] != 1) {
+    if (c->op == CKCONV_BWD_DATA || ckci_matrix_chunk(m->type) != 8 || c->c > 4 || m->merge > 1 ||
+        c->g != 1 || c->stride[2] % 2 != 0 || c->dilation[2] != 1) {
         return;
     }
     m->pairs = 1;
@@ -4347,7 +4372,8 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     *channels = ckci_saturating_mul(*channels, weight ? 1 : m->terms);
     m->data[which] = t->len[1] > 0;
     memset(&packed, 0, sizeof packed);
-    packed.dtype = packed.compute = m->type;
+    packed.dtype = ckci_matrix_stored(m->type);
+    packed.compute = m->type;
     packed.plain = 1;
     memcpy(packed.len, t->len, sizeof packed.len);
     packed.len[1] = ckci_saturating_mul(packed.len[1], weight ? m->terms : 1);
@@ -4360,7 +4386,7 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
     int64_t count = ckci_saturating_mul(packed.stride[1], packed.len[1]),
-            bytes = ckci_saturating_mul(count, (int64_t)ckci_size(m->type));
+            bytes = ckci_saturating_mul(count, (int64_t)ckci_size(packed.dtype));
     if (count / packed.stride[5] > INT32_MAX / 2) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has too many positions to be packed", what);
     }
@@ -4392,9 +4418,12 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit", device->arch,
                          ckconv_family_name(family));
     }
-    if (type == 0) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "matrix tiles compute in f16, bf16, bf16x3, fp8 and i8, not in %s and %s",
+    int single = type == CKCONV_F32 || type == CKCONV_TF32, mfma = family == CKCONV_FAMILY_MFMA;
+    if (type == 0 || single != ckci_is_single(tile) || (type == CKCONV_F32 && !mfma)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "these matrix tiles compute in %s, not in %s and %s",
+                         !ckci_is_single(tile) ? "f16, bf16, bf16x3, fp8 and i8"
+                         : mfma                ? "f32 and tf32"
+                                               : "tf32",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
     CKCI_TRY(ckci_gpu_takes(p, err));
@@ -4403,8 +4432,8 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->conv = *p;
     m->type = type;
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
-    m->merge = ckci_matrix_merge(p);
-    m->tile_m = tile / 1000;
+    m->merge = single ? 1 : ckci_matrix_merge(p);
+    m->tile_m = tile % CKCI_SINGLE_TILE / 1000;
     m->tile_n = tile % 1000;
     int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
     if (lds > device->lds_bytes) {
@@ -4420,9 +4449,13 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, 
 {
     static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 0}};
-    int weight = op == CKCONV_BWD_WEIGHT, next = 0;
+    int weight = op == CKCONV_BWD_WEIGHT, next = 0, small = tile % CKCI_SINGLE_TILE == 64064;
     if (type == CKCONV_I8) {
-        return tile == 64064 ? CKCI_KERNEL_matrix_whole_64x64 : CKCI_KERNEL_matrix_whole_128x128;
+        return CKCI_KERNEL_matrix_whole_128x128 + small;
+    }
+    if (ckci_is_single(tile)) {
+        return (weight ? CKCI_KERNEL_matrix_single_weight_128x128 : CKCI_KERNEL_matrix_single_128x128) +
+               small;
     }
     if (tile == 256256) {
         return CKCI_KERNEL_matrix_gather_256x256;
@@ -4463,20 +4496,26 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, ckconv_op op, int32
     return 2.6;
 }
 
-/* Time on the matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
-   by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction. */
-CKCI_FN double ckci_matrix_cost(const ckconv_device *device, ckconv_op op, int64_t blocks, int32_t tile_m,
-                                int32_t tile_n, double red)
+/* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
+   by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction: what
+   ckci_matrix_slow says for two bytes each. CDNA multiplies f32, and tf32 where it has no xf32, at the rate
+   that 5.4 bytes would have, or less. */
+CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
-    double side = (double)ckci_matrix_blocks(device, op, tile_m, tile_n), units = device->compute_units;
-    double slow = ckci_matrix_slow(device, op, tile_m, tile_n);
+    int amd = device->kind != CKCONV_DEVICE_NVIDIA;
+    int exact = m->type == CKCONV_F32 || (m->type == CKCONV_TF32 && strncmp(device->arch, "gfx94", 5) != 0);
+    ckconv_op op = m->conv.op;
+    double side = (double)ckci_matrix_blocks(device, op, m->tile_m, m->tile_n), units = device->compute_units;
+    double slow = ckci_matrix_slow(device, op, m->tile_m, m->tile_n), size = (double)m->tile_m * m->tile_n;
     units = units < 1 ? 1 : units;
-    if (device->kind != CKCONV_DEVICE_NVIDIA) { /* no more side by side than there are; few wait often */
+    if (amd) { /* no more side by side than there are; few wait often */
         double most = ceil((double)blocks / units);
         side = most < 1 ? 1 : side < most ? side : most;
-        slow *= side * tile_m * tile_n < 32768 ? 1.5 : 1;
+        slow *= side * size < 32768 ? 1.5 : 1;
     }
-    double area = side * tile_m * tile_n, share = (double)blocks / (side * units);
+    slow *= 8 / (double)ckci_matrix_chunk(m->type);
+    slow = amd && exact && slow < 2.7 ? 2.7 : slow;
+    double area = side * size, share = (double)blocks / (side * units);
     double rounds = share > 6 ? share : ceil(share);
     return 218 * rounds * (1700 + area * .125 + red / 64 * area * .022 * slow);
 }
@@ -4499,8 +4538,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_image(c, &positions, &pad);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
     int as_is = m->merge == 1 && red == before;
-    int64_t size = (int64_t)ckci_size(type);
-    int across = back && family == CKCONV_FAMILY_MMA && type != CKCONV_I8 && as_is && red % 64 == 0 &&
+    int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
+    int across = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && red % 64 == 0 &&
                  ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         m->pack = 1;
@@ -4527,8 +4566,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
             CKCI_LL(red), device->arch);
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
-    double sum = ckci_reduction(k, (double)red) * (double)size / 2; /* as places of two bytes */
-    *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, sum) + m->packing;
+    *cost = ckci_matrix_cost(device, m, m->l.grid, ckci_reduction(k, (double)red)) + m->packing;
     return CKCONV_OK;
 }
 
@@ -4566,7 +4604,7 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
     k->by_x = ckci_make_divisor(c->filter[2]);
     k->by_y = ckci_make_divisor(c->filter[1]);
     l->grid = ckci_ceil_div(k->count, 256);
-    if (amd && m->type != CKCONV_I8 && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs &&
+    if (amd && ckci_size(k->type) == 2 && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs &&
         c->k == p->k && c->c == p->c) {
         int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
         int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
@@ -4778,8 +4816,7 @@ CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix
     double least = 1e300;
     for (int64_t rounds = 0; rounds <= 8 * pieces && bytes / 4 <= INT32_MAX; rounds++) {
         int64_t split = ckci_max(ckci_min(rounds * side / pieces / tiles, most), 1);
-        double cost = ckci_matrix_cost(device, CKCONV_BWD_WEIGHT, tiles * split, m->tile_m, m->tile_n,
-                                       (double)ckci_ceil_div(positions, split)) +
+        double cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                       ckci_sums_cost(device, split, bytes);
         if (cost < least) {
             least = cost;
@@ -4837,8 +4874,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
-    *cost = ckci_matrix_cost(device, p->op, m->l.grid, m->tile_m, m->tile_n, (double)k->part) +
-            ckci_sums_cost(device, split, bytes) + m->packing;
+    *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes) +
+            m->packing;
     return CKCONV_OK;
 }
 
@@ -6215,6 +6252,17 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_##LOW##_bwd_data_i8_64x64, FAMILY, BWD_DATA, CKCONV_I32, 64064, ckci_fit_matrix_gather,            \
       ckci_list_matrix_gather)
 
+/* f32 and tf32 on CDNA, tf32 on NVIDIA, whose transposing loads are for two bytes */
+#define CKCI_GPU_MATRIX_SINGLE(X, FAMILY, LOW, TYPE)                                                         \
+    X(gpu_##LOW##_fwd_##TYPE##_128x128, FAMILY, FWD, CKCONV_F32, CKCI_SINGLE_TILE + 128128,                  \
+      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
+    X(gpu_##LOW##_fwd_##TYPE##_64x64, FAMILY, FWD, CKCONV_F32, CKCI_SINGLE_TILE + 64064,                     \
+      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
+    X(gpu_##LOW##_bwd_data_##TYPE##_128x128, FAMILY, BWD_DATA, CKCONV_F32, CKCI_SINGLE_TILE + 128128,        \
+      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
+    X(gpu_##LOW##_bwd_data_##TYPE##_64x64, FAMILY, BWD_DATA, CKCONV_F32, CKCI_SINGLE_TILE + 64064,           \
+      ckci_fit_matrix_gather, ckci_list_matrix_gather)
+
 /* small groups */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
     X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_gather, ckci_list_matrix_gather)     \
@@ -6283,6 +6331,11 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_WHOLE(X, MFMA, mfma)                                                                     \
+    CKCI_GPU_MATRIX_SINGLE(X, MFMA, mfma, f32)                                                               \
+    X(gpu_mfma_bwd_weight_f32_128x128, MFMA, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 128128,              \
+      ckci_fit_matrix_weight, ckci_list_matrix_weight)                                                       \
+    X(gpu_mfma_bwd_weight_f32_64x64, MFMA, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 64064,                 \
+      ckci_fit_matrix_weight, ckci_list_matrix_weight)                                                       \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, FWD, fwd, 256x256, 256256, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, BWD_DATA, bwd_data, 256x256, 256256, gather)                          \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
@@ -6291,6 +6344,7 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_NEAR(X, MMA, mma)                                                                        \
     CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
     CKCI_GPU_MATRIX_WHOLE(X, MMA, mma)                                                                       \
+    CKCI_GPU_MATRIX_SINGLE(X, MMA, mma, tf32)                                                                \
     CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
     X(gpu_fused_conv_conv_matrix, FUSED, CONV_CONV_FWD, CKCONV_F32, 64128, ckci_fit_matrix_pair,             \
@@ -7878,7 +7932,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     at = ckci_append(text, size, at, ": engine %s, %s (family %s", ckconv_engine_name(plan->engine),
                      instance->name, ckconv_family_name(instance->family));
     if (plan->engine == CKCONV_ENGINE_GPU) {
-        int rows = (int)instance->tile_rows, both = rows < 1000; /* matrix: rows * 1000 + columns */
+        /* codes of tiles: rows * 1000 + columns, millions are of a kind */
+        int rows = (int)instance->tile_rows % 1000000, both = rows < 1000;
         at = rows == 0 ? ckci_append(text, size, at, ")")
                        : ckci_append(text, size, at, ", tile %dx%d)", both ? rows : rows / 1000, rows % 1000);
         if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
@@ -8776,6 +8831,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_MATRIX_LARGE
 #undef CKCI_GPU_MATRIX_NEAR
 #undef CKCI_GPU_MATRIX_ROW
+#undef CKCI_GPU_MATRIX_SINGLE
 #undef CKCI_NEAR_AMD
 #undef CKCI_NEAR_NVIDIA
 #undef CKCI_PAIR_AMD

@@ -338,6 +338,13 @@ CKCI_K_FN uint32_t ckci_k_float_fp8(const ckci_k_fp8 &f, float x)
     return f.fnuz && code == 0 ? 0 : sign | code;
 }
 
+/* Bits of a float rounded to tf32. */
+CKCI_K_FN uint32_t ckci_k_tf32_bits(uint32_t u)
+{
+    bool finite = (u & 0x7f800000u) != 0x7f800000u;
+    return finite ? (u + 0xfffu + ((u >> 13) & 1)) & ~0x1fffu : u;
+}
+
 /* Round to a compute type, result as float (ckconv.h, ckci_round_float). */
 CKCI_K_FN float ckci_k_round(int32_t compute, float x)
 {
@@ -348,9 +355,7 @@ CKCI_K_FN float ckci_k_round(int32_t compute, float x)
         return ckci_k_half_float(ckci_k_float_half(x));
     }
     if (compute == CKCONV_TF32) {
-        uint32_t u = ckci_k_bits(x);
-        bool finite = (u & 0x7f800000u) != 0x7f800000u;
-        return finite ? ckci_k_float((u + 0xfffu + ((u >> 13) & 1)) & ~0x1fffu) : x;
+        return ckci_k_float(ckci_k_tf32_bits(ckci_k_bits(x)));
     }
     if (compute == CKCONV_BF16 || compute == CKCONV_BF16X3) {
         float high = ckci_k_float(ckci_k_float_bf16(x) << 16), low = x - high;
@@ -1432,20 +1437,31 @@ template <class T> struct ckci_k_reduce {
 #endif
 
 /* What is multiplied. Sums of f16 and bf16 are f32; kernels take both: they differ in the loop alone, which a
-   kernel holds once for each. Sums of i8 are i32, in kernels and units (ckci_k_whole) of their own. */
+   kernel holds once for each. Likewise f32 and tf32, in kernels and units (ckci_k_single) of their own; sums
+   of i8 are i32, in others (ckci_k_whole). */
 struct ckci_k_f16 {
-    enum { TYPE = CKCONV_F16 };
+    enum { TYPE = CKCONV_F16, TF32 = 0 };
 };
 struct ckci_k_bf16 {
-    enum { TYPE = CKCONV_BF16 };
+    enum { TYPE = CKCONV_BF16, TF32 = 0 };
+};
+struct ckci_k_f32 {
+    enum { TF32 = 0 };
+};
+struct ckci_k_tf32 {
+    enum { TF32 = 1 };
 };
 struct ckci_k_i8 {
-    enum { TYPE = CKCONV_I8 };
+    enum { TYPE = CKCONV_I8, TF32 = 0 };
 };
 enum { CKCI_K_HALF = 2 }; /* bytes of f16 and bf16 */
 
 /* The same unit for i8: SIZE is 1, number is int32_t. */
 template <class U> struct ckci_k_whole;
+
+/* The same unit for f32 and tf32: SIZE is 4. Without one of its own it stands in empty kernels. */
+template <class U> struct ckci_k_single : U {
+};
 
 /* The same bits as another type. */
 template <class To, class From> CKCI_K_FN To ckci_k_cast(const From &from)
@@ -1458,6 +1474,18 @@ template <class To, class From> CKCI_K_FN To ckci_k_cast(const From &from)
     memcpy(&to, &from, sizeof to);
     return to;
 #endif
+}
+
+/* A chunk, of four floats and rounded if T is tf32. */
+template <class T> CKCI_K_FN ckci_k_uint4 ckci_k_rounded(const ckci_k_uint4 &from)
+{
+    if constexpr (T::TF32) {
+        const ckci_k_uint4 to = {ckci_k_tf32_bits(from.x), ckci_k_tf32_bits(from.y), ckci_k_tf32_bits(from.z),
+                                 ckci_k_tf32_bits(from.w)};
+        return to;
+    } else {
+        return from;
+    }
 }
 
 /* Where chunk `chunk` of row `row` lies in a tile, in bytes. */
@@ -1588,6 +1616,44 @@ template <> struct ckci_k_whole<ckci_k_mfma> : ckci_k_mfma {
         d.v = __builtin_amdgcn_mfma_i32_32x32x8i8((int)a.w, (int)b.w, d.v, 0, 0, 0);
 #endif
     }
+};
+
+/* Four places of a lane's half of the reduction, one or (gfx94x's xf32, for tf32) two at a time; those of tf32
+   were rounded on their way into LDS. */
+template <> struct ckci_k_single<ckci_k_mfma> : ckci_k_mfma {
+    enum { SIZE = 4, TF32_ONLY = 0 };
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        const int places = sim_mfma_f32_places(T::TF32);
+        for (int at = 0; at < 16; at += 4 * places) {
+            sim_mfma_f32_32x32(&a, &b, d.v, at, places);
+        }
+#else
+#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+        if constexpr (T::TF32) {
+            const ckci_k_uint2 a0 = {a.x, a.y}, a1 = {a.z, a.w}, b0 = {b.x, b.y}, b1 = {b.z, b.w};
+            d.v = __builtin_amdgcn_mfma_f32_32x32x4_xf32(ckci_k_as<float, 2>(a0), ckci_k_as<float, 2>(b0),
+                                                         d.v, 0, 0, 0);
+            d.v = __builtin_amdgcn_mfma_f32_32x32x4_xf32(ckci_k_as<float, 2>(a1), ckci_k_as<float, 2>(b1),
+                                                         d.v, 0, 0, 0);
+            return;
+        }
+#endif
+        one(d, a.x, b.x);
+        one(d, a.y, b.y);
+        one(d, a.z, b.z);
+        one(d, a.w, b.w);
+#endif
+    }
+
+#if !defined(CKCI_SIMULATOR)
+    static CKCI_K_MEMBER void one(sums &d, uint32_t x, uint32_t y)
+    {
+        d.v = __builtin_amdgcn_mfma_f32_32x32x2f32(ckci_k_float(x), ckci_k_float(y), d.v, 0, 0, 0);
+    }
+#endif
 };
 
 /* CDNA: 16 x 16 sums, for small groups. */
@@ -1851,6 +1917,33 @@ template <> struct ckci_k_whole<ckci_k_mma> : ckci_k_mma {
 };
 #endif
 
+#if defined(CKCI_K_MMA)
+/* tf32 alone: the unit has no f32. */
+template <> struct ckci_k_single<ckci_k_mma> : ckci_k_mma {
+    enum { SIZE = 4, TF32_ONLY = 1 };
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+        const operand x = ckci_k_rounded<T>(a), y = ckci_k_rounded<T>(b);
+        half(d.v, x, y.x, y.z);
+        half(d.v + 4, x, y.y, y.w);
+    }
+
+    static CKCI_K_MEMBER void half(float *d, const operand &a, uint32_t b0, uint32_t b1)
+    {
+#if defined(CKCI_SIMULATOR)
+        uint32_t b[2] = {b0, b1};
+        sim_mma_m16n8k8(&a, b, d);
+#else
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+#endif
+    }
+};
+#endif
+
 /* Taps that a block can have; how tiles lie in LDS (groups of waves need their swizzle's period). */
 #if defined(__HIP_DEVICE_COMPILE__)
 enum { CKCI_K_TAPS = 128, CKCI_K_TILE_ALIGN = 128 };
@@ -2029,6 +2122,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     typedef ckci_k_grid<U, BM, BN, ACROSS> G;
     enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0, SUMS_WIDE = U::ASYNC ? 8 : 4, SIZE = U::SIZE };
+    typedef U unit;
     typedef typename U::number number;
     typename U::sums sum[G::TM][G::TN];
 
@@ -2064,7 +2158,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     {
         loader.template begin<PLAIN>();
         loader.template fetch<PLAIN>(0);
-        loader.put(tile);
+        loader.template put<T>(tile);
         loader.template fetch<PLAIN>(1);
         ckci_k_lds_barrier();
         for (int32_t s = 0; s < steps;) {
@@ -2091,7 +2185,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         }
         multiply<T>(a[0], b[0]);
         ckci_k_lds_barrier();
-        loader.put(tile);
+        loader.template put<T>(tile);
         loader.template fetch<PLAIN>(s + 2);
         CKCI_K_UNROLL(2)
         for (int k = 1; k < SLICES; k++) {
@@ -2446,7 +2540,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
 };
 #endif
 
-/* All of a block's tile loop, F: fragments or groups. type: what is multiplied, but by units for i8. */
+/* All of a block's tile loop, F: fragments or groups. type: what is multiplied, but by units of one type. */
 template <class F, class Loader>
 CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, int32_t steps,
                                    ckconv_dtype type)
@@ -2457,6 +2551,14 @@ CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, i
     }
     if constexpr (F::SIZE == 1) {
         f.template loop<ckci_k_i8>(tiles, loader, steps);
+    } else if constexpr (F::SIZE == 4) {
+        if constexpr (!F::unit::TF32_ONLY) {
+            if (type == CKCONV_F32) {
+                f.template loop<ckci_k_f32>(tiles, loader, steps);
+                return;
+            }
+        }
+        f.template loop<ckci_k_tf32>(tiles, loader, steps);
     } else if (type == CKCONV_BF16) {
         f.template loop<ckci_k_bf16>(tiles, loader, steps);
     } else {
@@ -2874,19 +2976,21 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     }
 #endif
 
-    CKCI_K_MEMBER void put(unsigned char *tile) const
+    template <class T> CKCI_K_MEMBER void put(unsigned char *tile) const
     {
         int chunk = (int)threadIdx.x % CHUNKS;
         CKCI_K_UNROLL(8)
         for (int i = 0; i < A; i++) {
             if (BM >= EACH || first < BM) {
-                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(first + i * EACH, chunk)) = a_raw[i];
+                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(first + i * EACH, chunk)) =
+                    ckci_k_rounded<T>(a_raw[i]);
             }
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
             if (BN >= EACH || first < BN) {
-                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(BM + first + i * EACH, chunk)) = b_raw[i];
+                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(BM + first + i * EACH, chunk)) =
+                    ckci_k_rounded<T>(b_raw[i]);
             }
         }
     }
@@ -2967,13 +3071,13 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
    four before are used. PAIRS: the entries of dout (without holes) and of in lie apart, half a
    ckci_k_tap_entry each, a step's as [tensor][half of a four][four][position of the half], with the fours of
    the second half in another order, so that neither the lanes that store entries nor those that load two at a
-   time meet in the banks. */
+   time meet in the banks. SIZE: bytes of an element. */
 struct alignas(8) ckci_k_position_entry {
     int32_t at;
     uint32_t holes;
 };
 
-template <int KT, int PAIRS = 0> struct ckci_k_positions {
+template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table;
     int32_t from, to, start; /* start: the batch that offsets count from */
@@ -2992,7 +3096,7 @@ template <int KT, int PAIRS = 0> struct ckci_k_positions {
 
     CKCI_K_MEMBER ckci_k_window window(const ckci_tensor &t, int32_t group) const
     {
-        return ckci_k_make_window(t.p + CKCI_K_HALF * (group * t.stride[0] + start * t.stride[1]));
+        return ckci_k_make_window(t.p + SIZE * (group * t.stride[0] + start * t.stride[1]));
     }
 
     CKCI_K_MEMBER void begin()
@@ -3027,18 +3131,19 @@ template <int KT, int PAIRS = 0> struct ckci_k_positions {
         if (k < to) {
             ckci_k_place q = place(k);
             const int64_t *a = p.a.stride, *b = p.b.stride;
-            e.a = CKCI_K_HALF * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
+            e.a = SIZE * (int32_t)((q.n - start) * a[1] + q.z * a[3] + q.y * a[4] + q.x * a[5]);
             q.z = q.z * p.dim[0].stride - p.dim[0].pad;
             q.y = q.y * p.dim[1].stride - p.dim[1].pad;
             q.x = q.x * p.dim[2].stride - p.dim[2].pad;
-            e.b = CKCI_K_HALF * (int32_t)((q.n - start) * b[1] + q.z * b[3] + q.y * b[4] + q.x * b[5]);
+            e.b = SIZE * (int32_t)((q.n - start) * b[1] + q.z * b[3] + q.y * b[4] + q.x * b[5]);
             hole.open(p.ranges);
             hole.add_all(p.ranges, p.dim, q, p.dim[0].filter, p.dim[1].filter, p.dim[2].filter);
         }
         e.need = hole.word;
         if constexpr (PAIRS) {
             ckci_k_position_entry *pairs = (ckci_k_position_entry *)(table + (four % 2 * 4 + j / KT) * KT);
-            int32_t half = j % 4 / 2, at = half * (KT / 2) + ((j % KT / 4) ^ (half * 4)) * 2 + j % 2;
+            int32_t half = j % 4 / 2, four_at = (j % KT / 4) ^ (half * (KT / 8));
+            int32_t at = half * (KT / 2) + four_at * 2 + j % 2;
             pairs[at].at = e.a;
             pairs[at].holes = p.ranges ? (uint32_t)CKCI_K_TAPS << 16 : 0;
             pairs[KT + at].at = e.b;
@@ -3096,19 +3201,22 @@ struct ckci_k_weight_column {
 
 /* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
    over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
-   at four positions, transposes them in registers and stores eight times four places of the reduction. */
+   (f32: four) at four positions, transposes them in registers and stores each channel's four places of the
+   reduction. */
 template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     enum {
-        KT = U::KB / CKCI_K_HALF, /* positions of a step */
+        SIZE = U::SIZE,
+        CHUNK = 16 / SIZE, /* channels of a load */
+        KT = U::KB / SIZE, /* positions of a step */
         FOURS = KT / 4,
-        EACH = 256 / FOURS * 8,      /* rows and columns that the block fetches at a time, */
-        ALIKE = U::WAVE / FOURS * 8, /* that a wave does: of one tensor */
+        EACH = 256 / FOURS * CHUNK,      /* rows and columns that the block fetches at a time, */
+        ALIKE = U::WAVE / FOURS * CHUNK, /* that a wave does: of one tensor */
         FIRST = (BM + ALIKE - 1) / ALIKE * ALIKE,
         PASSES = (FIRST + BN + EACH - 1) / EACH,
         SEGMENT = 4
     };
     const ckci_gpu_conv &p;
-    ckci_k_positions<KT, 1> positions;
+    ckci_k_positions<KT, 1, SIZE> positions;
     ckci_k_window window[PASSES];
     ckci_k_weight_column pass[PASSES];
     const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
@@ -3123,26 +3231,26 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
             int32_t r = channel(i), c = r - FIRST;
             const bool left = ckci_k_same(r / ALIKE) < FIRST / ALIKE;
             if (left) {
-                pass[i].row(CKCI_K_HALF, r < BM && row0 + r < p.rows, row0 + r);
+                pass[i].row(SIZE, r < BM && row0 + r < p.rows, row0 + r);
                 window[i] = positions.window(p.a, group);
             } else {
-                pass[i].column(p, CKCI_K_HALF, c < BN && column0 + c < p.columns, column0 + c);
+                pass[i].column(p, SIZE, c < BN && column0 + c < p.columns, column0 + c);
                 window[i] = positions.window(p.b, group);
             }
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
                 entries[i][j] = (const unsigned char *)table + (left ? 0 : KT * 8) + j * (KT * 4) +
-                                (place() ^ (j * 4)) * 16;
+                                (place() ^ (j * (FOURS / 2))) * 16;
             }
         }
         positions.begin();
     }
 
-    /* First of the eight rows (columns: from FIRST on) of this thread's pass i; its positions are
-       4 * place to 4 * place + 3. */
+    /* First of the rows (columns: from FIRST on) of this thread's pass i; its positions are 4 * place to
+       4 * place + 3. */
     CKCI_K_MEMBER int32_t channel(int i) const
     {
-        return (int32_t)threadIdx.x / FOURS * 8 + i * EACH;
+        return (int32_t)threadIdx.x / FOURS * CHUNK + i * EACH;
     }
 
     CKCI_K_MEMBER int32_t place() const
@@ -3187,7 +3295,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
     }
 
-    CKCI_K_MEMBER void put(unsigned char *tile) const
+    template <class T> CKCI_K_MEMBER void put(unsigned char *tile) const
     {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PASSES; i++) {
@@ -3195,12 +3303,27 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                 channel(i) - (FIRST - BM) * (ckci_k_same(channel(i) / ALIKE) >= FIRST / ALIKE);
             if ((FIRST + BN) % EACH == 0 || row < BM + BN) {
                 const ckci_k_uint4 *r = raw[i];
+                if constexpr (SIZE == 4) {
+                    single<T>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
+                    single<T>(tile, row + 1, r[0].y, r[1].y, r[2].y, r[3].y);
+                    single<T>(tile, row + 2, r[0].z, r[1].z, r[2].z, r[3].z);
+                    single<T>(tile, row + 3, r[0].w, r[1].w, r[2].w, r[3].w);
+                    continue;
+                }
                 pair<0>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
                 pair<2>(tile, row, r[0].y, r[1].y, r[2].y, r[3].y);
                 pair<4>(tile, row, r[0].z, r[1].z, r[2].z, r[3].z);
                 pair<6>(tile, row, r[0].w, r[1].w, r[2].w, r[3].w);
             }
         }
+    }
+
+    template <class T>
+    CKCI_K_MEMBER void single(unsigned char *tile, int32_t row, uint32_t r0, uint32_t r1, uint32_t r2,
+                              uint32_t r3) const
+    {
+        const ckci_k_uint4 four = {r0, r1, r2, r3};
+        *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(row, place())) = ckci_k_rounded<T>(four);
     }
 
     template <int H>
@@ -3222,7 +3345,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
 template <int BM, int BN> struct ckci_k_weight_slabs {
     enum { KT = 64, ROWS = (BM + 63) / 64, SLABS = ROWS + (BN + 63) / 64 };
     const ckci_gpu_conv &p;
-    ckci_k_positions<KT> positions;
+    ckci_k_positions<KT, 0, CKCI_K_HALF> positions;
     ckci_k_window wa, wb;
     ckci_k_weight_column slab[SLABS];
 
@@ -3290,7 +3413,7 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
     int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
     F f;
     {
-        enum { KT = F::KB / CKCI_K_HALF };
+        enum { KT = F::KB / F::SIZE };
         Loader loader(p, group, row0, column0, from, to, m.table);
         ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
     }
@@ -3317,15 +3440,16 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
     });
 }
 
-/* The bits of v as f16, bf16 or i8. As a sum of two bf16 numbers (bf16x3) it is written three times: high,
+/* The bits of v as f32, f16, bf16 or i8. As a sum of two bf16 numbers (bf16x3) it is written three times: high,
    and then, number `low`, the rest, and high again. One operand has low = 1, the other one 2: that leaves out
    the product of both rests. The second high meets the other one's rest; it is 0 where it is not finite, so
    that infinity * 0 and infinity - infinity do not come about. */
 CKCI_K_FN uint32_t ckci_k_term(int32_t type, float v, int32_t term, int32_t low)
 {
-    uint32_t high = type == CKCONV_F16  ? ckci_k_float_half(v)
-                    : type == CKCONV_I8 ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
-                                        : ckci_k_float_bf16(v);
+    uint32_t high = type == CKCONV_F32   ? ckci_k_bits(v)
+                    : type == CKCONV_F16 ? ckci_k_float_half(v)
+                    : type == CKCONV_I8  ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
+                                         : ckci_k_float_bf16(v);
     if (term == 0) {
         return high;
     }
@@ -3370,6 +3494,9 @@ struct ckci_k_pack {
         }
         if (p.type == CKCONV_I8) {
             ((uint16_t *)p.dst)[e] = (uint16_t)(h[0] | h[1] << 8);
+        } else if (p.type == CKCONV_F32) {
+            const ckci_k_uint2 two = {h[0], h[1]};
+            ((ckci_k_uint2 *)p.dst)[e] = two;
         } else {
             ((uint32_t *)p.dst)[e] = h[0] | h[1] << 16;
         }
@@ -3456,6 +3583,14 @@ struct ckci_k_pack_data {
         if (row0 + row < p.positions && first + column < p.padded) {
             const float *v = m.v + row * (wide + 1) + column;
             int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + first + column;
+            if (p.type == CKCONV_F32) {
+                for (int i = 0; i < 8 && first + column + i < p.padded; i += 4) {
+                    const ckci_k_uint4 out = {ckci_k_bits(v[i]), ckci_k_bits(v[i + 1]), ckci_k_bits(v[i + 2]),
+                                              ckci_k_bits(v[i + 3])};
+                    *(ckci_k_uint4 *)(p.dst + 4 * (at + i)) = out;
+                }
+                return;
+            }
             CKCI_K_UNROLL(1)
             for (int32_t term = 0; term < p.terms; term++) {
                 uint32_t two[4];
@@ -3683,9 +3818,12 @@ template <class U, int P, int PX, int Q> struct ckci_k_near {
     }
 };
 
-/* ---- The kernels, with the unit U of the target; a target without any has empty kernels, which no plan
-   takes. F: the tile loop, of fragments or of groups of waves. unit: U itself, or what computes i8 on it. */
+/* ---- The kernels, with the unit U of the target; elsewhere than ON they are empty, and no plan takes them.
+   F: the tile loop, of fragments or of groups of waves. unit: U itself, or what computes i8 or f32 on it. */
+enum { CKCI_K_ON_CDNA = 1, CKCI_K_ON_RDNA = 2, CKCI_K_ON_NVIDIA = 4, CKCI_K_ON_ALL = 7 };
+
 struct ckci_k_matrix_halves {
+    enum { ON = CKCI_K_ON_ALL };
     template <class U> using unit = U;
 };
 
@@ -3700,8 +3838,19 @@ template <int BM, int BN> struct ckci_k_matrix_gather : ckci_k_matrix_halves {
 
 /* The same for i8. */
 template <int BM, int BN> struct ckci_k_matrix_whole {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0 };
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, ON = CKCI_K_ON_ALL };
     template <class U> using unit = ckci_k_whole<U>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
+    }
+};
+
+/* The same for f32 and tf32 on CDNA, for tf32 on NVIDIA. */
+template <int BM, int BN> struct ckci_k_matrix_single {
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, ON = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA };
+    template <class U> using unit = ckci_k_single<U>;
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -3738,11 +3887,27 @@ template <int BM, int BN> struct ckci_k_matrix_weight : ckci_k_matrix_halves {
     }
 };
 
+/* The same for f32 and tf32 on CDNA. */
+template <int BM, int BN> struct ckci_k_matrix_single_weight {
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = CKCI_K_ON_CDNA };
+    template <class U> using unit = ckci_k_single<U>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_weight_run<F, ckci_k_weight_chunks<U, BM, BN>, BM, BN>(p, m);
+    }
+};
+
 template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     typedef Body<BM, BN> body;
     template <class U> using unit_of = typename body::template unit<U>;
-    /* planned for MFMA alone; not planned for AMD */
-    enum { WIDEST = BM * BN == 256 * 256, LARGE = !WIDEST && (BM > 128 || BN == 256 || body::ACROSS == 2) };
+    enum {
+        WIDEST = BM * BN == 256 * 256,
+        LARGE = BM > 128 || BN == 256 || body::ACROSS == 2,
+        ON = WIDEST  ? +CKCI_K_ON_CDNA
+             : LARGE ? +CKCI_K_ON_NVIDIA
+                     : +body::ON
+    };
 
 #if defined(CKCI_SIMULATOR)
     struct lds {
@@ -3750,7 +3915,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 
     template <class U, class F> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_matrix_lds<F::BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * U::KB / CKCI_K_HALF> bytes;
+        typedef ckci_k_matrix_lds<F::BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * U::KB / U::SIZE> bytes;
         CKCI_K_LDS(bytes, m);
         body::template with<U, F>(p, m);
     }
@@ -3764,14 +3929,19 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     static void run(const ckci_gpu_conv &p, lds &)
     {
         int kind = sim_matrix_unit();
-        if constexpr (WIDEST) {
+        if constexpr ((ON & CKCI_K_ON_CDNA) != 0) {
             if (kind == SIM_MFMA) {
                 fragments<ckci_k_mfma, 0>(p);
             }
-        } else {
-            if constexpr (!LARGE) {
-                with_fragments(p, kind);
+        }
+        if constexpr ((ON & CKCI_K_ON_RDNA) != 0) {
+            if (kind == SIM_WMMA) {
+                fragments<ckci_k_wmma<11>, 0>(p);
+            } else if (kind == SIM_WMMA12) {
+                fragments<ckci_k_wmma<12>, 0>(p);
             }
+        }
+        if constexpr ((ON & CKCI_K_ON_NVIDIA) != 0) {
             with_groups(p, kind);
         }
     }
@@ -3788,35 +3958,24 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
             fragments<ckci_k_mma, body::ACROSS>(p);
         }
     }
-
-    static void with_fragments(const ckci_gpu_conv &p, int kind)
-    {
-        if (kind == SIM_MFMA) {
-            fragments<ckci_k_mfma, 0>(p);
-        } else if (kind == SIM_WMMA) {
-            fragments<ckci_k_wmma<11>, 0>(p);
-        } else if (kind == SIM_WMMA12) {
-            fragments<ckci_k_wmma<12>, 0>(p);
-        }
-    }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 #if defined(CKCI_K_MFMA)
     typedef unit_of<ckci_k_mfma> unit;
 #if defined(__gfx950__) /* compilers move its sums between registers */
-    enum { EMPTY = LARGE || WIDEST };
+    enum { EMPTY = (ON & CKCI_K_ON_CDNA) == 0 || WIDEST };
 #else
-    enum { EMPTY = LARGE };
+    enum { EMPTY = (ON & CKCI_K_ON_CDNA) == 0 };
 #endif
 #elif defined(CKCI_K_WMMA)
     typedef unit_of<ckci_k_wmma<11>> unit;
-    enum { EMPTY = LARGE || WIDEST };
+    enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
 #else
     typedef unit_of<ckci_k_wmma<12>> unit;
-    enum { EMPTY = LARGE || WIDEST };
+    enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
 #endif
     typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, 0> tile;
     typedef ckci_k_matrix_lds<EMPTY ? 16 : +tile::BYTES, EMPTY || body::ACROSS != 0 ? 1 : BM,
-                              body::WEIGHT * unit::KB / CKCI_K_HALF>
+                              body::WEIGHT * unit::KB / unit::SIZE>
         lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
@@ -3831,16 +3990,17 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 #elif defined(CKCI_K_MMA)
     /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
     typedef unit_of<ckci_k_mma> unit;
-    typedef ckci_k_fragments<unit, WIDEST ? 64 : BM, WIDEST ? 64 : BN, body::ACROSS> fragments;
+    enum { EMPTY = (ON & CKCI_K_ON_NVIDIA) == 0 };
+    typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, body::ACROSS> fragments;
     enum {
-        STRIPS = WIDEST ? 0 : BM * (BN + 4) * 4,
+        STRIPS = EMPTY ? 0 : BM * (BN + 4) * 4,
         BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
     };
     typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * ckci_k_mma::KB / CKCI_K_HALF> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        if constexpr (WIDEST) {
+        if constexpr (EMPTY) {
             (void)p;
             (void)m;
             return;

@@ -881,6 +881,52 @@ static inline void sim_mfma_16x16x16(const void *a, const void *b, float *d, int
     }
 }
 
+/* Element i of an operand of f32. */
+static inline double sim_single(const unsigned char *operand, int i)
+{
+    float x;
+    memcpy(&x, operand + 4 * i, 4);
+    return (double)x;
+}
+
+/* The same of tf32: units ignore the bits below, or round them each in its own way. */
+static inline double sim_tf32(const unsigned char *operand, int i, int line)
+{
+    uint32_t bits;
+    memcpy(&bits, operand + 4 * i, 4);
+    if ((bits & 0x1fff) != 0 && (bits & 0x7f800000) != 0x7f800000) {
+        sim_die("an operand of tf32 has bits 0x%x (line %d)", (unsigned)bits, line);
+    }
+    return sim_single(operand, i);
+}
+
+/* Places that CDNA multiplies at a time. */
+static inline int sim_mfma_f32_places(int tf32)
+{
+    return tf32 && strncmp(sim_device.arch, "gfx94", 5) == 0 ? 2 : 1;
+}
+
+/* V_MFMA_F32_32X32X2_F32 (P = 1) and, on CDNA 3, V_MFMA_F32_32X32X4_XF32 (P = 2) on P places from byte `at`
+   of both operands on. A: lane i + 32 * (k / P) holds A[i][k] at k % P; B: likewise with columns; D as in
+   sim_mfma_32x32x8. */
+static inline void sim_mfma_f32_32x32(const void *a, const void *b, float *d, int at, int places,
+                                      int line = __builtin_LINE())
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 16, 96 + (uint64_t)(at + places), line);
+    const int lane = sim_block.thread % 64;
+    for (int r = 0; r < 16; r++) {
+        const int i = r / 4 * 8 + lane / 32 * 4 + r % 4, j = lane % 32;
+        double sum = (double)d[r];
+        for (int k = 0; k < 2 * places; k++) {
+            const unsigned char *x = lanes[i + k / places * 32][0] + at,
+                                *y = lanes[j + k / places * 32][1] + at;
+            sum += places == 2 ? sim_tf32(x, k % 2, line) * sim_tf32(y, k % 2, line)
+                               : sim_single(x, 0) * sim_single(y, 0);
+        }
+        d[r] = (float)sum;
+    }
+}
+
 /* Element i of an operand of i8. */
 static inline uint32_t sim_byte(const unsigned char *operand, int i)
 {
@@ -1073,6 +1119,23 @@ static inline void sim_mma_m16n8k32(const void *a, const void *b, int32_t *d, in
             sum += sim_byte(lanes[i % 8 * 4 + t][0], a_place) * sim_byte(lanes[j * 4 + t][1], b_place);
         }
         d[r] = (int32_t)sum;
+    }
+}
+
+/* mma.sync.m16n8k8 of tf32: with g = lane / 4 and t = lane % 4, A's registers are (row g, place t), (g + 8, t),
+   (g, t + 4), (g + 8, t + 4), B's (column g, t), (g, t + 4), D's as in sim_mma_m16n8k16. */
+static inline void sim_mma_m16n8k8(const void *a, const void *b, float *d, int line = __builtin_LINE())
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 8, 53, line);
+    const int lane = sim_block.thread % 32;
+    for (int r = 0; r < 4; r++) {
+        const int i = r / 2 * 8 + lane / 4, j = lane % 4 * 2 + r % 2;
+        double sum = (double)d[r];
+        for (int k = 0; k < 8; k++) {
+            sum += sim_tf32(lanes[i % 8 * 4 + k % 4][0], k / 4 * 2 + i / 8, line) *
+                   sim_tf32(lanes[j * 4 + k % 4][1], k / 4, line);
+        }
+        d[r] = (float)sum;
     }
 }
 

@@ -178,10 +178,13 @@ static void test_parts(void)
         ckconv_dtype dtype;
         int64_t channels, size;
         const char *parts;
-    } cases[] = {
-        {"gfx942", CKCONV_F32, 64, 56, "gpu_tile_fwd"},     {"sm_90", CKCONV_F32, 256, 14, "gpu_tile_fwd"},
-        {"gfx1030", CKCONV_F16, 256, 14, "gpu_vector_fwd"}, {"gfx942", CKCONV_F16, 256, 14, "gpu_mfma_fwd"},
-        {"gfx1100", CKCONV_F16, 256, 28, "gpu_wmma_fwd"},   {"sm_90", CKCONV_BF16, 256, 28, "gpu_mma_fwd"}};
+    } cases[] = {{"gfx942", CKCONV_F32, 64, 56, "gpu_mfma_fwd_f32"},
+                 {"gfx1100", CKCONV_F32, 64, 56, "gpu_tile_fwd"},
+                 {"sm_90", CKCONV_F32, 256, 14, "gpu_tile_fwd"},
+                 {"gfx1030", CKCONV_F16, 256, 14, "gpu_vector_fwd"},
+                 {"gfx942", CKCONV_F16, 256, 14, "gpu_mfma_fwd"},
+                 {"gfx1100", CKCONV_F16, 256, 28, "gpu_wmma_fwd"},
+                 {"sm_90", CKCONV_BF16, 256, 28, "gpu_mma_fwd"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ckconv_conv_conv_desc d;
         ckconv_plan plan;
@@ -217,7 +220,11 @@ static void test_units(void)
                  {"sm_80", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_BF16, "mma", "mma", "mma"},
                  {"sm_90", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_BF16X3, "mma", "mma", "mma"},
                  {"gfx1100", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_BF16X3, "wmma", "wmma", "wmma"},
-                 {"gfx942", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_TF32, "vector", "vector", "vector"},
+                 {"gfx942", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_TF32, "mfma", "mfma", "mfma"},
+                 {"sm_90", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_TF32, "mma", "mma", "vector"},
+                 {"gfx1100", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_TF32, "vector", "vector", "vector"},
+                 {"gfx90a", CKCONV_F32, CKCONV_F32, CKCONV_F32, 0, "mfma", "mfma", "mfma"},
+                 {"sm_90", CKCONV_F32, CKCONV_F32, CKCONV_F32, 0, "tile", "tile", "tile"},
                  {"gfx90a", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mfma", "mfma", "vector"},
                  {"gfx950", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mfma", "mfma", "vector"},
                  {"gfx1100", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "wmma", "wmma", "vector"},
