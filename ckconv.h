@@ -4116,13 +4116,13 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     return e->emit(e->context, &l, err);
 }
 
-/* ---- Matrix units. They take f32, f16, bf16 and i8 tensors whose channels are dense and aligned to 16 bytes;
-   tensors in any other order, type or number of channels are packed into workspace first. fp8 is exact in
-   bf16, and in f16 next to an f16 operand. tf32 is rounded on its way into the unit, f32 is left to CDNA. Their
-   tiles have codes of their own (ckci_is_single) and merge no groups: what f32 promises of infinities and NaNs
-   holds. bf16x3 is bf16 over three times the reduction (fwd, bwd_data:
-   channels, bwd_weight: batches), [high, low, high] terms of one operand against [high, high, low] of the
-   other. */
+/* ---- Matrix units. They take f32, f16, bf16 and i8 tensors whose channels are dense and aligned to 16
+   bytes; tensors in any other order, type or number of channels are packed into workspace first. fp8 is exact
+   in bf16, and in f16 next to an f16 operand. tf32 is rounded on its way into the unit (CDNA without xf32:
+   while it is packed, and multiplied as f32), f32 is left to CDNA. Their tiles have codes of their own
+   (ckci_is_single) and merge no groups: infinities and NaNs stay in theirs. bf16x3 is bf16 over three times
+   the reduction (fwd, bwd_data: channels, bwd_weight: batches), [high, low, high] terms of one operand
+   against [high, high, low] of the other. */
 
 /* A matrix plan of one convolution. */
 typedef struct ckci_matrix {
@@ -4430,7 +4430,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
     memset(m, 0, sizeof *m);
     m->conv = *p;
-    m->type = type;
+    m->type = type == CKCONV_TF32 && mfma && strncmp(device->arch, "gfx94", 5) != 0 ? CKCONV_F32 : type;
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = single ? 1 : ckci_matrix_merge(p);
     m->tile_m = tile % CKCI_SINGLE_TILE / 1000;
@@ -4498,12 +4498,10 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, ckconv_op op, int32
 
 /* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
    by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction: what
-   ckci_matrix_slow says for two bytes each. CDNA multiplies f32, and tf32 where it has no xf32, at the rate
-   that 5.4 bytes would have, or less. */
+   ckci_matrix_slow says for two bytes each. CDNA multiplies f32 at the rate of 5.4 bytes, or less. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
-    int exact = m->type == CKCONV_F32 || (m->type == CKCONV_TF32 && strncmp(device->arch, "gfx94", 5) != 0);
     ckconv_op op = m->conv.op;
     double side = (double)ckci_matrix_blocks(device, op, m->tile_m, m->tile_n), units = device->compute_units;
     double slow = ckci_matrix_slow(device, op, m->tile_m, m->tile_n), size = (double)m->tile_m * m->tile_n;
@@ -4514,7 +4512,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         slow *= side * size < 32768 ? 1.5 : 1;
     }
     slow *= 8 / (double)ckci_matrix_chunk(m->type);
-    slow = amd && exact && slow < 2.7 ? 2.7 : slow;
+    slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
     double area = side * size, share = (double)blocks / (side * units);
     double rounds = share > 6 ? share : ceil(share);
     return 218 * rounds * (1700 + area * .125 + red / 64 * area * .022 * slow);

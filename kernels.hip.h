@@ -1498,6 +1498,12 @@ template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
     return row * 64 + (chunk ^ (row >> 1 & 3)) * 16;
 }
 
+#if defined(CKCI_SIMULATOR) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+#define CKCI_K_XF32 1
+#else
+#define CKCI_K_XF32 0
+#endif
+
 #if defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* What AMD's units share: MN x MN sums, as many of them in a lane as S; a lane's lie in one column. */
 #if !defined(CKCI_SIMULATOR)
@@ -1618,10 +1624,10 @@ template <> struct ckci_k_whole<ckci_k_mfma> : ckci_k_mfma {
     }
 };
 
-/* Four places of a lane's half of the reduction, one or (gfx94x's xf32, for tf32) two at a time; those of tf32
-   were rounded on their way into LDS. */
+/* Four places of a lane's half of the reduction, one at a time; tf32 on gfx94x (xf32) two, rounded on their
+   way into LDS. For the others the planner rounds tf32 while it packs, and takes it for f32. */
 template <> struct ckci_k_single<ckci_k_mfma> : ckci_k_mfma {
-    enum { SIZE = 4, TF32_ONLY = 0 };
+    enum { SIZE = 4, F32 = 1, TF32 = CKCI_K_XF32 };
 
     template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
@@ -1631,20 +1637,20 @@ template <> struct ckci_k_single<ckci_k_mfma> : ckci_k_mfma {
             sim_mfma_f32_32x32(&a, &b, d.v, at, places);
         }
 #else
-#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
         if constexpr (T::TF32) {
+#if CKCI_K_XF32
             const ckci_k_uint2 a0 = {a.x, a.y}, a1 = {a.z, a.w}, b0 = {b.x, b.y}, b1 = {b.z, b.w};
             d.v = __builtin_amdgcn_mfma_f32_32x32x4_xf32(ckci_k_as<float, 2>(a0), ckci_k_as<float, 2>(b0),
                                                          d.v, 0, 0, 0);
             d.v = __builtin_amdgcn_mfma_f32_32x32x4_xf32(ckci_k_as<float, 2>(a1), ckci_k_as<float, 2>(b1),
                                                          d.v, 0, 0, 0);
-            return;
-        }
 #endif
-        one(d, a.x, b.x);
-        one(d, a.y, b.y);
-        one(d, a.z, b.z);
-        one(d, a.w, b.w);
+        } else {
+            one(d, a.x, b.x);
+            one(d, a.y, b.y);
+            one(d, a.z, b.z);
+            one(d, a.w, b.w);
+        }
 #endif
     }
 
@@ -1920,7 +1926,7 @@ template <> struct ckci_k_whole<ckci_k_mma> : ckci_k_mma {
 #if defined(CKCI_K_MMA)
 /* tf32 alone: the unit has no f32. */
 template <> struct ckci_k_single<ckci_k_mma> : ckci_k_mma {
-    enum { SIZE = 4, TF32_ONLY = 1 };
+    enum { SIZE = 4, F32 = 0, TF32 = 1 };
 
     template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
@@ -2552,13 +2558,16 @@ CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, i
     if constexpr (F::SIZE == 1) {
         f.template loop<ckci_k_i8>(tiles, loader, steps);
     } else if constexpr (F::SIZE == 4) {
-        if constexpr (!F::unit::TF32_ONLY) {
-            if (type == CKCONV_F32) {
+        if constexpr (F::unit::F32) {
+            if (!F::unit::TF32 || type == CKCONV_F32) {
                 f.template loop<ckci_k_f32>(tiles, loader, steps);
-                return;
             }
         }
-        f.template loop<ckci_k_tf32>(tiles, loader, steps);
+        if constexpr (F::unit::TF32) {
+            if (!F::unit::F32 || type == CKCONV_TF32) {
+                f.template loop<ckci_k_tf32>(tiles, loader, steps);
+            }
+        }
     } else if (type == CKCONV_BF16) {
         f.template loop<ckci_k_bf16>(tiles, loader, steps);
     } else {
@@ -3440,10 +3449,10 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
     });
 }
 
-/* The bits of v as f32, f16, bf16 or i8. As a sum of two bf16 numbers (bf16x3) it is written three times: high,
-   and then, number `low`, the rest, and high again. One operand has low = 1, the other one 2: that leaves out
-   the product of both rests. The second high meets the other one's rest; it is 0 where it is not finite, so
-   that infinity * 0 and infinity - infinity do not come about. */
+/* The bits of v as f32, f16, bf16 or i8. As a sum of two bf16 numbers (bf16x3) it is written three times:
+   high, and then, number `low`, the rest, and high again. One operand has low = 1, the other one 2: that
+   leaves out the product of both rests. The second high meets the other one's rest; it is 0 where it is not
+   finite, so that infinity * 0 and infinity - infinity do not come about. */
 CKCI_K_FN uint32_t ckci_k_term(int32_t type, float v, int32_t term, int32_t low)
 {
     uint32_t high = type == CKCONV_F32   ? ckci_k_bits(v)
@@ -9418,6 +9427,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
 #undef CKCI_K_WGMMA_ASM
 #undef CKCI_K_WMMA
 #undef CKCI_K_WMMA12
+#undef CKCI_K_XF32
 
 #ifdef __cplusplus
 extern "C" {

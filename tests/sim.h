@@ -1122,8 +1122,8 @@ static inline void sim_mma_m16n8k32(const void *a, const void *b, int32_t *d, in
     }
 }
 
-/* mma.sync.m16n8k8 of tf32: with g = lane / 4 and t = lane % 4, A's registers are (row g, place t), (g + 8, t),
-   (g, t + 4), (g + 8, t + 4), B's (column g, t), (g, t + 4), D's as in sim_mma_m16n8k16. */
+/* mma.sync.m16n8k8 of tf32: with g = lane / 4 and t = lane % 4, A's registers are (row g, place t), (g + 8,
+   t), (g, t + 4), (g + 8, t + 4), B's (column g, t), (g, t + 4), D's as in sim_mma_m16n8k16. */
 static inline void sim_mma_m16n8k8(const void *a, const void *b, float *d, int line = __builtin_LINE())
 {
     unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 8, 53, line);
