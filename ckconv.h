@@ -27,11 +27,11 @@ WHAT IT DOES
     four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
-    - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, and i8 but for bwd_weight; the rest uses
-      multiply-adds. GPU kernels take less than 2^30 in each dimension (pads, stride and dilation included),
-      positions (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD
-      GPUs launch less than 2^32 threads. Problems beyond that are refused with a reason.
-      Tensors may pass 2^31 elements.
+    - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, i8 but for bwd_weight, tf32 on CDNA and
+      (but for bwd_weight) NVIDIA, f32 on CDNA; the rest uses multiply-adds.
+    - GPU kernels take less than 2^30 in each dimension (pads, stride and dilation included), positions
+      (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD GPUs launch
+      less than 2^32 threads. Problems beyond that are refused with a reason. Tensors may pass 2^31 elements.
     - Types: f64, f32 (tf32, bf16 or bf16x3 arithmetic on request), f16, bf16, fp8 (four formats), i8. See
       >>types.
     - i8 sums are 32-bit: past 131071 products of the largest magnitude they wrap modulo 2^32, everywhere
