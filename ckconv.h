@@ -28,7 +28,7 @@ WHAT IT DOES
 
 LIMITS
     - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, i8 but for bwd_weight, tf32 on CDNA and
-      (but for bwd_weight) NVIDIA, f32 on CDNA; the rest uses multiply-adds.
+      NVIDIA, f32 on CDNA; the rest uses multiply-adds.
     - GPU kernels take less than 2^30 in each dimension (pads, stride and dilation included), positions
       (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD GPUs launch
       less than 2^32 threads. Problems beyond that are refused with a reason. Tensors may pass 2^31 elements.
@@ -6250,7 +6250,7 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_##LOW##_bwd_data_i8_64x64, FAMILY, BWD_DATA, CKCONV_I32, 64064, ckci_fit_matrix_gather,            \
       ckci_list_matrix_gather)
 
-/* f32 and tf32 on CDNA, tf32 on NVIDIA, whose transposing loads are for two bytes */
+/* f32 and tf32 on CDNA, tf32 on NVIDIA */
 #define CKCI_GPU_MATRIX_SINGLE(X, FAMILY, LOW, TYPE)                                                         \
     X(gpu_##LOW##_fwd_##TYPE##_128x128, FAMILY, FWD, CKCONV_F32, CKCI_SINGLE_TILE + 128128,                  \
       ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
@@ -6259,7 +6259,11 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_##LOW##_bwd_data_##TYPE##_128x128, FAMILY, BWD_DATA, CKCONV_F32, CKCI_SINGLE_TILE + 128128,        \
       ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
     X(gpu_##LOW##_bwd_data_##TYPE##_64x64, FAMILY, BWD_DATA, CKCONV_F32, CKCI_SINGLE_TILE + 64064,           \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)
+      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
+    X(gpu_##LOW##_bwd_weight_##TYPE##_128x128, FAMILY, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 128128,    \
+      ckci_fit_matrix_weight, ckci_list_matrix_weight)                                                       \
+    X(gpu_##LOW##_bwd_weight_##TYPE##_64x64, FAMILY, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 64064,       \
+      ckci_fit_matrix_weight, ckci_list_matrix_weight)
 
 /* small groups */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
@@ -6330,10 +6334,6 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_WHOLE(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_SINGLE(X, MFMA, mfma, f32)                                                               \
-    X(gpu_mfma_bwd_weight_f32_128x128, MFMA, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 128128,              \
-      ckci_fit_matrix_weight, ckci_list_matrix_weight)                                                       \
-    X(gpu_mfma_bwd_weight_f32_64x64, MFMA, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 64064,                 \
-      ckci_fit_matrix_weight, ckci_list_matrix_weight)                                                       \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, FWD, fwd, 256x256, 256256, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, BWD_DATA, bwd_data, 256x256, 256256, gather)                          \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \

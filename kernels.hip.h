@@ -1463,6 +1463,10 @@ template <class U> struct ckci_k_whole;
 template <class U> struct ckci_k_single : U {
 };
 
+/* That unit where tiles come through registers, as those of bwd_weight do to be transposed. */
+template <class U> struct ckci_k_single_late : ckci_k_single<U> {
+};
+
 /* The same bits as another type. */
 template <class To, class From> CKCI_K_FN To ckci_k_cast(const From &from)
 {
@@ -1924,15 +1928,20 @@ template <> struct ckci_k_whole<ckci_k_mma> : ckci_k_mma {
 #endif
 
 #if defined(CKCI_K_MMA)
-/* tf32 alone: the unit has no f32. */
-template <> struct ckci_k_single<ckci_k_mma> : ckci_k_mma {
-    enum { SIZE = 4, F32 = 0, TF32 = 1 };
+/* tf32 alone: the unit has no f32. LATE: rounded already, on its way from registers into LDS. */
+template <int LATE> struct ckci_k_single_mma : ckci_k_mma {
+    enum { SIZE = 4, F32 = 0, TF32 = 1, ASYNC = !LATE };
 
     template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
     {
-        const operand x = ckci_k_rounded<T>(a), y = ckci_k_rounded<T>(b);
-        half(d.v, x, y.x, y.z);
-        half(d.v + 4, x, y.y, y.w);
+        if constexpr (LATE) {
+            half(d.v, a, b.x, b.z);
+            half(d.v + 4, a, b.y, b.w);
+        } else {
+            const operand x = ckci_k_rounded<T>(a), y = ckci_k_rounded<T>(b);
+            half(d.v, x, y.x, y.z);
+            half(d.v + 4, x, y.y, y.w);
+        }
     }
 
     static CKCI_K_MEMBER void half(float *d, const operand &a, uint32_t b0, uint32_t b1)
@@ -1947,6 +1956,10 @@ template <> struct ckci_k_single<ckci_k_mma> : ckci_k_mma {
                      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 #endif
     }
+};
+template <> struct ckci_k_single<ckci_k_mma> : ckci_k_single_mma<0> {
+};
+template <> struct ckci_k_single_late<ckci_k_mma> : ckci_k_single_mma<1> {
 };
 #endif
 
@@ -3896,10 +3909,10 @@ template <int BM, int BN> struct ckci_k_matrix_weight : ckci_k_matrix_halves {
     }
 };
 
-/* The same for f32 and tf32 on CDNA. */
+/* The same for f32 and tf32, as ckci_k_matrix_single. */
 template <int BM, int BN> struct ckci_k_matrix_single_weight {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = CKCI_K_ON_CDNA };
-    template <class U> using unit = ckci_k_single<U>;
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA };
+    template <class U> using unit = ckci_k_single_late<U>;
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -4005,7 +4018,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         STRIPS = EMPTY ? 0 : BM * (BN + 4) * 4,
         BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
     };
-    typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * ckci_k_mma::KB / CKCI_K_HALF> lds;
+    typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * unit::KB / unit::SIZE> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {

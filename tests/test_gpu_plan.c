@@ -221,7 +221,7 @@ static void test_units(void)
                  {"sm_90", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_BF16X3, "mma", "mma", "mma"},
                  {"gfx1100", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_BF16X3, "wmma", "wmma", "wmma"},
                  {"gfx942", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_TF32, "mfma", "mfma", "mfma"},
-                 {"sm_90", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_TF32, "mma", "mma", "vector"},
+                 {"sm_90", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_TF32, "mma", "mma", "mma"},
                  {"gfx1100", CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_TF32, "vector", "vector", "vector"},
                  {"gfx90a", CKCONV_F32, CKCONV_F32, CKCONV_F32, 0, "mfma", "mfma", "mfma"},
                  {"sm_90", CKCONV_F32, CKCONV_F32, CKCONV_F32, 0, "tile", "tile", "tile"},
