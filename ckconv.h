@@ -27,8 +27,8 @@ WHAT IT DOES
     four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
-    - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, i8 but for bwd_weight, tf32 on CDNA and
-      NVIDIA, f32 on CDNA; the rest uses multiply-adds.
+    - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, i8 but for bwd_weight, tf32 and f64 on
+      CDNA and NVIDIA, f32 on CDNA; the rest uses multiply-adds.
     - GPU kernels take less than 2^30 in each dimension (pads, stride and dilation included), positions
       (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD GPUs launch
       less than 2^32 threads. Problems beyond that are refused with a reason. Tensors may pass 2^31 elements.
@@ -2856,7 +2856,9 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     X(matrix_single_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 64, 64>)                  \
     X(matrix_single_weight_128x128, ckci_gpu_conv, 256,                                                      \
       ckci_k_matrix<ckci_k_matrix_single_weight, 128, 128>)                                                  \
-    X(matrix_single_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>)
+    X(matrix_single_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>)    \
+    X(matrix_double_128x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_double, 128, 64>)                \
+    X(matrix_double_weight_128x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_double_weight, 128, 64>)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
     X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
@@ -4116,13 +4118,13 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     return e->emit(e->context, &l, err);
 }
 
-/* ---- Matrix units. They take f32, f16, bf16 and i8 tensors whose channels are dense and aligned to 16
+/* ---- Matrix units. They take f64, f32, f16, bf16 and i8 tensors whose channels are dense and aligned to 16
    bytes; tensors in any other order, type or number of channels are packed into workspace first. fp8 is exact
    in bf16, and in f16 next to an f16 operand. tf32 is rounded on its way into the unit (CDNA without xf32:
-   while it is packed, and multiplied as f32), f32 is left to CDNA. Their tiles have codes of their own
-   (ckci_is_single) and merge no groups: infinities and NaNs stay in theirs. bf16x3 is bf16 over three times
-   the reduction (fwd, bwd_data: channels, bwd_weight: batches), [high, low, high] terms of one operand
-   against [high, high, low] of the other. */
+   while it is packed, and multiplied as f32), f32 is left to CDNA. These and f64 have tiles of their own and
+   merge no groups: infinities and NaNs stay in theirs. bf16x3 is bf16 over three times the reduction (fwd,
+   bwd_data: channels, bwd_weight: batches), [high, low, high] terms of one operand against [high, high, low]
+   of the other. */
 
 /* A matrix plan of one convolution. */
 typedef struct ckci_matrix {
@@ -4159,13 +4161,8 @@ CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
     return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
 }
 
-/* Is a tile's code, rows * 1000 + columns, one for f32 and tf32? */
-enum { CKCI_SINGLE_TILE = 4000000 };
-
-CKCI_FN int ckci_is_single(int32_t tile)
-{
-    return tile > CKCI_SINGLE_TILE;
-}
+/* Tiles' codes are rows * 1000 + columns; of those for f32 and tf32, and for f64, the millions. */
+enum { CKCI_SINGLE_TILE = 4000000, CKCI_DOUBLE_TILE = 8000000 };
 
 /* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
    take subnormal f16 numbers as zeros. */
@@ -4180,7 +4177,7 @@ CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
     if (a == CKCONV_I8 && b == CKCONV_I8) {
         return CKCONV_I8;
     }
-    if ((a == CKCONV_F32 || a == CKCONV_TF32) && a == b) {
+    if ((a == CKCONV_F64 || a == CKCONV_F32 || a == CKCONV_TF32) && a == b) {
         return a;
     }
     return a == CKCONV_BF16X3 && b == CKCONV_BF16X3 ? CKCONV_BF16 : 0;
@@ -4418,13 +4415,20 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit", device->arch,
                          ckconv_family_name(family));
     }
-    int single = type == CKCONV_F32 || type == CKCONV_TF32, mfma = family == CKCONV_FAMILY_MFMA;
-    if (type == 0 || single != ckci_is_single(tile) || (type == CKCONV_F32 && !mfma)) {
+    int mfma = family == CKCONV_FAMILY_MFMA;
+    int32_t own = type == CKCONV_F64                          ? CKCI_DOUBLE_TILE
+                  : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_SINGLE_TILE
+                                                              : 0;
+    if (type == 0 || tile / CKCI_SINGLE_TILE != own / CKCI_SINGLE_TILE || (type == CKCONV_F32 && !mfma)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "these matrix tiles compute in %s, not in %s and %s",
-                         !ckci_is_single(tile) ? "f16, bf16, bf16x3, fp8 and i8"
-                         : mfma                ? "f32 and tf32"
-                                               : "tf32",
+                         tile > CKCI_DOUBLE_TILE   ? "f64"
+                         : tile < CKCI_SINGLE_TILE ? "f16, bf16, bf16x3, fp8 and i8"
+                         : mfma                    ? "f32 and tf32"
+                                                   : "tf32",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
+    }
+    if (type == CKCONV_F64 && strcmp(device->arch, "gfx908") == 0) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the matrix unit of %s has no f64", device->arch);
     }
     CKCI_TRY(ckci_gpu_takes(p, err));
     CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
@@ -4432,7 +4436,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->conv = *p;
     m->type = type == CKCONV_TF32 && mfma && strncmp(device->arch, "gfx94", 5) != 0 ? CKCONV_F32 : type;
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
-    m->merge = single ? 1 : ckci_matrix_merge(p);
+    m->merge = own ? 1 : ckci_matrix_merge(p);
     m->tile_m = tile % CKCI_SINGLE_TILE / 1000;
     m->tile_n = tile % 1000;
     int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
@@ -4453,7 +4457,10 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, 
     if (type == CKCONV_I8) {
         return CKCI_KERNEL_matrix_whole_128x128 + small;
     }
-    if (ckci_is_single(tile)) {
+    if (tile > CKCI_DOUBLE_TILE) {
+        return weight ? CKCI_KERNEL_matrix_double_weight_128x64 : CKCI_KERNEL_matrix_double_128x64;
+    }
+    if (tile > CKCI_SINGLE_TILE) {
         return (weight ? CKCI_KERNEL_matrix_single_weight_128x128 : CKCI_KERNEL_matrix_single_128x128) +
                small;
     }
@@ -4498,7 +4505,8 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, ckconv_op op, int32
 
 /* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
    by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction: what
-   ckci_matrix_slow says for two bytes each. CDNA multiplies f32 at the rate of 5.4 bytes, or less. */
+   ckci_matrix_slow says for two bytes each. CDNA multiplies f32 at the rate of 5.4 bytes, or less, and f64 as
+   NVIDIA does at that of 8. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
@@ -4848,7 +4856,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), c->g);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
                                       p->c * p->filter[0] * p->filter[1] * p->filter[2]);
-    int64_t split = split_k, bytes = ckci_saturating_mul(one, 4);
+    int64_t split = split_k, bytes = ckci_saturating_mul(one, m->type == CKCONV_F64 ? 8 : 4);
     if (split == 0) {
         split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
     }
@@ -6265,6 +6273,15 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_##LOW##_bwd_weight_##TYPE##_64x64, FAMILY, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 64064,       \
       ckci_fit_matrix_weight, ckci_list_matrix_weight)
 
+/* f64 on both */
+#define CKCI_GPU_MATRIX_DOUBLE(X, FAMILY, LOW)                                                               \
+    X(gpu_##LOW##_fwd_f64_128x64, FAMILY, FWD, CKCONV_F64, CKCI_DOUBLE_TILE + 128064,                        \
+      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
+    X(gpu_##LOW##_bwd_data_f64_128x64, FAMILY, BWD_DATA, CKCONV_F64, CKCI_DOUBLE_TILE + 128064,              \
+      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
+    X(gpu_##LOW##_bwd_weight_f64_128x64, FAMILY, BWD_WEIGHT, CKCONV_F64, CKCI_DOUBLE_TILE + 128064,          \
+      ckci_fit_matrix_weight, ckci_list_matrix_weight)
+
 /* small groups */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
     X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_gather, ckci_list_matrix_gather)     \
@@ -6334,6 +6351,7 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_WHOLE(X, MFMA, mfma)                                                                     \
     CKCI_GPU_MATRIX_SINGLE(X, MFMA, mfma, f32)                                                               \
+    CKCI_GPU_MATRIX_DOUBLE(X, MFMA, mfma)                                                                    \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, FWD, fwd, 256x256, 256256, gather)                                    \
     CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, BWD_DATA, bwd_data, 256x256, 256256, gather)                          \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
@@ -6343,6 +6361,7 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
     CKCI_GPU_MATRIX_WHOLE(X, MMA, mma)                                                                       \
     CKCI_GPU_MATRIX_SINGLE(X, MMA, mma, tf32)                                                                \
+    CKCI_GPU_MATRIX_DOUBLE(X, MMA, mma)                                                                      \
     CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
     X(gpu_fused_conv_conv_matrix, FUSED, CONV_CONV_FWD, CKCONV_F32, 64128, ckci_fit_matrix_pair,             \
@@ -8826,6 +8845,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX
+#undef CKCI_GPU_MATRIX_DOUBLE
 #undef CKCI_GPU_MATRIX_LARGE
 #undef CKCI_GPU_MATRIX_NEAR
 #undef CKCI_GPU_MATRIX_ROW

@@ -1437,8 +1437,8 @@ template <class T> struct ckci_k_reduce {
 #endif
 
 /* What is multiplied. Sums of f16 and bf16 are f32; kernels take both: they differ in the loop alone, which a
-   kernel holds once for each. Likewise f32 and tf32, in kernels and units (ckci_k_single) of their own; sums
-   of i8 are i32, in others (ckci_k_whole). */
+   kernel holds once for each. Likewise f32 and tf32, in kernels and units (ckci_k_single) of their own; f64
+   (ckci_k_double) and i8, whose sums are i32 (ckci_k_whole), have others. */
 struct ckci_k_f16 {
     enum { TYPE = CKCONV_F16, TF32 = 0 };
 };
@@ -1450,6 +1450,9 @@ struct ckci_k_f32 {
 };
 struct ckci_k_tf32 {
     enum { TF32 = 1 };
+};
+struct ckci_k_f64 {
+    enum { TF32 = 0 };
 };
 struct ckci_k_i8 {
     enum { TYPE = CKCONV_I8, TF32 = 0 };
@@ -1465,6 +1468,10 @@ template <class U> struct ckci_k_single : U {
 
 /* That unit where tiles come through registers, as those of bwd_weight do to be transposed. */
 template <class U> struct ckci_k_single_late : ckci_k_single<U> {
+};
+
+/* The same unit for f64: SIZE is 8, number is double. Without one of its own it stands in empty kernels. */
+template <class U> struct ckci_k_double : U {
 };
 
 /* The same bits as another type. */
@@ -1665,6 +1672,39 @@ template <> struct ckci_k_single<ckci_k_mfma> : ckci_k_mfma {
     }
 #endif
 };
+
+#if !defined(__gfx908__)
+/* CDNA from gfx90a on: 16 x 16 sums; the quarters of a wave hold neighbouring chunks, two places each. */
+template <> struct ckci_k_double<ckci_k_mfma> : ckci_k_square<16, 4> {
+    enum { WAVE = 64, STEP = 64, SIZE = 8 };
+    typedef double number;
+    typedef ckci_k_lane_sums<double, 4> sums;
+    typedef ckci_k_uint4 operand;
+
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        int lane = (int)threadIdx.x % WAVE;
+        return *(const operand *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16 + lane / M));
+    }
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_mfma_f64_16x16x4(&a, &b, d.v, 0);
+        sim_mfma_f64_16x16x4(&a, &b, d.v, 8);
+#else
+        const ckci_k_vector<double, 2> x = ckci_k_as<double, 2>(a), y = ckci_k_as<double, 2>(b);
+        d.v = __builtin_amdgcn_mfma_f64_16x16x4f64(x.x, y.x, d.v, 0, 0, 0);
+        d.v = __builtin_amdgcn_mfma_f64_16x16x4f64(x.y, y.y, d.v, 0, 0, 0);
+#endif
+    }
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        return 4 * i + (int)threadIdx.x % WAVE / 16;
+    }
+};
+#endif
 
 /* CDNA: 16 x 16 sums, for small groups. */
 struct ckci_k_mfma16 : ckci_k_cdna<16, 4> {
@@ -1961,6 +2001,58 @@ template <> struct ckci_k_single<ckci_k_mma> : ckci_k_single_mma<0> {
 };
 template <> struct ckci_k_single_late<ckci_k_mma> : ckci_k_single_mma<1> {
 };
+
+/* f64: four products of 8 x 8 sums and two places each; quads of lanes hold a row's (or column's) chunks. */
+template <> struct ckci_k_double<ckci_k_mma> {
+    enum { WAVE = 32, M = 16, N = 16, STEP = 64, SUMS = 8, KB = 128, ASYNC = 0, SIZE = 8 };
+    struct operand {
+        double v[2][2]; /* rows 0 to 7 and 8 to 15 */
+    };
+    typedef double number;
+    struct sums {
+        double v[SUMS];
+    };
+
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        int lane = (int)threadIdx.x % WAVE;
+        operand r;
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            memcpy(r.v[i], tile + row0 * KB + ckci_k_spot<KB>(8 * i + lane / 4, at / 16 + lane % 4), 16);
+        }
+        return r;
+    }
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            one(d.v + i % 4 * 2, a.v[i % 2][i / 4], b.v[i % 4 / 2][i / 4]);
+        }
+    }
+
+    static CKCI_K_MEMBER void one(double *d, double a, double b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_mma_m8n8k4(&a, &b, d);
+#else
+        asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                     : "+d"(d[0]), "+d"(d[1])
+                     : "d"(a), "d"(b));
+#endif
+    }
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        return i / 2 % 2 * 8 + (int)threadIdx.x % WAVE / 4;
+    }
+
+    static CKCI_K_MEMBER int column(int i)
+    {
+        return i / 4 * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
+    }
+};
 #endif
 
 /* Taps that a block can have; how tiles lie in LDS (groups of waves need their swizzle's period). */
@@ -2129,7 +2221,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
         STAGES = U::ASYNC ? 3 : 1,
         STRIP = COLUMNS < 32 ? COLUMNS : 32, /* columns that pass through LDS together */
         PITCH = STRIP + 4,
-        STRIPS = WAVES * U::M * PITCH * 4,
+        STRIPS = WAVES * U::M * PITCH * (int)sizeof(typename U::number),
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
     static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
@@ -2291,21 +2383,22 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
 
     /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
        neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE. The code of out
-       stands once, but for ASYNC. */
+       stands once, but for ASYNC, and for f64, whose sums would lie in scratch. */
     template <int WIDE, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
     {
         enum {
             ACROSS_STRIPS = G::TN * U::N / G::STRIP,
             STRIPS = G::TM * ACROSS_STRIPS,
+            SPREAD = U::ASYNC || SIZE == 8,
             PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH /* so that reads do not meet in the banks */
         };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
         number *strip = (number *)tiles + wave * U::M * PITCH;
         int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
-        CKCI_K_UNROLL(U::ASYNC ? 64 : 1)
+        CKCI_K_UNROLL(SPREAD ? 64 : 1)
         for (int n = 0; n < STRIPS; n++) {
             __syncthreads();
-            if constexpr (U::ASYNC) {
+            if constexpr (SPREAD) {
                 put_strip<PITCH>(strip, n);
             } else {
                 CKCI_K_UNROLL(16)
@@ -2570,6 +2663,8 @@ CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, i
     }
     if constexpr (F::SIZE == 1) {
         f.template loop<ckci_k_i8>(tiles, loader, steps);
+    } else if constexpr (F::SIZE == 8) {
+        f.template loop<ckci_k_f64>(tiles, loader, steps);
     } else if constexpr (F::SIZE == 4) {
         if constexpr (F::unit::F32) {
             if (!F::unit::TF32 || type == CKCONV_F32) {
@@ -2604,6 +2699,14 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const int32_t *v)
     }
     const ckci_k_uint2 packed = {two[0], two[1]};
     *(ckci_k_uint2 *)p = packed;
+}
+
+CKCI_K_FN void ckci_k_store8(int32_t, unsigned char *p, const double *v)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        ((ckci_k_uint4 *)p)[i] = ((const ckci_k_uint4 *)v)[i];
+    }
 }
 
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
@@ -3223,8 +3326,8 @@ struct ckci_k_weight_column {
 
 /* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
    over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
-   (f32: four) at four positions, transposes them in registers and stores each channel's four places of the
-   reduction. */
+   (f32: four, f64: two) at four positions, transposes them in registers and stores each channel's four places
+   of the reduction. */
 template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     enum {
         SIZE = U::SIZE,
@@ -3325,7 +3428,13 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                 channel(i) - (FIRST - BM) * (ckci_k_same(channel(i) / ALIKE) >= FIRST / ALIKE);
             if ((FIRST + BN) % EACH == 0 || row < BM + BN) {
                 const ckci_k_uint4 *r = raw[i];
-                if constexpr (SIZE == 4) {
+                if constexpr (SIZE == 8) {
+                    both(tile, row, r[0].x, r[0].y, r[1].x, r[1].y, 0);
+                    both(tile, row, r[2].x, r[2].y, r[3].x, r[3].y, 1);
+                    both(tile, row + 1, r[0].z, r[0].w, r[1].z, r[1].w, 0);
+                    both(tile, row + 1, r[2].z, r[2].w, r[3].z, r[3].w, 1);
+                    continue;
+                } else if constexpr (SIZE == 4) {
                     single<T>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
                     single<T>(tile, row + 1, r[0].y, r[1].y, r[2].y, r[3].y);
                     single<T>(tile, row + 2, r[0].z, r[1].z, r[2].z, r[3].z);
@@ -3338,6 +3447,14 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                 pair<6>(tile, row, r[0].w, r[1].w, r[2].w, r[3].w);
             }
         }
+    }
+
+    /* Two positions of f64. */
+    CKCI_K_MEMBER void both(unsigned char *tile, int32_t row, uint32_t low0, uint32_t high0, uint32_t low1,
+                            uint32_t high1, int second) const
+    {
+        const ckci_k_uint4 two = {low0, high0, low1, high1};
+        *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(row, 2 * place() + second)) = two;
     }
 
     template <class T>
@@ -3439,7 +3556,8 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         Loader loader(p, group, row0, column0, from, to, m.table);
         ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
     }
-    f.template finish<F::SUMS_WIDE>(m.tiles, false, [&](int row, int column, float *v, int count) {
+    typedef typename F::number number;
+    f.template finish<F::SUMS_WIDE>(m.tiles, false, [&](int row, int column, number *v, int count) {
         row += row0;
         column += column0;
         if (row >= p.rows || column >= p.columns) {
@@ -3447,9 +3565,12 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         }
         if (p.o.partial && p.merge == 0 && count == F::SUMS_WIDE) {
             int64_t at = (((int64_t)part * p.g + group) * p.rows + row) * p.columns + column;
-            unsigned char *to = (unsigned char *)p.o.partial + 4 * at;
+            unsigned char *to = (unsigned char *)p.o.partial + (int)sizeof(number) * at;
             if constexpr (F::SUMS_WIDE == 8) {
                 ckci_k_store8(CKCONV_F32, to, v);
+            } else if constexpr (sizeof(number) == 8) {
+                ((ckci_k_uint4 *)to)[0] = ((const ckci_k_uint4 *)v)[0];
+                ((ckci_k_uint4 *)to)[1] = ((const ckci_k_uint4 *)v)[1];
             } else { /* so that a wave's stores fill lines */
                 *(ckci_k_uint4 *)to = *(const ckci_k_uint4 *)v;
             }
@@ -3457,7 +3578,7 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         }
         CKCI_K_UNROLL(1)
         for (int i = 0; i < count && column + i < p.columns; i++) {
-            ckci_k_write_weight<float, 1>(p, v[i], part, group, row, column + i);
+            ckci_k_write_weight<number, 1>(p, v[i], part, group, row, column + i);
         }
     });
 }
@@ -3511,8 +3632,15 @@ struct ckci_k_pack {
                 good = c < (int32_t)p.by_one_red.d && x >= 0 && x < p.filter_x;
                 at = base + (x - (tap - rest * p.taps[2])) * p.w.stride[5] + c * p.step;
             }
+            if (p.type == CKCONV_F64) {
+                ((double *)p.dst)[2 * e + i] = good ? ckci_k_value<double>(p.w, at) : 0.;
+                continue;
+            }
             float v = good ? ckci_k_value<float>(p.w, at) : 0.f;
             h[i] = ckci_k_term(p.type, v, term, p.low);
+        }
+        if (p.type == CKCONV_F64) {
+            return;
         }
         if (p.type == CKCONV_I8) {
             ((uint16_t *)p.dst)[e] = (uint16_t)(h[0] | h[1] << 8);
@@ -3592,13 +3720,21 @@ struct ckci_k_pack_data {
                 x = 2 * x + (c >> 2);
                 c = c & 3;
             }
-            float v = 0;
-            if (row0 + row < p.positions && c < p.channels && x < p.wide) {
-                const int64_t *s = p.t.stride;
-                v = ckci_k_value<float>(p.t, group * s[0] + q.n * s[1] + c * s[2] + q.z * s[3] + q.y * s[4] +
-                                                 x * s[5]);
+            const int64_t *s = p.t.stride;
+            const int64_t from =
+                group * s[0] + q.n * s[1] + c * s[2] + q.z * s[3] + q.y * s[4] + (int64_t)x * s[5];
+            const bool good = row0 + row < p.positions && c < p.channels && x < p.wide;
+            if (p.type == CKCONV_F64) { /* LDS is for floats: straight to memory */
+                if (row0 + row < p.positions && c < p.padded) {
+                    const int64_t to = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + c;
+                    ((double *)p.dst)[to] = good ? ckci_k_value<double>(p.t, from) : 0.;
+                }
+                continue;
             }
-            m.v[row * (wide + 1) + column] = v;
+            m.v[row * (wide + 1) + column] = good ? ckci_k_value<float>(p.t, from) : 0.f;
+        }
+        if (p.type == CKCONV_F64) {
+            return;
         }
         __syncthreads();
         const int row = t >> (p.log_c - 3), column = (t & ((wide >> 3) - 1)) * 8;
@@ -3913,6 +4049,27 @@ template <int BM, int BN> struct ckci_k_matrix_weight : ckci_k_matrix_halves {
 template <int BM, int BN> struct ckci_k_matrix_single_weight {
     enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA };
     template <class U> using unit = ckci_k_single_late<U>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_weight_run<F, ckci_k_weight_chunks<U, BM, BN>, BM, BN>(p, m);
+    }
+};
+
+/* Both for f64, as ckci_k_matrix_single. */
+template <int BM, int BN> struct ckci_k_matrix_double {
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, ON = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA };
+    template <class U> using unit = ckci_k_double<U>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
+    }
+};
+
+template <int BM, int BN> struct ckci_k_matrix_double_weight {
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA };
+    template <class U> using unit = ckci_k_double<U>;
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {

@@ -927,6 +927,24 @@ static inline void sim_mfma_f32_32x32(const void *a, const void *b, float *d, in
     }
 }
 
+/* V_MFMA_F64_16X16X4_F64 on the double at byte `at` of both operands. A: lane i + 16 * k holds A[i][k]; B:
+   likewise with columns; D: register r of a lane is row 4 * r + lane / 16 of column lane % 16. */
+static inline void sim_mfma_f64_16x16x4(const void *a, const void *b, double *d, int at,
+                                        int line = __builtin_LINE())
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 16, 120 + (uint64_t)at, line);
+    const int lane = sim_block.thread % 64;
+    for (int r = 0; r < 4; r++) {
+        const int i = 4 * r + lane / 16, j = lane % 16;
+        for (int k = 0; k < 4; k++) {
+            double x, y;
+            memcpy(&x, lanes[i + 16 * k][0] + at, 8);
+            memcpy(&y, lanes[j + 16 * k][1] + at, 8);
+            d[r] = __builtin_fma(x, y, d[r]);
+        }
+    }
+}
+
 /* Element i of an operand of i8. */
 static inline uint32_t sim_byte(const unsigned char *operand, int i)
 {
@@ -1136,6 +1154,22 @@ static inline void sim_mma_m16n8k8(const void *a, const void *b, float *d, int l
                    sim_tf32(lanes[j * 4 + k % 4][1], k / 4, line);
         }
         d[r] = (float)sum;
+    }
+}
+
+/* mma.sync.m8n8k4 of f64: with g = lane / 4 and t = lane % 4, A is (row g, place t), B (column g, t), D's
+   registers are (row g, columns 2t and 2t + 1). */
+static inline void sim_mma_m8n8k4(const void *a, const void *b, double *d, int line = __builtin_LINE())
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 8, b, 8, 54, line);
+    const int lane = sim_block.thread % 32;
+    for (int r = 0; r < 2; r++) {
+        for (int k = 0; k < 4; k++) {
+            double x, y;
+            memcpy(&x, lanes[lane / 4 * 4 + k][0], 8);
+            memcpy(&y, lanes[(lane % 4 * 2 + r) * 4 + k][1], 8);
+            d[r] = __builtin_fma(x, y, d[r]);
+        }
     }
 }
 

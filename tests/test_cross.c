@@ -602,8 +602,9 @@ static const block_case aligned[] = {
 
 static void part_aligned(void)
 {
-    /* f16, bf16, bf16 with f32 weights; f16 in fp8, fp8 with bf16, i8, bf16x3, i8 to i32, f32, tf32 */
-    static const int kinds[] = {5, 6, 7, 10, 12, 19, 4, 20, 1, 2};
+    /* f16, bf16, bf16 with f32 weights; f16 in fp8, fp8 with bf16, i8, bf16x3, i8 to i32, f32, tf32,
+       f64 */
+    static const int kinds[] = {5, 6, 7, 10, 12, 19, 4, 20, 1, 2, 0};
     const int count = (int)(sizeof aligned / sizeof aligned[0]);
     const int variants = (int)(sizeof kinds / sizeof kinds[0]);
     const long before = runs;
