@@ -16,6 +16,8 @@ the sums, and every storage type is converted when it is loaded)
     matrix_weight_R    bwd_weight likewise
     matrix_near_Q      fwd, bwd_data of small groups, in blocks of Q channels
     matrix_whole_R     fwd, bwd_data in i8
+    matrix_single_R    fwd, bwd_data in f32 (CDNA) and tf32; matrix_single_weight_R: bwd_weight
+    matrix_double_R    fwd, bwd_data in f64; matrix_double_weight_R: bwd_weight
     pack, pack_..      weights and tensors in the order in which matrix_... read them
     tile_gather_S      fwd, bwd_data in f32, tensors read as they are: blocks of S outputs
     tile_weight_S      bwd_weight likewise
