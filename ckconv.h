@@ -4453,16 +4453,16 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, 
 {
     static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 0}};
-    int weight = op == CKCONV_BWD_WEIGHT, next = 0, small = tile % CKCI_SINGLE_TILE == 64064;
+    int weight = op == CKCONV_BWD_WEIGHT, next = 0, second = tile % CKCI_SINGLE_TILE == 64064;
     if (type == CKCONV_I8) {
-        return CKCI_KERNEL_matrix_whole_128x128 + small;
+        return CKCI_KERNEL_matrix_whole_128x128 + second;
     }
     if (tile > CKCI_DOUBLE_TILE) {
         return weight ? CKCI_KERNEL_matrix_double_weight_128x64 : CKCI_KERNEL_matrix_double_128x64;
     }
     if (tile > CKCI_SINGLE_TILE) {
         return (weight ? CKCI_KERNEL_matrix_single_weight_128x128 : CKCI_KERNEL_matrix_single_128x128) +
-               small;
+               second;
     }
     if (tile == 256256) {
         return CKCI_KERNEL_matrix_gather_256x256;
