@@ -28,7 +28,7 @@ WHAT IT DOES
 
 LIMITS
     - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, i8 but for bwd_weight, tf32 and f64 on
-      CDNA and NVIDIA, f32 on CDNA; the rest uses multiply-adds.
+      CDNA (f64 from gfx90a on) and NVIDIA, f32 on CDNA; the rest uses multiply-adds.
     - GPU kernels take less than 2^30 in each dimension (pads, stride and dilation included), positions
       (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD GPUs launch
       less than 2^32 threads. Problems beyond that are refused with a reason. Tensors may pass 2^31 elements.
@@ -3270,8 +3270,8 @@ CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channel
 CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 {
     int fits = columns % 8 == 0 && t->stride[2] == 1 && (uintptr_t)t->p % 16 == 0 &&
-               (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16 ||
-                t->dtype == CKCONV_I8 || t->dtype == CKCONV_I32);
+               (t->dtype == CKCONV_F64 || t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 ||
+                t->dtype == CKCONV_BF16 || t->dtype == CKCONV_I8 || t->dtype == CKCONV_I32);
     for (int i = 0; i < 6; i++) {
         fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 8 == 0);
     }
@@ -4161,8 +4161,8 @@ CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
     return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
 }
 
-/* Tiles' codes are rows * 1000 + columns; of those for f32 and tf32, and for f64, the millions. */
-enum { CKCI_SINGLE_TILE = 4000000, CKCI_DOUBLE_TILE = 8000000 };
+/* Codes of tiles: rows * 1000 + columns, and added to it for f32 and tf32, and for f64: */
+enum { CKCI_SINGLE_TILE = 1000000, CKCI_DOUBLE_TILE = 2000000, CKCI_TILE_KIND = 1000000 };
 
 /* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
    take subnormal f16 numbers as zeros. */
@@ -4419,7 +4419,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     int32_t own = type == CKCONV_F64                          ? CKCI_DOUBLE_TILE
                   : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_SINGLE_TILE
                                                               : 0;
-    if (type == 0 || tile / CKCI_SINGLE_TILE != own / CKCI_SINGLE_TILE || (type == CKCONV_F32 && !mfma)) {
+    if (type == 0 || tile / CKCI_TILE_KIND != own / CKCI_TILE_KIND || (type == CKCONV_F32 && !mfma)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "these matrix tiles compute in %s, not in %s and %s",
                          tile > CKCI_DOUBLE_TILE   ? "f64"
                          : tile < CKCI_SINGLE_TILE ? "f16, bf16, bf16x3, fp8 and i8"
@@ -4437,7 +4437,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->type = type == CKCONV_TF32 && mfma && strncmp(device->arch, "gfx94", 5) != 0 ? CKCONV_F32 : type;
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own ? 1 : ckci_matrix_merge(p);
-    m->tile_m = tile % CKCI_SINGLE_TILE / 1000;
+    m->tile_m = tile % CKCI_TILE_KIND / 1000;
     m->tile_n = tile % 1000;
     int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
     if (lds > device->lds_bytes) {
@@ -4453,7 +4453,7 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, 
 {
     static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 0}};
-    int weight = op == CKCONV_BWD_WEIGHT, next = 0, second = tile % CKCI_SINGLE_TILE == 64064;
+    int weight = op == CKCONV_BWD_WEIGHT, next = 0, second = tile % CKCI_TILE_KIND == 64064;
     if (type == CKCONV_I8) {
         return CKCI_KERNEL_matrix_whole_128x128 + second;
     }
@@ -4556,6 +4556,16 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     if (ckci_count(w) > INT32_MAX / 4) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take 2^29 weights; here %lld",
                          CKCI_LL(ckci_count(w)));
+    }
+    int64_t reach = ckci_saturating_mul(m->tile_n, w->stride[back ? 2 : 1]);
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(red, w->stride[back ? 1 : 2]));
+    for (int i = 3; i < 6; i++) {
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(w->len[i], w->stride[i]));
+    }
+    if (ckci_saturating_mul(reach, size) > INT32_MAX) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
     }
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
@@ -5908,7 +5918,13 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
         k->o_same = k->o_same && !k->o.scale && !k->o.shift && !k->o.compute;
         k->o_vec = k->o_vec && k->o_same;
     } else if (ckci_writes_target(launch)) {
-        ckci_gpu_mid_target(m->first, m->args, &l.a.conv.o);
+        ckci_gpu_conv *k = &l.a.conv;
+        ckci_gpu_mid_target(m->first, m->args, &k->o);
+        if (l.kernel < CKCI_KERNEL_matrix_gather_256x256 ||
+            l.kernel > CKCI_KERNEL_matrix_double_weight_128x64) {
+            /* elsewhere than on matrix units it stands for results without an epilogue */
+            k->o_vec = k->o_vec && !k->o.scale && !k->o.shift && !k->o.compute;
+        }
     }
     return m->next->emit(m->next->context, &l, err);
 }
@@ -7950,7 +7966,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                      instance->name, ckconv_family_name(instance->family));
     if (plan->engine == CKCONV_ENGINE_GPU) {
         /* codes of tiles: rows * 1000 + columns, millions are of a kind */
-        int rows = (int)instance->tile_rows % 1000000, both = rows < 1000;
+        int rows = (int)instance->tile_rows % CKCI_TILE_KIND, both = rows < 1000;
         at = rows == 0 ? ckci_append(text, size, at, ")")
                        : ckci_append(text, size, at, ", tile %dx%d)", both ? rows : rows / 1000, rows % 1000);
         if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {

@@ -340,11 +340,12 @@ CKCI_K_FN uint32_t ckci_k_float_fp8(const ckci_k_fp8 &f, float x)
     return f.fnuz && code == 0 ? 0 : sign | code;
 }
 
-/* Bits of a float rounded to tf32. */
+/* Bits of a float rounded to tf32; a NaN stays one without its low bits. */
 CKCI_K_FN uint32_t ckci_k_tf32_bits(uint32_t u)
 {
+    uint32_t special = u & 0x7fffffu ? u | 0x400000u : u;
     bool finite = (u & 0x7f800000u) != 0x7f800000u;
-    return finite ? (u + 0xfffu + ((u >> 13) & 1)) & ~0x1fffu : u;
+    return finite ? (u + 0xfffu + ((u >> 13) & 1)) & ~0x1fffu : special;
 }
 
 /* Round to a compute type, result as float (ckconv.h, ckci_round_float). */
@@ -3281,7 +3282,7 @@ template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     }
 };
 
-/* Eight neighbouring rows or columns of bwd_weight, against a position's entry. */
+/* A chunk of neighbouring rows or columns of bwd_weight, against a position's entry. */
 struct ckci_k_weight_column {
     int32_t offset, tap;
     uint32_t need;
@@ -3565,7 +3566,7 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         if (row >= p.rows || column >= p.columns) {
             return;
         }
-        if (p.o.partial && p.merge == 0 && count == F::SUMS_WIDE) {
+        if (p.o.partial && p.merge == 0 && count == F::SUMS_WIDE && column + count <= p.columns) {
             int64_t at = (((int64_t)part * p.g + group) * p.rows + row) * p.columns + column;
             unsigned char *to = (unsigned char *)p.o.partial + (int)sizeof(number) * at;
             if constexpr (F::SUMS_WIDE == 8) {
@@ -3980,7 +3981,18 @@ template <class U, int P, int PX, int Q> struct ckci_k_near {
 
 /* ---- The kernels, with the unit U of the target; elsewhere than ON they are empty, and no plan takes them.
    F: the tile loop, of fragments or of groups of waves. unit: U itself, or what computes i8 or f32 on it. */
-enum { CKCI_K_ON_CDNA = 1, CKCI_K_ON_RDNA = 2, CKCI_K_ON_NVIDIA = 4, CKCI_K_ON_ALL = 7 };
+enum {
+    CKCI_K_ON_CDNA = 1,
+    CKCI_K_ON_RDNA = 2,
+    CKCI_K_ON_NVIDIA = 4,
+    CKCI_K_ON_ALL = 7,
+    CKCI_K_ON_SINGLE = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA,
+#if defined(__gfx908__)
+    CKCI_K_ON_DOUBLE = CKCI_K_ON_NVIDIA
+#else
+    CKCI_K_ON_DOUBLE = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA
+#endif
+};
 
 struct ckci_k_matrix_halves {
     enum { ON = CKCI_K_ON_ALL };
@@ -3996,10 +4008,10 @@ template <int BM, int BN> struct ckci_k_matrix_gather : ckci_k_matrix_halves {
     }
 };
 
-/* The same for i8. */
-template <int BM, int BN> struct ckci_k_matrix_whole {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, ON = CKCI_K_ON_ALL };
-    template <class U> using unit = ckci_k_whole<U>;
+/* The same in other types: on Unit<U>, where ON says. */
+template <template <class> class Unit, int WHERE, int BM, int BN> struct ckci_k_matrix_gather_by {
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, ON = WHERE };
+    template <class U> using unit = Unit<U>;
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -4007,15 +4019,16 @@ template <int BM, int BN> struct ckci_k_matrix_whole {
     }
 };
 
-/* The same for f32 and tf32 on CDNA, for tf32 on NVIDIA. */
-template <int BM, int BN> struct ckci_k_matrix_single {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, ON = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA };
-    template <class U> using unit = ckci_k_single<U>;
+template <int BM, int BN>
+struct ckci_k_matrix_whole : ckci_k_matrix_gather_by<ckci_k_whole, CKCI_K_ON_ALL, BM, BN> {
+};
 
-    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
-    {
-        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
-    }
+template <int BM, int BN>
+struct ckci_k_matrix_single : ckci_k_matrix_gather_by<ckci_k_single, CKCI_K_ON_SINGLE, BM, BN> {
+};
+
+template <int BM, int BN>
+struct ckci_k_matrix_double : ckci_k_matrix_gather_by<ckci_k_double, CKCI_K_ON_DOUBLE, BM, BN> {
 };
 
 /* bwd_data that reads weights as they are, rows of output channels: places of the reduction. */
@@ -4047,10 +4060,10 @@ template <int BM, int BN> struct ckci_k_matrix_weight : ckci_k_matrix_halves {
     }
 };
 
-/* The same for f32 and tf32, as ckci_k_matrix_single. */
-template <int BM, int BN> struct ckci_k_matrix_single_weight {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA };
-    template <class U> using unit = ckci_k_single_late<U>;
+/* The same in other types, as ckci_k_matrix_gather_by. */
+template <template <class> class Unit, int WHERE, int BM, int BN> struct ckci_k_matrix_weight_by {
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = WHERE };
+    template <class U> using unit = Unit<U>;
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -4058,25 +4071,12 @@ template <int BM, int BN> struct ckci_k_matrix_single_weight {
     }
 };
 
-/* Both for f64, as ckci_k_matrix_single. */
-template <int BM, int BN> struct ckci_k_matrix_double {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, ON = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA };
-    template <class U> using unit = ckci_k_double<U>;
-
-    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
-    {
-        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
-    }
+template <int BM, int BN>
+struct ckci_k_matrix_single_weight : ckci_k_matrix_weight_by<ckci_k_single_late, CKCI_K_ON_SINGLE, BM, BN> {
 };
 
-template <int BM, int BN> struct ckci_k_matrix_double_weight {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA };
-    template <class U> using unit = ckci_k_double<U>;
-
-    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
-    {
-        ckci_k_matrix_weight_run<F, ckci_k_weight_chunks<U, BM, BN>, BM, BN>(p, m);
-    }
+template <int BM, int BN>
+struct ckci_k_matrix_double_weight : ckci_k_matrix_weight_by<ckci_k_double, CKCI_K_ON_DOUBLE, BM, BN> {
 };
 
 template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {

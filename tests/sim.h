@@ -889,15 +889,18 @@ static inline double sim_single(const unsigned char *operand, int i)
     return (double)x;
 }
 
-/* The same of tf32: units ignore the bits below, or round them each in its own way. */
+/* The same of tf32, without the bits below, which units ignore, or round each in its own way. */
 static inline double sim_tf32(const unsigned char *operand, int i, int line)
 {
     uint32_t bits;
+    float x;
     memcpy(&bits, operand + 4 * i, 4);
     if ((bits & 0x1fff) != 0 && (bits & 0x7f800000) != 0x7f800000) {
         sim_die("an operand of tf32 has bits 0x%x (line %d)", (unsigned)bits, line);
     }
-    return sim_single(operand, i);
+    bits &= ~(uint32_t)0x1fff;
+    memcpy(&x, &bits, 4);
+    return (double)x;
 }
 
 /* Places that CDNA multiplies at a time. */

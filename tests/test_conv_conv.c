@@ -303,11 +303,12 @@ static void part_layers(void)
     static const int64_t layers[][8] = {
         /* g n k c filter input k1 g1 */
         {72, 2, 1, 1, 3, 15, 50, 1},   {1, 2, 70, 40, 3, 13, 65, 1}, {4, 1, 16, 16, 3, 17, 40, 4},
-        {1, 3, 130, 33, 1, 9, 129, 1}, {33, 1, 2, 1, 5, 20, 7, 2},   {1, 1, 20, 3, 7, 31, 16, 1},
+        {1, 3, 130, 33, 1, 9, 129, 1}, {33, 1, 2, 1, 5, 20, 7, 2},   {1, 2, 20, 24, 3, 5, 36, 1},
+        {1, 1, 20, 3, 7, 31, 16, 1},
     };
-    for (int i = 0; i < 6 * TYPES; i += test_effort() == 0 ? 5 : 1) {
-        const int64_t *layer = layers[i % 6];
-        const pair_types *t = &types[i / 6];
+    for (int i = 0; i < 7 * TYPES; i += test_effort() == 0 ? 5 : 1) {
+        const int64_t *layer = layers[i % 7];
+        const pair_types *t = &types[i / 7];
         ckconv_conv_conv_desc d;
         pair_case p;
         test_rng r = test_seed((uint64_t)i + 800);
@@ -322,7 +323,7 @@ static void part_layers(void)
         d.conv0.wei.dtype = t->wei;
         d.conv0.compute_in = t->compute;
         d.conv0.compute_wei = d.compute_wei1 = t->compute_wei;
-        d.conv0.op_out.kind = CKCONV_CLAMP;
+        d.conv0.op_out.kind = i % 7 == 5 ? CKCONV_PASS : CKCONV_CLAMP;
         d.conv0.op_out.alpha = -3.0;
         d.conv0.op_out.beta = 7.0;
         d.k1 = layer[6];

@@ -86,6 +86,7 @@ one_target() {
     sm_80)
         check "$1: no mma.sync" has "$1" 'mma\.sync.*f16'
         check "$1: no mma.sync of tf32" has "$1" 'mma\.sync.*tf32'
+        check "$1: no mma.sync of f64" has "$1" 'mma\.sync.*f64'
         check "$1: no cp.async" has "$1" 'cp\.async'
         check "$1: instructions of sm_90" lacks "$1" 'wgmma\|stmatrix'
         ;;
