@@ -1010,9 +1010,8 @@ CKCI_K_FN ckci_k_block ckci_k_find_block(const ckci_gpu_conv &a, int tile_m, int
 }
 
 /* Row m of a phase; rows past the end keep n = a.n. */
-CKCI_K_FN ckci_k_place ckci_k_row(const ckci_gpu_conv &a, const ckci_k_axis axis[3], int32_t m)
+CKCI_K_FN ckci_k_place ckci_k_row(const ckci_k_axis axis[3], int32_t m)
 {
-    (void)a;
     return ckci_k_decode(m, axis[0].by_count, axis[1].by_count, axis[2].by_count);
 }
 
@@ -1081,7 +1080,7 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_gather_a {
         : p(conv), axis(b.axis)
     {
         s = ckci_k_make_share<S, THREADS>(p.a_along != 0);
-        ckci_k_place q = ckci_k_row(p, axis, b.row + s.row);
+        ckci_k_place q = ckci_k_row(axis, b.row + s.row);
         inside = q.n < p.n;
         base = b.group * p.a.stride[0] + q.n * p.a.stride[1];
         z0 = q.z * p.dim[0].read_step + axis[0].read0;
@@ -1188,7 +1187,7 @@ CKCI_K_FN void ckci_k_finish_block(const ckci_gpu_conv &conv, ckci_k_tile<T, S, 
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_find_block(p, S, S);
     sums.finish(m, p.o.t.stride[5] < p.o.t.stride[2], [&](int row, int column, T sum) {
-        ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+        ckci_k_place q = ckci_k_row(b.axis, b.row + row);
         if (q.n < p.n && b.column + column < p.columns) {
             ckci_k_write<T>(
                 p.o, sum, b.group, q.n, b.column + column, b.axis[0].write0 + q.z * p.dim[0].write_step,
@@ -1845,6 +1844,13 @@ template <int GFX> struct ckci_k_whole<ckci_k_wmma<GFX>> : ckci_k_wmma<GFX> {
 #endif
 
 #if defined(CKCI_K_MMA)
+/* A product of 16 x 8 sums d (in registers of kind C) of a and b0, b1: its shape and types. */
+#define CKCI_K_MMA_ASM(TYPES, C)                                                                             \
+    asm volatile("mma.sync.aligned." TYPES                                                                   \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                          \
+                 : "+" C(d[0]), "+" C(d[1]), "+" C(d[2]), "+" C(d[3])                                        \
+                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1))
+
 /* NVIDIA, from sm_80 on: two products of 16 x 8 sums. */
 struct ckci_k_mma {
     enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128, ASYNC = 1, SIZE = CKCI_K_HALF };
@@ -1916,15 +1922,9 @@ struct ckci_k_mma {
         sim_mma_m16n8k16<T>(&a, b, d);
 #else
         if constexpr (T::TYPE == CKCONV_F16) {
-            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+            CKCI_K_MMA_ASM("m16n8k16.row.col.f32.f16.f16.f32", "f");
         } else {
-            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-                         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+            CKCI_K_MMA_ASM("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
         }
 #endif
     }
@@ -1939,9 +1939,7 @@ struct ckci_k_mma {
         return i / 4 * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
     }
 };
-#endif
 
-#if defined(CKCI_K_MMA)
 template <> struct ckci_k_whole<ckci_k_mma> : ckci_k_mma {
     enum { SIZE = 1 };
     typedef int32_t number;
@@ -1961,16 +1959,11 @@ template <> struct ckci_k_whole<ckci_k_mma> : ckci_k_mma {
         uint32_t b[2] = {b0, b1};
         sim_mma_m16n8k32(&a, b, d);
 #else
-        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, "
-                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                     : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+        CKCI_K_MMA_ASM("m16n8k32.row.col.s32.s8.s8.s32", "r");
 #endif
     }
 };
-#endif
 
-#if defined(CKCI_K_MMA)
 /* tf32 alone: the unit has no f32. LATE: rounded already, on its way from registers into LDS. */
 template <int LATE> struct ckci_k_single_mma : ckci_k_mma {
     enum { SIZE = 4, F32 = 0, TF32 = 1, ASYNC = !LATE };
@@ -1993,10 +1986,7 @@ template <int LATE> struct ckci_k_single_mma : ckci_k_mma {
         uint32_t b[2] = {b0, b1};
         sim_mma_m16n8k8(&a, b, d);
 #else
-        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
-                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+        CKCI_K_MMA_ASM("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
 #endif
     }
 };
@@ -2893,9 +2883,9 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             tap_low *= SIZE;
         }
         fill(axis, table, tap_low);
-        ckci_k_place start = ckci_k_row(p, axis, b.row);
+        ckci_k_place start = ckci_k_row(axis, b.row);
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
-            rows[r] = row(axis, ckci_k_row(p, axis, b.row + r), start.n);
+            rows[r] = row(axis, ckci_k_row(axis, b.row + r), start.n);
             rows[r].at -= row_low;
         }
         __syncthreads();
@@ -3156,7 +3146,7 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
         int64_t *at = m.outputs;
         const ckci_tensor &t = p.o.t;
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
-            ckci_k_place q = ckci_k_row(p, b.axis, b.row + r);
+            ckci_k_place q = ckci_k_row(b.axis, b.row + r);
             at[r] = q.n >= p.n ? -1
                                : b.group * t.stride[0] + q.n * t.stride[1] +
                                      (b.axis[0].write0 + q.z * p.dim[0].write_step) * t.stride[3] +
@@ -3184,7 +3174,7 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
     }
     f.template finish<8>(m.tiles, p.o.t.stride[5] < p.o.t.stride[2],
                          [&](int row, int column, typename F::number *v, int count) {
-                             ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+                             ckci_k_place q = ckci_k_row(b.axis, b.row + row);
                              if (q.n < p.n && b.column + column < p.columns) {
                                  ckci_k_write8(p, v, count, b.group, q.n, b.column + column, p.columns,
                                                b.axis[0].write0 + q.z * p.dim[0].write_step,
@@ -3858,14 +3848,14 @@ template <class U, int P, int PX, int Q> struct ckci_k_near {
                                    const ckci_k_near_axis &y, const ckci_k_near_axis &x, lds &m)
     {
         const int32_t thread = (int32_t)threadIdx.x, first_row = row0(p), channel = channel0(p);
-        const ckci_k_place start = ckci_k_row(p, axis, first_row);
+        const ckci_k_place start = ckci_k_row(axis, first_row);
         const int32_t top = start.n * p.halo_h + start.y * p.dim[1].read_step;
         int32_t last = first_row + P < p.rows ? first_row + P - 1 : p.rows - 1;
-        const ckci_k_place end = ckci_k_row(p, axis, last);
+        const ckci_k_place end = ckci_k_row(axis, last);
         const int32_t pixels = (end.n * p.halo_h + end.y * p.dim[1].read_step + y.span - top) * p.halo_w;
         const int64_t *s = p.a.stride;
         for (int32_t i = thread; i < P; i += 256) {
-            ckci_k_place q = ckci_k_row(p, axis, first_row + i < p.rows ? first_row + i : last);
+            ckci_k_place q = ckci_k_row(axis, first_row + i < p.rows ? first_row + i : last);
             m.first[i] =
                 (q.n * p.halo_h + q.y * p.dim[1].read_step - top) * p.halo_w + q.x * p.dim[2].read_step;
         }
@@ -3965,7 +3955,7 @@ template <class U, int P, int PX, int Q> struct ckci_k_near {
                 if (row >= p.rows || c >= p.g * p.columns) {
                     continue;
                 }
-                const ckci_k_place q = ckci_k_row(p, axis, row);
+                const ckci_k_place q = ckci_k_row(axis, row);
                 const int32_t y = axis[1].write0 + q.y, x = axis[2].write0 + q.x;
                 if (plain) {
                     int64_t at = c + q.n * t.stride[1] + y * t.stride[4] + x * t.stride[5];
@@ -4559,7 +4549,7 @@ template <class S> struct ckci_k_tile_sums {
 /* What reads a row: where it begins to read (its batch, coordinates of tap 0). */
 CKCI_K_FN ckci_k_place ckci_k_first_tap(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t row)
 {
-    ckci_k_place q = ckci_k_row(p, axis, row);
+    ckci_k_place q = ckci_k_row(axis, row);
     q.z = q.z * p.dim[0].read_step + axis[0].read0;
     q.y = q.y * p.dim[1].read_step + axis[1].read0;
     q.x = q.x * p.dim[2].read_step + axis[2].read0;
@@ -4650,7 +4640,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         int t = (int)threadIdx.x;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
         ckci_k_fill_taps(p, axis, table, S::THREADS);
-        ckci_k_place start = ckci_k_row(p, axis, b.row);
+        ckci_k_place start = ckci_k_row(axis, b.row);
         wa = ckci_k_pinned_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));
         wb = ckci_k_pinned_window(p.b.p + 4 * (b.group * p.b.stride[0] + b.column * p.b_column));
         step = V == 4 ? 4 : 4 * (int32_t)s[2];
@@ -4829,14 +4819,14 @@ template <class S, int V> struct ckci_k_tile_gather {
         sums.finish(
             m, p.o_vec != 0, s[5] < s[2], p.o.t.p + 4 * (b.group * s[0] + b.column), p.columns - b.column,
             [&](int row) {
-                ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+                ckci_k_place q = ckci_k_row(b.axis, b.row + row);
                 return q.n < p.n ? 4 * (q.n * s[1] + (b.axis[0].write0 + q.z * p.dim[0].write_step) * s[3] +
                                         (b.axis[1].write0 + q.y * p.dim[1].write_step) * s[4] +
                                         (b.axis[2].write0 + q.x * p.dim[2].write_step) * s[5])
                                  : (int64_t)-1;
             },
             [&](int row, int column, float sum) {
-                ckci_k_place q = ckci_k_row(p, b.axis, b.row + row);
+                ckci_k_place q = ckci_k_row(b.axis, b.row + row);
                 if (q.n < p.n && b.column + column < p.columns) {
                     ckci_k_write<float>(p.o, sum, b.group, q.n, b.column + column,
                                         b.axis[0].write0 + q.z * p.dim[0].write_step,
@@ -4910,7 +4900,7 @@ template <int CB, int RP> struct ckci_k_grouped {
         int32_t column = (b.column + lane - group * (int32_t)p.by_channels.d) * CB;
         bool inside = group < p.g;
         group = inside ? group : 0;
-        int32_t start = ckci_k_row(p, b.axis, b.row).n;
+        int32_t start = ckci_k_row(b.axis, b.row).n;
         const int64_t *s = p.a.stride;
         ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * start * s[1]);
         for (int32_t batch = 0; batch < p.part && b.row + batch * RP * wide < rows; batch++) {
@@ -4990,7 +4980,7 @@ template <int CB, int RP> struct ckci_k_grouped {
         }
         CKCI_K_UNROLL(1)
         for (int i = 0; i < RP; i++) {
-            ckci_k_place q = ckci_k_row(p, b.axis, row0 + i * wide);
+            ckci_k_place q = ckci_k_row(b.axis, row0 + i * wide);
             q.z = b.axis[0].write0 + q.z * p.dim[0].write_step;
             q.y = b.axis[1].write0 + q.y * p.dim[1].write_step;
             q.x = b.axis[2].write0 + q.x * p.dim[2].write_step;
@@ -5435,7 +5425,7 @@ template <class T> struct ckci_k_direct {
         ckci_k_block b = ckci_k_find_block(p, 1, 1);
         int32_t channel = b.column * p.lanes + lane, row = b.row * (256 / p.lanes) + t / p.lanes;
         int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
-        ckci_k_place q = ckci_k_row(p, b.axis, row);
+        ckci_k_place q = ckci_k_row(b.axis, row);
         if (group >= p.g || q.n >= p.n) {
             return;
         }
@@ -7246,7 +7236,7 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_pair_a {
     {
         const ckci_gpu_conv &p = pair.second;
         s = ckci_k_make_share<S, THREADS>(true);
-        q = ckci_k_row(p, b.axis, b.row + s.row);
+        q = ckci_k_row(b.axis, b.row + s.row);
         inside = q.n < p.n;
         inside = ckci_k_mid_place(p, b.axis, ckci_k_tap{0, 0, 0, 0}, &q) && inside;
         channel0 = b.group * p.red;
@@ -7302,7 +7292,7 @@ template <class T> struct ckci_k_recompute {
         int32_t channel = b.column * p.lanes + (t & (p.lanes - 1)),
                 row = b.row * (256 / p.lanes) + t / p.lanes;
         int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
-        ckci_k_place q = ckci_k_row(p, b.axis, row), o = q;
+        ckci_k_place q = ckci_k_row(b.axis, row), o = q;
         if (group >= p.g || q.n >= p.n) {
             return;
         }
@@ -9599,6 +9589,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
 #undef CKCI_K_WGMMA_ASM
 #undef CKCI_K_WMMA
 #undef CKCI_K_WMMA12
+#undef CKCI_K_MMA_ASM
 #undef CKCI_K_XF32
 
 #ifdef __cplusplus

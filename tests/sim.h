@@ -1104,60 +1104,54 @@ static inline void sim_wgmma_m64nNk16(float *d, const unsigned char *a, const un
     }
 }
 
-/* mma.sync.m16n8k16: with g = lane / 4 and t = lane % 4, A's registers are (row g, places 2t and 2t + 1),
-   (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), B's (column g, 2t), (g, 2t + 8), D's (row g, columns 2t and
-   2t + 1) and the same of row g + 8. */
+/* mma.sync.m16n8k of 8 * P places, P in a register. With g = lane / 4 and t = lane % 4, A's registers are
+   (row g, places P * t on), (g + 8, P * t), (g, P * t + 4 * P), (g + 8, P * t + 4 * P), B's (column g,
+   P * t), (g, P * t + 4 * P), D's (row g, columns 2t and 2t + 1) and the same of row g + 8. product(x, y,
+   place of x, place of y) multiplies places of two lanes. */
+template <class Sum, class D, class Product>
+static inline void sim_mma_m16n8(int p, uint64_t code, const void *a, const void *b, D *d, int line,
+                                 Product product)
+{
+    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 8, code, line);
+    const int lane = sim_block.thread % 32;
+    for (int r = 0; r < 4; r++) {
+        const int i = r / 2 * 8 + lane / 4, j = lane % 4 * 2 + r % 2;
+        Sum sum = (Sum)d[r];
+        for (int k = 0; k < 8 * p; k++) {
+            const int half = k / (4 * p), t = k % (4 * p) / p;
+            sum += product(lanes[i % 8 * 4 + t][0], lanes[j * 4 + t][1], (half * 2 + i / 8) * p + k % p,
+                           half * p + k % p);
+        }
+        d[r] = (D)sum;
+    }
+}
+
+/* f16 and bf16 */
 template <class E>
 static inline void sim_mma_m16n8k16(const void *a, const void *b, float *d, int line = __builtin_LINE())
 {
-    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 8, 49, line);
-    const int lane = sim_block.thread % 32;
-    for (int r = 0; r < 4; r++) {
-        const int i = r / 2 * 8 + lane / 4, j = lane % 4 * 2 + r % 2;
-        double sum = (double)d[r];
-        for (int k = 0; k < 16; k++) {
-            const int t = k % 8 / 2, a_place = (k / 8 * 2 + i / 8) * 2 + k % 2, b_place = k / 8 * 2 + k % 2;
-            sum += sim_element(E::TYPE, lanes[i % 8 * 4 + t][0], a_place) *
-                   sim_element(E::TYPE, lanes[j * 4 + t][1], b_place);
-        }
-        d[r] = (float)sum;
-    }
+    sim_mma_m16n8<double>(2, 49, a, b, d, line,
+                          [](const unsigned char *x, const unsigned char *y, int at_x, int at_y) {
+                              return sim_element(E::TYPE, x, at_x) * sim_element(E::TYPE, y, at_y);
+                          });
 }
 
-/* mma.sync.m16n8k32 of s8: with g = lane / 4 and t = lane % 4, A's registers are four bytes each of (row g,
-   places 4t on), (g + 8, 4t), (g, 4t + 16), (g + 8, 4t + 16), B's of (column g, 4t), (g, 4t + 16), D's as in
-   sim_mma_m16n8k16. */
+/* s8 */
 static inline void sim_mma_m16n8k32(const void *a, const void *b, int32_t *d, int line = __builtin_LINE())
 {
-    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 8, 51, line);
-    const int lane = sim_block.thread % 32;
-    for (int r = 0; r < 4; r++) {
-        const int i = r / 2 * 8 + lane / 4, j = lane % 4 * 2 + r % 2;
-        uint32_t sum = (uint32_t)d[r];
-        for (int k = 0; k < 32; k++) {
-            const int t = k % 16 / 4, a_place = (k / 16 * 2 + i / 8) * 4 + k % 4,
-                      b_place = k / 16 * 4 + k % 4;
-            sum += sim_byte(lanes[i % 8 * 4 + t][0], a_place) * sim_byte(lanes[j * 4 + t][1], b_place);
-        }
-        d[r] = (int32_t)sum;
-    }
+    sim_mma_m16n8<uint32_t>(4, 51, a, b, d, line,
+                            [](const unsigned char *x, const unsigned char *y, int at_x, int at_y) {
+                                return sim_byte(x, at_x) * sim_byte(y, at_y);
+                            });
 }
 
-/* mma.sync.m16n8k8 of tf32: with g = lane / 4 and t = lane % 4, A's registers are (row g, place t), (g + 8,
-   t), (g, t + 4), (g + 8, t + 4), B's (column g, t), (g, t + 4), D's as in sim_mma_m16n8k16. */
+/* tf32 */
 static inline void sim_mma_m16n8k8(const void *a, const void *b, float *d, int line = __builtin_LINE())
 {
-    unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 8, 53, line);
-    const int lane = sim_block.thread % 32;
-    for (int r = 0; r < 4; r++) {
-        const int i = r / 2 * 8 + lane / 4, j = lane % 4 * 2 + r % 2;
-        double sum = (double)d[r];
-        for (int k = 0; k < 8; k++) {
-            sum += sim_tf32(lanes[i % 8 * 4 + k % 4][0], k / 4 * 2 + i / 8, line) *
-                   sim_tf32(lanes[j * 4 + k % 4][1], k / 4, line);
-        }
-        d[r] = (float)sum;
-    }
+    sim_mma_m16n8<double>(1, 53, a, b, d, line,
+                          [line](const unsigned char *x, const unsigned char *y, int at_x, int at_y) {
+                              return sim_tf32(x, at_x, line) * sim_tf32(y, at_y, line);
+                          });
 }
 
 /* mma.sync.m8n8k4 of f64: with g = lane / 4 and t = lane % 4, A is (row g, place t), B (column g, t), D's

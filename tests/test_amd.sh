@@ -19,25 +19,10 @@ dir=$BUILD/amd
 bitcode=$dir/bitcode
 passed=0
 failed=0
+. "$here/shell.sh"
 
 rm -rf "$bitcode"
 mkdir -p "$bitcode" || exit 1
-
-have() {
-    command -v "$1" >/dev/null 2>&1
-}
-
-# check TEXT COMMAND...: the command must succeed
-check() {
-    text=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $text"
-    fi
-}
 
 # The compiler of a target: Debian's hipcc (clang 15) for those that it and the distribution's bitcode know;
 # the first clang that knows the others.
@@ -106,16 +91,6 @@ look_for_tools() {
     elif [ "$compiler" != hipcc ]; then
         add_bitcode "$1"
     fi
-}
-
-# read_times: the CPU time of this shell's children in hundredths of a second, in $spent. (`times` in a
-# command substitution would speak of a shell without children.)
-read_times() {
-    times >"$dir/times"
-    spent=$(awk 'NR == 2 {
-        for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] }
-        printf "%d\n", sum * 100
-    }' "$dir/times")
 }
 
 # compile TARGET LEVEL FILE: a bare ELF with code object version 5 (hipcc: its own default, as lld 15 does not link 5).

@@ -19,14 +19,11 @@ src=$(dirname "$0")/compile
 dir=$BUILD/compile
 passed=0
 failed=0
+. "$(dirname "$0")/shell.sh"
 warnings="-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-align -pedantic -Werror"
 
 rm -rf "$dir"
 mkdir -p "$dir" || exit 1
-
-have() {
-    command -v "$1" >/dev/null 2>&1
-}
 
 good() {
     passed=$((passed + 1))
@@ -236,16 +233,6 @@ test_switches() {
     else
         good
     fi
-}
-
-# read_times: the CPU time of this shell's children in hundredths of a second, in $spent. (`times` in a
-# command substitution would speak of a shell without children.)
-read_times() {
-    times >"$dir/times"
-    spent=$(awk 'NR == 2 {
-        for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] }
-        printf "%d\n", sum * 100
-    }' "$dir/times")
 }
 
 # The goal is 5 s of CPU time, 10 s with the AVX-512 kernels. Time is a note: machines differ, and so does

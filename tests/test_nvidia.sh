@@ -15,19 +15,8 @@ here=$(dirname "$0")
 dir=$BUILD/nvidia
 passed=0
 failed=0
+. "$here/shell.sh"
 mkdir -p "$dir" || exit 1
-
-# check TEXT COMMAND...: the command must succeed
-check() {
-    text=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $text"
-    fi
-}
 
 # compile CLANG TARGET OUTPUT [FLAGS...]: what nvcc defines is defined here; no word may come of it
 compile() {

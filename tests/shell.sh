@@ -1,0 +1,28 @@
+# shell.sh - what test scripts share: they source it, and have counts in $passed and $failed, a folder in $dir
+# SPDX-License-Identifier: MIT
+
+have() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+# check TEXT COMMAND...: the command must succeed
+check() {
+    text=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $text"
+    fi
+}
+
+# read_times: the CPU time of this shell's children in hundredths of a second, in $spent. (`times` in a
+# command substitution would speak of a shell without children.)
+read_times() {
+    times >"$dir/times"
+    spent=$(awk 'NR == 2 {
+        for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] }
+        printf "%d\n", sum * 100
+    }' "$dir/times")
+}
