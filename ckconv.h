@@ -2821,9 +2821,15 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
   The one table of kernels: name, argument struct, threads per block, what kernels.hip.h instantiates. gather
   computes fwd and bwd_data: they differ in the coordinate map only.
 */
-/* Pixels that a block of matrix_near holds, by channels of its blocks. */
-#define CKCI_NEAR_NVIDIA(Q) ((Q) == 16 ? 640 : 512)
-#define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
+/* What a block of matrix_near holds: bytes of a region (NVIDIA: of each of two), its pixels and positions;
+   from a pixel to the next one in LDS. */
+#define CKCI_NEAR_NVIDIA_BYTES 54272
+#define CKCI_NEAR_NVIDIA_PIXELS 384
+#define CKCI_NEAR_NVIDIA_POSITIONS 256
+#define CKCI_NEAR_AMD_BYTES 27648
+#define CKCI_NEAR_AMD_PIXELS 192
+#define CKCI_NEAR_AMD_POSITIONS 128
+#define CKCI_NEAR_PITCH 144
 
 /* Channels of mid that a block of pair_matrix holds. */
 #define CKCI_PAIR_NVIDIA 512
@@ -2848,8 +2854,10 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     X(matrix_weight_64x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                \
     X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
     X(matrix_weight_32x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                \
-    X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<16>)                                            \
-    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)                                            \
+    X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)                               \
+    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)                               \
+    X(matrix_near_weight_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 16>)                 \
+    X(matrix_near_weight_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 32>)                 \
     X(matrix_whole_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)                \
     X(matrix_whole_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)                    \
     X(matrix_single_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 128, 128>)              \
@@ -3024,6 +3032,19 @@ typedef struct ckci_gpu_target {
     ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
 } ckci_gpu_target;
 
+/* near: regions of so many images, rows and columns of positions. */
+typedef struct ckci_gpu_near {
+    int32_t images, rows, columns, tiles; /* positions; a tile has 16 of them */
+    int32_t high, wide;                   /* pixels of one image of a region, halo and all */
+    int32_t image_pitch, row_pitch;       /* in LDS, bytes */
+    int32_t bytes;                        /* of all pixels there; bwd_weight: dout lies behind them */
+    int32_t first_y, first_x;             /* the first pixel of position 0 */
+    int32_t regions, parts;               /* block i of a slice of channels takes regions i, i + parts, ... */
+    int32_t channels, taps, plain;        /* of all groups; of the filter; stored without an epilogue */
+    int32_t tap[9];                       /* from a position's first pixel to a tap's in LDS, bytes */
+    ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y;
+} ckci_gpu_near;
+
 /* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
    the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
    runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
@@ -3055,8 +3076,7 @@ typedef struct ckci_gpu_conv {
                                    others positions; narrow: that take positions of a row */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight: channels of one group */
-    int32_t halo_w, halo_h;          /* near: pixels of a padded row, rows of a padded image */
-    ckci_divisor by_halo_w, by_halo_h;
+    ckci_gpu_near near;
 } ckci_gpu_conv;
 
 /* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
@@ -4132,6 +4152,7 @@ typedef struct ckci_matrix {
     int64_t merge;     /* groups that are one here */
     int64_t bytes;     /* workspace so far: sums of parts, packed weights, packed tensors */
     int32_t split;     /* bwd_weight: parts */
+    int32_t fold;      /* bwd_weight: the sums of parts are added by a launch of its own */
     int32_t pack;      /* weights are packed */
     int32_t data[3];   /* in, -, out: these tensors are packed */
     ckconv_dtype type; /* what is multiplied */
@@ -4695,13 +4716,12 @@ CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
     return 1 + m->pack + m->data[0] + m->data[1] + m->data[2];
 }
 
-/* fwd and bwd_data of small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in
-   kernels.hip.h. */
-CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                       int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
-                                       ckconv_error *err)
+/* ---- Small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in kernels.hip.h. */
+
+/* May near take the problem? The groups of a block are merged. */
+CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                      ckci_matrix *m, ckconv_error *err)
 {
-    int back = p->op == CKCONV_BWD_DATA, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t block = p->c > 16 ? 32 : 16, merge = block / ckci_max(p->c, 1);
     CKCI_TRY(ckci_matrix_start(p, device, family, 64064, m, err));
     if (p->c != p->k || p->c < 2 || merge == 0 || merge * p->c != block || p->g % merge != 0) {
@@ -4711,26 +4731,159 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
             "32; here K is %lld, C %lld, G %lld",
             CKCI_LL(p->k), CKCI_LL(p->c), CKCI_LL(p->g));
     }
-    m->conv = *p;
-    m->merge = merge;
-    ckci_conv *c = &m->conv;
-    ckci_gpu_conv *k = &m->l.a.conv;
-    ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
-    const char *what = back ? "dout" : "in";
-    int64_t taps = p->filter[1] * p->filter[2];
-    if (p->filter[0] * p->input[0] > 1 || taps > 9 || (back && (p->stride[1] > 1 || p->stride[2] > 1)) ||
-        !ckci_groups_touch(read) || !ckci_groups_touch(&c->t[back ? CKCI_IN : CKCI_OUT])) {
+    if (p->filter[0] * p->input[0] > 1 || p->filter[1] * p->filter[2] > 9 || device->lds_bytes < 65536 ||
+        (p->op == CKCONV_BWD_DATA && (p->stride[1] > 1 || p->stride[2] > 1)) || m->terms > 1 ||
+        !ckci_groups_touch(&p->t[CKCI_IN]) || !ckci_groups_touch(&p->t[CKCI_OUT])) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
-            "near takes up to 9 taps in 1D or 2D, no stride in bwd_data, and channels of all groups "
-            "side by side");
+            "near takes up to 9 taps in 1D or 2D, no stride in bwd_data, channels of all groups side by "
+            "side, and 64 KiB of LDS");
     }
-    ckci_merge_groups(c, merge);
+    m->conv = *p;
+    m->merge = merge;
+    ckci_merge_groups(&m->conv, merge);
+    return CKCONV_OK;
+}
+
+/* Pixels along a dimension of so many positions and their taps. */
+CKCI_FN int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int dim, int64_t positions)
+{
+    return (positions - 1) * k->dim[dim].read_step + (c->filter[dim] - 1) * c->dilation[dim] + 1;
+}
+
+/* Sizes of a region and how it lies in LDS. Rows and images are so far apart there that positions lie 16
+   bytes further each, modulo 128, across the ends of rows. 0: it is larger than LDS. */
+CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k, int64_t images,
+                            int64_t rows, int64_t columns)
+{
+    ckci_gpu_near *q = &k->near;
+    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, weight = c->op == CKCONV_BWD_WEIGHT;
+    int64_t bytes = nvidia ? CKCI_NEAR_NVIDIA_BYTES : CKCI_NEAR_AMD_BYTES;
+    int64_t most = nvidia ? CKCI_NEAR_NVIDIA_PIXELS : CKCI_NEAR_AMD_PIXELS;
+    int64_t high = ckci_near_span(c, k, 1, rows), wide = ckci_near_span(c, k, 2, columns);
+    if (high > most || wide > most || images * high * wide > most) {
+        return 0;
+    }
+    int64_t row = wide * (CKCI_NEAR_PITCH / 16), image;
+    row += (columns * k->dim[2].read_step - row) & 7;
+    image = high * row;
+    image += (rows * columns * k->dim[2].read_step - image) & 7;
+    q->images = (int32_t)images;
+    q->rows = (int32_t)rows;
+    q->columns = (int32_t)columns;
+    q->tiles = (int32_t)ckci_ceil_div(images * rows * columns, 16);
+    q->high = (int32_t)high;
+    q->wide = (int32_t)wide;
+    q->row_pitch = (int32_t)(row * 16);
+    q->image_pitch = (int32_t)(image * 16);
+    q->bytes = (int32_t)(images * image * 16);
+    return q->bytes + (weight ? q->tiles * 16 * CKCI_NEAR_PITCH : 0) <= bytes - 128;
+}
+
+/* Nanoseconds that a block takes for a region while another shares its compute unit. */
+CKCI_FN double ckci_near_cost(const ckci_gpu_near *q, int64_t block)
+{
+    double pixels = (double)q->images * q->high * q->wide,
+           positions = (double)q->images * q->rows * q->columns;
+    return 2 * (250 + pixels * 1.5 + positions * 11.2 + (double)q->tiles * (double)block * 2);
+}
+
+/* The next smaller size of regions that covers `all` with no more to spare than needed; 0: there is none. */
+CKCI_FN int64_t ckci_near_less(int64_t all, int64_t size)
+{
+    return size > 1 ? ckci_ceil_div(all, ckci_ceil_div(all, size - 1)) : 0;
+}
+
+/* Chooses the regions of a problem: the cheapest that LDS holds. c: groups merged; side: blocks for a slice
+   of channels. */
+CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t block,
+                                        int64_t side, ckci_gpu_conv *k, double *cost, ckconv_error *err)
+{
+    int64_t lanes =
+        device->kind == CKCONV_DEVICE_NVIDIA ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS;
+    int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
+    ckci_gpu_near best;
+    memset(&best, 0, sizeof best);
+    int64_t over = ckci_ceil_div(wide, lanes);
+    for (int64_t x = ckci_ceil_div(wide, over); x > 0; x = ckci_near_less(wide, x)) {
+        int64_t down = ckci_ceil_div(high, lanes / x);
+        for (int64_t y = ckci_ceil_div(high, down); y > 0; y = ckci_near_less(high, y)) {
+            over = ckci_ceil_div(wide, x);
+            down = ckci_ceil_div(high, y);
+            int64_t most = over * down == 1 ? ckci_max(ckci_min(c->n, lanes / (x * y)), 1) : 1;
+            for (int64_t n = most; n > 0; n--) {
+                int64_t regions =
+                    ckci_saturating_mul(ckci_ceil_div(ckci_max(c->n, 1), n), ckci_saturating_mul(over, down));
+                if (regions > INT32_MAX || !ckci_near_shape(c, device, k, n, y, x)) {
+                    continue;
+                }
+                double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(&k->near, block);
+                if (best.images == 0 || time < *cost) {
+                    best = k->near;
+                    best.regions = (int32_t)regions;
+                    *cost = time;
+                }
+            }
+        }
+    }
+    k->near = best;
+    return best.images ? CKCONV_OK
+                       : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                                   "near holds a position and its taps in LDS; these are too far apart");
+}
+
+/* The walk over regions: everything that the kernels read of it. blocks: for a slice; 0: the planner's. */
+CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t block,
+                                     int64_t blocks, ckci_gpu_conv *k, double *cost, ckconv_error *err)
+{
+    ckci_gpu_near *q = &k->near;
+    int back = c->op == CKCONV_BWD_DATA;
+    int64_t first[2];
+    k->tiles_n = (int32_t)ckci_max(ckci_ceil_div(c->g * c->k, 64), 1);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    int64_t side = ckci_max(2 * (int64_t)ckci_max(device->compute_units, 1) / k->tiles_n, 1);
+    CKCI_TRY(ckci_near_regions(c, device, block, blocks ? blocks : side, k, cost, err));
+    q->parts = (int32_t)ckci_min(blocks ? blocks : side, q->regions);
+    for (int i = 0; i < 2; i++) {
+        int64_t reach = (c->filter[i + 1] - 1) * c->dilation[i + 1];
+        first[i] = back ? c->pad[i + 1] - reach : -c->pad[i + 1];
+    }
+    q->first_y = (int32_t)first[0];
+    q->first_x = (int32_t)first[1];
+    q->channels = (int32_t)(c->g * c->k);
+    q->taps = (int32_t)(c->filter[1] * c->filter[2]);
+    for (int32_t t = 0; t < q->taps; t++) {
+        int64_t y = t / c->filter[2], x = t % c->filter[2];
+        y = (back ? c->filter[1] - 1 - y : y) * c->dilation[1];
+        x = (back ? c->filter[2] - 1 - x : x) * c->dilation[2];
+        q->tap[t] = (int32_t)(y * q->row_pitch + x * CKCI_NEAR_PITCH);
+    }
+    q->by_wide = ckci_make_divisor(q->wide);
+    q->by_high = ckci_make_divisor(q->high);
+    q->by_columns = ckci_make_divisor(q->columns);
+    q->by_rows = ckci_make_divisor(q->rows);
+    q->by_regions_x = ckci_make_divisor(ckci_ceil_div(k->dim[2].length, q->columns));
+    q->by_regions_y = ckci_make_divisor(ckci_ceil_div(k->dim[1].length, q->rows));
+    return CKCONV_OK;
+}
+
+/* fwd and bwd_data */
+CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
+                                       ckconv_error *err)
+{
+    CKCI_TRY(ckci_near_start(p, device, family, m, err));
+    ckci_conv *c = &m->conv;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int back = p->op == CKCONV_BWD_DATA;
+    ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
+    const char *what = back ? "dout" : "in";
+    int64_t block = c->k, span = (p->filter[1] - 1) * p->dilation[1] + 1;
     CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
     ckci_tensor native = *w;
     m->pack = 1;
     ckci_packed_weights(c, m->type, NULL, w);
-    if (merge == 1 && native.plain && native.dtype == w->dtype && (uintptr_t)native.p % 16 == 0 &&
+    if (m->merge == 1 && native.plain && native.dtype == w->dtype && (uintptr_t)native.p % 16 == 0 &&
         memcmp(native.stride, w->stride, sizeof native.stride) == 0) {
         *w = native; /* they lie like that */
         m->pack = 0;
@@ -4740,38 +4893,15 @@ CKCI_FN ckconv_status ckci_matrix_near(const ckci_conv *p, const ckconv_device *
     }
     ckci_make_gpu_conv(c, k);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_16 + (block == 32));
-    const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
-    int64_t tile = nvidia ? 256 : 128, high = ckci_max(y->length, 1), wide = ckci_max(x->length, 1);
-    int64_t span = (p->filter[1] - 1) * p->dilation[1] + 1, images = (tile - 2) / (high * wide) + 2;
-    int64_t most = nvidia ? CKCI_NEAR_NVIDIA(block) : CKCI_NEAR_AMD(block);
-    k->halo_w = (int32_t)((wide - 1) * x->read_step + (p->filter[2] - 1) * p->dilation[2] + 1);
-    k->halo_h = (int32_t)((high - 1) * y->read_step + span);
-    int64_t rows = ((tile - 2) / wide + 1) * y->read_step + span +
-                   (ckci_min(images, p->n) - 1) * ckci_max(span - y->read_step, 0);
-    if (ckci_saturating_mul(rows, k->halo_w) > most) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "near holds %lld pixels in LDS; a block reads up to %lld rows of %d", CKCI_LL(most),
-                         CKCI_LL(rows), (int)k->halo_w);
-    }
-    CKCI_TRY(ckci_matrix_reach(read, what, images, span, err));
-    if ((p->n + 1) * (int64_t)k->halo_h > INT32_MAX || device->lds_bytes < 65536) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "near takes 2^31 rows of padded images and 64 KiB of LDS");
-    }
-    k->by_halo_w = ckci_make_divisor(k->halo_w);
-    k->by_halo_h = ckci_make_divisor(k->halo_h);
-    k->by_channels = ckci_make_divisor(taps);
-    k->by_columns = ckci_make_divisor(k->columns);
-    k->tiles_n = (int32_t)ckci_ceil_div(c->g * c->k, 64);
-    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    CKCI_TRY(ckci_near_walk(c, device, block, 0, k, cost, err));
+    CKCI_TRY(ckci_matrix_reach(read, what, k->near.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->near.images + 1, 0, err));
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    m->l.grid = ckci_saturating_mul(ckci_ceil_div(k->rows, tile), k->tiles_n);
-    CKCI_TRY(ckci_too_many_blocks(m->l.grid, err));
-    double share = (double)m->l.grid / (2 * (double)ckci_max(device->compute_units, 1));
-    *cost = 218 * (share > 6 ? share : ceil(share)) * (2000 + 16 * (double)tile) + (m->pack ? 6e5 : 0);
-    if (k->rows == 0) {
-        m->l.grid = 0;
-    }
+    ckconv_dtype type = k->o.t.dtype;
+    k->near.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
+                    !k->o.compute && (type == CKCONV_F16 || type == CKCONV_BF16 || type == CKCONV_F32);
+    m->l.grid = k->rows == 0 ? 0 : (int64_t)k->near.parts * k->tiles_n;
+    *cost = 218 * (*cost + 2500) + (m->pack ? 6e5 : 0);
     return CKCONV_OK;
 }
 
@@ -4780,7 +4910,7 @@ CKCI_FN ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device
                                          ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
                                          ckci_matrix *m, double *cost, ckconv_error *err)
 {
-    return tile == 0 ? ckci_matrix_near(p, device, family, limit, ws, m, cost, err)
+    return tile == 0 ? ckci_near_gather(p, device, family, limit, ws, m, cost, err)
                      : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
 }
 
@@ -4842,11 +4972,46 @@ CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix
     return best;
 }
 
-/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
+/* bwd_weight; a part of the sums for each block of a slice. */
+CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
+                                       double *cost, ckconv_error *err)
+{
+    CKCI_TRY(ckci_near_start(p, device, family, m, err));
+    ckci_conv *c = &m->conv;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int64_t block = c->k, span = (p->filter[1] - 1) * p->dilation[1] + 1;
+    int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g * p->k, p->c), p->filter[1] * p->filter[2]);
+    CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_IN], "in", m->type, block, err));
+    CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_OUT], "dout", m->type, block, err));
+    ckci_make_gpu_conv(c, k);
+    ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (block == 32));
+    CKCI_TRY(ckci_near_walk(c, device, block, split_k, k, cost, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->near.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->near.images + 1, 0, err));
+    int64_t positions = c->n * c->output[1] * c->output[2];
+    int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->near.parts);
+    if (one > INT32_MAX || positions == 0 || one == 0) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "near takes up to 2^31 - 1 weights and some positions");
+    }
+    CKCI_TRY(ckci_matrix_take(m, parts, limit, ws, &k->o.partial, err));
+    m->split = k->near.parts;
+    m->fold = 1;
+    k->by_one_k = ckci_make_divisor(p->k);
+    k->by_one_c = ckci_make_divisor(p->c);
+    m->l.grid = (int64_t)k->near.parts * k->tiles_n;
+    *cost = 218 * (*cost + 2500) + ckci_sums_cost(device, m->split + 1, bytes);
+    return CKCONV_OK;
+}
+
+/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. tile 0: near */
 CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
                                          unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
+    if (tile == 0) {
+        return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
+    }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
@@ -4879,6 +5044,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
         CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(split, bytes), limit, ws, &k->o.partial, err));
     }
     m->split = k->split = (int32_t)split;
+    m->fold = split > 1;
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
     int64_t images = k->part / ckci_max(space, 1) + 2;
@@ -4901,7 +5067,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_weight(&f->p->conv, &f->plan->device, f->family, f->tile, f->split_k, f->limit, NULL,
                                 &m, &f->cost, err));
-    ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + (m.split > 1));
+    ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold);
     f->plan->split_k = m.split;
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
@@ -4923,10 +5089,11 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
         CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, plan->workspace_bytes, &m.l,
                                  &sums, &cost, err));
         m.split = m.l.a.conv.split;
+        m.fold = m.split > 1;
         m.l.a.conv.o.partial = sums ? ws : NULL;
     }
     CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
-    return m.split > 1 ? ckci_emit_reduce(&p->conv, m.split, m.l.a.conv.o.partial, e, err) : CKCONV_OK;
+    return m.fold ? ckci_emit_reduce(&p->conv, m.split, m.l.a.conv.o.partial, e, err) : CKCONV_OK;
 }
 
 /* ---- FMA tiles: f32 tensors that are read as they are. */
@@ -6302,7 +6469,9 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
     X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_gather, ckci_list_matrix_gather)     \
     X(gpu_##LOW##_bwd_data_near, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_gather,                    \
-      ckci_list_matrix_gather)
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_weight_near, FAMILY, BWD_WEIGHT, CKCONV_F32, 0, ckci_fit_matrix_weight,                \
+      ckci_list_matrix_weight)
 
 /* where LDS holds larger tiles */
 #define CKCI_GPU_MATRIX_LARGE(X, FAMILY, LOW)                                                                \
@@ -8866,8 +9035,13 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_MATRIX_NEAR
 #undef CKCI_GPU_MATRIX_ROW
 #undef CKCI_GPU_MATRIX_SINGLE
-#undef CKCI_NEAR_AMD
-#undef CKCI_NEAR_NVIDIA
+#undef CKCI_NEAR_AMD_BYTES
+#undef CKCI_NEAR_AMD_PIXELS
+#undef CKCI_NEAR_AMD_POSITIONS
+#undef CKCI_NEAR_NVIDIA_BYTES
+#undef CKCI_NEAR_NVIDIA_PIXELS
+#undef CKCI_NEAR_NVIDIA_POSITIONS
+#undef CKCI_NEAR_PITCH
 #undef CKCI_PAIR_AMD
 #undef CKCI_PAIR_NVIDIA
 #undef CKCI_GPU_MATRIX_TILES

@@ -14,7 +14,7 @@ the sums, and every storage type is converted when it is loaded)
     matrix_gather_R    fwd, bwd_data on a matrix unit, f16 or bf16, blocks of R outputs
     matrix_back_R      bwd_data likewise, weights read as they lie
     matrix_weight_R    bwd_weight likewise
-    matrix_near_Q      fwd, bwd_data of small groups, in blocks of Q channels
+    matrix_near_Q, matrix_near_weight_Q  small groups in blocks of Q channels: fwd, bwd_data; bwd_weight
     matrix_whole_R     fwd, bwd_data in i8
     matrix_single_R    fwd, bwd_data in f32 (CDNA) and tf32; matrix_single_weight_R: bwd_weight
     matrix_double_R    fwd, bwd_data in f64; matrix_double_weight_R: bwd_weight
@@ -1712,10 +1712,9 @@ template <> struct ckci_k_double<ckci_k_mfma> : ckci_k_square<16, 4> {
 struct ckci_k_mfma16 : ckci_k_cdna<16, 4> {
     typedef ckci_k_uint2 operand;
 
-    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
+    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int at)
     {
-        int quarter = (int)threadIdx.x % WAVE / 16;
-        return *(const operand *)(row + ((at / 16 + quarter / 2) ^ flip) * 16 + quarter % 2 * 8);
+        return *(const operand *)(row + at + (int)threadIdx.x % WAVE / 16 * 8);
     }
 
     template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
@@ -1765,17 +1764,16 @@ template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
         return r;
     }
 
-    /* 16 rows of their own addresses, this lane's (of row lane % 16) in `row`, whose chunks are permuted by
-       `flip`. */
-    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
+    /* 16 rows of their own addresses, this lane's (of row lane % 16) in `row`. */
+    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int at)
     {
         const int half = (int)threadIdx.x % WAVE / 16;
         operand r;
         if constexpr (GFX == 11) {
-            r.v[0] = *(const ckci_k_uint4 *)(row + (at / 16 ^ flip) * 16);
-            r.v[1] = *(const ckci_k_uint4 *)(row + ((at / 16 + 1) ^ flip) * 16);
+            r.v[0] = *(const ckci_k_uint4 *)(row + at);
+            r.v[1] = *(const ckci_k_uint4 *)(row + at + 16);
         } else {
-            r.v[0] = *(const ckci_k_uint4 *)(row + ((at / 16 + half) ^ flip) * 16);
+            r.v[0] = *(const ckci_k_uint4 *)(row + at + half * 16);
         }
         (void)half;
         return r;
@@ -1876,11 +1874,10 @@ struct ckci_k_mma {
         return r;
     }
 
-    /* 16 rows of their own addresses, this lane's (of row lane % 16) in `row`, whose chunks are permuted by
-       `flip`. */
-    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
+    /* 16 rows of their own addresses, this lane's (of row lane % 16) in `row`. */
+    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int at)
     {
-        const unsigned char *p = row + ((at / 16 + (int)threadIdx.x % WAVE / 16) ^ flip) * 16;
+        const unsigned char *p = row + at + (int)threadIdx.x % WAVE / 16 * 16;
         operand r;
 #if defined(CKCI_SIMULATOR)
         sim_ldmatrix_x4(&r, p);
@@ -3763,206 +3760,668 @@ struct ckci_k_pack_data {
     }
 };
 
-/* ---- fwd and bwd_data of small groups, in one or two dimensions and one phase. A block owns P neighbouring
-   positions of 64 channels, in blocks of Q, each of one group or several whole groups, whose weights lie on
-   the diagonal. What its positions read is a run of rows of the padded images, which lie in LDS as one row of
-   128 bytes for each pixel; padding is zeros there. Every tap reads its operand from these pixels, so that
-   memory is read once. Weights, [block][column][tap][Q], lie beside them. */
-template <int P, int PX, int Q> struct ckci_k_near_lds {
-    alignas(128) unsigned char pixels[PX * 128 + 64 * 9 * Q * 2]; /* weights behind them */
-    int32_t offset[PX];
-    int32_t first[P]; /* a position's first pixel */
+/* ---- Small groups in one or two dimensions and one phase: fwd and bwd_data, and bwd_weight. A block owns 64
+   channels, in blocks of Q that hold one group or several whole ones, and walks over regions of some images x
+   rows x columns of positions. What the positions of a region read, with its halo, lies in LDS as rows of 128
+   bytes for each pixel, padding as zeros; every tap reads its operand from there, so that memory is read
+   once. A row's pitch is such that 16 positions, which may be parts of two rows, meet in no bank. The next
+   region is on its way while one is multiplied: on NVIDIA into LDS, on AMD into registers.
+   fwd, bwd_data: a wave owns 16 channels of the written tensor, whose weights it keeps in registers, and all
+   positions of a region, or half of them. The weights of merged groups lie on the diagonal, [column][tap][Q].
+   bwd_weight: dout lies in LDS behind the pixels. Channels are rows and columns here and positions the
+   reduction, so operands are turned when they are loaded. A wave owns 16 output x 16 input channels, for all
+   taps, all along its regions; two waves that share them add theirs at the end. Sums go to workspace. */
+enum { CKCI_K_NEAR_TAPS = 9 };
+
+/* A position or pixel of a region: where it lies from the region's first in memory (bytes of pixels, elements
+   of positions); in LDS, of a position its first pixel; its row and column. */
+struct ckci_k_near_spot {
+    int32_t offset;
+    uint32_t word;
+
+    CKCI_K_MEMBER void set(int64_t from_first, int32_t at, int32_t y, int32_t x)
+    {
+        offset = (int32_t)from_first;
+        word = (uint32_t)(at / 16) | (uint32_t)y << 12 | (uint32_t)x << 22;
+    }
+
+    CKCI_K_MEMBER int32_t at() const
+    {
+        return (int32_t)(word & 0xfffu) * 16;
+    }
+
+    CKCI_K_MEMBER int32_t y() const
+    {
+        return (int32_t)(word >> 12 & 0x3ffu);
+    }
+
+    CKCI_K_MEMBER int32_t x() const
+    {
+        return (int32_t)(word >> 22);
+    }
 };
 
-/* 16-byte chunks of a weight row are permuted by this; rows lie 9 * Q * 2 bytes apart. */
-template <int Q> CKCI_K_FN int ckci_k_near_flip(int column)
+/* What near asks of a unit. Weights are an operand of 16 columns; sums of 16 positions and 16 channels come
+   in PIECES of RUN neighbouring channels of one position: sum j of a piece, its position, its first channel.
+   load_turned reads an operand whose rows are 16 channels and whose reduction 16 positions, of which a lane
+   gives the addresses of TURNED. */
+template <class U> struct ckci_k_near_unit;
+
+#if defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+/* AMD: weights are the rows, a lane's sums lie in one position. */
+template <class U, int R, int T> struct ckci_k_near_amd {
+    enum { PIECES = 1, RUN = R, TURNED = T };
+    typedef typename U::operand operand;
+
+    template <class E>
+    static CKCI_K_MEMBER void multiply(typename U::sums &d, const operand &weights, const operand &pixels)
+    {
+        U::template multiply<E>(d, weights, pixels);
+    }
+
+    static CKCI_K_MEMBER int sum(int, int j)
+    {
+        return j;
+    }
+
+    static CKCI_K_MEMBER int position(int)
+    {
+        return (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER int channel()
+    {
+        return (int)threadIdx.x % U::WAVE / 16 * RUN;
+    }
+
+    /* this lane's channel of 16, from the address of a position's first one */
+    template <class F> static CKCI_K_MEMBER operand load_turned(const F &position)
+    {
+        uint32_t two[TURNED / 2];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < TURNED / 2; i++) {
+            two[i] = channel_of(position(2 * i)) | channel_of(position(2 * i + 1)) << 16;
+        }
+        return ckci_k_cast<operand>(two);
+    }
+
+    static CKCI_K_MEMBER uint32_t channel_of(const unsigned char *position)
+    {
+        return ((const uint16_t *)position)[(int)threadIdx.x % 16];
+    }
+};
+#endif
+
+#if defined(CKCI_K_MFMA)
+template <> struct ckci_k_near_unit<ckci_k_mfma16> : ckci_k_near_amd<ckci_k_mfma16, 4, 4> {
+    template <class F> static CKCI_K_MEMBER operand load_weights(const F &row)
+    {
+        const int lane = (int)threadIdx.x % 64;
+        return *(const operand *)(row(lane % 16) + lane / 16 * 8);
+    }
+
+    static CKCI_K_MEMBER int turned(int i)
+    {
+        return (int)threadIdx.x % 64 / 16 * 4 + i;
+    }
+};
+#endif
+
+#if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+/* Rows of sums alternate between the halves of a wave before gfx12, so weights are put in such an order. */
+template <int GFX>
+struct ckci_k_near_unit<ckci_k_wmma<GFX>> : ckci_k_near_amd<ckci_k_wmma<GFX>, 8, GFX == 11 ? 16 : 8> {
+    typedef typename ckci_k_wmma<GFX>::operand operand;
+
+    template <class F> static CKCI_K_MEMBER operand load_weights(const F &row)
+    {
+        const int lane = (int)threadIdx.x % 16, half = (int)threadIdx.x % 32 / 16;
+        const unsigned char *from = row(GFX == 11 ? lane % 2 * 8 + lane / 2 : lane);
+        operand r;
+        if constexpr (GFX == 11) {
+            r.v[0] = ((const ckci_k_uint4 *)from)[0];
+            r.v[1] = ((const ckci_k_uint4 *)from)[1];
+        } else {
+            r.v[0] = ((const ckci_k_uint4 *)from)[half];
+        }
+        (void)half;
+        return r;
+    }
+
+    static CKCI_K_MEMBER int turned(int i)
+    {
+        return GFX == 11 ? i : (int)threadIdx.x % 32 / 16 * 8 + i;
+    }
+};
+#endif
+
+#if defined(CKCI_K_MMA)
+/* Columns of the weights are in such an order that a lane's sums are four neighbours. */
+template <> struct ckci_k_near_unit<ckci_k_mma> {
+    enum { PIECES = 2, RUN = 4, TURNED = 1 };
+    typedef ckci_k_mma::operand operand;
+
+    template <class E>
+    static CKCI_K_MEMBER void multiply(ckci_k_mma::sums &d, const operand &weights, const operand &pixels)
+    {
+        ckci_k_mma::multiply<E>(d, pixels, weights);
+    }
+
+    static CKCI_K_MEMBER int sum(int piece, int j)
+    {
+        return 2 * piece + j % 2 + j / 2 * 4;
+    }
+
+    static CKCI_K_MEMBER int position(int piece)
+    {
+        return (int)threadIdx.x % 32 / 4 + 8 * piece;
+    }
+
+    static CKCI_K_MEMBER int channel()
+    {
+        return (int)threadIdx.x % 4 * 4;
+    }
+
+    template <class F> static CKCI_K_MEMBER operand load_weights(const F &row)
+    {
+        const int lane = (int)threadIdx.x % 32, column = lane / 8 * 4 + lane / 4 % 2, word = lane % 4;
+        const uint32_t *low = (const uint32_t *)row(column), *high = (const uint32_t *)row(column + 2);
+        const operand r = {low[word], high[word], low[4 + word], high[4 + word]};
+        return r;
+    }
+
+    static CKCI_K_MEMBER int turned(int)
+    {
+        const int lane = (int)threadIdx.x % 32;
+        return lane / 16 * 8 + lane % 8;
+    }
+
+    template <class F> static CKCI_K_MEMBER operand load_turned(const F &position)
+    {
+        const unsigned char *p = position(0) + (int)threadIdx.x / 8 % 2 * 16;
+        operand r;
+#if defined(CKCI_SIMULATOR)
+        sim_ldmatrix_x4_trans(&r, p);
+#else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                     : "r"((uint32_t)__cvta_generic_to_shared(p)));
+#endif
+        return r;
+    }
+};
+#endif
+
+template <int ASYNC> struct ckci_k_near_lds {
+    enum { STAGES = ASYNC ? 2 : 1, BYTES = ASYNC ? CKCI_NEAR_NVIDIA_BYTES : CKCI_NEAR_AMD_BYTES };
+    alignas(128) unsigned char stage[STAGES * BYTES];
+    ckci_k_near_spot pixel[ASYNC ? CKCI_NEAR_NVIDIA_PIXELS : CKCI_NEAR_AMD_PIXELS];
+    ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
+};
+
+/* A region: its first position, how much of it there is. */
+struct ckci_k_near_region {
+    int32_t n, y, x, images, rows, columns;
+
+    CKCI_K_MEMBER ckci_k_near_region(const ckci_gpu_conv &p, int32_t index)
+    {
+        const ckci_gpu_near &q = p.near;
+        const int32_t line = ckci_k_divide(index, q.by_regions_x),
+                      group = ckci_k_divide(line, q.by_regions_y);
+        n = group * q.images;
+        y = (line - group * (int32_t)q.by_regions_y.d) * q.rows;
+        x = (index - line * (int32_t)q.by_regions_x.d) * q.columns;
+        images = p.n - n < q.images ? p.n - n : q.images;
+        rows = p.dim[1].length - y < q.rows ? p.dim[1].length - y : q.rows;
+        columns = p.dim[2].length - x < q.columns ? p.dim[2].length - x : q.columns;
+    }
+
+    CKCI_K_MEMBER bool holds(const ckci_gpu_near &q, int32_t i, const ckci_k_near_spot &s) const
+    {
+        return i < images * q.rows * q.columns && s.y() < rows && s.x() < columns;
+    }
+};
+
+/* What threads copy from memory: eight of them the 128 bytes of a pixel, and of dout's positions. */
+template <class U, int WEIGHT> struct ckci_k_near_copies {
+    typedef ckci_k_near_lds<U::ASYNC> lds;
+    enum {
+        PIXELS = CKCI_NEAR_AMD_PIXELS / 32,
+        POSITIONS = WEIGHT ? CKCI_NEAR_AMD_POSITIONS / 32 : 0,
+        KEPT = U::ASYNC ? 1 : PIXELS + POSITIONS
+    };
+    ckci_k_uint4 kept[KEPT];
+    int32_t channel;
+    bool inside;
+
+    CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &p, int32_t first)
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % 8;
+        channel = first;
+        inside = first + chunk * 8 < p.near.channels;
+    }
+
+    /* Sets out what each(slot, good, window, offset, place in LDS) shall copy. */
+    template <class F>
+    CKCI_K_MEMBER void all(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m, const F &each)
+    {
+        const ckci_gpu_near &q = p.near;
+        const ckci_tensor &t = WEIGHT ? p.b : p.a;
+        const int32_t thread = (int32_t)threadIdx.x, chunk = thread % 8 * 16;
+        const int32_t y = r.y * p.dim[1].read_step + q.first_y, x = r.x * p.dim[2].read_step + q.first_x;
+        const ckci_k_window from = ckci_k_make_window(
+            t.p + CKCI_K_HALF * (r.n * t.stride[1] + y * t.stride[4] + x * t.stride[5] + channel));
+        const int32_t pixels = r.images * q.high * q.wide, room = q.images * q.high * q.wide;
+        CKCI_K_UNROLL(6)
+        for (int slot = 0; slot < (U::ASYNC ? CKCI_NEAR_NVIDIA_PIXELS / 32 : +PIXELS); slot++) {
+            const int32_t i = thread / 8 + slot * 32;
+            if (i >= room) {
+                break;
+            }
+            const ckci_k_near_spot s = m.pixel[i];
+            const bool good = inside && i < pixels && (uint32_t)(y + s.y()) < (uint32_t)p.dim[1].read_len &&
+                              (uint32_t)(x + s.x()) < (uint32_t)p.dim[2].read_len;
+            each(slot, good, from, s.offset + chunk, s.at() + chunk);
+        }
+        if constexpr (WEIGHT) {
+            const int64_t *s = p.a.stride;
+            const ckci_k_window dout =
+                ckci_k_make_window(p.a.p + CKCI_K_HALF * (r.n * s[1] + r.y * s[4] + r.x * s[5] + channel));
+            CKCI_K_UNROLL(4)
+            for (int slot = 0; slot < (U::ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS / 32 : +POSITIONS); slot++) {
+                const int32_t i = thread / 8 + slot * 32;
+                if (i >= q.tiles * 16) {
+                    break;
+                }
+                const ckci_k_near_spot e = m.position[i];
+                each(PIXELS + slot, inside && r.holds(q, i, e), dout, CKCI_K_HALF * e.offset + chunk,
+                     q.bytes + i * CKCI_NEAR_PITCH + chunk);
+            }
+        }
+    }
+
+    /* Begins to load a region; `to`: NVIDIA's stage. */
+    CKCI_K_MEMBER void fetch(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                             unsigned char *to)
+    {
+        all(p, r, m, [&](int slot, bool good, const ckci_k_window &from, int32_t offset, int32_t at) {
+            if constexpr (U::ASYNC) {
+#if defined(CKCI_K_MMA)
+                ckci_k_copy(to + at, from, offset, good ? 16 : 0);
+#endif
+            } else {
+                kept[slot] = ckci_k_window_load(from, good ? offset : INT32_MIN);
+            }
+            (void)slot;
+            (void)at;
+        });
+        (void)to;
+    }
+
+    /* AMD: what was loaded, into LDS. */
+    CKCI_K_MEMBER void store(const ckci_gpu_conv &p, lds &m) const
+    {
+        const ckci_gpu_near &q = p.near;
+        const int32_t thread = (int32_t)threadIdx.x, chunk = thread % 8 * 16;
+        CKCI_K_UNROLL(6)
+        for (int slot = 0; slot < PIXELS; slot++) {
+            const int32_t i = thread / 8 + slot * 32;
+            if (i < q.images * q.high * q.wide) {
+                *(ckci_k_uint4 *)(m.stage + m.pixel[i].at() + chunk) = kept[slot % KEPT];
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int slot = 0; slot < POSITIONS; slot++) {
+            const int32_t i = thread / 8 + slot * 32;
+            if (i < q.tiles * 16) {
+                *(ckci_k_uint4 *)(m.stage + q.bytes + i * CKCI_NEAR_PITCH + chunk) =
+                    kept[(PIXELS + slot) % KEPT];
+            }
+        }
+    }
+};
+
+/* The walk of a block over its regions: work(region, stage) for each. */
+template <class U, int WEIGHT, class F>
+CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC> &m, int32_t part,
+                                int32_t channel, const F &work)
 {
-    return Q == 16 ? column >> 2 & 1 : column >> 1 & 3;
+    typedef ckci_k_near_lds<U::ASYNC> lds;
+    const int32_t regions = p.near.regions, step = p.near.parts;
+    ckci_k_near_copies<U, WEIGHT> copies(p, channel);
+    int32_t stage = 0;
+    copies.fetch(p, ckci_k_near_region(p, part), m, m.stage);
+#if defined(CKCI_K_MMA)
+    ckci_k_copies_end();
+#endif
+    CKCI_K_UNROLL(1)
+    for (int32_t region = part; region < regions; region += step) {
+        const int32_t next = region + step;
+        if constexpr (U::ASYNC) {
+#if defined(CKCI_K_MMA)
+            if (next < regions) {
+                copies.fetch(p, ckci_k_near_region(p, next), m, m.stage + (lds::BYTES - stage));
+            }
+            ckci_k_copies_end();
+            ckci_k_copies_wait<1>();
+            __syncthreads();
+#endif
+        } else {
+            copies.store(p, m);
+            __syncthreads();
+            if (next < regions) {
+                copies.fetch(p, ckci_k_near_region(p, next), m, m.stage);
+            }
+        }
+        work(ckci_k_near_region(p, region), m.stage + stage);
+        stage = U::ASYNC ? lds::BYTES - stage : 0;
+        __syncthreads();
+    }
 }
 
-/* What a window's first row or column and its size are along one dimension. */
-struct ckci_k_near_axis {
-    int32_t first, tap, span; /* coordinate of position 0's first pixel, step of a tap, pixels of a window */
-
-    CKCI_K_MEMBER ckci_k_near_axis(const ckci_gpu_dim &d, const ckci_k_axis &a)
-    {
-        int32_t reach = (a.taps - 1) * d.read_tap;
-        first = a.read0 + (reach < 0 ? reach : 0);
-        span = (reach < 0 ? -reach : reach) + 1;
-        tap = d.read_tap;
+template <class L>
+CKCI_K_FN void ckci_k_near_tables(const ckci_gpu_conv &p, const ckci_tensor &pixels,
+                                  const ckci_tensor &positions, L &m)
+{
+    const ckci_gpu_near &q = p.near;
+    const int64_t *s = pixels.stride, *o = positions.stride;
+    CKCI_K_UNROLL(1)
+    for (int32_t i = (int32_t)threadIdx.x; i < q.images * q.high * q.wide; i += 256) {
+        const int32_t row = ckci_k_divide(i, q.by_wide), n = ckci_k_divide(row, q.by_high);
+        const int32_t y = row - n * q.high, x = i - row * q.wide;
+        m.pixel[i].set(CKCI_K_HALF * (n * s[1] + y * s[4] + x * s[5]),
+                       n * q.image_pitch + y * q.row_pitch + x * CKCI_NEAR_PITCH, y, x);
     }
-
-    /* Tap t inside a window. */
-    CKCI_K_MEMBER int32_t at(int32_t t) const
-    {
-        return tap < 0 ? span - 1 + t * tap : t * tap;
+    CKCI_K_UNROLL(1)
+    for (int32_t i = (int32_t)threadIdx.x; i < q.tiles * 16; i += 256) {
+        const int32_t row = ckci_k_divide(i, q.by_columns), n = ckci_k_divide(row, q.by_rows);
+        const int32_t y = row - n * q.rows, x = i - row * q.columns;
+        if (n < q.images) {
+            m.position[i].set(n * o[1] + y * o[4] + x * o[5],
+                              n * q.image_pitch + y * p.dim[1].read_step * q.row_pitch +
+                                  x * p.dim[2].read_step * CKCI_NEAR_PITCH,
+                              y, x);
+        } else {
+            m.position[i].set(0, 0, 0x3ff, 0x3ff); /* beyond every region */
+        }
     }
-};
+    __syncthreads();
+}
 
-template <class U, int P, int PX, int Q> struct ckci_k_near {
-    enum { WAVES = 256 / U::WAVE, TILES = P / 16 / WAVES, PITCH = 68 };
-    typedef ckci_k_near_lds<P, PX, Q> lds;
-    static_assert(WAVES * 16 * PITCH * 4 <= PX * 128 + 64 * 9 * Q * 2, "sums pass through the same place");
+template <class U, int Q> struct ckci_k_near {
+    typedef ckci_k_near_lds<U::ASYNC> lds;
+    typedef ckci_k_near_unit<U> unit;
+    typedef typename U::operand operand;
+    enum { HALVES = 256 / U::WAVE / 4, TERMS = Q / 16 };
 
-    static CKCI_K_MEMBER void run(const ckci_gpu_conv &conv, lds &m)
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        typename U::sums sum[TILES][4];
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < TILES; i++) {
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                CKCI_K_UNROLL(8)
-                for (int e = 0; e < U::SUMS; e++) {
-                    sum[i][j].v[e] = 0;
-                }
+        const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
+        const int32_t channel = ((int32_t)blockIdx.x - part * p.tiles_n) * 64;
+        const int32_t column = channel + ckci_k_same((int32_t)threadIdx.x / U::WAVE) % 4 * 16;
+        const bool busy = column < p.near.channels;
+        const int32_t taps = p.near.taps;
+        operand weights[CKCI_K_NEAR_TAPS][TERMS];
+        CKCI_K_UNROLL(9)
+        for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < TERMS; i++) {
+                weights[t][i] = unit::load_weights([&](int row) {
+                    const int32_t at = busy && t < taps ? (column + row) * taps + t : 0;
+                    return p.b.p + ((int64_t)at * Q + i * 16) * CKCI_K_HALF;
+                });
             }
         }
-        {
-            const ckci_gpu_conv &p = conv;
-            ckci_k_axis axis[3] = {ckci_k_phase(p.dim[0], 0), ckci_k_phase(p.dim[1], 0),
-                                   ckci_k_phase(p.dim[2], 0)};
-            ckci_k_near_axis y(p.dim[1], axis[1]), x(p.dim[2], axis[2]);
-            load(p, axis, y, x, m);
-            __syncthreads();
-            if (p.a.compute == CKCONV_BF16) {
-                multiply<ckci_k_bf16>(p, axis[1].taps, axis[2].taps, y, x, m, sum);
-            } else {
-                multiply<ckci_k_f16>(p, axis[1].taps, axis[2].taps, y, x, m, sum);
-            }
-        }
-        finish(ckci_k_late(conv), m, sum);
-    }
-
-    static CKCI_K_MEMBER int32_t channel0(const ckci_gpu_conv &p)
-    {
-        int32_t work = (int32_t)blockIdx.x;
-        return (work - ckci_k_divide(work, p.by_tiles_n) * p.tiles_n) * 64;
-    }
-
-    static CKCI_K_MEMBER int32_t row0(const ckci_gpu_conv &p)
-    {
-        return ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n) * P;
-    }
-
-    static CKCI_K_MEMBER void load(const ckci_gpu_conv &p, const ckci_k_axis axis[3],
-                                   const ckci_k_near_axis &y, const ckci_k_near_axis &x, lds &m)
-    {
-        const int32_t thread = (int32_t)threadIdx.x, first_row = row0(p), channel = channel0(p);
-        const ckci_k_place start = ckci_k_row(axis, first_row);
-        const int32_t top = start.n * p.halo_h + start.y * p.dim[1].read_step;
-        int32_t last = first_row + P < p.rows ? first_row + P - 1 : p.rows - 1;
-        const ckci_k_place end = ckci_k_row(axis, last);
-        const int32_t pixels = (end.n * p.halo_h + end.y * p.dim[1].read_step + y.span - top) * p.halo_w;
-        const int64_t *s = p.a.stride;
-        for (int32_t i = thread; i < P; i += 256) {
-            ckci_k_place q = ckci_k_row(axis, first_row + i < p.rows ? first_row + i : last);
-            m.first[i] =
-                (q.n * p.halo_h + q.y * p.dim[1].read_step - top) * p.halo_w + q.x * p.dim[2].read_step;
-        }
-        for (int32_t i = thread; i < pixels; i += 256) {
-            int32_t row = ckci_k_divide(i, p.by_halo_w), column = i - row * p.halo_w;
-            int32_t n = ckci_k_divide(row + top, p.by_halo_h);
-            int32_t iy = row + top - n * p.halo_h + y.first, ix = column + x.first;
-            bool good = n < p.n && (uint32_t)iy < (uint32_t)p.dim[1].read_len &&
-                        (uint32_t)ix < (uint32_t)p.dim[2].read_len;
-            m.offset[i] =
-                good ? CKCI_K_HALF * (int32_t)((n - start.n) * s[1] + iy * s[4] + ix * s[5]) : INT32_MIN;
-        }
-        __syncthreads();
-        /* channels of all groups lie side by side */
-        const ckci_k_window from = ckci_k_make_window(p.a.p + CKCI_K_HALF * (start.n * s[1] + channel));
-        const int32_t chunk = thread % 8, all = p.g * p.columns - channel;
-        for (int32_t i = thread / 8; i < pixels; i += 32) {
-            int32_t offset = chunk * 8 < all ? m.offset[i] : INT32_MIN;
-            ckci_k_uint4 v = ckci_k_window_load(from, offset < 0 ? INT32_MIN : offset + chunk * 16);
-            *(ckci_k_uint4 *)(m.pixels + i * 128 + (chunk ^ (i & 7)) * 16) = v;
-        }
-        const int32_t taps = axis[1].taps * axis[2].taps, rows = (all < 64 ? all : 64) * taps;
-        const unsigned char *w = p.b.p + (int64_t)channel * taps * (Q * 2);
-        for (int32_t i = thread; i < rows * (Q / 8); i += 256) {
-            int32_t row = i / (Q / 8), column = ckci_k_divide(row, p.by_channels), c = i % (Q / 8);
-            int32_t tap = row - column * taps;
-            *(ckci_k_uint4 *)(m.pixels + PX * 128 + (column * 9 + tap) * (Q * 2) +
-                              (c ^ ckci_k_near_flip<Q>(column)) * 16) = ((const ckci_k_uint4 *)w)[i];
-        }
+        ckci_k_near_tables(p, p.a, p.o.t, m);
+        ckci_k_near_walk<U, 0>(p, m, part, channel,
+                               [&](const ckci_k_near_region &r, const unsigned char *stage) {
+                                   if (!busy) {
+                                       return;
+                                   }
+                                   if (p.a.compute == CKCONV_BF16) {
+                                       multiply<ckci_k_bf16>(p, r, m, stage, column, weights);
+                                   } else {
+                                       multiply<ckci_k_f16>(p, r, m, stage, column, weights);
+                                   }
+                               });
     }
 
     template <class T>
-    static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, int32_t taps_y, int32_t taps_x,
-                                       const ckci_k_near_axis &y, const ckci_k_near_axis &x, const lds &m,
-                                       typename U::sums (&sum)[TILES][4])
+    static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                                       const unsigned char *stage, int32_t column,
+                                       const operand (&weights)[CKCI_K_NEAR_TAPS][TERMS])
     {
-        const int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % 16;
-        int32_t first[TILES];
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < TILES; i++) {
-            first[i] = m.first[(wave * TILES + i) * 16 + lane];
+        if (p.near.taps == CKCI_K_NEAR_TAPS) {
+            tiles<T, 1>(p, r, m, stage, column, weights);
+        } else {
+            tiles<T, 0>(p, r, m, stage, column, weights);
         }
-        const unsigned char *w = m.pixels + PX * 128 + lane * 9 * (Q * 2);
-        const int flip = ckci_k_near_flip<Q>(lane);
-        for (int32_t ty = 0; ty < taps_y; ty++) {
-            CKCI_K_UNROLL(1)
-            for (int32_t tx = 0; tx < taps_x; tx++) {
-                const int32_t tap = y.at(ty) * p.halo_w + x.at(tx);
-                CKCI_K_UNROLL(4)
-                for (int c = 0; c < 4; c++) { /* 16 channels of the reduction */
-                    typename U::operand a[TILES];
-                    CKCI_K_UNROLL(4)
-                    for (int i = 0; i < TILES; i++) {
-                        a[i] = U::load_rows(m.pixels + (first[i] + tap) * 128, (first[i] + tap) & 7, c * 32);
-                    }
-                    CKCI_K_UNROLL(2)
-                    for (int j = 0; j < Q / 16; j++) {
-                        const int column = c / (Q / 16) * (Q / 16) + j;
-                        typename U::operand b =
-                            U::load_rows(w + column * 16 * 9 * (Q * 2), flip, c % (Q / 16) * 32);
-                        CKCI_K_UNROLL(4)
-                        for (int i = 0; i < TILES; i++) {
-                            U::template multiply<T>(sum[i][column], a[i], b);
-                        }
-                    }
+    }
+
+    template <class T, int ALL>
+    static CKCI_K_MEMBER void tiles(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                                    const unsigned char *stage, int32_t column,
+                                    const operand (&weights)[CKCI_K_NEAR_TAPS][TERMS])
+    {
+        const ckci_gpu_near &q = p.near;
+        stage += column % 64 / Q * (Q * CKCI_K_HALF);
+        CKCI_K_UNROLL(1)
+        for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles; tile += HALVES) {
+            typename U::sums sum;
+            CKCI_K_UNROLL(8)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum.v[e] = 0;
+            }
+            const unsigned char *from = stage + m.position[tile * 16 + (int32_t)threadIdx.x % 16].at();
+            CKCI_K_UNROLL(9)
+            for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+                if (!ALL && t >= q.taps) {
+                    break;
                 }
-                w += Q * 2;
+                CKCI_K_UNROLL(2)
+                for (int i = 0; i < TERMS; i++) {
+                    unit::template multiply<T>(sum, weights[t][i], U::load_rows(from + q.tap[t], i * 32));
+                }
+            }
+            write(p, r, m, tile, column + unit::channel(), sum);
+        }
+    }
+
+    /* Sums of 16 positions: straight to memory, or each through the epilogue. */
+    static CKCI_K_MEMBER void write(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                                    int32_t tile, int32_t channel, const typename U::sums &sum)
+    {
+        const ckci_tensor &t = p.o.t;
+        CKCI_K_UNROLL(2)
+        for (int piece = 0; piece < unit::PIECES; piece++) {
+            const int32_t i = tile * 16 + unit::position(piece);
+            const ckci_k_near_spot s = m.position[i];
+            if (!r.holds(p.near, i, s)) {
+                continue;
+            }
+            if (p.near.plain) {
+                const int64_t at = r.n * t.stride[1] + r.y * t.stride[4] + r.x * t.stride[5] + channel;
+                store(t.dtype, t.p + (at + s.offset) * ckci_k_size(t.dtype), piece, sum);
+                continue;
+            }
+            const int32_t image = ckci_k_divide(ckci_k_divide(i, p.near.by_columns), p.near.by_rows);
+            const int32_t group = ckci_k_divide(channel, p.by_columns), c = channel - group * p.columns;
+            CKCI_K_UNROLL(1)
+            for (int j = 0; j < unit::RUN; j++) {
+                float v = 0;
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < unit::RUN; e++) {
+                    v = e == j ? sum.v[unit::sum(piece, e)] : v;
+                }
+                ckci_k_write<float>(p.o, v, group, r.n + image, c + j, 0, r.y + s.y(), r.x + s.x());
             }
         }
     }
 
-    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, lds &m, typename U::sums (&sum)[TILES][4])
+    static CKCI_K_MEMBER void store(int32_t dtype, unsigned char *to, int piece, const typename U::sums &sum)
     {
-        const int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
-        const bool plain =
-            p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
-        const int32_t channel = channel0(p), first_row = row0(p) + wave * TILES * 16;
-        const ckci_tensor &t = p.o.t;
-        float *strip = (float *)m.pixels + wave * 16 * PITCH;
-        ckci_k_axis axis[3] = {ckci_k_phase(p.dim[0], 0), ckci_k_phase(p.dim[1], 0),
-                               ckci_k_phase(p.dim[2], 0)};
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < TILES; i++) {
-            __syncthreads();
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
+        uint32_t v[unit::RUN];
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < unit::RUN; j++) {
+            v[j] = ckci_k_bits(sum.v[unit::sum(piece, j)]);
+        }
+        CKCI_K_UNROLL(2)
+        for (int j = 0; j < unit::RUN; j += 4) {
+            if (dtype == CKCONV_F32) {
+                const ckci_k_uint4 four = {v[j], v[j + 1], v[j + 2], v[j + 3]};
+                ((ckci_k_uint4 *)to)[j / 4] = four;
+            } else {
+                v[j / 2] = ckci_k_two(dtype, v[j], v[j + 1]);
+                v[j / 2 + 1] = ckci_k_two(dtype, v[j + 2], v[j + 3]);
+            }
+        }
+        if (dtype != CKCONV_F32) {
+            if constexpr (unit::RUN == 4) {
+                const ckci_k_uint2 two = {v[0], v[1]};
+                *(ckci_k_uint2 *)to = two;
+            } else {
+                const ckci_k_uint4 four = {v[0], v[1], v[2], v[3]};
+                *(ckci_k_uint4 *)to = four;
+            }
+        }
+    }
+};
+
+template <class U, int Q> struct ckci_k_near_weight {
+    typedef ckci_k_near_lds<U::ASYNC> lds;
+    typedef ckci_k_near_unit<U> unit;
+    typedef typename U::operand operand;
+    enum {
+        WAVES = 256 / U::WAVE,
+        TASKS = Q / 16 * 4, /* blocks of 16 x 16 weights */
+        HALVES = WAVES > TASKS ? WAVES / TASKS : 1,
+        EACH = TASKS > WAVES ? TASKS / WAVES : 1,
+        ZEROS = lds::BYTES - 128 /* what positions beyond a region read, lest dout's 0 meet an infinity */
+    };
+    typedef typename U::sums block[CKCI_K_NEAR_TAPS][EACH];
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
+        const int32_t channel = ((int32_t)blockIdx.x - part * p.tiles_n) * 64;
+        const int32_t task = ckci_k_same((int32_t)threadIdx.x / U::WAVE) * EACH % TASKS;
+        /* of the slice: output channels, and the input channels of its block */
+        const int32_t row = task / (Q / 16) * 16, column = row / Q * Q + task % (Q / 16) * 16;
+        block sum;
+        CKCI_K_UNROLL(9)
+        for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < EACH; j++) {
                 CKCI_K_UNROLL(8)
                 for (int e = 0; e < U::SUMS; e++) {
-                    strip[U::row(e) * PITCH + j * 16 + U::column(e)] = sum[i][j].v[e];
+                    sum[t][j].v[e] = 0;
                 }
             }
-            __syncthreads();
-            CKCI_K_UNROLL(1)
-            for (int e = lane; e < 128; e += U::WAVE) {
-                float *v = strip + e / 8 * PITCH + e % 8 * 8;
-                const int32_t row = first_row + i * 16 + e / 8, c = channel + e % 8 * 8;
-                if (row >= p.rows || c >= p.g * p.columns) {
+        }
+        if (threadIdx.x < 32 * lds::STAGES) {
+            const int32_t thread = (int32_t)threadIdx.x;
+            ((uint32_t *)(m.stage + thread / 32 * lds::BYTES + ZEROS))[thread % 32] = 0;
+        }
+        ckci_k_near_tables(p, p.b, p.a, m);
+        ckci_k_near_walk<U, 1>(p, m, part, channel,
+                               [&](const ckci_k_near_region &r, const unsigned char *stage) {
+                                   if (p.a.compute == CKCONV_BF16) {
+                                       multiply<ckci_k_bf16>(p, r, m, stage, row, column, sum);
+                                   } else {
+                                       multiply<ckci_k_f16>(p, r, m, stage, row, column, sum);
+                                   }
+                               });
+        finish(ckci_k_late(p), m, part, channel + row, channel + column, sum);
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                                       const unsigned char *stage, int32_t row, int32_t column, block &sum)
+    {
+        const ckci_gpu_near &q = p.near;
+        CKCI_K_UNROLL(1)
+        for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) * EACH / TASKS; tile < q.tiles;
+             tile += HALVES) {
+            int32_t at[unit::TURNED], mask[unit::TURNED];
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < unit::TURNED; i++) {
+                const int32_t position = tile * 16 + unit::turned(i);
+                const ckci_k_near_spot s = m.position[position];
+                const bool good = r.holds(q, position, s);
+                at[i] = good ? s.at() + column * CKCI_K_HALF : +ZEROS;
+                mask[i] = good ? -1 : 0;
+            }
+            const operand a = unit::load_turned([&](int i) {
+                return stage + q.bytes + (tile * 16 + unit::turned(i)) * CKCI_NEAR_PITCH + row * CKCI_K_HALF;
+            });
+            CKCI_K_UNROLL(9)
+            for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+                CKCI_K_UNROLL(2)
+                for (int j = 0; j < EACH; j++) {
+                    const int32_t more = q.tap[t] + 16 * j * CKCI_K_HALF;
+                    U::template multiply<T>(sum[t][j], a, unit::load_turned([&](int i) {
+                                                return stage + at[i] + (more & mask[i]);
+                                            }));
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, lds &m, int32_t part, int32_t row,
+                                     int32_t column, block &sum)
+    {
+        const int wave = (int)threadIdx.x / U::WAVE;
+        if constexpr (HALVES == 2) {
+            float *shared = (float *)m.stage + (int)threadIdx.x % 128;
+            CKCI_K_UNROLL(3)
+            for (int first = 0; first < CKCI_K_NEAR_TAPS; first += 3) {
+                if (wave >= TASKS) {
+                    exchange<0>(shared, first, sum);
+                }
+                __syncthreads();
+                if (wave < TASKS) {
+                    exchange<1>(shared, first, sum);
+                }
+                __syncthreads();
+            }
+        }
+        if (HALVES == 2 && wave >= TASKS) {
+            return;
+        }
+        const int32_t c = (int32_t)p.by_one_c.d, taps = p.near.taps;
+        float *to = (float *)p.o.partial + (int64_t)part * p.near.channels * taps * c;
+        CKCI_K_UNROLL(2)
+        for (int j = 0; j < EACH; j++) {
+            CKCI_K_UNROLL(8)
+            for (int e = 0; e < U::SUMS; e++) {
+                const int32_t y = row + U::row(e), x = column + 16 * j + U::column(e);
+                const int32_t group = ckci_k_divide(y, p.by_one_k);
+                if (y >= p.near.channels || group != ckci_k_divide(x, p.by_one_c)) {
                     continue;
                 }
-                const ckci_k_place q = ckci_k_row(axis, row);
-                const int32_t y = axis[1].write0 + q.y, x = axis[2].write0 + q.x;
-                if (plain) {
-                    int64_t at = c + q.n * t.stride[1] + y * t.stride[4] + x * t.stride[5];
-                    ckci_k_store8(t.dtype, t.p + at * ckci_k_size(t.dtype), v);
+                float *filter = to + (int64_t)y * taps * c + (x - group * c);
+                CKCI_K_UNROLL(9)
+                for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+                    if (t < taps) {
+                        filter[t * c] = sum[t][j].v[e];
+                    }
+                }
+            }
+        }
+    }
+
+    /* Three taps' sums of the second waves into LDS; from there, added to those of the first. */
+    template <int ADD> static CKCI_K_MEMBER void exchange(float *shared, int first, block &sum)
+    {
+        CKCI_K_UNROLL(3)
+        for (int t = 0; t < 3; t++) {
+            CKCI_K_UNROLL(8)
+            for (int e = 0; e < U::SUMS; e++) {
+                float *at = shared + (t * U::SUMS + e) * 128;
+                if (ADD) {
+                    sum[first + t][0].v[e] += *at;
                 } else {
-                    int32_t group = ckci_k_divide(c, p.by_columns);
-                    ckci_k_write8(p, v, 8, group, q.n, c - group * p.columns, p.columns, 0, y, x);
+                    *at = sum[first + t][0].v[e];
                 }
             }
         }
@@ -4197,41 +4656,41 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 #endif
 };
 
-template <int Q> struct ckci_k_matrix_near {
+/* Body: ckci_k_near or ckci_k_near_weight. */
+template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
 #if defined(CKCI_SIMULATOR)
     struct lds {
     };
 
-    template <class U, int P, int PX> static void with(const ckci_gpu_conv &p)
+    template <class U> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_near<U, P, PX, Q> body;
-        typedef typename body::lds body_lds;
+        typedef typename Body<U, Q>::lds body_lds;
         CKCI_K_LDS(body_lds, m);
-        body::run(p, m);
+        Body<U, Q>::run(p, m);
     }
 
     static void run(const ckci_gpu_conv &p, lds &)
     {
         int kind = sim_matrix_unit();
         if (kind == SIM_MFMA) {
-            with<ckci_k_mfma16, 128, CKCI_NEAR_AMD(Q)>(p);
+            with<ckci_k_mfma16>(p);
         } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<11>, 128, CKCI_NEAR_AMD(Q)>(p);
+            with<ckci_k_wmma<11>>(p);
         } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<12>, 128, CKCI_NEAR_AMD(Q)>(p);
+            with<ckci_k_wmma<12>>(p);
         } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma, 256, CKCI_NEAR_NVIDIA(Q)>(p);
+            with<ckci_k_mma>(p);
         }
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
 #if defined(CKCI_K_MFMA)
-    typedef ckci_k_near<ckci_k_mfma16, 128, CKCI_NEAR_AMD(Q), Q> body;
+    typedef Body<ckci_k_mfma16, Q> body;
 #elif defined(CKCI_K_WMMA)
-    typedef ckci_k_near<ckci_k_wmma<11>, 128, CKCI_NEAR_AMD(Q), Q> body;
+    typedef Body<ckci_k_wmma<11>, Q> body;
 #elif defined(CKCI_K_WMMA12)
-    typedef ckci_k_near<ckci_k_wmma<12>, 128, CKCI_NEAR_AMD(Q), Q> body;
+    typedef Body<ckci_k_wmma<12>, Q> body;
 #else
-    typedef ckci_k_near<ckci_k_mma, 256, CKCI_NEAR_NVIDIA(Q), Q> body;
+    typedef Body<ckci_k_mma, Q> body;
 #endif
     typedef typename body::lds lds;
 
@@ -4248,6 +4707,10 @@ template <int Q> struct ckci_k_matrix_near {
     {
     }
 #endif
+};
+
+template <template <class, int> class Body, int Q> struct ckci_k_resident<ckci_k_matrix_near<Body, Q>> {
+    enum { BLOCKS = 2 };
 };
 
 
