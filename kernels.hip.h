@@ -1381,22 +1381,19 @@ template <class T> struct ckci_k_reduce {
         }
         T sum = 0;
         const T *part = (const T *)p.o.partial + e;
-        int32_t left = p.split;
-        for (; left >= 8; left -= 8) { /* loads in flight together, additions in order */
-            T v[8];
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                v[i] = part[i * all];
+        CKCI_K_UNROLL(1)
+        for (int32_t left = p.split; left > 0;
+             left -= 32) { /* loads in flight together, additions in order */
+            T v[32];
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < 32; i++) {
+                v[i] = i < left ? part[i * all] : (T)0;
             }
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < 32; i++) {
                 sum = ckci_k_fma((T)1, v[i], sum);
             }
-            part += 8 * all;
-        }
-        for (; left > 0; left--) {
-            sum = ckci_k_fma((T)1, *part, sum);
-            part += all;
+            part += 32 * all;
         }
         int32_t filter = ckci_k_divide((int32_t)e, p.by_columns), column = (int32_t)e - filter * p.columns;
         int32_t group = ckci_k_divide(filter, p.by_tiles_m), k = filter - group * p.rows;
@@ -3804,13 +3801,13 @@ struct ckci_k_near_spot {
 /* What near asks of a unit. Weights are an operand of 16 columns; sums of 16 positions and 16 channels come
    in PIECES of RUN neighbouring channels of one position: sum j of a piece, its position, its first channel.
    load_turned reads an operand whose rows are 16 channels and whose reduction 16 positions, of which a lane
-   gives the addresses of TURNED. */
+   gives the addresses of TURNED. Of sums of such operands ACROSS neighbours lie in neighbouring columns. */
 template <class U> struct ckci_k_near_unit;
 
 #if defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* AMD: weights are the rows, a lane's sums lie in one position. */
 template <class U, int R, int T> struct ckci_k_near_amd {
-    enum { PIECES = 1, RUN = R, TURNED = T };
+    enum { PIECES = 1, RUN = R, TURNED = T, ACROSS = 1 };
     typedef typename U::operand operand;
 
     template <class E>
@@ -3898,7 +3895,7 @@ struct ckci_k_near_unit<ckci_k_wmma<GFX>> : ckci_k_near_amd<ckci_k_wmma<GFX>, 8,
 #if defined(CKCI_K_MMA)
 /* Columns of the weights are in such an order that a lane's sums are four neighbours. */
 template <> struct ckci_k_near_unit<ckci_k_mma> {
-    enum { PIECES = 2, RUN = 4, TURNED = 1 };
+    enum { PIECES = 2, RUN = 4, TURNED = 1, ACROSS = 2 };
     typedef ckci_k_mma::operand operand;
 
     template <class E>
@@ -4152,30 +4149,41 @@ template <class U, int Q> struct ckci_k_near {
     typedef ckci_k_near_lds<U::ASYNC> lds;
     typedef ckci_k_near_unit<U> unit;
     typedef typename U::operand operand;
-    enum { HALVES = 256 / U::WAVE / 4, TERMS = Q / 16 };
+    enum {
+        HALVES = 256 / U::WAVE / 4,
+        TERMS = Q / 16,
+        /* gfx11's operands are twice as large: weights of 32 channels are read again for each region */
+        HELD = CKCI_K_NEAR_TAPS * TERMS * sizeof(operand) <= 288,
+        TILES = HELD ? 1 : CKCI_NEAR_AMD_POSITIONS / 16 / HALVES /* side by side */
+    };
+    typedef operand held[HELD ? CKCI_K_NEAR_TAPS : 1][TERMS];
+
+    static CKCI_K_MEMBER void load_weights(const ckci_gpu_conv &p, int32_t column, int t, operand (&w)[TERMS])
+    {
+        const int32_t taps = p.near.taps;
+        const bool good = column < p.near.channels && t < taps;
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < TERMS; i++) {
+            w[i] = unit::load_weights([&](int row) {
+                return p.b.p + ((int64_t)(good ? (column + row) * taps + t : 0) * Q + i * 16) * CKCI_K_HALF;
+            });
+        }
+    }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
         const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
         const int32_t channel = ((int32_t)blockIdx.x - part * p.tiles_n) * 64;
         const int32_t column = channel + ckci_k_same((int32_t)threadIdx.x / U::WAVE) % 4 * 16;
-        const bool busy = column < p.near.channels;
-        const int32_t taps = p.near.taps;
-        operand weights[CKCI_K_NEAR_TAPS][TERMS];
+        held weights;
         CKCI_K_UNROLL(9)
-        for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
-            CKCI_K_UNROLL(2)
-            for (int i = 0; i < TERMS; i++) {
-                weights[t][i] = unit::load_weights([&](int row) {
-                    const int32_t at = busy && t < taps ? (column + row) * taps + t : 0;
-                    return p.b.p + ((int64_t)at * Q + i * 16) * CKCI_K_HALF;
-                });
-            }
+        for (int t = 0; HELD && t < CKCI_K_NEAR_TAPS; t++) {
+            load_weights(p, column, t, weights[HELD ? t : 0]);
         }
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0>(p, m, part, channel,
                                [&](const ckci_k_near_region &r, const unsigned char *stage) {
-                                   if (!busy) {
+                                   if (column >= p.near.channels) {
                                        return;
                                    }
                                    if (p.a.compute == CKCONV_BF16) {
@@ -4188,8 +4196,7 @@ template <class U, int Q> struct ckci_k_near {
 
     template <class T>
     static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
-                                       const unsigned char *stage, int32_t column,
-                                       const operand (&weights)[CKCI_K_NEAR_TAPS][TERMS])
+                                       const unsigned char *stage, int32_t column, held &weights)
     {
         if (p.near.taps == CKCI_K_NEAR_TAPS) {
             tiles<T, 1>(p, r, m, stage, column, weights);
@@ -4200,30 +4207,45 @@ template <class U, int Q> struct ckci_k_near {
 
     template <class T, int ALL>
     static CKCI_K_MEMBER void tiles(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
-                                    const unsigned char *stage, int32_t column,
-                                    const operand (&weights)[CKCI_K_NEAR_TAPS][TERMS])
+                                    const unsigned char *stage, int32_t column, held &weights)
     {
         const ckci_gpu_near &q = p.near;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
         CKCI_K_UNROLL(1)
-        for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles; tile += HALVES) {
-            typename U::sums sum;
-            CKCI_K_UNROLL(8)
-            for (int e = 0; e < U::SUMS; e++) {
-                sum.v[e] = 0;
-            }
-            const unsigned char *from = stage + m.position[tile * 16 + (int32_t)threadIdx.x % 16].at();
-            CKCI_K_UNROLL(9)
-            for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
-                if (!ALL && t >= q.taps) {
-                    break;
-                }
-                CKCI_K_UNROLL(2)
-                for (int i = 0; i < TERMS; i++) {
-                    unit::template multiply<T>(sum, weights[t][i], U::load_rows(from + q.tap[t], i * 32));
+        for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles;
+             tile += HALVES * TILES) {
+            typename U::sums sum[TILES];
+            const unsigned char *from[TILES];
+            CKCI_K_UNROLL(4)
+            for (int n = 0; n < TILES; n++) {
+                const int32_t at = tile + n * HALVES;
+                from[n] =
+                    stage + m.position[(at < q.tiles ? at : tile) * 16 + (int32_t)threadIdx.x % 16].at();
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < U::SUMS; e++) {
+                    sum[n].v[e] = 0;
                 }
             }
-            write(p, r, m, tile, column + unit::channel(), sum);
+            CKCI_K_UNROLL(HELD ? 9 : 1)
+            for (int t = 0; t < (HELD ? +CKCI_K_NEAR_TAPS : q.taps); t++) {
+                if constexpr (!HELD) {
+                    load_weights(p, column, t, weights[0]);
+                }
+                CKCI_K_UNROLL(4)
+                for (int n = 0; n < TILES; n++) {
+                    CKCI_K_UNROLL(2)
+                    for (int i = 0; i < TERMS && (ALL || !HELD || t < q.taps); i++) {
+                        unit::template multiply<T>(sum[n], weights[HELD ? t : 0][i],
+                                                   U::load_rows(from[n] + q.tap[t], i * 32));
+                    }
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int n = 0; n < TILES; n++) {
+                if (tile + n * HALVES < q.tiles) {
+                    write(p, r, m, tile + n * HALVES, column + unit::channel(), sum[n]);
+                }
+            }
         }
     }
 
@@ -4393,7 +4415,7 @@ template <class U, int Q> struct ckci_k_near_weight {
         CKCI_K_UNROLL(2)
         for (int j = 0; j < EACH; j++) {
             CKCI_K_UNROLL(8)
-            for (int e = 0; e < U::SUMS; e++) {
+            for (int e = 0; e < U::SUMS; e += unit::ACROSS) {
                 const int32_t y = row + U::row(e), x = column + 16 * j + U::column(e);
                 const int32_t group = ckci_k_divide(y, p.by_one_k);
                 if (y >= p.near.channels || group != ckci_k_divide(x, p.by_one_c)) {
@@ -4402,7 +4424,14 @@ template <class U, int Q> struct ckci_k_near_weight {
                 float *filter = to + (int64_t)y * taps * c + (x - group * c);
                 CKCI_K_UNROLL(9)
                 for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
-                    if (t < taps) {
+                    if (t >= taps) {
+                        continue;
+                    }
+                    if constexpr (unit::ACROSS == 2) {
+                        const ckci_k_uint2 two = {ckci_k_bits(sum[t][j].v[e]),
+                                                  ckci_k_bits(sum[t][j].v[e + 1])};
+                        *(ckci_k_uint2 *)(filter + t * c) = two;
+                    } else {
                         filter[t * c] = sum[t][j].v[e];
                     }
                 }
