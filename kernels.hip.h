@@ -4156,7 +4156,7 @@ template <class U, int Q> struct ckci_k_near {
         HELD = CKCI_K_NEAR_TAPS * TERMS * sizeof(operand) <= 288,
         TILES = HELD ? 1 : CKCI_NEAR_AMD_POSITIONS / 16 / HALVES /* side by side */
     };
-    typedef operand held[HELD ? CKCI_K_NEAR_TAPS : 1][TERMS];
+    typedef operand held[HELD ? +CKCI_K_NEAR_TAPS : 1][TERMS];
 
     static CKCI_K_MEMBER void load_weights(const ckci_gpu_conv &p, int32_t column, int t, operand (&w)[TERMS])
     {
@@ -4176,9 +4176,11 @@ template <class U, int Q> struct ckci_k_near {
         const int32_t channel = ((int32_t)blockIdx.x - part * p.tiles_n) * 64;
         const int32_t column = channel + ckci_k_same((int32_t)threadIdx.x / U::WAVE) % 4 * 16;
         held weights;
-        CKCI_K_UNROLL(9)
-        for (int t = 0; HELD && t < CKCI_K_NEAR_TAPS; t++) {
-            load_weights(p, column, t, weights[HELD ? t : 0]);
+        if constexpr (HELD) {
+            CKCI_K_UNROLL(9)
+            for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+                load_weights(p, column, t, weights[t]);
+            }
         }
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0>(p, m, part, channel,
@@ -4226,18 +4228,19 @@ template <class U, int Q> struct ckci_k_near {
                     sum[n].v[e] = 0;
                 }
             }
-            CKCI_K_UNROLL(HELD ? 9 : 1)
-            for (int t = 0; t < (HELD ? +CKCI_K_NEAR_TAPS : q.taps); t++) {
-                if constexpr (!HELD) {
-                    load_weights(p, column, t, weights[0]);
-                }
-                CKCI_K_UNROLL(4)
-                for (int n = 0; n < TILES; n++) {
-                    CKCI_K_UNROLL(2)
-                    for (int i = 0; i < TERMS && (ALL || !HELD || t < q.taps); i++) {
-                        unit::template multiply<T>(sum[n], weights[HELD ? t : 0][i],
-                                                   U::load_rows(from[n] + q.tap[t], i * 32));
+            if constexpr (HELD) {
+                CKCI_K_UNROLL(9)
+                for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+                    if (ALL || t < q.taps) {
+                        one<T>(from, q.tap[t], weights[t], sum);
                     }
+                }
+            } else {
+                CKCI_K_UNROLL(1)
+                for (int t = 0; t < q.taps; t++) {
+                    operand now[TERMS];
+                    load_weights(p, column, t, now);
+                    one<T>(from, q.tap[t], now, sum);
                 }
             }
             CKCI_K_UNROLL(4)
@@ -4245,6 +4248,20 @@ template <class U, int Q> struct ckci_k_near {
                 if (tile + n * HALVES < q.tiles) {
                     write(p, r, m, tile + n * HALVES, column + unit::channel(), sum[n]);
                 }
+            }
+        }
+    }
+
+    /* a tap */
+    template <class T>
+    static CKCI_K_MEMBER void one(const unsigned char *const (&from)[TILES], int32_t tap,
+                                  const operand (&weights)[TERMS], typename U::sums (&sum)[TILES])
+    {
+        CKCI_K_UNROLL(4)
+        for (int n = 0; n < TILES; n++) {
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < TERMS; i++) {
+                unit::template multiply<T>(sum[n], weights[i], U::load_rows(from[n] + tap, i * 32));
             }
         }
     }
