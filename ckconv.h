@@ -4780,6 +4780,10 @@ CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckc
     return q->bytes + (weight ? q->tiles * 16 * CKCI_NEAR_PITCH : 0) <= bytes - 128;
 }
 
+/* What near's time counts beside that of tiles, whose costs are less than half of what they take where groups
+   are merged. */
+#define CKCI_NEAR_BESIDE 0.45
+
 /* Nanoseconds that a block takes for a region while another shares its compute unit. */
 CKCI_FN double ckci_near_cost(const ckci_gpu_near *q, int64_t block)
 {
@@ -4901,7 +4905,7 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     k->near.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
                     !k->o.compute && (type == CKCONV_F16 || type == CKCONV_BF16 || type == CKCONV_F32);
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->near.parts * k->tiles_n;
-    *cost = 218 * (*cost + 2500) + (m->pack ? 6e5 : 0);
+    *cost = 218 * CKCI_NEAR_BESIDE * (1.3 * *cost + 8000 + (m->pack ? 4500 : 0));
     return CKCONV_OK;
 }
 
@@ -5000,7 +5004,7 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
     m->l.grid = (int64_t)k->near.parts * k->tiles_n;
-    *cost = 218 * (*cost + 2500) + ckci_sums_cost(device, m->split + 1, bytes);
+    *cost = 218 * CKCI_NEAR_BESIDE * (*cost + 8000) + ckci_sums_cost(device, m->split + 1, bytes) / 2;
     return CKCONV_OK;
 }
 
@@ -9038,6 +9042,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_NEAR_AMD_BYTES
 #undef CKCI_NEAR_AMD_PIXELS
 #undef CKCI_NEAR_AMD_POSITIONS
+#undef CKCI_NEAR_BESIDE
 #undef CKCI_NEAR_NVIDIA_BYTES
 #undef CKCI_NEAR_NVIDIA_PIXELS
 #undef CKCI_NEAR_NVIDIA_POSITIONS
