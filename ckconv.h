@@ -2832,6 +2832,8 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 #define CKCI_STEM_COLUMNS 64
 #define CKCI_STEM_PIXELS(NVIDIA) ((NVIDIA) ? 38912 : 29696)
 #define CKCI_STEM_BACK_PIXELS(NVIDIA) ((NVIDIA) ? 79872 : 31232)
+#define CKCI_STEM_PLANES(NVIDIA) ((NVIDIA) ? 41984 : 20480)
+#define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
 
 /* Channels of mid that a block of pair_matrix holds. */
 #define CKCI_PAIR_NVIDIA 512
@@ -2860,6 +2862,8 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<32>)                                            \
     X(matrix_stem_fwd, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_fwd_of>)                                  \
     X(matrix_stem_bwd_data, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)                            \
+    X(matrix_stem_bwd_weight, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)                        \
+    X(matrix_stem_sum, ckci_gpu_conv, 256, ckci_k_stem_sum)                                                  \
     X(matrix_whole_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)                \
     X(matrix_whole_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)                    \
     X(matrix_single_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 128, 128>)              \
@@ -3132,9 +3136,13 @@ typedef struct ckci_gpu_stem {
     int32_t left, odd, row_pairs;       /* see ckci_k_stem_fwd */
     int32_t steps;                      /* of 16 places of the reduction */
     int32_t columns, window[2], first[2]; /* bwd_data: stride x stride x C; taps of a phase; the first q */
+    /* bwd_weight (columns: taps x C): blocks for all columns, planes of a row in one copy, numbers of a plane,
+       its bytes in LDS, chunks of a row that is read */
+    int32_t tiles_c, planes, length, plane, chunks;
+    unsigned char *partial; /* [block][k][column] */
     /* by_row: row_pairs, bwd_data: pairs of K; by_wide: pixels of a row */
     ckci_divisor by_tile_x, by_tiles_x, by_tiles_y, by_tiles_n, by_pairs, by_row, by_c, by_chunks, by_wide,
-        by_stride_x, by_window_x;
+        by_stride_x, by_window_x, by_planes, by_tiles_c, by_filter_x;
 } ckci_gpu_stem;
 
 typedef struct ckci_gpu_pair {
@@ -4871,8 +4879,9 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
                          ckconv_family_name(family));
     }
     CKCI_TRY(ckci_gpu_takes(p, err));
-    if ((type != CKCONV_F16 && type != CKCONV_BF16) || in->dtype != type || w->compute != type ||
-        p->t[ckci_written(p->op)].op.kind != CKCONV_PASS) {
+    int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    if ((type != CKCONV_F16 && type != CKCONV_BF16) || in->dtype != type || (!weight && w->compute != type) ||
+        (!weight && p->t[ckci_written(p->op)].op.kind != CKCONV_PASS)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "stem takes f16 or bf16 alone, and no operation on what it writes");
     }
@@ -4884,8 +4893,8 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
                          "without dilation; here C is %lld, K %lld",
                          CKCI_LL(p->c), CKCI_LL(p->k));
     }
-    int rows = ckci_stem_dense(in, type), chunks = ckci_aligned_columns(out, p->k);
-    if (!chunks || (p->op == CKCONV_BWD_DATA ? out->compute != type || out->op.kind != CKCONV_PASS : !rows)) {
+    int rows = back || ckci_stem_dense(in, type), chunks = ckci_aligned_columns(out, p->k);
+    if (!rows || !chunks || (p->op != CKCONV_FWD && (out->compute != type || out->op.kind != CKCONV_PASS))) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "stem takes channels last, aligned to 16 bytes, with rows of `in` that are multiples "
@@ -5071,6 +5080,139 @@ CKCI_FN ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
     }
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* The tile of bwd_weight: as ckci_stem_tile, and its planes. */
+CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *device, int64_t blocks,
+                                     double each)
+{
+    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    int64_t y = k->output[0], x = k->output[1], before = 0;
+    double least = 0;
+    for (int64_t parts = ckci_ceil_div(x, CKCI_STEM_POSITIONS(nvidia)), more = 0; more < 4; parts++, more++) {
+        int64_t wide = ckci_ceil_div(x, ckci_max(parts, 1));
+        wide = parts > 1 ? ckci_ceil_div(wide, 8) * 8 : wide;
+        int64_t positions = ckci_ceil_div(wide, 16) * 16,
+                length = positions + (k->filter[1] - 1) / k->stride[1];
+        int64_t plane = ckci_ceil_div(length * 2 - 16, 128) * 128 + 16, pitch = 2 * k->planes * plane;
+        for (int64_t high = 1; high <= ckci_min(y, 16) && wide != before && wide > 0; high++) {
+            int64_t rows = (high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1;
+            if (rows * pitch > CKCI_STEM_PLANES(nvidia) || positions > CKCI_STEM_POSITIONS(nvidia)) {
+                break;
+            }
+            int64_t tiles = ckci_ceil_div(y, high) * ckci_ceil_div(x, wide);
+            int64_t rounds = ckci_ceil_div(ckci_saturating_mul(tiles, k->n), blocks);
+            double cycles = (double)(high * positions / 16) * each + (double)(rows * length * k->planes) / 6;
+            cycles = (double)rounds * (cycles + 800);
+            if (least == 0 || cycles < least) {
+                least = cycles;
+                k->tile[0] = (int32_t)high;
+                k->tile[1] = (int32_t)wide;
+                k->rows = (int32_t)rows;
+                k->length = (int32_t)length;
+                k->plane = (int32_t)plane;
+                k->pitch = (int32_t)pitch;
+                k->tiles[0] = (int32_t)ckci_ceil_div(y, high);
+                k->tiles[1] = (int32_t)ckci_ceil_div(x, wide);
+                k->items = (int32_t)ckci_min(ckci_saturating_mul(tiles, k->n), INT32_MAX);
+            }
+        }
+        before = wide;
+    }
+    return least;
+}
+
+/* bwd_weight: parts of the positions are the blocks that run side by side, or split_k. */
+CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
+{
+    ckci_gpu_stem *k = &l->a.stem;
+    CKCI_TRY(ckci_stem_takes(p, device, family, err));
+    ckci_stem_start(p, k);
+    k->a = p->t[CKCI_OUT];
+    k->b = p->t[CKCI_IN];
+    k->o = p->t[CKCI_WEI];
+    int64_t columns = p->filter[1] * p->filter[2] * p->c, one = ckci_saturating_mul(columns * p->k, 4);
+    int64_t side = device->kind == CKCONV_DEVICE_NVIDIA ? 3 : 2;
+    k->columns = (int32_t)columns;
+    k->tiles_c = (int32_t)ckci_ceil_div(columns, 160);
+    k->tiles_n = (int32_t)ckci_ceil_div(p->k, 64);
+    k->planes = k->stride[1] * k->c;
+    k->left = (k->pad[1] * k->c + 7) / 8 * 8;
+    int64_t shares = (int64_t)k->tiles_c * k->tiles_n;
+    int64_t blocks = ckci_max(ckci_max(device->compute_units, 1) * side / shares, 1);
+    blocks = split_k > 0 ? split_k : ckci_max(ckci_min(blocks, limit / ckci_max(one, 1)), 1);
+    double each = 90 * (double)ckci_ceil_div(ckci_min(columns, 160), 32) / 5;
+    double cycles = ckci_stem_weight_tile(k, device, blocks, each * (double)side);
+    if (cycles == 0 && k->n > 0 && k->output[0] > 0 && k->output[1] > 0) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "stem holds no tile of these pixels in LDS");
+    }
+    blocks = ckci_max(ckci_min(blocks, k->items), 1);
+    k->blocks = (int32_t)blocks;
+    *bytes = ckci_saturating_mul(blocks, one);
+    if (*bytes > limit || one > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
+                         "%lld",
+                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    }
+    int64_t numbers = k->left - k->pad[1] * k->c + (int64_t)k->length * k->planes;
+    k->chunks = (int32_t)ckci_ceil_div(numbers, 8);
+    k->by_tile_x = ckci_make_divisor(k->tile[1]);
+    k->by_tiles_x = ckci_make_divisor(k->tiles[1]);
+    k->by_tiles_y = ckci_make_divisor(k->tiles[0]);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_c = ckci_make_divisor(k->tiles_c);
+    k->by_chunks = ckci_make_divisor(k->chunks);
+    k->by_planes = ckci_make_divisor(k->planes);
+    k->by_filter_x = ckci_make_divisor(k->filter[1]);
+    ckci_set_kernel(l, CKCI_KERNEL_matrix_stem_bwd_weight);
+    l->grid = blocks * shares;
+    *cost = 218 * (10000 + cycles / 1.7);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    int64_t bytes;
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_stem_weight(&f->p->conv, &f->plan->device, f->family, f->split_k, f->limit, &l, &bytes,
+                              &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 2);
+    f->plan->split_k = l.a.stem.blocks;
+    f->plan->workspace_bytes = bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    int64_t bytes;
+    double cost;
+    (void)args;
+    (void)tile;
+    if (ckci_stem_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), plan->split_k,
+                         CKCI_MAX_BYTES, &l, &bytes, &cost, NULL) == CKCONV_OK) {
+        l.a.stem.partial = ws;
+        CKCI_TRY(e->emit(e->context, &l, err));
+        int32_t split = l.a.stem.blocks;
+        ckci_make_gpu_conv(&p->conv, &l.a.conv);
+        ckci_set_kernel(&l, CKCI_KERNEL_matrix_stem_sum);
+        l.a.conv.split = split;
+        l.a.conv.o.partial = ws;
+        l.grid = ckci_ceil_div((int64_t)l.a.conv.rows * l.a.conv.columns, 32);
+        return e->emit(e->context, &l, err);
+    }
+    /* pointers less aligned than planned for */
+    CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, plan->workspace_bytes, &l, &bytes,
+                             &cost, err));
+    l.a.conv.o.partial = bytes ? ws : NULL;
+    CKCI_TRY(e->emit(e->context, &l, err));
+    return l.a.conv.split > 1 ? ckci_emit_reduce(&p->conv, l.a.conv.split, ws, e, err) : CKCONV_OK;
 }
 
 /* What it costs to write the sums of `split` parts and to add them. */
@@ -6567,6 +6709,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
 /* first layers */
 #define CKCI_GPU_MATRIX_STEM(X, FAMILY, LOW)                                                                 \
     X(gpu_##LOW##_fwd_stem, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_stem, ckci_list_matrix_stem)         \
+    X(gpu_##LOW##_bwd_weight_stem, FAMILY, BWD_WEIGHT, CKCONV_F32, 0, ckci_fit_stem_weight,                  \
+      ckci_list_stem_weight)                                                                                 \
     X(gpu_##LOW##_bwd_data_stem, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_stem, ckci_list_matrix_stem)
 
 /* where LDS holds larger tiles */
@@ -9141,6 +9285,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_STEM_COLUMNS
 #undef CKCI_STEM_PAIRS
 #undef CKCI_STEM_PIXELS
+#undef CKCI_STEM_PLANES
+#undef CKCI_STEM_POSITIONS
 #undef CKCI_STEM_WEIGHTS
 #undef CKCI_PAIR_AMD
 #undef CKCI_PAIR_NVIDIA

@@ -1897,8 +1897,13 @@ struct ckci_k_mma {
     static CKCI_K_MEMBER operand load_across(const unsigned char *tile, int row0, int at)
     {
         int lane = (int)threadIdx.x % WAVE, place = at / 2 + lane / 16 * 8 + lane % 8;
-        const unsigned char *p =
-            tile + row0 / 64 * (64 * KB) + ckci_k_spot<KB>(place, row0 % 64 / 8 + lane / 8 % 2);
+        return load_turned(tile + row0 / 64 * (64 * KB) +
+                           ckci_k_spot<KB>(place, row0 % 64 / 8 + lane / 8 % 2));
+    }
+
+    /* Lanes 8 * m to 8 * m + 7 point at eight places of the reduction, 16 bytes of eight rows each. */
+    static CKCI_K_MEMBER operand load_turned(const unsigned char *p)
+    {
         operand r;
 #if defined(CKCI_SIMULATOR)
         sim_ldmatrix_x4_trans(&r, p);
@@ -4757,6 +4762,283 @@ template <class U, int BYTES> struct ckci_k_stem_back {
     }
 };
 
+/* Tiles of dout for bwd_weight, positions of 64 channels, and their transposed operand: rows are 16 channels
+   from `channel` on, the reduction positions 16 * step and the next 15. NVIDIA transposes what it loads. The
+   others hold words of two neighbouring positions, the 64 channels of a pair side by side. */
+template <class U> struct ckci_k_stem_turn {
+    enum { PITCH = 272, BUFFERS = 1, ROW = PITCH / 2 };
+
+    static CKCI_K_MEMBER void copy(unsigned char *tile, const ckci_k_window &from, int32_t step,
+                                   int32_t positions, int32_t good, int32_t chunks)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t i = (int32_t)threadIdx.x; i < positions * 4; i += 128) {
+            const int32_t pair = i / 8, chunk = i % 8, at = pair * 2 * step + chunk * 16;
+            const bool some = chunk < chunks;
+            const ckci_k_uint4 a = ckci_k_window_load(from, some && 2 * pair < good ? at : INT32_MIN);
+            const ckci_k_uint4 b =
+                ckci_k_window_load(from, some && 2 * pair + 1 < good ? at + step : INT32_MIN);
+            const ckci_k_uint4 low = {ckci_k_halves<0>(a.x, b.x), ckci_k_halves<1>(a.x, b.x),
+                                      ckci_k_halves<0>(a.y, b.y), ckci_k_halves<1>(a.y, b.y)};
+            const ckci_k_uint4 high = {ckci_k_halves<0>(a.z, b.z), ckci_k_halves<1>(a.z, b.z),
+                                       ckci_k_halves<0>(a.w, b.w), ckci_k_halves<1>(a.w, b.w)};
+            ckci_k_uint4 *to = (ckci_k_uint4 *)(tile + pair * PITCH + chunk * 32);
+            to[0] = low;
+            to[1] = high;
+        }
+    }
+
+    static CKCI_K_MEMBER typename U::operand load(const unsigned char *tile, int step, int channel)
+    {
+        const unsigned char *at = tile + step * (8 * PITCH) + (channel + U::held(0)) * 4;
+        return U::words([&](int, int i) { return *(const uint32_t *)(at + U::pair(i) * PITCH); });
+    }
+};
+
+#if defined(CKCI_K_MMA)
+template <> struct ckci_k_stem_turn<ckci_k_stem_mma> {
+    enum { PITCH = 144, BUFFERS = 2, ROW = PITCH };
+
+    static CKCI_K_MEMBER void copy(unsigned char *tile, const ckci_k_window &from, int32_t step,
+                                   int32_t positions, int32_t good, int32_t chunks)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t i = (int32_t)threadIdx.x; i < positions * 8; i += 128) {
+            const int32_t position = i / 8, chunk = i % 8;
+            ckci_k_stem_copy(tile + position * PITCH + chunk * 16, from, position * step + chunk * 16,
+                             position < good && chunk < chunks);
+        }
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint4 load(const unsigned char *tile, int step, int channel)
+    {
+        const int lane = (int)threadIdx.x % 32;
+        return ckci_k_mma::load_turned(tile + (step * 16 + lane / 16 * 8 + lane % 8) * PITCH +
+                                       (channel + lane / 8 % 2 * 8) * CKCI_K_HALF);
+    }
+};
+#endif
+
+/* bwd_weight. Rows are 64 channels of dout, columns 160 of (tap, c), the reduction runs over positions, of
+   which an operand's register takes two neighbours along x. For these the rows of pixels lie in LDS as planes:
+   number v of a row (from the first tap of position 0 on) is number v / P of plane v % P, P = stride * C, and
+   position x reads number x + tap / stride of one plane. Where that is odd for even x it reads a second copy
+   that lies one number before. Rows of dout pass beside them, one by one. Of four waves (CDNA: two) two share
+   the rows, the others the columns; a block writes its sums to its part of the workspace, and
+   ckci_k_stem_sum adds the parts in their order. */
+template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
+    enum { WAVES = 128 / U::WAVE, ACROSS = WAVES / 2, TILES = 10 / ACROSS };
+    typedef ckci_k_stem_turn<U> turn;
+    struct lds {
+        alignas(128) unsigned char dout[turn::BUFFERS][POSITIONS * turn::ROW];
+        unsigned char planes[BYTES];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_stem &p, lds &m)
+    {
+        typename U::sums sum[2][TILES];
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            CKCI_K_UNROLL(10)
+            for (int j = 0; j < TILES; j++) {
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < U::SUMS; e++) {
+                    sum[i][j].v[e] = 0;
+                }
+            }
+        }
+        if (p.type == CKCONV_BF16) {
+            items<ckci_k_bf16>(p, m, sum);
+        } else {
+            items<ckci_k_f16>(p, m, sum);
+        }
+        finish(ckci_k_late(p), sum);
+    }
+
+    /* A block's part, its channels and columns. */
+    static CKCI_K_MEMBER void place(const ckci_gpu_stem &p, int32_t &part, int32_t &channel, int32_t &column)
+    {
+        const int32_t up = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        column = ((int32_t)blockIdx.x - up * p.tiles_c) * 160;
+        part = ckci_k_divide(up, p.by_tiles_n);
+        channel = (up - part * p.tiles_n) * 64;
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void items(const ckci_gpu_stem &p, lds &m, typename U::sums (&sum)[2][TILES])
+    {
+        const int wave = (int)threadIdx.x / U::WAVE;
+        const int32_t positions = (p.tile[1] + 15) / 16 * 16, row_step = p.stride[0] * p.pitch;
+        int32_t item, channel0, column0, base[TILES][U::HOLDS];
+        place(p, item, channel0, column0);
+        CKCI_K_UNROLL(10)
+        for (int j = 0; j < TILES; j++) {
+            CKCI_K_UNROLL(2)
+            for (int h = 0; h < U::HOLDS; h++) {
+                const int32_t column = column0 + (j * ACROSS + wave / 2) * 16 + U::held(h);
+                const int32_t tap = ckci_k_divide(column, p.by_c), y = ckci_k_divide(tap, p.by_filter_x);
+                const int32_t x = tap - y * p.filter[1], o = ckci_k_divide(x, p.by_stride_x);
+                const int32_t in_row = (x - o * p.stride[1]) * p.c + column - tap * p.c;
+                base[j][h] = column < p.columns ? y * p.dilation_y * p.pitch +
+                                                      (o % 2 * p.planes + in_row) * p.plane + o / 2 * 4
+                                                : 0;
+            }
+        }
+        CKCI_K_UNROLL(1)
+        for (; item < p.items; item += p.blocks) {
+            const ckci_k_stem_item t(p, item);
+            const int32_t rows = p.output[0] - t.y < p.tile[0] ? p.output[0] - t.y : p.tile[0];
+            copy(p, t, 0, channel0, positions, m);
+            ckci_k_stem_close();
+            stage(p, t, m.planes);
+            CKCI_K_UNROLL(1)
+            for (int32_t r = 0; r < rows; r++) {
+                if (turn::BUFFERS == 2) {
+                    if (r + 1 < rows) {
+                        copy(p, t, r + 1, channel0, positions, m);
+                    }
+                    ckci_k_stem_close();
+                    ckci_k_stem_wait<turn::BUFFERS - 1>();
+                } else if (r > 0) {
+                    copy(p, t, r, channel0, positions, m);
+                }
+                __syncthreads();
+                multiply<T>(m.dout[r % turn::BUFFERS], m.planes + r * row_step, positions / 16, base,
+                            p.columns - column0 - wave / 2 * 16, sum);
+                __syncthreads();
+            }
+        }
+    }
+
+    /* Row r of a tile of dout. */
+    static CKCI_K_MEMBER void copy(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t r,
+                                   int32_t channel0, int32_t positions, lds &m)
+    {
+        const int64_t *s = p.a.stride;
+        const int32_t left = p.output[1] - t.x;
+        const ckci_k_window from =
+            ckci_k_make_window(p.a.p + CKCI_K_HALF * (t.n * s[1] + (t.y + r) * s[4] + t.x * s[5] + channel0));
+        turn::copy(m.dout[r % turn::BUFFERS], from, CKCI_K_HALF * (int32_t)s[5], positions,
+                   left < p.tile[1] ? left : p.tile[1], (p.k - channel0) / 8);
+    }
+
+    /* The rows of pixels of a tile, as planes. */
+    static CKCI_K_MEMBER void stage(const ckci_gpu_stem &p, const ckci_k_stem_item &t, unsigned char *planes)
+    {
+        const ckci_k_window from = ckci_k_make_window(p.b.p + CKCI_K_HALF * t.n * p.b.stride[1]);
+        const int32_t top = t.y * p.stride[0] - p.pad[0], second = p.planes * p.plane - 2;
+        const int32_t first = t.x * p.planes - p.left, step = (int32_t)p.b.stride[4];
+        CKCI_K_UNROLL(1)
+        for (int32_t i = (int32_t)threadIdx.x; i < p.rows * p.chunks; i += 128) {
+            const int32_t row = ckci_k_divide(i, p.by_chunks), chunk = (i - row * p.chunks) * 8;
+            const int32_t y = top + row, at = first + chunk;
+            const bool good = (uint32_t)y < (uint32_t)p.input[0] && at >= 0 && at < p.input[1] * p.c;
+            const ckci_k_uint4 v = ckci_k_window_load(from, good ? CKCI_K_HALF * (y * step + at) : INT32_MIN);
+            const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+            const int32_t number = chunk - p.left + p.pad[1] * p.c, begin = number < 0 ? 0 : number;
+            int32_t x = ckci_k_divide(begin, p.by_planes), in_row = begin - x * p.planes;
+            unsigned char *to = planes + row * p.pitch + in_row * p.plane + x * CKCI_K_HALF;
+            CKCI_K_UNROLL(8)
+            for (int e = 0; e < 8; e++) {
+                if (number + e < 0 || x >= p.length) {
+                    continue;
+                }
+                const uint16_t half = (uint16_t)(w[e / 2] >> e % 2 * 16);
+                *(uint16_t *)to = half;
+                if (x > 0) {
+                    *(uint16_t *)(to + second) = half;
+                }
+                to += p.plane;
+                if (++in_row == p.planes) {
+                    in_row = 0;
+                    x++;
+                    to += CKCI_K_HALF - p.planes * p.plane;
+                }
+            }
+        }
+    }
+
+    /* left: columns from the first one of this wave on */
+    template <class T>
+    static CKCI_K_MEMBER void multiply(const unsigned char *dout, const unsigned char *planes, int32_t steps,
+                                       const int32_t (&base)[TILES][U::HOLDS], int32_t left,
+                                       typename U::sums (&sum)[2][TILES])
+    {
+        const int channel = (int)threadIdx.x / U::WAVE % 2 * 32;
+        CKCI_K_UNROLL(1)
+        for (int32_t step = 0; step < steps; step++) {
+            const typename U::operand a[2] = {turn::load(dout, step, channel),
+                                              turn::load(dout, step, channel + 16)};
+            CKCI_K_UNROLL(10)
+            for (int j = 0; j < TILES; j++) {
+                if (j * ACROSS * 16 < left) {
+                    const typename U::operand b = U::words([&](int h, int i) {
+                        return *(const uint32_t *)(planes + base[j][h] + step * 32 + U::pair(i) * 4);
+                    });
+                    U::template multiply<T>(sum[0][j], a[0], b);
+                    U::template multiply<T>(sum[1][j], a[1], b);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void finish(const ckci_gpu_stem &p, const typename U::sums (&sum)[2][TILES])
+    {
+        const int wave = (int)threadIdx.x / U::WAVE;
+        int32_t part, channel0, column0;
+        place(p, part, channel0, column0);
+        float *to = (float *)p.partial + (int64_t)part * p.k * p.columns;
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            CKCI_K_UNROLL(10)
+            for (int j = 0; j < TILES; j++) {
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < U::SUMS; e++) {
+                    const int32_t k = channel0 + wave % 2 * 32 + i * 16 + U::row(e);
+                    const int32_t column = column0 + (j * ACROSS + wave / 2) * 16 + U::column(e);
+                    if (k < p.k && column < p.columns) {
+                        to[k * p.columns + column] = sum[i][j].v[e];
+                    }
+                }
+            }
+        }
+    }
+};
+
+/* The sums of many parts: 32 neighbouring weights per block, and for each of them eight threads that add an
+   eighth of the parts. */
+struct ckci_k_stem_sum {
+    struct lds {
+        float v[8][32];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        const int slice = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+        const int32_t all = p.rows * p.columns, e = (int32_t)blockIdx.x * 32 + lane;
+        const int32_t each = (p.split + 7) / 8,
+                      end = (slice + 1) * each < p.split ? (slice + 1) * each : p.split;
+        const float *from = (const float *)p.o.partial + e;
+        float sum = 0;
+        CKCI_K_UNROLL(8)
+        for (int32_t i = slice * each; i < end; i++) {
+            sum += e < all ? from[(int64_t)i * all] : 0.f;
+        }
+        m.v[slice][lane] = sum;
+        __syncthreads();
+        if (slice > 0 || e >= all) {
+            return;
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 1; i < 8; i++) {
+            sum += m.v[i][lane];
+        }
+        const int32_t k = ckci_k_divide(e, p.by_columns);
+        const ckci_k_tap tap = ckci_k_split_column(p, e - k * p.columns);
+        ckci_k_write<float>(p.o, sum, 0, k, tap.c, tap.z, tap.y, tap.x);
+    }
+};
+
 /* Body<U, NVIDIA> with the unit of the target. */
 template <template <class, int> class Body> struct ckci_k_stem {
 #if defined(CKCI_SIMULATOR)
@@ -4817,6 +5099,17 @@ template <class U, int NVIDIA> struct ckci_k_stem_fwd_of {
 
 template <class U, int NVIDIA> struct ckci_k_stem_back_of {
     typedef ckci_k_stem_back<U, CKCI_STEM_BACK_PIXELS(NVIDIA)> type;
+};
+
+template <class U, int NVIDIA> struct ckci_k_stem_weight_of {
+    typedef ckci_k_stem_weight<U, CKCI_STEM_PLANES(NVIDIA), CKCI_STEM_POSITIONS(NVIDIA)> type;
+};
+
+template <template <class, int> class Body> struct ckci_k_resident<ckci_k_stem<Body>> {
+    enum { BLOCKS = 2 };
+};
+template <> struct ckci_k_resident<ckci_k_stem<ckci_k_stem_weight_of>> {
+    enum { BLOCKS = 3 };
 };
 
 
