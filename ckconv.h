@@ -5095,9 +5095,11 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
         int64_t positions = ckci_ceil_div(wide, 16) * 16,
                 length = positions + (k->filter[1] - 1) / k->stride[1];
         int64_t plane = ckci_ceil_div(length * 2 - 16, 128) * 128 + 16, pitch = 2 * k->planes * plane;
+        int64_t chunks = ckci_ceil_div(k->left - k->pad[1] * k->c + (length / 2 * 2 + 3) * k->planes, 8);
         for (int64_t high = 1; high <= ckci_min(y, 16) && wide != before && wide > 0; high++) {
             int64_t rows = (high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1;
-            if (rows * pitch > CKCI_STEM_PLANES(nvidia) || positions > CKCI_STEM_POSITIONS(nvidia)) {
+            if (rows * (pitch + chunks * 16) > CKCI_STEM_PLANES(nvidia) ||
+                positions > CKCI_STEM_POSITIONS(nvidia)) {
                 break;
             }
             int64_t tiles = ckci_ceil_div(y, high) * ckci_ceil_div(x, wide);
@@ -5112,6 +5114,7 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
                 k->length = (int32_t)length;
                 k->plane = (int32_t)plane;
                 k->pitch = (int32_t)pitch;
+                k->chunks = (int32_t)chunks;
                 k->tiles[0] = (int32_t)ckci_ceil_div(y, high);
                 k->tiles[1] = (int32_t)ckci_ceil_div(x, wide);
                 k->items = (int32_t)ckci_min(ckci_saturating_mul(tiles, k->n), INT32_MAX);
@@ -5157,8 +5160,6 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
                          "%lld",
                          (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
     }
-    int64_t numbers = k->left - k->pad[1] * k->c + (int64_t)k->length * k->planes;
-    k->chunks = (int32_t)ckci_ceil_div(numbers, 8);
     k->by_tile_x = ckci_make_divisor(k->tile[1]);
     k->by_tiles_x = ckci_make_divisor(k->tiles[1]);
     k->by_tiles_y = ckci_make_divisor(k->tiles[0]);

@@ -4820,37 +4820,71 @@ template <> struct ckci_k_stem_turn<ckci_k_stem_mma> {
 #endif
 
 /* bwd_weight. Rows are 64 channels of dout, columns 160 of (tap, c), the reduction runs over positions, of
-   which an operand's register takes two neighbours along x. For these the rows of pixels lie in LDS as planes:
-   number v of a row (from the first tap of position 0 on) is number v / P of plane v % P, P = stride * C, and
-   position x reads number x + tap / stride of one plane. Where that is odd for even x it reads a second copy
-   that lies one number before. Rows of dout pass beside them, one by one. Of four waves (CDNA: two) two share
-   the rows, the others the columns; a block writes its sums to its part of the workspace, and
-   ckci_k_stem_sum adds the parts in their order. */
+   which an operand's register takes two neighbours along x. For these the rows of pixels that a tile reads come
+   into LDS as they are (raw) and are spread into planes there: number v of a row (from the first tap of position
+   0 on) is number v / P of plane v % P, P = stride * C, and position x reads number x + tap / stride of one
+   plane. Where that is odd for even x it reads a second copy that lies one number before. Rows of dout pass
+   beside them, one by one. Of four waves (CDNA: two) two share the rows, the others the columns; a block
+   writes its sums to its part of the workspace, and ckci_k_stem_sum adds the parts in their order. */
 template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
     enum { WAVES = 128 / U::WAVE, ACROSS = WAVES / 2, TILES = 10 / ACROSS };
     typedef ckci_k_stem_turn<U> turn;
     struct lds {
         alignas(128) unsigned char dout[turn::BUFFERS][POSITIONS * turn::ROW];
-        unsigned char planes[BYTES];
+        unsigned char pixels[BYTES]; /* planes, raw rows behind them */
     };
 
     static CKCI_K_MEMBER void run(const ckci_gpu_stem &p, lds &m)
     {
         typename U::sums sum[2][TILES];
-        CKCI_K_UNROLL(2)
-        for (int i = 0; i < 2; i++) {
-            CKCI_K_UNROLL(10)
-            for (int j = 0; j < TILES; j++) {
-                CKCI_K_UNROLL(8)
-                for (int e = 0; e < U::SUMS; e++) {
-                    sum[i][j].v[e] = 0;
-                }
+        int32_t item, channel0, column0, base[TILES][U::HOLDS];
+        const int wave = (int)threadIdx.x / U::WAVE;
+        place(p, item, channel0, column0);
+        CKCI_K_UNROLL(10)
+        for (int j = 0; j < TILES; j++) {
+            CKCI_K_UNROLL(2)
+            for (int h = 0; h < U::HOLDS; h++) {
+                base[j][h] = column_at(p, column0 + (j * ACROSS + wave / 2) * 16 + U::held(h));
+            }
+            CKCI_K_UNROLL(8)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[0][j].v[e] = sum[1][j].v[e] = 0;
             }
         }
-        if (p.type == CKCONV_BF16) {
-            items<ckci_k_bf16>(p, m, sum);
-        } else {
-            items<ckci_k_f16>(p, m, sum);
+        const int32_t positions = (p.tile[1] + 15) / 16 * 16, left = p.columns - column0 - wave / 2 * 16;
+        const int32_t row_step = p.stride[0] * p.pitch;
+        unsigned char *rows = m.pixels + p.rows * p.pitch;
+        raw(p, item, rows);
+        ckci_k_stem_close();
+        CKCI_K_UNROLL(1)
+        for (; item < p.items; item += p.blocks) {
+            const ckci_k_stem_item t(p, item);
+            const int32_t high = p.output[0] - t.y < p.tile[0] ? p.output[0] - t.y : p.tile[0];
+            copy(p, t, 0, channel0, positions, m);
+            ckci_k_stem_close();
+            ckci_k_stem_wait<1>();
+            __syncthreads();
+            spread(p, rows, m.pixels);
+            __syncthreads();
+            raw(p, item + p.blocks, rows);
+            CKCI_K_UNROLL(1)
+            for (int32_t r = 0; r < high; r++) {
+                if (turn::BUFFERS == 2) {
+                    copy(p, t, r + 1, channel0, r + 1 < high ? positions : 0, m);
+                    ckci_k_stem_close();
+                    ckci_k_stem_wait<turn::BUFFERS - 1>();
+                } else if (r > 0) {
+                    copy(p, t, r, channel0, positions, m);
+                }
+                __syncthreads();
+                const unsigned char *planes = m.pixels + r * row_step;
+                if (p.type == CKCONV_BF16) {
+                    multiply<ckci_k_bf16>(m.dout[r % turn::BUFFERS], planes, positions / 16, base, left, sum);
+                } else {
+                    multiply<ckci_k_f16>(m.dout[r % turn::BUFFERS], planes, positions / 16, base, left, sum);
+                }
+                __syncthreads();
+            }
         }
         finish(ckci_k_late(p), sum);
     }
@@ -4864,50 +4898,13 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         channel = (up - part * p.tiles_n) * 64;
     }
 
-    template <class T>
-    static CKCI_K_MEMBER void items(const ckci_gpu_stem &p, lds &m, typename U::sums (&sum)[2][TILES])
+    /* Where position 0 finds a column's number. */
+    static CKCI_K_MEMBER int32_t column_at(const ckci_gpu_stem &p, int32_t column)
     {
-        const int wave = (int)threadIdx.x / U::WAVE;
-        const int32_t positions = (p.tile[1] + 15) / 16 * 16, row_step = p.stride[0] * p.pitch;
-        int32_t item, channel0, column0, base[TILES][U::HOLDS];
-        place(p, item, channel0, column0);
-        CKCI_K_UNROLL(10)
-        for (int j = 0; j < TILES; j++) {
-            CKCI_K_UNROLL(2)
-            for (int h = 0; h < U::HOLDS; h++) {
-                const int32_t column = column0 + (j * ACROSS + wave / 2) * 16 + U::held(h);
-                const int32_t tap = ckci_k_divide(column, p.by_c), y = ckci_k_divide(tap, p.by_filter_x);
-                const int32_t x = tap - y * p.filter[1], o = ckci_k_divide(x, p.by_stride_x);
-                const int32_t in_row = (x - o * p.stride[1]) * p.c + column - tap * p.c;
-                base[j][h] = column < p.columns ? y * p.dilation_y * p.pitch +
-                                                      (o % 2 * p.planes + in_row) * p.plane + o / 2 * 4
-                                                : 0;
-            }
-        }
-        CKCI_K_UNROLL(1)
-        for (; item < p.items; item += p.blocks) {
-            const ckci_k_stem_item t(p, item);
-            const int32_t rows = p.output[0] - t.y < p.tile[0] ? p.output[0] - t.y : p.tile[0];
-            copy(p, t, 0, channel0, positions, m);
-            ckci_k_stem_close();
-            stage(p, t, m.planes);
-            CKCI_K_UNROLL(1)
-            for (int32_t r = 0; r < rows; r++) {
-                if (turn::BUFFERS == 2) {
-                    if (r + 1 < rows) {
-                        copy(p, t, r + 1, channel0, positions, m);
-                    }
-                    ckci_k_stem_close();
-                    ckci_k_stem_wait<turn::BUFFERS - 1>();
-                } else if (r > 0) {
-                    copy(p, t, r, channel0, positions, m);
-                }
-                __syncthreads();
-                multiply<T>(m.dout[r % turn::BUFFERS], m.planes + r * row_step, positions / 16, base,
-                            p.columns - column0 - wave / 2 * 16, sum);
-                __syncthreads();
-            }
-        }
+        const int32_t tap = ckci_k_divide(column, p.by_c), y = ckci_k_divide(tap, p.by_filter_x);
+        const int32_t x = tap - y * p.filter[1], o = ckci_k_divide(x, p.by_stride_x);
+        const int32_t plane = (x - o * p.stride[1]) * p.c + column - tap * p.c + (o % 2 ? p.planes : 0);
+        return column < p.columns ? y * p.dilation_y * p.pitch + plane * p.plane + o / 2 * 4 : 0;
     }
 
     /* Row r of a tile of dout. */
@@ -4922,63 +4919,81 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                    left < p.tile[1] ? left : p.tile[1], (p.k - channel0) / 8);
     }
 
-    /* The rows of pixels of a tile, as planes. */
-    static CKCI_K_MEMBER void stage(const ckci_gpu_stem &p, const ckci_k_stem_item &t, unsigned char *planes)
+    /* The rows of pixels of a tile as memory holds them, from p.left numbers before the first pixel on. */
+    static CKCI_K_MEMBER void raw(const ckci_gpu_stem &p, int32_t item, unsigned char *rows)
     {
+        if (item >= p.items) {
+            return;
+        }
+        const ckci_k_stem_item t(p, item);
         const ckci_k_window from = ckci_k_make_window(p.b.p + CKCI_K_HALF * t.n * p.b.stride[1]);
-        const int32_t top = t.y * p.stride[0] - p.pad[0], second = p.planes * p.plane - 2;
-        const int32_t first = t.x * p.planes - p.left, step = (int32_t)p.b.stride[4];
-        CKCI_K_UNROLL(1)
+        const int32_t top = t.y * p.stride[0] - p.pad[0], step = (int32_t)p.b.stride[4];
+        const int32_t first = t.x * p.planes - p.left;
+        CKCI_K_UNROLL(4)
         for (int32_t i = (int32_t)threadIdx.x; i < p.rows * p.chunks; i += 128) {
-            const int32_t row = ckci_k_divide(i, p.by_chunks), chunk = (i - row * p.chunks) * 8;
-            const int32_t y = top + row, at = first + chunk;
+            const int32_t row = ckci_k_divide(i, p.by_chunks), at = first + (i - row * p.chunks) * 8;
+            const int32_t y = top + row;
             const bool good = (uint32_t)y < (uint32_t)p.input[0] && at >= 0 && at < p.input[1] * p.c;
-            const ckci_k_uint4 v = ckci_k_window_load(from, good ? CKCI_K_HALF * (y * step + at) : INT32_MIN);
-            const uint32_t w[4] = {v.x, v.y, v.z, v.w};
-            const int32_t number = chunk - p.left + p.pad[1] * p.c, begin = number < 0 ? 0 : number;
-            int32_t x = ckci_k_divide(begin, p.by_planes), in_row = begin - x * p.planes;
-            unsigned char *to = planes + row * p.pitch + in_row * p.plane + x * CKCI_K_HALF;
-            CKCI_K_UNROLL(8)
-            for (int e = 0; e < 8; e++) {
-                if (number + e < 0 || x >= p.length) {
-                    continue;
-                }
-                const uint16_t half = (uint16_t)(w[e / 2] >> e % 2 * 16);
-                *(uint16_t *)to = half;
-                if (x > 0) {
-                    *(uint16_t *)(to + second) = half;
-                }
-                to += p.plane;
-                if (++in_row == p.planes) {
-                    in_row = 0;
-                    x++;
-                    to += CKCI_K_HALF - p.planes * p.plane;
-                }
+            ckci_k_stem_copy(rows + i * 16, from, CKCI_K_HALF * (y * step + at), good);
+        }
+    }
+
+    /* The same as planes, two numbers at a time; a wave takes a plane of a row. */
+    static CKCI_K_MEMBER void spread(const ckci_gpu_stem &p, const unsigned char *rows, unsigned char *planes)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % U::WAVE, step = p.planes * CKCI_K_HALF;
+        const int32_t second = p.planes * p.plane;
+        CKCI_K_UNROLL(1)
+        for (int32_t i = (int32_t)threadIdx.x / U::WAVE; i < p.rows * p.planes; i += WAVES) {
+            const int32_t row = ckci_k_divide(i, p.by_planes), plane = i - row * p.planes;
+            const unsigned char *from = rows + row * p.chunks * 16 +
+                                        CKCI_K_HALF * (p.left - p.pad[1] * p.c + plane) + lane * 2 * step;
+            unsigned char *to = planes + row * p.pitch + plane * p.plane + lane * 4;
+            CKCI_K_UNROLL(2)
+            for (int32_t x = lane * 2; x < p.length; x += 2 * U::WAVE) {
+                const uint32_t a = *(const uint16_t *)from, b = *(const uint16_t *)(from + step),
+                               c = *(const uint16_t *)(from + 2 * step);
+                *(uint32_t *)to = a | b << 16;
+                *(uint32_t *)(to + second) = b | c << 16;
+                from += 2 * U::WAVE * step;
+                to += 4 * U::WAVE;
             }
         }
     }
 
-    /* left: columns from the first one of this wave on */
+    /* left: columns from the first one of this wave on; all tiles but the first are computed or none */
     template <class T>
     static CKCI_K_MEMBER void multiply(const unsigned char *dout, const unsigned char *planes, int32_t steps,
                                        const int32_t (&base)[TILES][U::HOLDS], int32_t left,
                                        typename U::sums (&sum)[2][TILES])
     {
         const int channel = (int)threadIdx.x / U::WAVE % 2 * 32;
-        CKCI_K_UNROLL(1)
-        for (int32_t step = 0; step < steps; step++) {
-            const typename U::operand a[2] = {turn::load(dout, step, channel),
-                                              turn::load(dout, step, channel + 16)};
-            CKCI_K_UNROLL(10)
-            for (int j = 0; j < TILES; j++) {
-                if (j * ACROSS * 16 < left) {
-                    const typename U::operand b = U::words([&](int h, int i) {
-                        return *(const uint32_t *)(planes + base[j][h] + step * 32 + U::pair(i) * 4);
-                    });
-                    U::template multiply<T>(sum[0][j], a[0], b);
-                    U::template multiply<T>(sum[1][j], a[1], b);
-                }
+        if (left <= ACROSS * 16) {
+            CKCI_K_UNROLL(1)
+            for (int32_t step = 0; step < steps; step++) {
+                one<T, 1>(dout, planes + step * 32, step, channel, base, sum);
             }
+        } else {
+            CKCI_K_UNROLL(1)
+            for (int32_t step = 0; step < steps; step++) {
+                one<T, TILES>(dout, planes + step * 32, step, channel, base, sum);
+            }
+        }
+    }
+
+    template <class T, int COUNT>
+    static CKCI_K_MEMBER void one(const unsigned char *dout, const unsigned char *planes, int32_t step,
+                                  int channel, const int32_t (&base)[TILES][U::HOLDS],
+                                  typename U::sums (&sum)[2][TILES])
+    {
+        const typename U::operand a[2] = {turn::load(dout, step, channel),
+                                          turn::load(dout, step, channel + 16)};
+        CKCI_K_UNROLL(10)
+        for (int j = 0; j < COUNT; j++) {
+            const typename U::operand b = U::words(
+                [&](int h, int i) { return *(const uint32_t *)(planes + base[j][h] + U::pair(i) * 4); });
+            U::template multiply<T>(sum[0][j], a[0], b);
+            U::template multiply<T>(sum[1][j], a[1], b);
         }
     }
 
@@ -5021,8 +5036,8 @@ struct ckci_k_stem_sum {
         const float *from = (const float *)p.o.partial + e;
         float sum = 0;
         CKCI_K_UNROLL(8)
-        for (int32_t i = slice * each; i < end; i++) {
-            sum += e < all ? from[(int64_t)i * all] : 0.f;
+        for (int32_t i = slice * each; e < all && i < end; i++) {
+            sum += from[(int64_t)i * all];
         }
         m.v[slice][lane] = sum;
         __syncthreads();
