@@ -5094,8 +5094,8 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
         wide = parts > 1 ? ckci_ceil_div(wide, 8) * 8 : wide;
         int64_t positions = ckci_ceil_div(wide, 16) * 16,
                 length = positions + (k->filter[1] - 1) / k->stride[1];
-        int64_t plane = ckci_ceil_div(length * 2 - 16, 128) * 128 + 16, pitch = 2 * k->planes * plane;
-        int64_t chunks = ckci_ceil_div(k->left - k->pad[1] * k->c + (length / 2 * 2 + 3) * k->planes, 8);
+        int64_t plane = ckci_ceil_div(length * 2 - 10, 128) * 128 + 16, pitch = 2 * k->planes * plane;
+        int64_t chunks = ckci_ceil_div(k->left - k->pad[1] * k->c + (length + 4) * k->planes, 8);
         for (int64_t high = 1; high <= ckci_min(y, 16) && wide != before && wide > 0; high++) {
             int64_t rows = (high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1;
             if (rows * (pitch + chunks * 16) > CKCI_STEM_PLANES(nvidia) ||

@@ -1865,23 +1865,19 @@ struct ckci_k_mma {
     static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
     {
         int lane = (int)threadIdx.x % WAVE;
-        const unsigned char *p = tile + row0 * KB + ckci_k_spot<KB>(lane % 16, at / 16 + lane / 16);
-        operand r;
-#if defined(CKCI_SIMULATOR)
-        sim_ldmatrix_x4(&r, p);
-#else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
-                     : "r"((uint32_t)__cvta_generic_to_shared(p)));
-#endif
-        return r;
+        return load_here(tile + row0 * KB + ckci_k_spot<KB>(lane % 16, at / 16 + lane / 16));
     }
 
     /* 16 rows of their own addresses, this lane's (of row lane % 16) in `row`, whose chunks are permuted by
        `flip`. */
     static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
     {
-        const unsigned char *p = row + ((at / 16 + (int)threadIdx.x % WAVE / 16) ^ flip) * 16;
+        return load_here(row + ((at / 16 + (int)threadIdx.x % WAVE / 16) ^ flip) * 16);
+    }
+
+    /* Lanes 8 * m to 8 * m + 7 point at the rows of register m, 16 bytes each. */
+    static CKCI_K_MEMBER operand load_here(const unsigned char *p)
+    {
         operand r;
 #if defined(CKCI_SIMULATOR)
         sim_ldmatrix_x4(&r, p);
@@ -4300,9 +4296,26 @@ struct ckci_k_stem_mfma : ckci_k_mfma16 {
         return s[2 * u + i / 4].v[i % 4];
     }
 
+    /* The operand of the weights, of this lane's row wei_row() from `at` on. */
+    static CKCI_K_MEMBER int wei_row()
+    {
+        return (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER operand wei(const unsigned char *at)
+    {
+        return load_rows(at, 0, 0);
+    }
+
     template <class T> static CKCI_K_MEMBER void product(sums &d, const operand &pixels, const operand &wei)
     {
         multiply<T>(d, wei, pixels);
+    }
+
+    /* The same with positions as rows of the sums. */
+    template <class T> static CKCI_K_MEMBER void across(sums &d, const operand &pixels, const operand &wei)
+    {
+        multiply<T>(d, pixels, wei);
     }
 };
 #endif
@@ -4355,9 +4368,26 @@ template <int GFX> struct ckci_k_stem_wmma : ckci_k_wmma<GFX> {
         return s[u].v[i];
     }
 
+    /* The operand of the weights, of this lane's row wei_row() from `at` on. */
+    static CKCI_K_MEMBER int wei_row()
+    {
+        return (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER operand wei(const unsigned char *at)
+    {
+        return base::load_rows(at, 0, 0);
+    }
+
     template <class T> static CKCI_K_MEMBER void product(sums &d, const operand &pixels, const operand &wei)
     {
         base::template multiply<T>(d, wei, pixels);
+    }
+
+    /* The same with positions as rows of the sums. */
+    template <class T> static CKCI_K_MEMBER void across(sums &d, const operand &pixels, const operand &wei)
+    {
+        base::template multiply<T>(d, pixels, wei);
     }
 };
 #endif
@@ -4397,9 +4427,26 @@ struct ckci_k_stem_mma : ckci_k_mma {
         return s[2 * u + i / 4].v[i % 4 / 2 * 4 + h * 2 + i % 2];
     }
 
+    /* x, y: columns 0 to 7, neighbouring registers as the product takes them; z, w: the others */
+    static CKCI_K_MEMBER int wei_row()
+    {
+        return (int)threadIdx.x % 8 + (int)threadIdx.x % WAVE / 16 * 8;
+    }
+
+    static CKCI_K_MEMBER operand wei(const unsigned char *at)
+    {
+        return load_here(at + (int)threadIdx.x / 8 % 2 * 16);
+    }
+
     template <class T> static CKCI_K_MEMBER void product(sums &d, const operand &pixels, const operand &wei)
     {
-        multiply<T>(d, pixels, wei);
+        half<T>(d.v, pixels, wei.x, wei.y);
+        half<T>(d.v + 4, pixels, wei.z, wei.w);
+    }
+
+    template <class T> static CKCI_K_MEMBER void across(sums &d, const operand &pixels, const operand &wei)
+    {
+        product<T>(d, pixels, wei);
     }
 };
 #endif
@@ -4530,8 +4577,8 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                                    const unsigned char *pixels)
     {
         const ckci_k_stem_item t(p, item);
-        const int lane = (int)threadIdx.x % 16;
         const int32_t count = p.tile[0] * p.tile[1], pitch = p.steps * 32 + 16;
+        const unsigned char *wei = m.wei + U::wei_row() * pitch;
         const unsigned char *first = pixels + CKCI_K_HALF * (p.left - p.pad[1] * p.c - p.odd);
         CKCI_K_UNROLL(1)
         for (int32_t row0 = (int32_t)threadIdx.x / U::WAVE * (TILES * 16); row0 < count;
@@ -4569,7 +4616,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                 }
                 CKCI_K_UNROLL(4)
                 for (int j = 0; j < 4; j++) {
-                    typename U::operand b = U::load_rows(m.wei + (j * 16 + lane) * pitch + step * 32, 0, 0);
+                    typename U::operand b = U::wei(wei + j * 16 * pitch + step * 32);
                     CKCI_K_UNROLL(4)
                     for (int i = 0; i < TILES; i++) {
                         U::template product<T>(sum[i][j], a[i], b);
@@ -4578,15 +4625,17 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < TILES; i++) {
-                store(p, t, row0 + i * 16, channel0, sum[i]);
+                store<T>(p, t, row0 + i * 16, channel0, sum[i]);
             }
         }
     }
 
+    template <class T>
     static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
                                     int32_t channel0, const typename U::sums (&sum)[4])
     {
-        const int64_t *s = p.o.stride;
+        const int32_t sy = (int32_t)p.o.stride[4], sx = (int32_t)p.o.stride[5];
+        unsigned char *image = p.o.p + CKCI_K_HALF * (t.n * p.o.stride[1] + channel0);
         CKCI_K_UNROLL(2)
         for (int h = 0; h < U::HOLDS; h++) {
             const int32_t e = row0 + U::held(h), up = ckci_k_divide(e, p.by_tile_x);
@@ -4594,17 +4643,17 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             if (up >= p.tile[0] || y >= p.output[0] || x >= p.output[1]) {
                 continue;
             }
-            unsigned char *to = p.o.p + CKCI_K_HALF * (t.n * s[1] + y * s[4] + x * s[5]);
+            unsigned char *to = image + CKCI_K_HALF * (y * sy + x * sx);
             CKCI_K_UNROLL(4)
             for (int u = 0; u < U::CHUNKS; u++) {
-                const int32_t k = channel0 + U::chunk_channel(u);
+                const int32_t k = U::chunk_channel(u);
                 uint32_t two[4];
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
-                    two[i] = ckci_k_two(p.type, ckci_k_bits(U::chunk(sum, u, h, 2 * i)),
+                    two[i] = ckci_k_two(T::TYPE, ckci_k_bits(U::chunk(sum, u, h, 2 * i)),
                                         ckci_k_bits(U::chunk(sum, u, h, 2 * i + 1)));
                 }
-                if (k < p.k) {
+                if (channel0 + k < p.k) {
                     const ckci_k_uint4 v = {two[0], two[1], two[2], two[3]};
                     *(ckci_k_uint4 *)(to + CKCI_K_HALF * k) = v;
                 }
@@ -4701,7 +4750,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
     {
         const int lane = (int)threadIdx.x % 16;
         const int32_t count = p.tile[0] * p.tile[1], wide = p.tile[1] + p.window[1] - 1;
-        const unsigned char *wei = m.wei + (column0 + lane) * (p.steps * 32 + 16);
+        const unsigned char *wei = m.wei + (column0 + U::wei_row()) * (p.steps * 32 + 16);
         CKCI_K_UNROLL(1)
         for (int32_t row0 = (int32_t)threadIdx.x / U::WAVE * (TILES * 16); row0 < count;
              row0 += WAVES * TILES * 16) {
@@ -4726,19 +4775,20 @@ template <class U, int BYTES> struct ckci_k_stem_back {
                     const int32_t back = (jy * wide + jx) * p.pitch;
                     CKCI_K_UNROLL(4)
                     for (int32_t k = 0; k < p.k; k += 16) {
-                        const typename U::operand b = U::load_rows(w, 0, 0);
+                        const typename U::operand b = U::wei(w);
                         CKCI_K_UNROLL(2)
                         for (int i = 0; i < TILES; i++) {
-                            U::template multiply<T>(sum[i], U::load_rows(at[i] - back + 2 * k, 0, 0), b);
+                            U::template across<T>(sum[i], U::load_rows(at[i] - back + 2 * k, 0, 0), b);
                         }
                         w += 32;
                     }
                 }
             }
-            store(p, ckci_k_stem_item(p, item), row0, column0, m, sum);
+            store<T>(p, ckci_k_stem_item(p, item), row0, column0, m, sum);
         }
     }
 
+    template <class T>
     static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
                                     int32_t column0, const lds &m, const typename U::sums (&sum)[TILES])
     {
@@ -4755,7 +4805,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
                     (uint32_t)(x0 + c.x) < (uint32_t)p.input[1]) {
                     const int64_t at = t.n * s[1] + y0 * s[4] + x0 * s[5] + c.offset;
                     const uint32_t v = ckci_k_bits(sum[i].v[e]);
-                    *(uint16_t *)(p.o.p + CKCI_K_HALF * at) = (uint16_t)ckci_k_two(p.type, v, v);
+                    *(uint16_t *)(p.o.p + CKCI_K_HALF * at) = (uint16_t)ckci_k_two(T::TYPE, v, v);
                 }
             }
         }
@@ -4938,25 +4988,27 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         }
     }
 
-    /* The same as planes, two numbers at a time; a wave takes a plane of a row. */
+    /* The same as planes, four numbers at a time; a wave takes a plane of a row. */
     static CKCI_K_MEMBER void spread(const ckci_gpu_stem &p, const unsigned char *rows, unsigned char *planes)
     {
         const int32_t lane = (int32_t)threadIdx.x % U::WAVE, step = p.planes * CKCI_K_HALF;
-        const int32_t second = p.planes * p.plane;
+        const int32_t second = p.planes * p.plane, skip = p.left - p.pad[1] * p.c;
         CKCI_K_UNROLL(1)
         for (int32_t i = (int32_t)threadIdx.x / U::WAVE; i < p.rows * p.planes; i += WAVES) {
             const int32_t row = ckci_k_divide(i, p.by_planes), plane = i - row * p.planes;
-            const unsigned char *from = rows + row * p.chunks * 16 +
-                                        CKCI_K_HALF * (p.left - p.pad[1] * p.c + plane) + lane * 2 * step;
-            unsigned char *to = planes + row * p.pitch + plane * p.plane + lane * 4;
-            CKCI_K_UNROLL(2)
-            for (int32_t x = lane * 2; x < p.length; x += 2 * U::WAVE) {
-                const uint32_t a = *(const uint16_t *)from, b = *(const uint16_t *)(from + step),
-                               c = *(const uint16_t *)(from + 2 * step);
-                *(uint32_t *)to = a | b << 16;
-                *(uint32_t *)(to + second) = b | c << 16;
-                from += 2 * U::WAVE * step;
-                to += 4 * U::WAVE;
+            const unsigned char *from = rows + row * p.chunks * 16 + CKCI_K_HALF * (skip + plane);
+            unsigned char *to = planes + row * p.pitch + plane * p.plane;
+            CKCI_K_UNROLL(1)
+            for (int32_t x = lane * 4; x < p.length; x += 4 * U::WAVE) {
+                uint32_t v[5];
+                CKCI_K_UNROLL(5)
+                for (int e = 0; e < 5; e++) {
+                    v[e] = *(const uint16_t *)(from + (x + e) * step);
+                }
+                const ckci_k_uint2 first = {v[0] | v[1] << 16, v[2] | v[3] << 16};
+                const ckci_k_uint2 behind = {v[1] | v[2] << 16, v[3] | v[4] << 16};
+                *(ckci_k_uint2 *)(to + x * CKCI_K_HALF) = first;
+                *(ckci_k_uint2 *)(to + second + x * CKCI_K_HALF) = behind;
             }
         }
     }
@@ -5035,8 +5087,19 @@ struct ckci_k_stem_sum {
                       end = (slice + 1) * each < p.split ? (slice + 1) * each : p.split;
         const float *from = (const float *)p.o.partial + e;
         float sum = 0;
-        CKCI_K_UNROLL(8)
-        for (int32_t i = slice * each; e < all && i < end; i++) {
+        int32_t i = e < all ? slice * each : end;
+        for (; i + 8 <= end; i += 8) { /* loads in flight together, additions in order */
+            float v[8];
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < 8; j++) {
+                v[j] = from[(int64_t)(i + j) * all];
+            }
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < 8; j++) {
+                sum += v[j];
+            }
+        }
+        for (; i < end; i++) {
             sum += from[(int64_t)i * all];
         }
         m.v[slice][lane] = sum;
