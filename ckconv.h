@@ -2832,7 +2832,7 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 #define CKCI_STEM_COLUMNS 64
 #define CKCI_STEM_PIXELS(NVIDIA) ((NVIDIA) ? 38912 : 29696)
 #define CKCI_STEM_BACK_PIXELS(NVIDIA) ((NVIDIA) ? 79872 : 31232)
-#define CKCI_STEM_PLANES(NVIDIA) ((NVIDIA) ? 41984 : 20480)
+#define CKCI_STEM_PLANES(NVIDIA) ((NVIDIA) ? 81920 : 20480)
 #define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
 
 /* Channels of mid that a block of pair_matrix holds. */
@@ -5094,8 +5094,8 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
         wide = parts > 1 ? ckci_ceil_div(wide, 8) * 8 : wide;
         int64_t positions = ckci_ceil_div(wide, 16) * 16,
                 length = positions + (k->filter[1] - 1) / k->stride[1];
-        int64_t plane = ckci_ceil_div(length * 2 - 10, 128) * 128 + 16, pitch = 2 * k->planes * plane;
-        int64_t chunks = ckci_ceil_div(k->left - k->pad[1] * k->c + (length + 4) * k->planes, 8);
+        int64_t plane = ckci_ceil_div(length * 2 - 14, 128) * 128 + 16, pitch = 2 * k->planes * plane;
+        int64_t chunks = ckci_ceil_div(k->left - k->pad[1] * k->c + (length / 2 * 2 + 3) * k->planes, 8);
         for (int64_t high = 1; high <= ckci_min(y, 16) && wide != before && wide > 0; high++) {
             int64_t rows = (high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1;
             if (rows * (pitch + chunks * 16) > CKCI_STEM_PLANES(nvidia) ||
@@ -5137,17 +5137,16 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->b = p->t[CKCI_IN];
     k->o = p->t[CKCI_WEI];
     int64_t columns = p->filter[1] * p->filter[2] * p->c, one = ckci_saturating_mul(columns * p->k, 4);
-    int64_t side = device->kind == CKCONV_DEVICE_NVIDIA ? 3 : 2;
     k->columns = (int32_t)columns;
     k->tiles_c = (int32_t)ckci_ceil_div(columns, 160);
     k->tiles_n = (int32_t)ckci_ceil_div(p->k, 64);
     k->planes = k->stride[1] * k->c;
     k->left = (k->pad[1] * k->c + 7) / 8 * 8;
     int64_t shares = (int64_t)k->tiles_c * k->tiles_n;
-    int64_t blocks = ckci_max(ckci_max(device->compute_units, 1) * side / shares, 1);
+    int64_t blocks = ckci_max(ckci_max(device->compute_units, 1) * 2 / shares, 1);
     blocks = split_k > 0 ? split_k : ckci_max(ckci_min(blocks, limit / ckci_max(one, 1)), 1);
     double each = 90 * (double)ckci_ceil_div(ckci_min(columns, 160), 32) / 5;
-    double cycles = ckci_stem_weight_tile(k, device, blocks, each * (double)side);
+    double cycles = ckci_stem_weight_tile(k, device, blocks, 2 * each);
     if (cycles == 0 && k->n > 0 && k->output[0] > 0 && k->output[1] > 0) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "stem holds no tile of these pixels in LDS");
     }

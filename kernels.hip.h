@@ -1865,19 +1865,23 @@ struct ckci_k_mma {
     static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
     {
         int lane = (int)threadIdx.x % WAVE;
-        return load_here(tile + row0 * KB + ckci_k_spot<KB>(lane % 16, at / 16 + lane / 16));
+        const unsigned char *p = tile + row0 * KB + ckci_k_spot<KB>(lane % 16, at / 16 + lane / 16);
+        operand r;
+#if defined(CKCI_SIMULATOR)
+        sim_ldmatrix_x4(&r, p);
+#else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                     : "r"((uint32_t)__cvta_generic_to_shared(p)));
+#endif
+        return r;
     }
 
     /* 16 rows of their own addresses, this lane's (of row lane % 16) in `row`, whose chunks are permuted by
        `flip`. */
     static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int flip, int at)
     {
-        return load_here(row + ((at / 16 + (int)threadIdx.x % WAVE / 16) ^ flip) * 16);
-    }
-
-    /* Lanes 8 * m to 8 * m + 7 point at the rows of register m, 16 bytes each. */
-    static CKCI_K_MEMBER operand load_here(const unsigned char *p)
-    {
+        const unsigned char *p = row + ((at / 16 + (int)threadIdx.x % WAVE / 16) ^ flip) * 16;
         operand r;
 #if defined(CKCI_SIMULATOR)
         sim_ldmatrix_x4(&r, p);
@@ -1893,13 +1897,8 @@ struct ckci_k_mma {
     static CKCI_K_MEMBER operand load_across(const unsigned char *tile, int row0, int at)
     {
         int lane = (int)threadIdx.x % WAVE, place = at / 2 + lane / 16 * 8 + lane % 8;
-        return load_turned(tile + row0 / 64 * (64 * KB) +
-                           ckci_k_spot<KB>(place, row0 % 64 / 8 + lane / 8 % 2));
-    }
-
-    /* Lanes 8 * m to 8 * m + 7 point at eight places of the reduction, 16 bytes of eight rows each. */
-    static CKCI_K_MEMBER operand load_turned(const unsigned char *p)
-    {
+        const unsigned char *p =
+            tile + row0 / 64 * (64 * KB) + ckci_k_spot<KB>(place, row0 % 64 / 8 + lane / 8 % 2);
         operand r;
 #if defined(CKCI_SIMULATOR)
         sim_ldmatrix_x4_trans(&r, p);
@@ -4435,7 +4434,7 @@ struct ckci_k_stem_mma : ckci_k_mma {
 
     static CKCI_K_MEMBER operand wei(const unsigned char *at)
     {
-        return load_here(at + (int)threadIdx.x / 8 % 2 * 16);
+        return load_rows(at + ((int)threadIdx.x / 8 % 2 - (int)threadIdx.x % WAVE / 16) * 16, 0, 0);
     }
 
     template <class T> static CKCI_K_MEMBER void product(sums &d, const operand &pixels, const operand &wei)
@@ -4847,7 +4846,7 @@ template <class U> struct ckci_k_stem_turn {
 
 #if defined(CKCI_K_MMA)
 template <> struct ckci_k_stem_turn<ckci_k_stem_mma> {
-    enum { PITCH = 144, BUFFERS = 2, ROW = PITCH };
+    enum { BUFFERS = 2, ROW = 128 };
 
     static CKCI_K_MEMBER void copy(unsigned char *tile, const ckci_k_window &from, int32_t step,
                                    int32_t positions, int32_t good, int32_t chunks)
@@ -4855,16 +4854,14 @@ template <> struct ckci_k_stem_turn<ckci_k_stem_mma> {
         CKCI_K_UNROLL(1)
         for (int32_t i = (int32_t)threadIdx.x; i < positions * 8; i += 128) {
             const int32_t position = i / 8, chunk = i % 8;
-            ckci_k_stem_copy(tile + position * PITCH + chunk * 16, from, position * step + chunk * 16,
+            ckci_k_stem_copy(tile + ckci_k_spot<128>(position, chunk), from, position * step + chunk * 16,
                              position < good && chunk < chunks);
         }
     }
 
     static CKCI_K_MEMBER ckci_k_uint4 load(const unsigned char *tile, int step, int channel)
     {
-        const int lane = (int)threadIdx.x % 32;
-        return ckci_k_mma::load_turned(tile + (step * 16 + lane / 16 * 8 + lane % 8) * PITCH +
-                                       (channel + lane / 8 % 2 * 8) * CKCI_K_HALF);
+        return ckci_k_mma::load_across(tile, channel, step * 32);
     }
 };
 #endif
@@ -4988,27 +4985,25 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         }
     }
 
-    /* The same as planes, four numbers at a time; a wave takes a plane of a row. */
+    /* The same as planes, two numbers at a time; a wave takes a plane of a row. */
     static CKCI_K_MEMBER void spread(const ckci_gpu_stem &p, const unsigned char *rows, unsigned char *planes)
     {
         const int32_t lane = (int32_t)threadIdx.x % U::WAVE, step = p.planes * CKCI_K_HALF;
-        const int32_t second = p.planes * p.plane, skip = p.left - p.pad[1] * p.c;
+        const int32_t second = p.planes * p.plane;
         CKCI_K_UNROLL(1)
         for (int32_t i = (int32_t)threadIdx.x / U::WAVE; i < p.rows * p.planes; i += WAVES) {
             const int32_t row = ckci_k_divide(i, p.by_planes), plane = i - row * p.planes;
-            const unsigned char *from = rows + row * p.chunks * 16 + CKCI_K_HALF * (skip + plane);
-            unsigned char *to = planes + row * p.pitch + plane * p.plane;
-            CKCI_K_UNROLL(1)
-            for (int32_t x = lane * 4; x < p.length; x += 4 * U::WAVE) {
-                uint32_t v[5];
-                CKCI_K_UNROLL(5)
-                for (int e = 0; e < 5; e++) {
-                    v[e] = *(const uint16_t *)(from + (x + e) * step);
-                }
-                const ckci_k_uint2 first = {v[0] | v[1] << 16, v[2] | v[3] << 16};
-                const ckci_k_uint2 behind = {v[1] | v[2] << 16, v[3] | v[4] << 16};
-                *(ckci_k_uint2 *)(to + x * CKCI_K_HALF) = first;
-                *(ckci_k_uint2 *)(to + second + x * CKCI_K_HALF) = behind;
+            const unsigned char *from = rows + row * p.chunks * 16 +
+                                        CKCI_K_HALF * (p.left - p.pad[1] * p.c + plane) + lane * 2 * step;
+            unsigned char *to = planes + row * p.pitch + plane * p.plane + lane * 4;
+            CKCI_K_UNROLL(2)
+            for (int32_t x = lane * 2; x < p.length; x += 2 * U::WAVE) {
+                const uint32_t a = *(const uint16_t *)from, b = *(const uint16_t *)(from + step),
+                               c = *(const uint16_t *)(from + 2 * step);
+                *(uint32_t *)to = a | b << 16;
+                *(uint32_t *)(to + second) = b | c << 16;
+                from += 2 * U::WAVE * step;
+                to += 4 * U::WAVE;
             }
         }
     }
@@ -5185,9 +5180,6 @@ template <class U, int NVIDIA> struct ckci_k_stem_weight_of {
 
 template <template <class, int> class Body> struct ckci_k_resident<ckci_k_stem<Body>> {
     enum { BLOCKS = 2 };
-};
-template <> struct ckci_k_resident<ckci_k_stem<ckci_k_stem_weight_of>> {
-    enum { BLOCKS = 3 };
 };
 
 
