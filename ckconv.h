@@ -82,7 +82,8 @@ NUMERICS AND DETERMINISM
       and so may pointers of which one is not aligned to an element.
     - Padding counts as zeros: an infinite weight or gradient may meet it as 0 * infinity = NaN.
     - A matrix unit computes small groups side by side, with zeros for their products with each other: an
-      infinity or NaN of one group may make NaN of its neighbours.
+      infinity or NaN of one group may make NaN of its neighbours. In first layers fwd multiplies the number
+      beside a window with zero, too.
     - Outputs and workspace need no zeroing; every output element is written, and nothing between strided
       ones.
     - Group norm statistics on a GPU are one pass over values less the slab's first one: where that lies far
@@ -2825,8 +2826,8 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 #define CKCI_NEAR_NVIDIA(Q) ((Q) == 16 ? 640 : 512)
 #define CKCI_NEAR_AMD(Q) ((Q) == 16 ? 352 : 192)
 
-/* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data, bytes
-   of pixels (on NVIDIA or not). */
+/* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data,
+   bytes of pixels (on NVIDIA or not), positions of bwd_weight. */
 #define CKCI_STEM_PAIRS 128
 #define CKCI_STEM_WEIGHTS 33024
 #define CKCI_STEM_COLUMNS 64
@@ -3136,8 +3137,8 @@ typedef struct ckci_gpu_stem {
     int32_t left, odd, row_pairs;       /* see ckci_k_stem_fwd */
     int32_t steps;                      /* of 16 places of the reduction */
     int32_t columns, window[2], first[2]; /* bwd_data: stride x stride x C; taps of a phase; the first q */
-    /* bwd_weight (columns: taps x C): blocks for all columns, planes of a row in one copy, numbers of a plane,
-       its bytes in LDS, chunks of a row that is read */
+    /* bwd_weight (columns: taps x C): blocks for all columns, planes of a row in one copy, numbers of a
+       plane, its bytes in LDS, chunks of a row that is read */
     int32_t tiles_c, planes, length, plane, chunks;
     unsigned char *partial; /* [block][k][column] */
     /* by_row: row_pairs, bwd_data: pairs of K; by_wide: pixels of a row */
@@ -4921,8 +4922,8 @@ CKCI_FN int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, 
            (ckci_ceil_div(numbers, 8) * 16);
 }
 
-/* The cheapest tile of the positions y and x, in cycles of a compute unit: products (`each` for 16 positions),
-   bytes that are staged, barriers. 0: none fits. */
+/* The cheapest tile of the positions y and x, in cycles of a compute unit: products (`each` for 16
+   positions), bytes that are staged, barriers. 0: none fits. */
 CKCI_FN double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int back, int64_t y, int64_t x,
                               double each)
 {

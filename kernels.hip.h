@@ -4251,15 +4251,16 @@ template <int Q> struct ckci_k_matrix_near {
 #endif
 };
 
-/* ---- First layers: few channels (C), 16-bit types, channels last, in one or two dimensions. The general tiles
-   pad C to eight and read memory once for each tap; here the pixels that a tile of positions reads lie in
-   LDS as memory holds them. Blocks stay: each packs the weights once and then takes tiles of positions
+/* ---- First layers: few channels (C), 16-bit types, channels last, in one or two dimensions. The general
+   tiles pad C to eight and read memory once for each tap; here the pixels that a tile of positions reads lie
+   in LDS as memory holds them. Blocks stay: each packs the weights once and then takes tiles of positions
    (items) p.blocks apart. Of a unit these kernels ask, besides its products:
-       words     the operand whose row r, pair i of the reduction is f(h, i'): a lane holds HOLDS rows, held(h),
-                 and PAIRS pairs of each, pair(i')
+       words     the operand whose row r, pair i of the reduction is f(h, i'): a lane holds HOLDS rows,
+                 held(h), and PAIRS pairs of each, pair(i')
        channel   which of 64 channels stands in row (column) i of tile t of the weights, such that a lane has
-                 eight neighbouring ones in its sums: chunk u of row held(h), of CHUNKS, from chunk_channel(u)
-                 on */
+                 eight neighbouring ones in its sums: chunk u of row held(h), of CHUNKS, from
+                 chunk_channel(u) on
+       product   sums of which a lane holds channels of one position (`across`: rows are positions) */
 #if defined(CKCI_K_MFMA)
 struct ckci_k_stem_mfma : ckci_k_mfma16 {
     enum { HOLDS = 1, PAIRS = 2, CHUNKS = 2 };
@@ -4311,7 +4312,6 @@ struct ckci_k_stem_mfma : ckci_k_mfma16 {
         multiply<T>(d, wei, pixels);
     }
 
-    /* The same with positions as rows of the sums. */
     template <class T> static CKCI_K_MEMBER void across(sums &d, const operand &pixels, const operand &wei)
     {
         multiply<T>(d, pixels, wei);
@@ -4383,7 +4383,6 @@ template <int GFX> struct ckci_k_stem_wmma : ckci_k_wmma<GFX> {
         base::template multiply<T>(d, wei, pixels);
     }
 
-    /* The same with positions as rows of the sums. */
     template <class T> static CKCI_K_MEMBER void across(sums &d, const operand &pixels, const operand &wei)
     {
         base::template multiply<T>(d, pixels, wei);
@@ -4489,11 +4488,11 @@ CKCI_K_FN void ckci_k_stem_close()
 }
 
 /* fwd. Rows of pixels lie in LDS as in memory, from p.left numbers before the tile's first pixel on, zeros
-   where they are padding: the taps of a filter's row are neighbours there (filter * C numbers) and begin at an
-   even number, or p.odd before them (its weight is zero). The reduction runs over pairs of them: p.row_pairs
-   for each row of the filter, in steps of eight; a pair lies `offset` bytes behind a position's first one. A
-   block holds the weights of 64 channels, a wave takes TILES * 16 positions of a tile at a time. While it
-   multiplies one tile, the next one comes into the other of two buffers. */
+   where they are padding: the taps of a filter's row are neighbours there (filter * C numbers) and begin at
+   an even number, or p.odd before them (its weight is zero). The reduction runs over pairs of them:
+   p.row_pairs for each row of the filter, in steps of eight; a pair lies `offset` bytes behind a position's
+   first one. A block holds the weights of 64 channels, a wave takes TILES * 16 positions of a tile at a time.
+   While it multiplies one tile, the next one comes into the other of two buffers. */
 template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
     enum { WAVES = 256 / U::WAVE };
     struct lds {
@@ -4867,11 +4866,11 @@ template <> struct ckci_k_stem_turn<ckci_k_stem_mma> {
 #endif
 
 /* bwd_weight. Rows are 64 channels of dout, columns 160 of (tap, c), the reduction runs over positions, of
-   which an operand's register takes two neighbours along x. For these the rows of pixels that a tile reads come
-   into LDS as they are (raw) and are spread into planes there: number v of a row (from the first tap of position
-   0 on) is number v / P of plane v % P, P = stride * C, and position x reads number x + tap / stride of one
-   plane. Where that is odd for even x it reads a second copy that lies one number before. Rows of dout pass
-   beside them, one by one. Of four waves (CDNA: two) two share the rows, the others the columns; a block
+   which an operand's register takes two neighbours along x. For these the rows of pixels that a tile reads
+   come into LDS as they are (raw) and are spread into planes there: number v of a row (from the first tap of
+   position 0 on) is number v / P of plane v % P, P = stride * C, and position x reads number x + tap / stride
+   of one plane. Where that is odd for even x it reads a second copy that lies one number before. Rows of dout
+   pass beside them, one by one. Of four waves (CDNA: two) two share the rows, the others the columns; a block
    writes its sums to its part of the workspace, and ckci_k_stem_sum adds the parts in their order. */
 template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
     enum { WAVES = 128 / U::WAVE, ACROSS = WAVES / 2, TILES = 10 / ACROSS };
