@@ -636,6 +636,39 @@ static void part_aligned(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
+  first layers: few channels, rows of whole 16-byte chunks; windows that begin at odd numbers, strides, phases
+  without taps, several tiles, more than 64 output channels, more than 160 weights of one
+*/
+static const block_case first[] = {
+    {2, 1, 2, 64, 3, {7, 7, 0}, {22, 40, 0}, {2, 2, 0}, {1, 1, 0}, {3, 3, 0}, {3, 3, 0}},
+    {2, 1, 3, 32, 3, {3, 3, 0}, {21, 24, 0}, {2, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 2, 96, 3, {4, 4, 0}, {16, 32, 0}, {4, 4, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 48, 1, {5, 5, 0}, {9, 24, 0}, {2, 2, 0}, {1, 1, 0}, {2, 2, 0}, {1, 2, 0}},
+    {2, 1, 1, 64, 4, {3, 3, 0}, {11, 18, 0}, {1, 1, 0}, {2, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {1, 1, 2, 16, 2, {9, 0, 0}, {64, 0, 0}, {3, 0, 0}, {1, 0, 0}, {4, 0, 0}, {4, 0, 0}},
+    {2, 1, 1, 128, 3, {1, 7, 0}, {4, 400, 0}, {1, 2, 0}, {1, 1, 0}, {1, 3, 0}, {0, 2, 0}},
+    {2, 1, 3, 16, 3, {2, 3, 0}, {13, 32, 0}, {3, 4, 0}, {1, 1, 0}, {1, 1, 0}, {1, 2, 0}},
+    {2, 1, 1, 16, 4, {7, 7, 0}, {14, 16, 0}, {2, 2, 0}, {1, 1, 0}, {5, 2, 0}, {0, 4, 0}},
+};
+
+static void part_first(void)
+{
+    const int count = (int)(sizeof first / sizeof first[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    for (int i = 0; i < count * 3 * 2; i++) {
+        const ckconv_op op = passes[i / count % 3];
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 77);
+        set_block(&d, &first[i % count]);
+        set_types(&d, &types[5 + i / count / 3], op);
+        set_layout(&d, NAIVE_WEI, wei_layouts[i % 2], &r);
+        run_problem(op, &d, (uint64_t)i * 7 + 700001u, 1);
+    }
+    printf("first layers: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
+/*------------------------------------------------------------------------------------------------------------
   f32 with channels last: what the tuned kernels of the GPU read in 16-byte chunks, in sizes around their
   tiles
 */
@@ -745,7 +778,7 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks, aligned, dense or depthwise, runs that part alone. */
+/* An argument, triples, products, blocks, aligned, first, dense or depthwise, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -763,6 +796,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "aligned") == 0)) {
         part_aligned();
+    }
+    if (strcmp(only, "") == 0 || strcmp(only, "first") == 0) {
+        part_first();
     }
     if (strcmp(only, "") == 0 || strcmp(only, "dense") == 0) {
         part_dense();
