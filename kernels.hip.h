@@ -9065,34 +9065,40 @@ CKCI_K_FN void ckci_k_move_write(const ckci_gpu_move &p, unsigned char *at, uint
     }
 }
 
-/* What a block moves: its first elements, how many of 2^log_x and 2^log_y there are. */
+/* What a block moves: its first elements, the place of the first along x, how many of tile_x, tile_y, tile_z
+   there are. */
 struct ckci_k_move_tile {
     const unsigned char *src;
     unsigned char *dst;
-    int32_t x1, y1;
+    int64_t x0;
+    int32_t x1, y1, z1;
 };
+
+CKCI_K_FN int32_t ckci_k_move_end(int64_t rest, int32_t tile)
+{
+    return rest < tile ? (int32_t)rest : tile;
+}
 
 CKCI_K_FN ckci_k_move_tile ckci_k_find_move(const ckci_gpu_move &p)
 {
-    int32_t rest = (int32_t)blockIdx.x, wide = 1 << p.log_x, high = 1 << p.log_y;
-    int64_t place[6];
-    CKCI_K_UNROLL(5)
-    for (int i = 0; i < 5; i++) {
-        int32_t q = ckci_k_divide(rest, p.blocks[i]);
-        place[i] = rest - q * (int32_t)p.blocks[i].d;
-        rest = q;
-    }
-    place[0] <<= p.log_x;
-    place[1] <<= p.log_y;
-    place[5] = rest;
-    ckci_k_move_tile tile = {p.src, p.dst, 0, 0};
+    int32_t rest = (int32_t)blockIdx.x;
+    int64_t place[6] = {0, 0, 0, 0, 0, 0};
+    ckci_k_move_tile tile = {p.src, p.dst, 0, 0, 0, 0};
     CKCI_K_UNROLL(6)
     for (int i = 0; i < 6; i++) {
-        tile.src += place[i] * p.src_step[i];
-        tile.dst += place[i] * p.dst_step[i];
+        if (rest > 0) { /* of most tensors no more than three dimensions are left */
+            const int32_t q = i < 5 ? ckci_k_divide(rest, p.blocks[i < 5 ? i : 0]) : 0;
+            place[i] = i < 5 ? rest - q * (int32_t)p.blocks[i < 5 ? i : 0].d : rest;
+            place[i] *= i == 0 ? p.tile_x : i == 1 ? p.tile_y : i == 2 ? p.tile_z : 1;
+            tile.src += place[i] * p.src_step[i];
+            tile.dst += place[i] * p.dst_step[i];
+            rest = q;
+        }
     }
-    tile.x1 = p.len_x - place[0] < wide ? (int32_t)(p.len_x - place[0]) : wide;
-    tile.y1 = p.len_y - place[1] < high ? (int32_t)(p.len_y - place[1]) : high;
+    tile.x0 = place[0];
+    tile.x1 = ckci_k_move_end(p.len_x - place[0], p.tile_x);
+    tile.y1 = ckci_k_move_end(p.len_y - place[1], p.tile_y);
+    tile.z1 = ckci_k_move_end(p.len_z - place[2], p.tile_z);
     return tile;
 }
 
@@ -9137,21 +9143,23 @@ struct ckci_k_move_copy {
 
     template <int WORDS> static CKCI_K_MEMBER void rows(const ckci_gpu_move &p, const ckci_k_move_tile &b)
     {
-        const int32_t t = (int32_t)threadIdx.x, wide = 1 << p.log_x;
         ckci_k_vec<ckci_k_s_f32, WORDS> v[4];
+        int32_t x[4], y[4], z[4];
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
+            const int32_t e = (int32_t)threadIdx.x + 256 * i, rest = e >> p.log_x;
+            x[i] = e - (rest << p.log_x);
+            z[i] = rest >> p.log_y;
+            y[i] = rest - (z[i] << p.log_y);
             v[i].clear();
-            if (x < b.x1 && y < b.y1) {
-                v[i].load(b.src + x * (4 * WORDS) + y * p.src_step[1]);
+            if (x[i] < b.x1 && y[i] < b.y1 && z[i] < b.z1) {
+                v[i].load(b.src + x[i] * (4 * WORDS) + y[i] * p.src_step[1] + z[i] * p.src_step[2]);
             }
         }
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
-            if (x < b.x1 && y < b.y1) {
-                v[i].store(b.dst + x * (4 * WORDS) + y * p.dst_step[1]);
+            if (x[i] < b.x1 && y[i] < b.y1 && z[i] < b.z1) {
+                v[i].store(b.dst + x[i] * (4 * WORDS) + y[i] * p.dst_step[1] + z[i] * p.dst_step[2]);
             }
         }
     }
@@ -9188,66 +9196,14 @@ template <> struct ckci_k_move_type<8> {
     typedef uint64_t word;
 };
 
-/* Some elements of a thread: the first, and what is between them. */
-struct ckci_k_move_spot {
-    int32_t x, y, dx, dy;
-
-    /* bit j: element j of four exists */
-    CKCI_K_MEMBER uint32_t mask(const ckci_k_move_tile &b) const
-    {
-        uint32_t bits = 0;
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            bits |= x + j * dx < b.x1 && y + j * dy < b.y1 ? 1u << j : 0;
-        }
-        return bits;
-    }
-};
-
-/* Which elements are moved one by one: not known to the compiler, which would move the last of them together
-   with the last part of a load or store of all, and so split that. */
-CKCI_K_FN uint32_t ckci_k_later(uint32_t mask)
+/* What is moved one by one: not known to the compiler, which would move the last of it together with the last
+   part of a load or store of all, and so split that. */
+CKCI_K_FN int32_t ckci_k_later(int32_t count)
 {
-    return (uint32_t)ckci_k_opaque((int32_t)mask);
+    return ckci_k_opaque(count);
 }
 
-/* V elements of E bytes, those in mask, `step` bytes from each other, into words; vec: side by side, one load
-   if all are there. Nothing here waits for that load: several may be under way. */
-template <int E, int V>
-CKCI_K_FN void ckci_k_move_load(const unsigned char *at, int64_t step, uint32_t mask, int32_t vec,
-                                uint32_t *w)
-{
-    typedef typename ckci_k_move_type<E>::word word;
-    ckci_k_vec<ckci_k_s_f32, E * V / 4> q;
-    q.clear();
-    if (vec && mask >> (V - 1) & 1) {
-        q.load(at);
-        mask = 0;
-    }
-    mask = ckci_k_later(mask);
-    if (mask) {
-        word x[V];
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < V; j++) {
-            x[j] = mask >> j & 1 ? *(const word *)(at + j * step) : (word)0;
-        }
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < V; j++) {
-            if constexpr (E == 8) {
-                q.w[2 * j] = (uint32_t)x[j];
-                q.w[2 * j + 1] = (uint32_t)(x[j] >> 32);
-            } else {
-                q.w[j * E / 4] |= (uint32_t)x[j] << j * E % 4 * 8;
-            }
-        }
-    }
-    CKCI_K_UNROLL(4)
-    for (int i = 0; i < E * V / 4; i++) {
-        w[i] = q.w[i];
-    }
-}
-
-/* Element j of such words. */
+/* Element j of words. */
 template <int E> CKCI_K_FN typename ckci_k_move_type<E>::word ckci_k_move_element(const uint32_t *w, int j)
 {
     if constexpr (E == 8) {
@@ -9257,245 +9213,474 @@ template <int E> CKCI_K_FN typename ckci_k_move_type<E>::word ckci_k_move_elemen
     }
 }
 
-/* The tile in LDS: rows of T elements along x. Pieces of V of a row are permuted by y / V, so that neither
-   the elements that a wave has loaded in pieces along y nor the pieces of a row meet in the banks. */
-template <int E> struct ckci_k_move_turned {
-    enum { V = E == 8 ? 2 : 4, T = E == 8 ? 32 : 64, PIECES = T / V, ROWS = 256 / T };
-    enum { LY = E < 4 ? 16 : 8, LX = 256 / LY }; /* threads along y, along x */
-    enum { COUNT = T * T / (256 * V) };          /* pieces of a thread */
-    typedef typename ckci_k_move_type<E>::word word;
+template <int E> CKCI_K_FN void ckci_k_move_put(uint32_t *w, int j, typename ckci_k_move_type<E>::word x)
+{
+    if constexpr (E == 8) {
+        w[2 * j] = (uint32_t)x;
+        w[2 * j + 1] = (uint32_t)(x >> 32);
+    } else {
+        w[j * E / 4] |= (uint32_t)x << j * E % 4 * 8;
+    }
+}
 
-    /* in bytes */
-    static CKCI_K_MEMBER int32_t place(int32_t y, int32_t x)
+/* A thread's elements on their way to LDS. Of a row that does not start at a multiple of a load, that are the
+   two aligned loads around them; `shift` is the byte in which they begin. */
+template <bool SHIFTED> struct ckci_k_move_unit {
+    enum { WORDS = SHIFTED ? 8 : 4 };
+    uint32_t w[WORDS];
+    uint32_t shift;
+
+    /* W words; false: not loaded, for the loads would touch bytes before or after the tensor */
+    template <int W> CKCI_K_MEMBER bool load(const ckci_gpu_move &p, const unsigned char *at)
     {
-        return (y * T + (x / V ^ y / V) * V + x % V) * E;
+        ckci_k_vec<ckci_k_s_f32, W> q;
+        if constexpr (!SHIFTED) {
+            (void)p;
+#if defined(__HIP_DEVICE_COMPILE__)
+            typedef uint32_t any __attribute__((vector_size(4 * W), aligned(1))); /* from any address */
+            const any v = *(const any *)at;
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < W; i++) {
+                q.w[i] = v[i];
+            }
+#else
+            q.load(at);
+#endif
+            copy<W>(q, 0);
+            return true;
+        } else {
+            const uint32_t before = (uint32_t)(uintptr_t)at & (4 * W - 1);
+            const unsigned char *low = at - before;
+            if (low < p.src || low + 8 * W > p.src_end) {
+                return false;
+            }
+            shift = before;
+            q.load(low);
+            copy<W>(q, 0);
+            q.load(low + 4 * W);
+            copy<W>(q, W);
+            return true;
+        }
     }
 
-    /* Piece i of a thread in src, in dst: V neighbours, or one element in each of V columns, rows. */
-    static CKCI_K_MEMBER ckci_k_move_spot read(int i, int32_t vec)
+    template <int W> CKCI_K_MEMBER void copy(const ckci_k_vec<ckci_k_s_f32, W> &q, int first)
     {
-        const int32_t t = (int32_t)threadIdx.x;
-        const ckci_k_move_spot near = {i % (T / LX) * LX + t / LY, (i / (T / LX) * LY + t % LY) * V, 0, 1},
-                               far = {i * (ROWS * V) + t / T, t % T, ROWS, 0};
-        return vec ? near : far;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < W; i++) {
+            w[first + i] = q.w[i];
+        }
     }
 
-    static CKCI_K_MEMBER ckci_k_move_spot write(int i, int32_t vec)
+    /* The first `count` of N elements of E bytes. */
+    template <int E, int N> CKCI_K_MEMBER void pick(const unsigned char *at, int32_t count)
     {
-        const int32_t t = (int32_t)threadIdx.x;
-        const ckci_k_move_spot near = {t % PIECES * V, i * (256 / PIECES) + t / PIECES, 1, 0},
-                               far = {t % T, i * (ROWS * V) + t / T, 0, ROWS};
-        return vec ? near : far;
+        typedef typename ckci_k_move_type<E>::word word;
+        CKCI_K_UNROLL(16)
+        for (int j = 0; j < N; j++) {
+            if (j < count) {
+                ckci_k_move_put<E>(w, j, ((const word *)at)[j]);
+            }
+        }
+    }
+
+    template <int E, int N>
+    CKCI_K_MEMBER void fetch(const ckci_gpu_move &p, const unsigned char *at, int32_t count)
+    {
+        if constexpr (E * N >= 4) {
+            if (count >= N && load<E * N / 4>(p, at)) {
+                count = 0;
+            }
+        }
+        count = ckci_k_later(count);
+        if (count > 0) {
+            pick<E, N>(at, count);
+        }
+    }
+
+    /* Elements in the first four words. */
+    CKCI_K_MEMBER void settle()
+    {
+        if constexpr (SHIFTED) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 6; i++) {
+                w[i] = shift & 8 ? w[i + 2] : w[i];
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 5; i++) {
+                w[i] = shift & 4 ? w[i + 1] : w[i];
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                w[i] = (uint32_t)((w[i] | (uint64_t)w[i + 1] << 32) >> 8 * (shift & 3));
+            }
+        }
     }
 };
 
-template <int E> struct ckci_k_move_turn {
-    typedef ckci_k_move_turned<E> turned;
-    typedef typename turned::word word;
-    enum { V = turned::V, T = turned::T, COUNT = turned::COUNT };
+/* E: bytes of an element in dst and in LDS; CONVERT: those in src are of another type. */
+template <int E, bool CONVERT> struct ckci_k_move_turn {
+    typedef typename ckci_k_move_type<E>::word word;
+    enum { V = 16 / E, UNIT = !CONVERT ? V : E == 8 ? 2 : 4, WORDS = UNIT * E / 4 };
 
     struct lds {
-        alignas(16) unsigned char tile[T * T * E];
+        alignas(16) unsigned char tile[CKCI_MOVE_LDS];
     };
 
-    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
+    /* A piece of a tile in src: its row, the elements before it in the row */
+    struct spot {
+        int32_t row, at;
+    };
+
+    static CKCI_K_MEMBER spot find(const ckci_gpu_move &p, int32_t q)
     {
-        const ckci_k_move_tile b = ckci_k_find_move(p);
-        uint32_t w[COUNT][E * V / 4];
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < COUNT; i++) {
-            const ckci_k_move_spot s = turned::read(i, p.src_vec);
-            ckci_k_move_load<E, V>(b.src + s.x * p.src_step[0] + s.y * E, s.dx * p.src_step[0] + s.dy * E,
-                                   s.mask(b), p.src_vec, w[i]);
+        spot s;
+        if (p.scatter) {
+            const int32_t high = ckci_k_divide(q >> 5, p.by_load);
+            s.row = (q >> 3 & 3) + ((q >> 5) - high * (int32_t)p.by_load.d) * 4;
+            s.at = ((q & 7) + high * 8) * UNIT;
+        } else {
+            s.row = ckci_k_divide(q, p.by_load);
+            s.at = (q - s.row * (int32_t)p.by_load.d) * UNIT;
         }
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < COUNT; i++) {
-            const ckci_k_move_spot s = turned::read(i, p.src_vec);
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < V; j++) {
-                *(word *)(m.tile + turned::place(s.y + j * s.dy, s.x + j * s.dx)) =
-                    ckci_k_move_element<E>(w[i], j);
-            }
+        return s;
+    }
+
+    /* Elements of a row from there on, if any. */
+    static CKCI_K_MEMBER int32_t left(const ckci_gpu_move &p, const ckci_k_move_tile &b, int32_t q,
+                                      const spot &s)
+    {
+        const int32_t rows = p.straight ? b.y1 : b.x1 + p.before, run = p.straight ? b.x1 : b.y1;
+        const int32_t skip = b.x0 < p.before;
+        if (p.merged) { /* V rows are one */
+            return s.row >= skip ? rows * run - q * UNIT : 0;
         }
-        __syncthreads();
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < COUNT; i++) {
-            const ckci_k_move_spot s = turned::write(i, p.dst_vec);
-            uint32_t mask = s.mask(b);
-            unsigned char *dst = b.dst + s.x * E + s.y * p.dst_step[1];
-            if (p.dst_vec && mask >> (V - 1) & 1) {
-                ckci_k_vec<ckci_k_s_f32, E * V / 4> q;
-                q.load(m.tile + turned::place(s.y, s.x));
-                q.store(dst);
-                mask = 0;
-            }
-            mask = ckci_k_later(mask);
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < V; j++) {
-                if (mask >> j & 1) {
-                    *(word *)(dst + j * (s.dx * E + s.dy * p.dst_step[1])) =
-                        *(const word *)(m.tile + turned::place(s.y + j * s.dy, s.x + j * s.dx));
+        return s.row >= skip * p.before && s.row < rows ? run - s.at : 0;
+    }
+
+    template <bool SHIFTED>
+    static CKCI_K_MEMBER void fetch(const ckci_gpu_move &p, const unsigned char *at, int32_t count,
+                                    ckci_k_move_unit<SHIFTED> &u)
+    {
+        u.shift = 0;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < ckci_k_move_unit<SHIFTED>::WORDS; i++) {
+            u.w[i] = 0;
+        }
+        if constexpr (!CONVERT) {
+            u.template fetch<E, UNIT>(p, at, count);
+        } else {
+            const int size = ckci_k_size(p.from);
+            if (size == 2) {
+                u.template fetch<2, UNIT>(p, at, count);
+            } else if (size == 4) {
+                u.template fetch<4, UNIT>(p, at, count);
+            } else if (size == 1) {
+                u.template fetch<1, UNIT>(p, at, count);
+            } else { /* the float that rounds alike */
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < UNIT; j++) {
+                    double x = j < count ? ((const double *)at)[j] : 0.;
+                    u.w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
                 }
             }
         }
     }
-};
 
-/* Other types than i32. f64 that is read becomes the float that rounds alike, in registers; all others lie in
-   LDS as they are read. */
-struct ckci_k_move_convert {
-    typedef ckci_k_move_turned<4> turned;
-
-    struct lds {
-        alignas(16) unsigned char tile[64 * 64 * 4];
-    };
-
-    /* Four elements, in words. */
-    static CKCI_K_MEMBER void load(const ckci_gpu_move &p, const unsigned char *at, int64_t step,
-                                   uint32_t mask, uint32_t *w)
+    /* UNIT elements as they lie in src to elements of dst. What converts types of one byte stands once: the
+       elements go round. */
+    static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *w)
     {
         const int size = ckci_k_size(p.from);
-        if (size == 2) {
-            ckci_k_move_load<2, 4>(at, step, mask, p.src_vec, w);
-        } else if (size == 4) {
-            ckci_k_move_load<4, 4>(at, step, mask, p.src_vec, w);
-        } else if (size == 1) {
-            ckci_k_move_load<1, 4>(at, step, mask, p.src_vec, w);
-        } else {
-            uint32_t u[8];
-            ckci_k_move_load<8, 2>(at, step, mask, p.src_vec, u);
-            ckci_k_move_load<8, 2>(at + 2 * step, step, mask >> 2, p.src_vec, u + 4);
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                uint64_t bits = ckci_k_move_element<8>(u, j);
-                double x;
-                memcpy(&x, &bits, 8);
-                w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
-            }
-        }
-    }
-
-    /* Bits of four elements, of type `from` to those of type `to` (f64: of a float). What converts types of
-       one byte stands once: the elements go round. */
-    static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *v)
-    {
+        uint32_t v[UNIT];
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
+        for (int j = 0; j < UNIT; j++) {
+            v[j] = size == 1 ? ckci_k_move_element<1>(w, j) : size == 2 ? ckci_k_move_element<2>(w, j) : w[j];
             v[j] = p.from == CKCONV_F16    ? ckci_k_bits(ckci_k_half_float(v[j]))
                    : p.from == CKCONV_BF16 ? v[j] << 16
                                            : v[j];
         }
-        bool from_byte = ckci_k_size(p.from) == 1, to_byte = ckci_k_size(p.to) == 1;
-        if (from_byte || to_byte) {
+        if (size == 1 || E == 1) {
             CKCI_K_UNROLL(1)
-            for (int j = 0; j < 4; j++) {
-                float x = from_byte ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
-                uint32_t u = !to_byte            ? ckci_k_bits(x)
-                             : p.to == CKCONV_I8 ? (uint32_t)ckci_k_int(x, -128.f, 127.f) & 0xffu
-                                                 : ckci_k_float_fp8(ckci_k_find_fp8(p.to), x);
-                v[0] = v[1];
-                v[1] = v[2];
-                v[2] = v[3];
-                v[3] = u;
+            for (int j = 0; j < UNIT; j++) {
+                const float x = size == 1 ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
+                const uint32_t u = E != 1              ? ckci_k_bits(x)
+                                   : p.to == CKCONV_I8 ? (uint32_t)ckci_k_int(x, -128.f, 127.f) & 0xffu
+                                                       : ckci_k_float_fp8(ckci_k_find_fp8(p.to), x);
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i + 1 < UNIT; i++) {
+                    v[i] = v[i + 1];
+                }
+                v[UNIT - 1] = u;
             }
         }
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            v[j] = p.to == CKCONV_F16    ? ckci_k_float_half(ckci_k_float(v[j]))
-                   : p.to == CKCONV_BF16 ? ckci_k_float_bf16(ckci_k_float(v[j]))
-                                         : v[j];
+        for (int i = 0; i < WORDS; i++) {
+            w[i] = 0;
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            if constexpr (E == 8) {
+                const double x = (double)ckci_k_float(v[j]);
+                uint64_t bits;
+                memcpy(&bits, &x, 8);
+                ckci_k_move_put<8>(w, j, bits);
+            } else {
+                const uint32_t u = E != 2               ? v[j]
+                                   : p.to == CKCONV_F16 ? ckci_k_float_half(ckci_k_float(v[j]))
+                                                        : ckci_k_float_bf16(ckci_k_float(v[j]));
+                ckci_k_move_put<E>(w, j, (word)u);
+            }
         }
     }
 
-    static CKCI_K_MEMBER void store(const ckci_gpu_move &p, unsigned char *at, int64_t step, uint32_t mask,
-                                    const uint32_t *v)
+    /* src to LDS, or straight to dst. */
+    template <bool SHIFTED>
+    static CKCI_K_MEMBER void fill(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
     {
-        const int size = ckci_k_size(p.to);
-        bool whole = p.dst_vec && mask >> 3;
-        if (whole && size == 4) {
-            const ckci_k_uint4 q = {v[0], v[1], v[2], v[3]};
-            *(ckci_k_uint4 *)at = q;
-        } else if (whole && size == 2) {
-            const ckci_k_uint2 q = {v[0] | v[1] << 16, v[2] | v[3] << 16};
-            *(ckci_k_uint2 *)at = q;
-        } else if (whole && size == 1) {
-            *(uint32_t *)at = v[0] | v[1] << 8 | v[2] << 16 | v[3] << 24;
-        } else {
+        enum { DEPTH = SHIFTED ? 2 : 4 }; /* loads of a thread under way */
+        const int size = CONVERT ? ckci_k_size(p.from) : E;
+        const unsigned char *src = b.src - p.before * p.src_step[0];
+        CKCI_K_UNROLL(1)
+        for (int32_t first = (int32_t)threadIdx.x; first < p.loads; first += 256 * DEPTH) {
+            ckci_k_move_unit<SHIFTED> u[DEPTH];
+            spot s[DEPTH];
+            int32_t count[DEPTH];
             CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                unsigned char *to = at + j * step;
-                if (!(mask >> j & 1)) {
+            for (int i = 0; i < DEPTH; i++) {
+                s[i] = find(p, first + 256 * i);
+                count[i] = left(p, b, first + 256 * i, s[i]);
+                fetch<SHIFTED>(p, src + s[i].row * p.load_step + s[i].at * size, count[i], u[i]);
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < DEPTH; i++) {
+                if (count[i] <= 0) {
                     continue;
                 }
-                if (size == 8) {
-                    *(double *)to = (double)ckci_k_float(v[j]);
-                } else if (size == 4) {
-                    *(uint32_t *)to = v[j];
-                } else if (size == 2) {
-                    *(uint16_t *)to = (uint16_t)v[j];
+                u[i].settle();
+                if constexpr (CONVERT) {
+                    convert(p, u[i].w);
+                    if (p.straight) {
+                        unsigned char *to = b.dst + s[i].row * p.dst_step[1] + s[i].at * E;
+                        store(to, p.dst_vec ? count[i] : 0, u[i].w);
+                        pick(to, p.dst_vec && count[i] >= UNIT ? 0 : count[i], u[i].w);
+                        continue;
+                    }
+                }
+                if (p.scatter) {
+                    scatter(p, b, m, s[i], count[i], u[i].w);
                 } else {
-                    *to = (unsigned char)v[j];
+                    store(m.tile + s[i].row * p.load_pitch + s[i].row / V * p.load_pad + s[i].at * E, UNIT,
+                          u[i].w);
                 }
             }
         }
     }
 
-    /* Four elements of a row that is dense in both. */
-    static CKCI_K_MEMBER ckci_k_move_spot straight(const ckci_gpu_move &p, int i)
+    /* All elements, in one store, if there are so many. */
+    static CKCI_K_MEMBER void store(unsigned char *at, int32_t count, const uint32_t *w)
     {
-        const int32_t e = (int32_t)threadIdx.x + 256 * i, log = p.log_x - 2, x = e & ((1 << log) - 1);
-        const ckci_k_move_spot near = {4 * x, e >> log, 1, 0}, far = {x, e >> log, 1 << log, 0};
-        return p.src_vec ? near : far;
+        ckci_k_vec<ckci_k_s_f32, WORDS> q;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            q.w[i] = w[i];
+        }
+        if (count >= UNIT) {
+            q.store(at);
+        }
     }
 
-    /* Where element j of piece i lies in LDS. Straight: neighbouring threads in neighbouring words. */
-    static CKCI_K_MEMBER int32_t place(const ckci_gpu_move &p, const ckci_k_move_spot &s, int i, int j)
+    /* The first of them, one by one. */
+    static CKCI_K_MEMBER void pick(unsigned char *at, int32_t count, const uint32_t *w)
     {
-        return p.transpose ? turned::place(s.y + j * s.dy, s.x + j * s.dx)
-                           : 4096 * j + 1024 * i + 4 * (int32_t)threadIdx.x;
+        count = ckci_k_later(count);
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            if (j < count) {
+                ((word *)at)[j] = ckci_k_move_element<E>(w, j);
+            }
+        }
+    }
+
+    /* Elements between the last multiple of 16 bytes and `at`. */
+    static CKCI_K_MEMBER int32_t over(const unsigned char *at)
+    {
+        return ((int32_t)(uintptr_t)at & 15) / E;
+    }
+
+    static CKCI_K_MEMBER void scatter(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m,
+                                      const spot &s, int32_t count, const uint32_t *w)
+    {
+        const int32_t wide = (int32_t)p.len_x, shift = over(b.dst), step = wide * E;
+        unsigned char *at = m.tile + s.at * step + (s.row + shift) * E + s.at / V * p.pad;
+        if (shift == 0 && count >= UNIT) {
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < UNIT; j++) {
+                *(word *)(at + j * step) = ckci_k_move_element<E>(w, j);
+            }
+            return;
+        }
+        int32_t rest = V * wide - ((s.at & (V - 1)) * wide + s.row + shift); /* of these V rows */
+        CKCI_K_UNROLL(16)
+        for (int j = 0; j < UNIT; j++) {
+            if (j < count) {
+                *(word *)(at + (rest <= 0 ? p.pad : 0)) = ckci_k_move_element<E>(w, j);
+            }
+            at += step;
+            rest -= wide;
+        }
+    }
+
+    /* LDS to dst, in the same order: q counts pieces of 16 bytes. */
+    static CKCI_K_MEMBER void drain(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        const int32_t shift = over(b.dst), end = shift + b.y1 * (int32_t)p.len_x;
+        CKCI_K_UNROLL(2)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            const unsigned char *from = m.tile + q * 16 + ckci_k_divide(q, p.by_store) * p.pad;
+            unsigned char *to = b.dst + (q * V - shift) * E;
+            if (q * V >= shift && q * V + V <= end) {
+                ckci_k_vec<ckci_k_s_f32, 4> v;
+                v.load(from);
+                v.store(to);
+            } else {
+                CKCI_K_UNROLL(1)
+                for (int j = 0; j < V; j++) {
+                    if (q * V + j >= shift && q * V + j < end) {
+                        ((word *)to)[j] = ((const word *)from)[j];
+                    }
+                }
+            }
+        }
+    }
+
+    /* LDS to dst, across. Eight lanes take neighbouring pieces of a row of dst, four take rows that lie in
+       different banks: neighbours, or, where each row is shifted in its own way, 4 bytes apart. */
+    static CKCI_K_MEMBER void gather(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            const int32_t far = ckci_k_divide(q >> 5, p.by_store), piece = (q & 7) + far * 8;
+            const int32_t near = (q >> 5) - far * (int32_t)p.by_store.d;
+            const int32_t apart = p.before && E < 4 ? 4 / E : 1;
+            const int32_t y = (near / apart * 4 + (q >> 3 & 3)) * apart + near % apart;
+            if (y >= b.y1 || piece * V >= p.tile_x) {
+                continue;
+            }
+            unsigned char *to = b.dst + y * p.dst_step[1];
+            const int32_t shift = p.before ? over(to) : 0, x = piece * V - shift;
+            const unsigned char *from =
+                m.tile + (x + p.before) * p.pitch + y * E + (piece + (p.before != 0) - (shift != 0)) * p.pad;
+            const int32_t next = shift ? shift : V; /* the first of the next V rows */
+            to += x * E;
+            if (b.x0 + x >= 0 && x + V <= b.x1) {
+                ckci_k_vec<ckci_k_s_f32, 4> v;
+                v.clear();
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < V; j++) {
+                    from += j == next ? p.pad : 0;
+                    ckci_k_move_put<E>(v.w, j, *(const word *)from);
+                    from += p.pitch;
+                }
+                v.store(to);
+            } else {
+                CKCI_K_UNROLL(1)
+                for (int j = 0; j < V; j++) {
+                    if (b.x0 + x + j >= 0 && x + j < b.x1) {
+                        ((word *)to)[j] = *(const word *)(from + j * p.pitch + (j >= next ? p.pad : 0));
+                    }
+                }
+            }
+        }
+    }
+
+    /* The same of aligned rows, ACROSS of them at a time, which share a word of LDS. */
+    enum { ACROSS = 4 / E };
+
+    static CKCI_K_MEMBER void gather_words(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            const int32_t far = ckci_k_divide(q >> 5, p.by_store), piece = (q & 7) + far * 8;
+            const int32_t near = (q >> 5) - far * (int32_t)p.by_store.d;
+            const int32_t y = (near * 4 + (q >> 3 & 3)) * ACROSS, x = piece * V;
+            if (y >= b.y1 || x >= b.x1) {
+                continue;
+            }
+            const unsigned char *from = m.tile + piece * (V * p.pitch + p.pad) + y * E;
+            uint32_t w[V];
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < V; j++) {
+                w[j] = *(const uint32_t *)from;
+                from += p.pitch;
+            }
+            unsigned char *to = b.dst + y * p.dst_step[1] + x * E;
+            CKCI_K_UNROLL(4)
+            for (int r = 0; r < ACROSS; r++) {
+                uint32_t out[4];
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < 4; k++) {
+                    out[k] = words(w + k * ACROSS, r);
+                }
+                if (y + r < b.y1 && x + V <= b.x1) {
+                    const ckci_k_uint4 four = {out[0], out[1], out[2], out[3]};
+                    *(ckci_k_uint4 *)to = four;
+                } else if (y + r < b.y1) {
+                    pick_row(to, b.x1 - x, out);
+                }
+                to += p.dst_step[1];
+            }
+        }
+    }
+
+    /* Element r of each of ACROSS words */
+    static CKCI_K_MEMBER uint32_t words(const uint32_t *w, int r)
+    {
+        if constexpr (E == 2) {
+            return r ? ckci_k_halves<1>(w[0], w[1]) : ckci_k_halves<0>(w[0], w[1]);
+        } else {
+            return (w[0] >> 8 * r & 0xffu) | (w[1] >> 8 * r & 0xffu) << 8 | (w[2] >> 8 * r & 0xffu) << 16 |
+                   w[3] >> 8 * r << 24;
+        }
+    }
+
+    static CKCI_K_MEMBER void pick_row(unsigned char *at, int32_t count, const uint32_t *w)
+    {
+        count = ckci_k_later(count);
+        CKCI_K_UNROLL(16)
+        for (int j = 0; j < V; j++) {
+            if (j < count) {
+                ((word *)at)[j] = ckci_k_move_element<E>(w, j);
+            }
+        }
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
     {
         const ckci_k_move_tile b = ckci_k_find_move(p);
-        const int size = ckci_k_size(p.from);
-        uint32_t w[4][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            const ckci_k_move_spot s = p.transpose ? turned::read(i, p.src_vec) : straight(p, i);
-            load(p, b.src + s.x * p.src_step[0] + s.y * p.src_step[1],
-                 s.dx * p.src_step[0] + s.dy * p.src_step[1], s.mask(b), w[i]);
+#if defined(__HIP_DEVICE_COMPILE__)
+        fill<false>(p, b, m); /* loads from any address */
+#else
+        if (p.shifted) {
+            fill<true>(p, b, m);
+        } else {
+            fill<false>(p, b, m);
         }
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            const ckci_k_move_spot s = p.transpose ? turned::read(i, p.src_vec) : straight(p, i);
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                *(uint32_t *)(m.tile + place(p, s, i, j)) = size == 1   ? ckci_k_move_element<1>(w[i], j)
-                                                            : size == 2 ? ckci_k_move_element<2>(w[i], j)
-                                                                        : w[i][j];
-            }
+#endif
+        if (CONVERT && p.straight) {
+            return;
         }
         __syncthreads();
-        CKCI_K_UNROLL(1)
-        for (int i = 0; i < 4; i++) {
-            const ckci_k_move_spot s = p.transpose ? turned::write(i, p.dst_vec) : straight(p, i);
-            ckci_k_vec<ckci_k_s_f32, 4> q;
-            uint32_t single = 1;
-            if (p.transpose && p.dst_vec) {
-                q.load(m.tile + turned::place(s.y, s.x));
-                single = 0;
-            }
-            if (ckci_k_later(single)) {
-                CKCI_K_UNROLL(4)
-                for (int j = 0; j < 4; j++) {
-                    q.w[j] = *(const uint32_t *)(m.tile + place(p, s, i, j));
-                }
-            }
-            convert(p, q.w);
-            store(p, b.dst + s.x * p.dst_step[0] + s.y * p.dst_step[1],
-                  s.dx * p.dst_step[0] + s.dy * p.dst_step[1], s.mask(b), q.w);
+        if (p.scatter) {
+            drain(p, b, m);
+            return;
         }
+        if constexpr (E < 4) {
+            if (p.words) {
+                gather_words(p, b, m);
+                return;
+            }
+        }
+        gather(p, b, m);
     }
 };
 
