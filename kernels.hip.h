@@ -9317,6 +9317,11 @@ template <bool SHIFTED> struct ckci_k_move_unit {
     }
 };
 
+template <int E, bool CONVERT> struct ckci_k_move_turn;
+template <int E> struct ckci_k_resident<ckci_k_move_turn<E, false>> {
+    enum { BLOCKS = 5 };
+};
+
 /* E: bytes of an element in dst and in LDS; CONVERT: those in src are of another type. */
 template <int E, bool CONVERT> struct ckci_k_move_turn {
     typedef typename ckci_k_move_type<E>::word word;
@@ -9390,19 +9395,27 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
        elements go round. */
     static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *w)
     {
-        const int size = ckci_k_size(p.from);
         uint32_t v[UNIT];
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < UNIT; j++) {
-            v[j] = size == 1 ? ckci_k_move_element<1>(w, j) : size == 2 ? ckci_k_move_element<2>(w, j) : w[j];
-            v[j] = p.from == CKCONV_F16    ? ckci_k_bits(ckci_k_half_float(v[j]))
-                   : p.from == CKCONV_BF16 ? v[j] << 16
-                                           : v[j];
+        if (p.from == CKCONV_F16) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                v[j] = ckci_k_bits(ckci_k_half_float(ckci_k_move_element<2>(w, j)));
+            }
+        } else if (p.from == CKCONV_BF16) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                v[j] = (uint32_t)ckci_k_move_element<2>(w, j) << 16;
+            }
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                v[j] = ckci_k_size(p.from) == 1 ? ckci_k_move_element<1>(w, j) : w[j];
+            }
         }
-        if (size == 1 || E == 1) {
+        if (E == 1 || ckci_k_size(p.from) == 1) {
             CKCI_K_UNROLL(1)
             for (int j = 0; j < UNIT; j++) {
-                const float x = size == 1 ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
+                const float x = ckci_k_size(p.from) == 1 ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
                 const uint32_t u = E != 1              ? ckci_k_bits(x)
                                    : p.to == CKCONV_I8 ? (uint32_t)ckci_k_int(x, -128.f, 127.f) & 0xffu
                                                        : ckci_k_float_fp8(ckci_k_find_fp8(p.to), x);
@@ -9417,6 +9430,13 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         for (int i = 0; i < WORDS; i++) {
             w[i] = 0;
         }
+        if (E == 2 && p.to == CKCONV_F16) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                ckci_k_move_put<2>(w, j, (uint16_t)ckci_k_float_half(ckci_k_float(v[j])));
+            }
+            return;
+        }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < UNIT; j++) {
             if constexpr (E == 8) {
@@ -9425,10 +9445,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                 memcpy(&bits, &x, 8);
                 ckci_k_move_put<8>(w, j, bits);
             } else {
-                const uint32_t u = E != 2               ? v[j]
-                                   : p.to == CKCONV_F16 ? ckci_k_float_half(ckci_k_float(v[j]))
-                                                        : ckci_k_float_bf16(ckci_k_float(v[j]));
-                ckci_k_move_put<E>(w, j, (word)u);
+                ckci_k_move_put<E>(w, j, (word)(E == 2 ? ckci_k_float_bf16(ckci_k_float(v[j])) : v[j]));
             }
         }
     }
@@ -9554,32 +9571,36 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     }
 
     /* LDS to dst, across. Eight lanes take neighbouring pieces of a row of dst, four take rows that lie in
-       different banks: neighbours, or, where each row is shifted in its own way, 4 bytes apart. */
+       different banks: neighbours, or, where each row is APART in its own way, 4 bytes apart. */
+    template <bool APART>
     static CKCI_K_MEMBER void gather(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
     {
         CKCI_K_UNROLL(1)
         for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            enum { STEP = APART && E < 4 ? 4 / E : 1 };
             const int32_t far = ckci_k_divide(q >> 5, p.by_store), piece = (q & 7) + far * 8;
             const int32_t near = (q >> 5) - far * (int32_t)p.by_store.d;
-            const int32_t apart = p.before && E < 4 ? 4 / E : 1;
-            const int32_t y = (near / apart * 4 + (q >> 3 & 3)) * apart + near % apart;
+            const int32_t y = (near / STEP * 4 + (q >> 3 & 3)) * STEP + near % STEP;
             if (y >= b.y1 || piece * V >= p.tile_x) {
                 continue;
             }
             unsigned char *to = b.dst + y * p.dst_step[1];
-            const int32_t shift = p.before ? over(to) : 0, x = piece * V - shift;
-            const unsigned char *from =
-                m.tile + (x + p.before) * p.pitch + y * E + (piece + (p.before != 0) - (shift != 0)) * p.pad;
-            const int32_t next = shift ? shift : V; /* the first of the next V rows */
+            int32_t shift = 0, next = V; /* the first element of the next V rows */
+            const unsigned char *from = m.tile + piece * (V * p.pitch + p.pad) + y * E;
+            if constexpr (APART) {
+                shift = over(to);
+                next = shift ? shift : V;
+                from += (V - shift) * p.pitch + (shift ? 0 : p.pad);
+            }
+            const int32_t x = piece * V - shift;
             to += x * E;
-            if (b.x0 + x >= 0 && x + V <= b.x1) {
+            if ((!APART || b.x0 + x >= 0) && x + V <= b.x1) {
                 ckci_k_vec<ckci_k_s_f32, 4> v;
                 v.clear();
                 CKCI_K_UNROLL(16)
                 for (int j = 0; j < V; j++) {
-                    from += j == next ? p.pad : 0;
-                    ckci_k_move_put<E>(v.w, j, *(const word *)from);
-                    from += p.pitch;
+                    const int32_t at = j * p.pitch + (APART && j >= next ? p.pad : 0);
+                    ckci_k_move_put<E>(v.w, j, *(const word *)(from + at));
                 }
                 v.store(to);
             } else {
@@ -9680,7 +9701,11 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                 return;
             }
         }
-        gather(p, b, m);
+        if (p.before) {
+            gather<true>(p, b, m);
+        } else {
+            gather<false>(p, b, m);
+        }
     }
 };
 
