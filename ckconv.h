@@ -3176,6 +3176,7 @@ typedef struct ckci_gpu_move {
     int32_t pitch, load_pitch; /* LDS: bytes between rows */
     int32_t pad, load_pad;     /* and those more after V of them */
     int32_t loads, stores;     /* of a block */
+    int32_t row_run;           /* merged: elements of V rows of src */
     int64_t load_step;         /* bytes between rows of src */
     ckci_divisor by_load, by_store;
     ckci_divisor blocks[5]; /* of x, y, z, two of the others */
@@ -5773,6 +5774,7 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
         k->pad = ckci_move_pad(16 * y);
         k->load_pitch = (int32_t)(16 * y) + k->pad;
         k->load_step = v * y * from;
+        k->row_run = (int32_t)(v * y);
         k->shifted = !ckci_move_aligned(k->src, step[0], len, 3, unit * from);
         k->by_load = ckci_make_divisor(row);
         k->loads = (int32_t)((k->tile_x + k->before) / v * row);

@@ -9297,6 +9297,15 @@ template <bool SHIFTED> struct ckci_k_move_unit {
         }
     }
 
+    CKCI_K_MEMBER void clear()
+    {
+        shift = 0;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < WORDS; i++) {
+            w[i] = 0;
+        }
+    }
+
     /* Elements in the first four words. */
     CKCI_K_MEMBER void settle()
     {
@@ -9326,93 +9335,68 @@ template <int E> struct ckci_k_resident<ckci_k_move_turn<E, false>> {
 template <int E, bool CONVERT> struct ckci_k_move_turn {
     typedef typename ckci_k_move_type<E>::word word;
     enum { V = 16 / E, UNIT = !CONVERT ? V : E == 8 ? 2 : 4, WORDS = UNIT * E / 4 };
+    enum { USUAL = E == 2 ? CKCONV_F32 : E == 4 ? CKCONV_F16 : -1 }; /* other types: one load at a time */
 
     struct lds {
         alignas(16) unsigned char tile[CKCI_MOVE_LDS];
     };
 
-    /* A piece of a tile in src: its row, the elements before it in the row */
-    struct spot {
-        int32_t row, at;
+    /* The loads of a thread in a tile of src: which rows there are, how many elements of them all. */
+    struct walk {
+        const unsigned char *src;
+        int32_t first, rows, limit;
+
+        CKCI_K_MEMBER walk(const ckci_gpu_move &p, const ckci_k_move_tile &b)
+        {
+            const int32_t skip = b.x0 < p.before ? p.before : 0;
+            const int32_t all = p.straight ? b.y1 : b.x1 + p.before, run = p.straight ? b.x1 : b.y1;
+            src = b.src - p.before * p.src_step[0];
+            first = p.merged ? skip / V : skip;
+            rows = (p.merged ? (all + V - 1) / V : all) - first;
+            limit = p.merged ? all * run : run;
+        }
     };
 
-    static CKCI_K_MEMBER spot find(const ckci_gpu_move &p, int32_t q)
-    {
-        spot s;
-        if (p.scatter) {
-            const int32_t high = ckci_k_divide(q >> 5, p.by_load);
-            s.row = (q >> 3 & 3) + ((q >> 5) - high * (int32_t)p.by_load.d) * 4;
-            s.at = ((q & 7) + high * 8) * UNIT;
-        } else {
-            s.row = ckci_k_divide(q, p.by_load);
-            s.at = (q - s.row * (int32_t)p.by_load.d) * UNIT;
-        }
-        return s;
-    }
+    /* A load: its row (merged: of V rows), the elements before it there, those from it on, if any. */
+    struct spot {
+        int32_t row, at, count;
 
-    /* Elements of a row from there on, if any. */
-    static CKCI_K_MEMBER int32_t left(const ckci_gpu_move &p, const ckci_k_move_tile &b, int32_t q,
-                                      const spot &s)
-    {
-        const int32_t rows = p.straight ? b.y1 : b.x1 + p.before, run = p.straight ? b.x1 : b.y1;
-        const int32_t skip = b.x0 < p.before;
-        if (p.merged) { /* V rows are one */
-            return s.row >= skip ? rows * run - q * UNIT : 0;
-        }
-        return s.row >= skip * p.before && s.row < rows ? run - s.at : 0;
-    }
-
-    template <bool SHIFTED>
-    static CKCI_K_MEMBER void fetch(const ckci_gpu_move &p, const unsigned char *at, int32_t count,
-                                    ckci_k_move_unit<SHIFTED> &u)
-    {
-        u.shift = 0;
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < ckci_k_move_unit<SHIFTED>::WORDS; i++) {
-            u.w[i] = 0;
-        }
-        if constexpr (!CONVERT) {
-            u.template fetch<E, UNIT>(p, at, count);
-        } else {
-            const int size = ckci_k_size(p.from);
-            if (size == 2) {
-                u.template fetch<2, UNIT>(p, at, count);
-            } else if (size == 4) {
-                u.template fetch<4, UNIT>(p, at, count);
-            } else if (size == 1) {
-                u.template fetch<1, UNIT>(p, at, count);
-            } else { /* the float that rounds alike */
-                CKCI_K_UNROLL(4)
-                for (int j = 0; j < UNIT; j++) {
-                    double x = j < count ? ((const double *)at)[j] : 0.;
-                    u.w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
-                }
+        template <bool SCATTER> CKCI_K_MEMBER void find(const ckci_gpu_move &p, const walk &walk, int32_t q)
+        {
+            if constexpr (SCATTER) {
+                const int32_t high = ckci_k_divide(q >> 5, p.by_load);
+                row = (q >> 3 & 3) + ((q >> 5) - high * (int32_t)p.by_load.d) * 4;
+                at = ((q & 7) + high * 8) * UNIT;
+            } else {
+                row = ckci_k_divide(q, p.by_load);
+                at = (q - row * (int32_t)p.by_load.d) * UNIT;
             }
+            count =
+                (uint32_t)(row - walk.first) < (uint32_t)walk.rows ? walk.limit - at - row * p.row_run : 0;
         }
-    }
+    };
 
-    /* UNIT elements as they lie in src to elements of dst. What converts types of one byte stands once: the
-       elements go round. */
-    static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *w)
+    /* UNIT elements of S bytes, side by side, to elements of dst; S = 0: any type, each in a word, f64 as the
+       float that rounds alike. What converts types of one byte stands once: the elements go round. */
+    template <int S> static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *w)
     {
         uint32_t v[UNIT];
-        if (p.from == CKCONV_F16) {
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            v[j] = S == 2 ? ckci_k_move_element<2>(w, j) : w[j];
+        }
+        if (S != 4 && p.from == CKCONV_F16) {
             CKCI_K_UNROLL(4)
             for (int j = 0; j < UNIT; j++) {
-                v[j] = ckci_k_bits(ckci_k_half_float(ckci_k_move_element<2>(w, j)));
+                v[j] = ckci_k_bits(ckci_k_half_float(v[j]));
             }
-        } else if (p.from == CKCONV_BF16) {
+        } else if (S != 4 && p.from == CKCONV_BF16) {
             CKCI_K_UNROLL(4)
             for (int j = 0; j < UNIT; j++) {
-                v[j] = (uint32_t)ckci_k_move_element<2>(w, j) << 16;
-            }
-        } else {
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < UNIT; j++) {
-                v[j] = ckci_k_size(p.from) == 1 ? ckci_k_move_element<1>(w, j) : w[j];
+                v[j] <<= 16;
             }
         }
-        if (E == 1 || ckci_k_size(p.from) == 1) {
+        if (S == 0 && (E == 1 || ckci_k_size(p.from) == 1)) {
             CKCI_K_UNROLL(1)
             for (int j = 0; j < UNIT; j++) {
                 const float x = ckci_k_size(p.from) == 1 ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
@@ -9450,46 +9434,83 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         }
     }
 
-    /* src to LDS, or straight to dst. */
-    template <bool SHIFTED>
+    /* src to LDS, or straight to dst; elements of S bytes. */
+    template <bool SHIFTED, bool SCATTER, int S>
     static CKCI_K_MEMBER void fill(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
     {
         enum { DEPTH = SHIFTED ? 2 : 4 }; /* loads of a thread under way */
-        const int size = CONVERT ? ckci_k_size(p.from) : E;
-        const unsigned char *src = b.src - p.before * p.src_step[0];
+        const walk walk(p, b);
         CKCI_K_UNROLL(1)
-        for (int32_t first = (int32_t)threadIdx.x; first < p.loads; first += 256 * DEPTH) {
+        for (int32_t q = (int32_t)threadIdx.x; q < p.loads; q += 256 * DEPTH) {
             ckci_k_move_unit<SHIFTED> u[DEPTH];
             spot s[DEPTH];
-            int32_t count[DEPTH];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < DEPTH; i++) {
-                s[i] = find(p, first + 256 * i);
-                count[i] = left(p, b, first + 256 * i, s[i]);
-                fetch<SHIFTED>(p, src + s[i].row * p.load_step + s[i].at * size, count[i], u[i]);
+                s[i].template find<SCATTER>(p, walk, q + 256 * i);
+                u[i].clear();
+                u[i].template fetch<S, UNIT>(p, walk.src + s[i].row * p.load_step + s[i].at * S, s[i].count);
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < DEPTH; i++) {
-                if (count[i] <= 0) {
-                    continue;
-                }
-                u[i].settle();
-                if constexpr (CONVERT) {
-                    convert(p, u[i].w);
-                    if (p.straight) {
-                        unsigned char *to = b.dst + s[i].row * p.dst_step[1] + s[i].at * E;
-                        store(to, p.dst_vec ? count[i] : 0, u[i].w);
-                        pick(to, p.dst_vec && count[i] >= UNIT ? 0 : count[i], u[i].w);
-                        continue;
+                if (s[i].count > 0) {
+                    u[i].settle();
+                    if constexpr (CONVERT) {
+                        convert<S>(p, u[i].w);
                     }
-                }
-                if (p.scatter) {
-                    scatter(p, b, m, s[i], count[i], u[i].w);
-                } else {
-                    store(m.tile + s[i].row * p.load_pitch + s[i].row / V * p.load_pad + s[i].at * E, UNIT,
-                          u[i].w);
+                    put<SCATTER>(p, b, m, s[i], u[i].w);
                 }
             }
+        }
+    }
+
+    /* The same for all types, one load at a time. */
+    static CKCI_K_MEMBER void fill_any(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        const walk walk(p, b);
+        const int size = ckci_k_size(p.from);
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.loads; q += 256) {
+            ckci_k_move_unit<false> u;
+            spot s;
+            if (p.scatter) {
+                s.template find<true>(p, walk, q);
+            } else {
+                s.template find<false>(p, walk, q);
+            }
+            const unsigned char *at = walk.src + s.row * p.load_step + s.at * size;
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                u.w[j] = 0;
+                if (size == 8) { /* the float that rounds alike */
+                    const double x = j < s.count ? ((const double *)at)[j] : 0.;
+                    u.w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
+                } else if (j < s.count) {
+                    u.w[j] = ckci_k_load_bits(at + j * size, size);
+                }
+            }
+            if (s.count > 0) {
+                convert<0>(p, u.w);
+                if (p.scatter) {
+                    put<true>(p, b, m, s, u.w);
+                } else {
+                    put<false>(p, b, m, s, u.w);
+                }
+            }
+        }
+    }
+
+    template <bool SCATTER>
+    static CKCI_K_MEMBER void put(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m, const spot &s,
+                                  const uint32_t *w)
+    {
+        if constexpr (SCATTER) {
+            scatter(p, b, m, s, s.count, w);
+        } else if (CONVERT && p.straight) {
+            unsigned char *to = b.dst + s.row * p.dst_step[1] + s.at * E;
+            store(to, p.dst_vec ? s.count : 0, w);
+            pick(to, p.dst_vec && s.count >= UNIT ? 0 : s.count, w);
+        } else {
+            store(m.tile + s.row * p.load_pitch + s.row / V * p.load_pad + s.at * E, UNIT, w);
         }
     }
 
@@ -9675,18 +9696,38 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         }
     }
 
+    template <int S>
+    static CKCI_K_MEMBER void fill_all(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+#if defined(__HIP_DEVICE_COMPILE__)
+        const bool shifted = false; /* loads from any address */
+#else
+        const bool shifted = p.shifted != 0;
+        if (shifted && p.scatter) {
+            fill<true, true, S>(p, b, m);
+        } else if (shifted) {
+            fill<true, false, S>(p, b, m);
+        }
+#endif
+        if (!shifted && p.scatter) {
+            fill<false, true, S>(p, b, m);
+        } else if (!shifted) {
+            fill<false, false, S>(p, b, m);
+        }
+    }
+
     static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
     {
         const ckci_k_move_tile b = ckci_k_find_move(p);
-#if defined(__HIP_DEVICE_COMPILE__)
-        fill<false>(p, b, m); /* loads from any address */
-#else
-        if (p.shifted) {
-            fill<true>(p, b, m);
+        if constexpr (!CONVERT) {
+            fill_all<E>(p, b, m);
+        } else if (p.from == USUAL || (E == 4 && p.from == CKCONV_BF16)) {
+            if constexpr (E == 2 || E == 4) {
+                fill_all<8 / E>(p, b, m);
+            }
         } else {
-            fill<false>(p, b, m);
+            fill_any(p, b, m);
         }
-#endif
         if (CONVERT && p.straight) {
             return;
         }
