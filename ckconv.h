@@ -5751,7 +5751,8 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
                             ckci_ceil_div(least_y, v) * (16 * x + 16) + 32 <= CKCI_MOVE_LDS;
     const int can_merge = step[0][0] == y * from && x >= least_x / 2 && y < 4096 &&
                           (ckci_ceil_div(least_x, v) + 1) * (16 * y + 16) <= CKCI_MOVE_LDS;
-    if (can_scatter && (!rows_x || x < line_x)) {
+    /* also where a row of dst would be several parts that are not whole lines */
+    if (can_scatter && (!rows_x || x < line_x || (rows_y && x > 96 && x * to % 128 != 0))) {
         k->scatter = 1;
         k->tile_x = (int32_t)x;
         k->tile_y = ckci_move_part(y, ckci_max(want / x / least_y, 1) * least_y, ckci_max(v, 32 / from));

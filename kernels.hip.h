@@ -9227,6 +9227,11 @@ template <int E> CKCI_K_FN void ckci_k_move_put(uint32_t *w, int j, typename ckc
    two aligned loads around them; `shift` is the byte in which they begin. */
 template <bool SHIFTED> struct ckci_k_move_unit {
     enum { WORDS = SHIFTED ? 8 : 4 };
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { ANY = 1 }; /* a load takes any address */
+#else
+    enum { ANY = 0 };
+#endif
     uint32_t w[WORDS];
     uint32_t shift;
 
@@ -9287,7 +9292,7 @@ template <bool SHIFTED> struct ckci_k_move_unit {
     CKCI_K_MEMBER void fetch(const ckci_gpu_move &p, const unsigned char *at, int32_t count)
     {
         if constexpr (E * N >= 4) {
-            if (count >= N && load<E * N / 4>(p, at)) {
+            if (count >= N && (SHIFTED || !p.shifted || ANY) && load<E * N / 4>(p, at)) {
                 count = 0;
             }
         }
@@ -9327,7 +9332,7 @@ template <bool SHIFTED> struct ckci_k_move_unit {
 };
 
 template <int E, bool CONVERT> struct ckci_k_move_turn;
-template <int E> struct ckci_k_resident<ckci_k_move_turn<E, false>> {
+template <int E, bool CONVERT> struct ckci_k_resident<ckci_k_move_turn<E, CONVERT>> {
     enum { BLOCKS = 5 };
 };
 
@@ -9463,40 +9468,75 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         }
     }
 
-    /* The same for all types, one load at a time. */
+    /* The same of other types. */
     static CKCI_K_MEMBER void fill_any(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
     {
+        enum { DEPTH = 4 };
         const walk walk(p, b);
         const int size = ckci_k_size(p.from);
         CKCI_K_UNROLL(1)
-        for (int32_t q = (int32_t)threadIdx.x; q < p.loads; q += 256) {
-            ckci_k_move_unit<false> u;
-            spot s;
-            if (p.scatter) {
-                s.template find<true>(p, walk, q);
-            } else {
-                s.template find<false>(p, walk, q);
-            }
-            const unsigned char *at = walk.src + s.row * p.load_step + s.at * size;
+        for (int32_t q = (int32_t)threadIdx.x; q < p.loads; q += 256 * DEPTH) {
+            ckci_k_move_unit<false> u[DEPTH];
+            spot s[DEPTH];
             CKCI_K_UNROLL(4)
-            for (int j = 0; j < UNIT; j++) {
-                u.w[j] = 0;
-                if (size == 8) { /* the float that rounds alike */
-                    const double x = j < s.count ? ((const double *)at)[j] : 0.;
-                    u.w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
-                } else if (j < s.count) {
-                    u.w[j] = ckci_k_load_bits(at + j * size, size);
-                }
-            }
-            if (s.count > 0) {
-                convert<0>(p, u.w);
+            for (int i = 0; i < DEPTH; i++) {
                 if (p.scatter) {
-                    put<true>(p, b, m, s, u.w);
+                    s[i].template find<true>(p, walk, q + 256 * i);
                 } else {
-                    put<false>(p, b, m, s, u.w);
+                    s[i].template find<false>(p, walk, q + 256 * i);
+                }
+                u[i].clear();
+                fetch_any(p, walk.src + s[i].row * p.load_step + s[i].at * size, s[i].count, size, u[i]);
+            }
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < DEPTH; i++) {
+                if (s[0].count > 0) {
+                    convert_any(p, size, u[0].w);
+                    if (p.scatter) {
+                        put<true>(p, b, m, s[0], u[0].w);
+                    } else {
+                        put<false>(p, b, m, s[0], u[0].w);
+                    }
+                }
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k + 1 < DEPTH; k++) {
+                    u[k] = u[k + 1];
+                    s[k] = s[k + 1];
                 }
             }
         }
+    }
+
+    static CKCI_K_MEMBER void fetch_any(const ckci_gpu_move &p, const unsigned char *at, int32_t count,
+                                        int size, ckci_k_move_unit<false> &u)
+    {
+        if (size == 2) {
+            u.template fetch<2, UNIT>(p, at, count);
+        } else if (size == 4) {
+            u.template fetch<4, UNIT>(p, at, count);
+        } else if (size == 1) {
+            u.template fetch<1, UNIT>(p, at, count);
+        } else { /* the float that rounds alike */
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                const double x = j < count ? ((const double *)at)[j] : 0.;
+                u.w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void convert_any(const ckci_gpu_move &p, int size, uint32_t *w)
+    {
+        uint32_t v[UNIT];
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            v[j] = size == 1 ? ckci_k_move_element<1>(w, j) : size == 2 ? ckci_k_move_element<2>(w, j) : w[j];
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            w[j] = j < UNIT ? v[j < UNIT ? j : 0] : 0;
+        }
+        convert<0>(p, w);
     }
 
     template <bool SCATTER>
