@@ -5796,7 +5796,7 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
             return 0;
         }
     }
-    k->words = to < 4 && !k->before && k->pitch % 4 == 0;
+    k->words = to < 4 && !k->before && k->pitch % 4 == 0 && x % v == 0;
     int64_t apart = k->before && to < 4 ? 4 / to : 1;
     int64_t high = ckci_ceil_div(k->tile_y, 4 * apart * (k->words ? 4 / to : 1)) * apart;
     k->by_store = ckci_make_divisor(high);

@@ -9239,33 +9239,31 @@ template <bool SHIFTED> struct ckci_k_move_unit {
     template <int W> CKCI_K_MEMBER bool load(const ckci_gpu_move &p, const unsigned char *at)
     {
         ckci_k_vec<ckci_k_s_f32, W> q;
-        if constexpr (!SHIFTED) {
-            (void)p;
+        uint32_t before = 0;
+        if constexpr (SHIFTED) {
+            before = (uint32_t)(uintptr_t)at & (4 * W - 1);
+        }
+        const unsigned char *low = at - before;
+        if ((SHIFTED && low < p.src) || low + WORDS * W > p.src_end) {
+            return false;
+        }
+        shift = before;
 #if defined(__HIP_DEVICE_COMPILE__)
-            typedef uint32_t any __attribute__((vector_size(4 * W), aligned(1))); /* from any address */
-            const any v = *(const any *)at;
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < W; i++) {
-                q.w[i] = v[i];
-            }
+        typedef uint32_t any __attribute__((vector_size(4 * W), aligned(1)));
+        const any v = *(const any *)low;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < W; i++) {
+            q.w[i] = v[i];
+        }
 #else
-            q.load(at);
+        q.load(low);
 #endif
-            copy<W>(q, 0);
-            return true;
-        } else {
-            const uint32_t before = (uint32_t)(uintptr_t)at & (4 * W - 1);
-            const unsigned char *low = at - before;
-            if (low < p.src || low + 8 * W > p.src_end) {
-                return false;
-            }
-            shift = before;
-            q.load(low);
-            copy<W>(q, 0);
+        copy<W>(q, 0);
+        if constexpr (SHIFTED) {
             q.load(low + 4 * W);
             copy<W>(q, W);
-            return true;
         }
+        return true;
     }
 
     template <int W> CKCI_K_MEMBER void copy(const ckci_k_vec<ckci_k_s_f32, W> &q, int first)
@@ -9276,29 +9274,26 @@ template <bool SHIFTED> struct ckci_k_move_unit {
         }
     }
 
-    /* The first `count` of N elements of E bytes. */
-    template <int E, int N> CKCI_K_MEMBER void pick(const unsigned char *at, int32_t count)
-    {
-        typedef typename ckci_k_move_type<E>::word word;
-        CKCI_K_UNROLL(16)
-        for (int j = 0; j < N; j++) {
-            if (j < count) {
-                ckci_k_move_put<E>(w, j, ((const word *)at)[j]);
-            }
-        }
-    }
-
+    /* The first `count` of N elements of E bytes, or all of them. */
     template <int E, int N>
     CKCI_K_MEMBER void fetch(const ckci_gpu_move &p, const unsigned char *at, int32_t count)
     {
         if constexpr (E * N >= 4) {
-            if (count >= N && (SHIFTED || !p.shifted || ANY) && load<E * N / 4>(p, at)) {
+            if (count > 0 && (SHIFTED || !p.shifted || ANY) && load<E * N / 4>(p, at)) {
                 count = 0;
             }
         }
-        count = ckci_k_later(count);
-        if (count > 0) {
-            pick<E, N>(at, count);
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < ckci_k_later(count < N ? count : N); j++) {
+            const uint32_t low = E == 8 ? ((const uint32_t *)at)[2 * j] : ckci_k_load_bits(at + j * E, E);
+            const int word = j * E / 4;
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                w[i] |= i == word ? low << j * E % 4 * 8 : 0;
+                if (E == 8 && i == word + 1) {
+                    w[i] = ((const uint32_t *)at)[2 * j + 1];
+                }
+            }
         }
     }
 
@@ -9547,36 +9542,33 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             scatter(p, b, m, s, s.count, w);
         } else if (CONVERT && p.straight) {
             unsigned char *to = b.dst + s.row * p.dst_step[1] + s.at * E;
-            store(to, p.dst_vec ? s.count : 0, w);
-            pick(to, p.dst_vec && s.count >= UNIT ? 0 : s.count, w);
+            if (p.dst_vec && s.count >= UNIT) {
+                store(to, w);
+                return;
+            }
+            uint32_t rotate[WORDS];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < WORDS; i++) {
+                rotate[i] = w[i];
+            }
+            CKCI_K_UNROLL(1)
+            for (int j = 0; j < UNIT && j < s.count; j++) {
+                ((word *)to)[j] = ckci_k_move_element<E>(rotate, 0);
+                next(rotate);
+            }
         } else {
-            store(m.tile + s.row * p.load_pitch + s.row / V * p.load_pad + s.at * E, UNIT, w);
+            store(m.tile + s.row * p.load_pitch + s.row / V * p.load_pad + s.at * E, w);
         }
     }
 
-    /* All elements, in one store, if there are so many. */
-    static CKCI_K_MEMBER void store(unsigned char *at, int32_t count, const uint32_t *w)
+    static CKCI_K_MEMBER void store(unsigned char *at, const uint32_t *w)
     {
         ckci_k_vec<ckci_k_s_f32, WORDS> q;
         CKCI_K_UNROLL(4)
         for (int i = 0; i < WORDS; i++) {
             q.w[i] = w[i];
         }
-        if (count >= UNIT) {
-            q.store(at);
-        }
-    }
-
-    /* The first of them, one by one. */
-    static CKCI_K_MEMBER void pick(unsigned char *at, int32_t count, const uint32_t *w)
-    {
-        count = ckci_k_later(count);
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < UNIT; j++) {
-            if (j < count) {
-                ((word *)at)[j] = ckci_k_move_element<E>(w, j);
-            }
-        }
+        q.store(at);
     }
 
     /* Elements between the last multiple of 16 bytes and `at`. */
@@ -9598,13 +9590,29 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             return;
         }
         int32_t rest = V * wide - ((s.at & (V - 1)) * wide + s.row + shift); /* of these V rows */
-        CKCI_K_UNROLL(16)
-        for (int j = 0; j < UNIT; j++) {
-            if (j < count) {
-                *(word *)(at + (rest <= 0 ? p.pad : 0)) = ckci_k_move_element<E>(w, j);
-            }
+        uint32_t rotate[WORDS];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            rotate[i] = w[i];
+        }
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < UNIT && j < count; j++) {
+            *(word *)(at + (rest <= 0 ? p.pad : 0)) = ckci_k_move_element<E>(rotate, 0);
+            next(rotate);
             at += step;
             rest -= wide;
+        }
+    }
+
+    /* The next element to the front. */
+    static CKCI_K_MEMBER void next(uint32_t *w)
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            const int wide = E / 4, one = i + 1 < WORDS ? i + 1 : i;
+            w[i] = wide == 2   ? w[i + 2 < WORDS ? i + 2 : i]
+                   : wide == 1 ? w[one]
+                               : w[i] >> 8 * (E & 3) | w[one] << (32 - 8 * (E & 3)) % 32;
         }
     }
 
@@ -9706,8 +9714,6 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                 if (y + r < b.y1 && x + V <= b.x1) {
                     const ckci_k_uint4 four = {out[0], out[1], out[2], out[3]};
                     *(ckci_k_uint4 *)to = four;
-                } else if (y + r < b.y1) {
-                    pick_row(to, b.x1 - x, out);
                 }
                 to += p.dst_step[1];
             }
@@ -9722,17 +9728,6 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         } else {
             return (w[0] >> 8 * r & 0xffu) | (w[1] >> 8 * r & 0xffu) << 8 | (w[2] >> 8 * r & 0xffu) << 16 |
                    w[3] >> 8 * r << 24;
-        }
-    }
-
-    static CKCI_K_MEMBER void pick_row(unsigned char *at, int32_t count, const uint32_t *w)
-    {
-        count = ckci_k_later(count);
-        CKCI_K_UNROLL(16)
-        for (int j = 0; j < V; j++) {
-            if (j < count) {
-                ((word *)at)[j] = ckci_k_move_element<E>(w, j);
-            }
         }
     }
 
