@@ -3161,8 +3161,8 @@ typedef struct ckci_gpu_move {
     ckconv_dtype from, to;
     int64_t len_x, len_y, len_z;
     int64_t src_step[6], dst_step[6]; /* bytes; x, y, z, the others */
-    int32_t tile_x, tile_y, tile_z;
-    int32_t log_x, log_y; /* move, move_copy: of tile_x, tile_y */
+    int32_t tile[6];                  /* elements of a block: tile_x, tile_y, tile_z, 1.. */
+    int32_t log_x, log_y;             /* move, move_copy: of tile_x, tile_y */
     int32_t transpose;
     int32_t vec, tail; /* move_copy: bytes of its elements; bytes after the last one */
     /* Through LDS (>>k-move). V: elements of dst in 16 bytes */
@@ -3179,7 +3179,7 @@ typedef struct ckci_gpu_move {
     int32_t row_run;           /* merged: elements of V rows of src */
     int64_t load_step;         /* bytes between rows of src */
     ckci_divisor by_load, by_store;
-    ckci_divisor blocks[5]; /* of x, y, z, two of the others */
+    ckci_divisor blocks[6];
 } ckci_gpu_move;
 
 /* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
@@ -5642,8 +5642,8 @@ CKCI_FN void ckci_move_tile(ckci_gpu_move *k)
     k->log_x = 10 - k->log_y;
     k->log_x = k->transpose && k->log_x > 8 ? 8 : k->log_x;
     k->log_y = 10 - k->log_x;
-    k->tile_x = 1 << k->log_x;
-    k->tile_y = 1 << k->log_y;
+    k->tile[0] = 1 << k->log_x;
+    k->tile[1] = 1 << k->log_y;
 }
 
 /* Are all elements multiples of `bytes` from 0, but for steps along dimensions of the bits in `except`? */
@@ -5719,9 +5719,9 @@ CKCI_FN void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[6]
     log_z = ckci_move_log(len[2], 10 - log_x - log_y);
     k->log_x = 10 - log_y - log_z;
     k->log_y = log_y;
-    k->tile_x = 1 << k->log_x;
-    k->tile_y = 1 << log_y;
-    k->tile_z = 1 << log_z;
+    k->tile[0] = 1 << k->log_x;
+    k->tile[1] = 1 << log_y;
+    k->tile[2] = 1 << log_z;
 }
 
 /* A length in equal parts of at most `most`, multiples of `unit` as that is. */
@@ -5754,23 +5754,23 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
     /* also where a row of dst would be several parts that are not whole lines */
     if (can_scatter && (!rows_x || x < line_x || (rows_y && x > 96 && x * to % 128 != 0))) {
         k->scatter = 1;
-        k->tile_x = (int32_t)x;
-        k->tile_y = ckci_move_part(y, ckci_max(want / x / least_y, 1) * least_y, ckci_max(v, 32 / from));
+        k->tile[0] = (int32_t)x;
+        k->tile[1] = ckci_move_part(y, ckci_max(want / x / least_y, 1) * least_y, ckci_max(v, 32 / from));
         k->pad = ckci_move_pad(16 * x);
         k->load_step = step[0][0];
         k->shifted = !rows_y;
         k->by_load = ckci_make_divisor(ckci_ceil_div(x, 4));
-        k->loads = (int32_t)(32 * ckci_ceil_div(x, 4) * ckci_ceil_div(k->tile_y, 8 * unit));
+        k->loads = (int32_t)(32 * ckci_ceil_div(x, 4) * ckci_ceil_div(k->tile[1], 8 * unit));
         k->by_store = ckci_make_divisor(x);
-        k->stores = (int32_t)ckci_ceil_div(k->tile_y * x + v - 1, v);
+        k->stores = (int32_t)ckci_ceil_div(k->tile[1] * x + v - 1, v);
         return 1;
     }
     k->before = rows_x ? 0 : (int32_t)v;
     if (can_merge && (!rows_y || y < line_y)) {
         int64_t row = v / unit * y;
         k->merged = 1;
-        k->tile_x = ckci_move_part(x, ckci_max(want / y / least_x, 1) * least_x, ckci_max(v, 32 / to));
-        k->tile_y = (int32_t)y;
+        k->tile[0] = ckci_move_part(x, ckci_max(want / y / least_x, 1) * least_x, ckci_max(v, 32 / to));
+        k->tile[1] = (int32_t)y;
         k->pitch = (int32_t)(y * to);
         k->pad = ckci_move_pad(16 * y);
         k->load_pitch = (int32_t)(16 * y) + k->pad;
@@ -5778,43 +5778,43 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
         k->row_run = (int32_t)(v * y);
         k->shifted = !ckci_move_aligned(k->src, step[0], len, 3, unit * from);
         k->by_load = ckci_make_divisor(row);
-        k->loads = (int32_t)((k->tile_x + k->before) / v * row);
+        k->loads = (int32_t)((k->tile[0] + k->before) / v * row);
     } else {
         int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
         side = rows_x ? side : want / side;
         side = x > side && x <= side * 3 / 2 ? x : side;
-        k->tile_x = ckci_move_part(x, ckci_ceil_div(side, v) * v, ckci_min(ckci_max(v, 32 / to), side));
-        k->tile_y = ckci_move_part(y, ckci_min(want / k->tile_x, 512), ckci_max(unit, 32 / from));
-        k->pitch = (int32_t)ckci_ceil_div(k->tile_y * to, 16) * 16;
+        k->tile[0] = ckci_move_part(x, ckci_ceil_div(side, v) * v, ckci_min(ckci_max(v, 32 / to), side));
+        k->tile[1] = ckci_move_part(y, ckci_min(want / k->tile[0], 512), ckci_max(unit, 32 / from));
+        k->pitch = (int32_t)ckci_ceil_div(k->tile[1] * to, 16) * 16;
         k->pad = k->load_pad = ckci_move_pad(k->pitch * v);
         k->load_pitch = k->pitch;
         k->load_step = step[0][0];
         k->shifted = !rows_y;
-        k->by_load = ckci_make_divisor(ckci_ceil_div(k->tile_y, unit));
-        k->loads = (k->tile_x + k->before) * (int32_t)k->by_load.d;
+        k->by_load = ckci_make_divisor(ckci_ceil_div(k->tile[1], unit));
+        k->loads = (k->tile[0] + k->before) * (int32_t)k->by_load.d;
         if (x * to < 32 || y * from < 32) {
             return 0;
         }
     }
     k->words = to < 4 && !k->before && k->pitch % 4 == 0 && x % v == 0;
     int64_t apart = k->before && to < 4 ? 4 / to : 1;
-    int64_t high = ckci_ceil_div(k->tile_y, 4 * apart * (k->words ? 4 / to : 1)) * apart;
+    int64_t high = ckci_ceil_div(k->tile[1], 4 * apart * (k->words ? 4 / to : 1)) * apart;
     k->by_store = ckci_make_divisor(high);
-    k->stores = (int32_t)(32 * high * ckci_ceil_div(k->tile_x, 8 * v));
-    return (k->tile_x + k->before) / v * (k->pitch * v + k->pad) <= CKCI_MOVE_LDS;
+    k->stores = (int32_t)(32 * high * ckci_ceil_div(k->tile[0], 8 * v));
+    return (k->tile[0] + k->before) / v * (k->pitch * v + k->pad) <= CKCI_MOVE_LDS;
 }
 
 /* Other types, x dense in both: rows, or parts of them. */
 CKCI_FN int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
 {
     k->straight = 1;
-    k->tile_x = ckci_move_part(k->len_x, 8192, unit);
-    k->tile_y = (int32_t)ckci_min(8192 / k->tile_x, k->len_y);
+    k->tile[0] = ckci_move_part(k->len_x, 8192, unit);
+    k->tile[1] = (int32_t)ckci_min(8192 / k->tile[0], k->len_y);
     k->load_step = step[0][1];
     k->shifted = !ckci_move_aligned(k->src, step[0], len, 1, unit * (int64_t)ckci_size(k->from));
     k->dst_vec = ckci_move_aligned(k->dst, step[1], len, 1, unit * (int64_t)ckci_size(k->to));
-    k->by_load = ckci_make_divisor(k->tile_x / unit);
-    k->loads = k->tile_y * (int32_t)k->by_load.d;
+    k->by_load = ckci_make_divisor(k->tile[0] / unit);
+    k->loads = k->tile[1] * (int32_t)k->by_load.d;
     return k->len_x >= 4;
 }
 
@@ -5829,7 +5829,9 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
          CKCI_KERNEL_move_convert_8},
         {CKCI_KERNEL_move_turn_1, CKCI_KERNEL_move_turn_2, CKCI_KERNEL_move_turn_4, CKCI_KERNEL_move_turn_8},
     };
-    k->tile_z = 1;
+    for (int i = 0; i < 6; i++) {
+        k->tile[i] = 1;
+    }
     k->src_end = k->src + from;
     for (int i = 0; i < 6; i++) {
         k->src_end += (len[i] - 1) * step[0][i];
@@ -5901,9 +5903,9 @@ CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *
     k->len_y = len[1];
     k->len_z = len[2];
     ckci_move_kernel(k, l, step, len);
-    len[0] = ckci_ceil_div(len[0] + (k->before ? k->before - 1 : 0), k->tile_x);
-    len[1] = ckci_ceil_div(len[1], k->tile_y);
-    len[2] = ckci_ceil_div(len[2], k->tile_z);
+    len[0] = ckci_ceil_div(len[0] + (k->before ? k->before - 1 : 0), k->tile[0]);
+    len[1] = ckci_ceil_div(len[1], k->tile[1]);
+    len[2] = ckci_ceil_div(len[2], k->tile[2]);
     l->grid = 1;
     for (int i = 0; i < 6; i++) {
         k->src_step[i] = step[0][i];
@@ -5911,7 +5913,7 @@ CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *
         l->grid = ckci_saturating_mul(l->grid, len[i]);
     }
     CKCI_TRY(ckci_too_many_blocks(l->grid, err)); /* divisors have 31 bits */
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         k->blocks[i] = ckci_make_divisor(len[i]);
     }
     return CKCONV_OK;

@@ -9065,8 +9065,8 @@ CKCI_K_FN void ckci_k_move_write(const ckci_gpu_move &p, unsigned char *at, uint
     }
 }
 
-/* What a block moves: its first elements, the place of the first along x, how many of tile_x, tile_y, tile_z
-   there are. */
+/* What a block moves: its first elements, the place of the first along x, how many of tile[..] there
+   are. */
 struct ckci_k_move_tile {
     const unsigned char *src;
     unsigned char *dst;
@@ -9082,23 +9082,22 @@ CKCI_K_FN int32_t ckci_k_move_end(int64_t rest, int32_t tile)
 CKCI_K_FN ckci_k_move_tile ckci_k_find_move(const ckci_gpu_move &p)
 {
     int32_t rest = (int32_t)blockIdx.x;
-    int64_t place[6] = {0, 0, 0, 0, 0, 0};
     ckci_k_move_tile tile = {p.src, p.dst, 0, 0, 0, 0};
-    CKCI_K_UNROLL(6)
-    for (int i = 0; i < 6; i++) {
-        if (rest > 0) { /* of most tensors no more than three dimensions are left */
-            const int32_t q = i < 5 ? ckci_k_divide(rest, p.blocks[i < 5 ? i : 0]) : 0;
-            place[i] = i < 5 ? rest - q * (int32_t)p.blocks[i < 5 ? i : 0].d : rest;
-            place[i] *= i == 0 ? p.tile_x : i == 1 ? p.tile_y : i == 2 ? p.tile_z : 1;
-            tile.src += place[i] * p.src_step[i];
-            tile.dst += place[i] * p.dst_step[i];
-            rest = q;
-        }
+    int64_t y0 = 0, z0 = 0;
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < 6 && rest > 0; i++) { /* the others have one block, from here on */
+        const int32_t q = ckci_k_divide(rest, p.blocks[i]);
+        const int64_t place = (int64_t)(rest - q * (int32_t)p.blocks[i].d) * p.tile[i];
+        tile.src += place * p.src_step[i];
+        tile.dst += place * p.dst_step[i];
+        tile.x0 = i == 0 ? place : tile.x0;
+        y0 = i == 1 ? place : y0;
+        z0 = i == 2 ? place : z0;
+        rest = q;
     }
-    tile.x0 = place[0];
-    tile.x1 = ckci_k_move_end(p.len_x - place[0], p.tile_x);
-    tile.y1 = ckci_k_move_end(p.len_y - place[1], p.tile_y);
-    tile.z1 = ckci_k_move_end(p.len_z - place[2], p.tile_z);
+    tile.x1 = ckci_k_move_end(p.len_x - tile.x0, p.tile[0]);
+    tile.y1 = ckci_k_move_end(p.len_y - y0, p.tile[1]);
+    tile.z1 = ckci_k_move_end(p.len_z - z0, p.tile[2]);
     return tile;
 }
 
@@ -9466,7 +9465,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     /* The same of other types. */
     static CKCI_K_MEMBER void fill_any(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
     {
-        enum { DEPTH = 4 };
+        enum { DEPTH = 2 };
         const walk walk(p, b);
         const int size = ckci_k_size(p.from);
         CKCI_K_UNROLL(1)
@@ -9650,7 +9649,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             const int32_t far = ckci_k_divide(q >> 5, p.by_store), piece = (q & 7) + far * 8;
             const int32_t near = (q >> 5) - far * (int32_t)p.by_store.d;
             const int32_t y = (near / STEP * 4 + (q >> 3 & 3)) * STEP + near % STEP;
-            if (y >= b.y1 || piece * V >= p.tile_x) {
+            if (y >= b.y1 || piece * V >= p.tile[0]) {
                 continue;
             }
             unsigned char *to = b.dst + y * p.dst_step[1];
