@@ -9334,6 +9334,7 @@ template <int E, bool CONVERT> struct ckci_k_resident<ckci_k_move_turn<E, CONVER
 template <int E, bool CONVERT> struct ckci_k_move_turn {
     typedef typename ckci_k_move_type<E>::word word;
     enum { V = 16 / E, UNIT = !CONVERT ? V : E == 8 ? 2 : 4, WORDS = UNIT * E / 4 };
+    enum { ASK = 2 }; /* p.scatter, where that is not known to the compiler */
     enum { USUAL = E == 2 ? CKCONV_F32 : E == 4 ? CKCONV_F16 : -1 }; /* other types: one load at a time */
 
     struct lds {
@@ -9360,9 +9361,9 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     struct spot {
         int32_t row, at, count;
 
-        template <bool SCATTER> CKCI_K_MEMBER void find(const ckci_gpu_move &p, const walk &walk, int32_t q)
+        template <int SCATTER> CKCI_K_MEMBER void find(const ckci_gpu_move &p, const walk &walk, int32_t q)
         {
-            if constexpr (SCATTER) {
+            if (SCATTER == ASK ? p.scatter : SCATTER) {
                 const int32_t high = ckci_k_divide(q >> 5, p.by_load);
                 row = (q >> 3 & 3) + ((q >> 5) - high * (int32_t)p.by_load.d) * 4;
                 at = ((q & 7) + high * 8) * UNIT;
@@ -9434,7 +9435,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     }
 
     /* src to LDS, or straight to dst; elements of S bytes. */
-    template <bool SHIFTED, bool SCATTER, int S>
+    template <bool SHIFTED, int SCATTER, int S>
     static CKCI_K_MEMBER void fill(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
     {
         enum { DEPTH = SHIFTED ? 2 : 4 }; /* loads of a thread under way */
@@ -9474,11 +9475,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             spot s[DEPTH];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < DEPTH; i++) {
-                if (p.scatter) {
-                    s[i].template find<true>(p, walk, q + 256 * i);
-                } else {
-                    s[i].template find<false>(p, walk, q + 256 * i);
-                }
+                s[i].template find<ASK>(p, walk, q + 256 * i);
                 u[i].clear();
                 fetch_any(p, walk.src + s[i].row * p.load_step + s[i].at * size, s[i].count, size, u[i]);
             }
@@ -9486,11 +9483,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             for (int i = 0; i < DEPTH; i++) {
                 if (s[0].count > 0) {
                     convert_any(p, size, u[0].w);
-                    if (p.scatter) {
-                        put<true>(p, b, m, s[0], u[0].w);
-                    } else {
-                        put<false>(p, b, m, s[0], u[0].w);
-                    }
+                    put<ASK>(p, b, m, s[0], u[0].w);
                 }
                 CKCI_K_UNROLL(4)
                 for (int k = 0; k + 1 < DEPTH; k++) {
@@ -9533,11 +9526,11 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         convert<0>(p, w);
     }
 
-    template <bool SCATTER>
+    template <int SCATTER>
     static CKCI_K_MEMBER void put(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m, const spot &s,
                                   const uint32_t *w)
     {
-        if constexpr (SCATTER) {
+        if (SCATTER == ASK ? p.scatter : SCATTER) {
             scatter(p, b, m, s, s.count, w);
         } else if (CONVERT && p.straight) {
             unsigned char *to = b.dst + s.row * p.dst_step[1] + s.at * E;
@@ -9733,21 +9726,19 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     template <int S>
     static CKCI_K_MEMBER void fill_all(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
     {
-#if defined(__HIP_DEVICE_COMPILE__)
-        const bool shifted = false; /* loads from any address */
+#if defined(__HIP_DEVICE_COMPILE__) /* scalar branches are cheap, and loads take any address */
+        fill<false, ASK, S>(p, b, m);
 #else
-        const bool shifted = p.shifted != 0;
-        if (shifted && p.scatter) {
-            fill<true, true, S>(p, b, m);
-        } else if (shifted) {
-            fill<true, false, S>(p, b, m);
+        if (p.shifted && p.scatter) {
+            fill<true, 1, S>(p, b, m);
+        } else if (p.shifted) {
+            fill<true, 0, S>(p, b, m);
+        } else if (p.scatter) {
+            fill<false, 1, S>(p, b, m);
+        } else {
+            fill<false, 0, S>(p, b, m);
         }
 #endif
-        if (!shifted && p.scatter) {
-            fill<false, true, S>(p, b, m);
-        } else if (!shifted) {
-            fill<false, false, S>(p, b, m);
-        }
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
