@@ -3153,7 +3153,7 @@ typedef struct ckci_gpu_norm {
 enum { CKCI_MOVE_LDS = 26624 }; /* bytes of a tile */
 
 /* Layout and type conversion of one tensor. Dimensions x and y are those along which dst and src are dense;
-   a block moves tile_x by tile_y by tile_z elements of them and of a third one, at one place in the other
+   a block moves tile[..] elements along them and a third one, z, at one place in the other
    three. When x is dense in both, y is any other dimension (transpose is 0). */
 typedef struct ckci_gpu_move {
     const unsigned char *src, *src_end;
@@ -3161,8 +3161,8 @@ typedef struct ckci_gpu_move {
     ckconv_dtype from, to;
     int64_t len_x, len_y, len_z;
     int64_t src_step[6], dst_step[6]; /* bytes; x, y, z, the others */
-    int32_t tile[6];                  /* elements of a block: tile_x, tile_y, tile_z, 1.. */
-    int32_t log_x, log_y;             /* move, move_copy: of tile_x, tile_y */
+    int32_t tile[6];                  /* elements of a block; 1 along the others */
+    int32_t log_x, log_y;             /* move, move_copy: of tile[0], tile[1] */
     int32_t transpose;
     int32_t vec, tail; /* move_copy: bytes of its elements; bytes after the last one */
     /* Through LDS (>>k-move). V: elements of dst in 16 bytes */
@@ -3179,7 +3179,7 @@ typedef struct ckci_gpu_move {
     int32_t row_run;           /* merged: elements of V rows of src */
     int64_t load_step;         /* bytes between rows of src */
     ckci_divisor by_load, by_store;
-    ckci_divisor blocks[6];
+    ckci_divisor blocks[6]; /* along each dimension */
 } ckci_gpu_move;
 
 /* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */

@@ -37,7 +37,7 @@ the sums, and every storage type is converted when it is loaded)
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
                        .._planes: wide, by layout
     move, move_..      layout and type conversion: single elements; copy: rows in pieces; turn_E: tiles of
-                       E-byte elements turned in LDS; convert: both, with other types
+                       E-byte elements turned in LDS; convert_E: other types to E bytes, turned or not
 
 No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
 matrix_... are plain multiply-adds on any target.
@@ -8989,13 +8989,26 @@ template <class T> struct ckci_k_norm_param {
   Layout and type conversion. Dimension x is the one along which dst is dense, y the one along which src is.
   Equal types are copied bit for bit; f64 and i32 go through double, rounded once; the others through float,
   which is exact.
-      move_copy     x is dense in both, equal types: pieces of 16, 8 or 4 bytes, four of them per thread
-      move_turn_E   x and y differ, equal types of E bytes: tiles of 64 x 64 (E = 8: 32 x 32), read along y
-                    and written along x, turned in LDS; V neighbours are one load and one store where they are
-                    aligned. Where they are not, a thread's V elements lie so far apart that neighbouring
-                    threads still touch neighbours
-      move_convert  types but i32: both of these, four elements at a time, as raw bits in LDS
-      move          everything else: short dimensions, strides of any kind, i32: single elements
+      move_copy       x is dense in both, equal types: pieces of 16, 8 or 4 bytes, four of them per thread,
+                      of long runs in both tensors even where rows are short
+      move_turn_E     x and y differ, equal types of E bytes: through LDS
+      move_convert_E  types but i32, E bytes in dst: converted on the way to LDS, or straight to dst where x
+                      is dense in both
+      move            everything else: short dimensions, strides of any kind, i32: single elements
+
+  Through LDS. A block owns tile[0] elements along x by tile[1] along y; V elements of dst are 16 bytes. It
+  loads rows of src in pieces of 16 bytes, several under way, and stores rows of dst in pieces of 16 bytes.
+  What is not aligned is loaded as the two aligned pieces around it (AMD: as it is). Elements change places
+      gather    behind LDS, which holds rows of src as they are: a thread takes V of them at a place y. After
+                each V rows lie 0 or 16 bytes more, so that V rows are an odd multiple of 16 bytes: eight
+                threads with neighbouring pieces of a row of dst, and four at neighbouring places in others,
+                meet 32 different banks. Rows of dst that are not aligned start in the middle of a piece; the
+                block then reads V rows of src before its own and writes whole pieces that end early
+      words     gather of elements smaller than a word of LDS, where both sides are aligned: words are loaded,
+                their elements go to as many rows of dst
+      scatter   before LDS, which holds dst: rows of dst are short and the tile is one run there; the mirror
+                image of gather, with the same padding
+  Where rows of src are short (`merged`), the tile is one run there, and V rows of it are one row.
 */
 
 /* Nearest float in which a later rounding to fewer than 22 bits still sees whether x was above or below:
@@ -9341,6 +9354,15 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         alignas(16) unsigned char tile[CKCI_MOVE_LDS];
     };
 
+    template <int SCATTER> static CKCI_K_MEMBER bool scatters(const ckci_gpu_move &p)
+    {
+        if constexpr (SCATTER == ASK) {
+            return p.scatter != 0;
+        } else {
+            return SCATTER != 0;
+        }
+    }
+
     /* The loads of a thread in a tile of src: which rows there are, how many elements of them all. */
     struct walk {
         const unsigned char *src;
@@ -9363,7 +9385,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
 
         template <int SCATTER> CKCI_K_MEMBER void find(const ckci_gpu_move &p, const walk &walk, int32_t q)
         {
-            if (SCATTER == ASK ? p.scatter : SCATTER) {
+            if (scatters<SCATTER>(p)) {
                 const int32_t high = ckci_k_divide(q >> 5, p.by_load);
                 row = (q >> 3 & 3) + ((q >> 5) - high * (int32_t)p.by_load.d) * 4;
                 at = ((q & 7) + high * 8) * UNIT;
@@ -9439,6 +9461,11 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     static CKCI_K_MEMBER void fill(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
     {
         enum { DEPTH = SHIFTED ? 2 : 4 }; /* loads of a thread under way */
+#if defined(__HIP_DEVICE_COMPILE__)
+        enum { ROUNDS = 1 }; /* what follows them stands once: a third of the time to compile */
+#else
+        enum { ROUNDS = DEPTH };
+#endif
         const walk walk(p, b);
         CKCI_K_UNROLL(1)
         for (int32_t q = (int32_t)threadIdx.x; q < p.loads; q += 256 * DEPTH) {
@@ -9450,14 +9477,19 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                 u[i].clear();
                 u[i].template fetch<S, UNIT>(p, walk.src + s[i].row * p.load_step + s[i].at * S, s[i].count);
             }
-            CKCI_K_UNROLL(4)
+            CKCI_K_UNROLL(ROUNDS)
             for (int i = 0; i < DEPTH; i++) {
-                if (s[i].count > 0) {
-                    u[i].settle();
+                if (s[0].count > 0) {
+                    u[0].settle();
                     if constexpr (CONVERT) {
-                        convert<S>(p, u[i].w);
+                        convert<S>(p, u[0].w);
                     }
-                    put<SCATTER>(p, b, m, s[i], u[i].w);
+                    put<SCATTER>(p, b, m, s[0], u[0].w);
+                }
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k + 1 < DEPTH; k++) {
+                    u[k] = u[k + 1];
+                    s[k] = s[k + 1];
                 }
             }
         }
@@ -9530,7 +9562,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     static CKCI_K_MEMBER void put(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m, const spot &s,
                                   const uint32_t *w)
     {
-        if (SCATTER == ASK ? p.scatter : SCATTER) {
+        if (scatters<SCATTER>(p)) {
             scatter(p, b, m, s, s.count, w);
         } else if (CONVERT && p.straight) {
             unsigned char *to = b.dst + s.row * p.dst_step[1] + s.at * E;
@@ -9550,6 +9582,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             }
         } else {
             store(m.tile + s.row * p.load_pitch + s.row / V * p.load_pad + s.at * E, w);
+            (void)ckci_k_later(0); /* else part of that store becomes one with the last of scatter */
         }
     }
 

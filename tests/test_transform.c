@@ -187,9 +187,9 @@ static void test_tiles(void)
     }
 }
 
-/* What is turned by way of LDS: rows of whole lines, odd ones on either side and on both, several tiles, short
-   dimensions that are one run with their neighbours (images of three channels, filters, small planes), and
-   all of them once more between strides with gaps. */
+/* What is turned by way of LDS: rows of whole lines, odd ones on either side and on both, several tiles,
+   short dimensions that are one run with their neighbours (images of three channels, filters, small planes),
+   and all of them once more between strides with gaps. */
 static void test_turns(void)
 {
     static const int64_t shapes[][6] = {
