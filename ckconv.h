@@ -2990,11 +2990,14 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     X(pack_turn, ckci_gpu_pack, 256, ckci_k_pack_turn)                                                       \
     X(move, ckci_gpu_move, 256, ckci_k_move)                                                                 \
     X(move_copy, ckci_gpu_move, 256, ckci_k_move_copy)                                                       \
-    X(move_convert, ckci_gpu_move, 256, ckci_k_move_convert)                                                 \
-    X(move_turn_1, ckci_gpu_move, 256, ckci_k_move_turn<1>)                                                  \
-    X(move_turn_2, ckci_gpu_move, 256, ckci_k_move_turn<2>)                                                  \
-    X(move_turn_4, ckci_gpu_move, 256, ckci_k_move_turn<4>)                                                  \
-    X(move_turn_8, ckci_gpu_move, 256, ckci_k_move_turn<8>)
+    X(move_turn_1, ckci_gpu_move, 256, ckci_k_move_turn<1, false>)                                           \
+    X(move_turn_2, ckci_gpu_move, 256, ckci_k_move_turn<2, false>)                                           \
+    X(move_turn_4, ckci_gpu_move, 256, ckci_k_move_turn<4, false>)                                           \
+    X(move_turn_8, ckci_gpu_move, 256, ckci_k_move_turn<8, false>)                                           \
+    X(move_convert_1, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                         \
+    X(move_convert_2, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                         \
+    X(move_convert_4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                         \
+    X(move_convert_8, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)
 
 enum {
 #define CKCI_ROW(NAME, ARGS, THREADS, ...) CKCI_KERNEL_##NAME,
@@ -3203,21 +3206,36 @@ typedef struct ckci_gpu_norm {
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
 
+enum { CKCI_MOVE_LDS = 26624 }; /* bytes of a tile */
+
 /* Layout and type conversion of one tensor. Dimensions x and y are those along which dst and src are dense;
-   a block moves 2^log_x by 2^log_y elements of them, at one place in the other four. When x is dense in both,
-   y is any other dimension (transpose is 0). */
+   a block moves tile[..] elements along them and a third one, z, at one place in the other
+   three. When x is dense in both, y is any other dimension (transpose is 0). */
 typedef struct ckci_gpu_move {
-    const unsigned char *src;
+    const unsigned char *src, *src_end;
     unsigned char *dst;
     ckconv_dtype from, to;
-    int64_t len_x, len_y;
-    int64_t src_step[6], dst_step[6]; /* bytes; x, y, the others */
-    int32_t log_x, log_y;
+    int64_t len_x, len_y, len_z;
+    int64_t src_step[6], dst_step[6]; /* bytes; x, y, z, the others */
+    int32_t tile[6];                  /* elements of a block; 1 along the others */
+    int32_t log_x, log_y;             /* move, move_copy: of tile[0], tile[1] */
     int32_t transpose;
-    int32_t vec, tail;        /* move_copy: bytes of its elements; bytes after the last one */
-    int32_t src_vec, dst_vec; /* neighbours along y in src, along x in dst are one load, one store */
-    int32_t reserved;
-    ckci_divisor blocks[5]; /* of x and y, three of the others */
+    int32_t vec, tail; /* move_copy: bytes of its elements; bytes after the last one */
+    /* Through LDS (>>k-move). V: elements of dst in 16 bytes */
+    int32_t straight; /* x is dense in both */
+    int32_t scatter;  /* turned before LDS: rows of dst are short, and one run */
+    int32_t merged;   /* rows of src are short, and one run */
+    int32_t shifted;  /* rows of src are not aligned for loads */
+    int32_t before;   /* rows of dst are not aligned: V, the rows of src that a block reads before its own */
+    int32_t dst_vec;  /* straight: rows of dst are aligned */
+    int32_t words;    /* otherwise: words of LDS hold elements of several rows of dst */
+    int32_t pitch, load_pitch; /* LDS: bytes between rows */
+    int32_t pad, load_pad;     /* and those more after V of them */
+    int32_t loads, stores;     /* of a block */
+    int32_t row_run;           /* merged: elements of V rows of src */
+    int64_t load_step;         /* bytes between rows of src */
+    ckci_divisor by_load, by_store;
+    ckci_divisor blocks[6]; /* along each dimension */
 } ckci_gpu_move;
 
 /* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
@@ -6198,15 +6216,17 @@ CKCI_FN void ckci_move_tile(ckci_gpu_move *k)
     k->log_x = 10 - k->log_y;
     k->log_x = k->transpose && k->log_x > 8 ? 8 : k->log_x;
     k->log_y = 10 - k->log_x;
+    k->tile[0] = 1 << k->log_x;
+    k->tile[1] = 1 << k->log_y;
 }
 
-/* May `bytes` from any element of a dense dimension on, whose places are multiples of them, be one load? */
-CKCI_FN int ckci_move_aligned(const unsigned char *p, const int64_t step[6], const int64_t len[6], int dense,
-                              int64_t bytes)
+/* Are all elements multiples of `bytes` from 0, but for steps along dimensions of the bits in `except`? */
+CKCI_FN int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6], const int64_t len[6],
+                                  unsigned except, int64_t bytes)
 {
     int fits = (uintptr_t)p % (uintptr_t)bytes == 0;
     for (int i = 0; i < 6; i++) {
-        fits = fits && (i == dense || len[i] <= 1 || step[i] % bytes == 0);
+        fits = fits && (except >> i & 1 || len[i] <= 1 || step[i] % bytes == 0);
     }
     return fits;
 }
@@ -6221,56 +6241,190 @@ CKCI_FN int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], cons
     }
     for (int32_t vec = 16; vec >= 4; vec /= 2) {
         if (bytes >= vec && (rows == 1 || bytes % vec == 0) &&
-            ckci_move_aligned(k->src, step[0], len, 0, vec) &&
-            ckci_move_aligned(k->dst, step[1], len, 0, vec)) {
+            ckci_move_aligned(k->src, step[0], len, 1, vec) &&
+            ckci_move_aligned(k->dst, step[1], len, 1, vec)) {
             return vec;
         }
     }
     return 0;
 }
 
+/* The dimension from i on with the shortest steps comes first. */
+CKCI_FN void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t len[6], int i)
+{
+    int best = i;
+    for (int j = i; j < 6; j++) {
+        best = len[j] > 1 && (len[best] == 1 || by[j] < by[best]) ? j : best;
+    }
+    for (int t = 0; t < 3; t++) {
+        int64_t *array = t < 2 ? step[t] : len, kept = array[i];
+        array[i] = array[best];
+        array[best] = kept;
+    }
+}
+
+/* 2^log is at least n, but no more than 2^most. */
+CKCI_FN int ckci_move_log(int64_t n, int most)
+{
+    int log = 0;
+    while (log < most && ((int64_t)1 << log) < n) {
+        log++;
+    }
+    return log;
+}
+
+/* move_copy: 1024 pieces. y follows x in dst, z in src, so that a block reads and writes long runs even where
+   rows are short. */
+CKCI_FN void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[6])
+{
+    k->tail = (int32_t)(len[0] * (int64_t)ckci_size(k->from) % k->vec);
+    len[0] = len[0] * (int64_t)ckci_size(k->from) / k->vec;
+    step[0][0] = step[1][0] = k->vec;
+    ckci_move_first(step[1], step, len, 1);
+    ckci_move_first(step[0], step, len, 2);
+    k->len_x = len[0];
+    k->len_y = len[1];
+    k->len_z = len[2];
+    int log_x = ckci_move_log(len[0], 10), log_z = 0;
+    if (step[0][2] < step[0][1]) {
+        log_z = ckci_move_log(len[2], (11 - log_x) / 2);
+    }
+    int log_y = ckci_move_log(len[1], 10 - log_x - log_z);
+    log_z = ckci_move_log(len[2], 10 - log_x - log_y);
+    k->log_x = 10 - log_y - log_z;
+    k->log_y = log_y;
+    k->tile[0] = 1 << k->log_x;
+    k->tile[1] = 1 << log_y;
+    k->tile[2] = 1 << log_z;
+}
+
+/* A length in equal parts of at most `most`, multiples of `unit` as that is. */
+CKCI_FN int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
+{
+    most = most < unit ? unit : most - most % unit;
+    int64_t part = ckci_ceil_div(length, ckci_ceil_div(length, most));
+    return (int32_t)(ckci_ceil_div(part, unit) * unit);
+}
+
+/* Bytes after V rows of `bytes` each that put these into other banks of LDS than the V before. */
+CKCI_FN int32_t ckci_move_pad(int64_t bytes)
+{
+    return bytes / 16 % 2 ? 0 : 16;
+}
+
+/* Tensors that are turned: in which way, and the tile. unit: elements of a load; 0: not so. */
+CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
+{
+    const int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to), v = 16 / to;
+    const int64_t x = k->len_x, y = k->len_y, want = 16384 / to, line_x = 128 / to, line_y = 128 / from;
+    const int64_t least_x = ckci_max(v, line_x), least_y = ckci_max(v, line_y);
+    const int rows_x = ckci_move_aligned(k->dst, step[1], len, 1, 16);
+    const int rows_y = ckci_move_aligned(k->src, step[0], len, 2, unit * from);
+    /* 16 bytes of dst for each element of V rows, and what pads them */
+    const int can_scatter = step[1][1] == x * to && y >= least_y / 2 && x < 4096 &&
+                            ckci_ceil_div(least_y, v) * (16 * x + 16) + 32 <= CKCI_MOVE_LDS;
+    const int can_merge = step[0][0] == y * from && x >= least_x / 2 && y < 4096 &&
+                          (ckci_ceil_div(least_x, v) + 1) * (16 * y + 16) <= CKCI_MOVE_LDS;
+    /* also where a row of dst would be several parts that are not whole lines */
+    if (can_scatter && (!rows_x || x < line_x || (rows_y && x > 96 && x * to % 128 != 0))) {
+        k->scatter = 1;
+        k->tile[0] = (int32_t)x;
+        k->tile[1] = ckci_move_part(y, ckci_max(want / x / least_y, 1) * least_y, ckci_max(v, 32 / from));
+        k->pad = ckci_move_pad(16 * x);
+        k->load_step = step[0][0];
+        k->shifted = !rows_y;
+        k->by_load = ckci_make_divisor(ckci_ceil_div(x, 4));
+        k->loads = (int32_t)(32 * ckci_ceil_div(x, 4) * ckci_ceil_div(k->tile[1], 8 * unit));
+        k->by_store = ckci_make_divisor(x);
+        k->stores = (int32_t)ckci_ceil_div(k->tile[1] * x + v - 1, v);
+        return 1;
+    }
+    k->before = rows_x ? 0 : (int32_t)v;
+    if (can_merge && (!rows_y || y < line_y)) {
+        int64_t row = v / unit * y;
+        k->merged = 1;
+        k->tile[0] = ckci_move_part(x, ckci_max(want / y / least_x, 1) * least_x, ckci_max(v, 32 / to));
+        k->tile[1] = (int32_t)y;
+        k->pitch = (int32_t)(y * to);
+        k->pad = ckci_move_pad(16 * y);
+        k->load_pitch = (int32_t)(16 * y) + k->pad;
+        k->load_step = v * y * from;
+        k->row_run = (int32_t)(v * y);
+        k->shifted = !ckci_move_aligned(k->src, step[0], len, 3, unit * from);
+        k->by_load = ckci_make_divisor(row);
+        k->loads = (int32_t)((k->tile[0] + k->before) / v * row);
+    } else {
+        int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
+        side = rows_x ? side : want / side;
+        side = x > side && x <= side * 3 / 2 ? x : side;
+        k->tile[0] = ckci_move_part(x, ckci_ceil_div(side, v) * v, ckci_min(ckci_max(v, 32 / to), side));
+        k->tile[1] = ckci_move_part(y, ckci_min(want / k->tile[0], 512), ckci_max(unit, 32 / from));
+        k->pitch = (int32_t)ckci_ceil_div(k->tile[1] * to, 16) * 16;
+        k->pad = k->load_pad = ckci_move_pad(k->pitch * v);
+        k->load_pitch = k->pitch;
+        k->load_step = step[0][0];
+        k->shifted = !rows_y;
+        k->by_load = ckci_make_divisor(ckci_ceil_div(k->tile[1], unit));
+        k->loads = (k->tile[0] + k->before) * (int32_t)k->by_load.d;
+        if (x * to < 32 || y * from < 32) {
+            return 0;
+        }
+    }
+    k->words = to < 4 && !k->before && k->pitch % 4 == 0 && x % v == 0;
+    int64_t apart = k->before && to < 4 ? 4 / to : 1;
+    int64_t high = ckci_ceil_div(k->tile[1], 4 * apart * (k->words ? 4 / to : 1)) * apart;
+    k->by_store = ckci_make_divisor(high);
+    k->stores = (int32_t)(32 * high * ckci_ceil_div(k->tile[0], 8 * v));
+    return (k->tile[0] + k->before) / v * (k->pitch * v + k->pad) <= CKCI_MOVE_LDS;
+}
+
+/* Other types, x dense in both: rows, or parts of them. */
+CKCI_FN int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
+{
+    k->straight = 1;
+    k->tile[0] = ckci_move_part(k->len_x, 8192, unit);
+    k->tile[1] = (int32_t)ckci_min(8192 / k->tile[0], k->len_y);
+    k->load_step = step[0][1];
+    k->shifted = !ckci_move_aligned(k->src, step[0], len, 1, unit * (int64_t)ckci_size(k->from));
+    k->dst_vec = ckci_move_aligned(k->dst, step[1], len, 1, unit * (int64_t)ckci_size(k->to));
+    k->by_load = ckci_make_divisor(k->tile[0] / unit);
+    k->loads = k->tile[1] * (int32_t)k->by_load.d;
+    return k->len_x >= 4;
+}
+
 /* Which kernel, its tile; dimensions in the kernel's order, x first. */
 CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6])
 {
-    int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to), read = k->transpose ? 1 : 0;
-    int same = k->from == k->to, dense = step[0][read] == from && step[1][0] == to;
-    ckci_set_kernel(l, CKCI_KERNEL_move);
-    ckci_move_tile(k);
-    if (!dense || (!same && (k->from == CKCONV_I32 || k->to == CKCONV_I32))) {
-        return;
+    int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to);
+    int same = k->from == k->to, dense = step[0][k->transpose ? 1 : 0] == from && step[1][0] == to;
+    int64_t unit = same ? 16 / to : to == 8 ? 2 : 4;
+    static const int32_t turn[2][4] = {
+        {CKCI_KERNEL_move_convert_1, CKCI_KERNEL_move_convert_2, CKCI_KERNEL_move_convert_4,
+         CKCI_KERNEL_move_convert_8},
+        {CKCI_KERNEL_move_turn_1, CKCI_KERNEL_move_turn_2, CKCI_KERNEL_move_turn_4, CKCI_KERNEL_move_turn_8},
+    };
+    for (int i = 0; i < 6; i++) {
+        k->tile[i] = 1;
     }
-    if (same && !k->transpose) {
+    k->src_end = k->src + from;
+    for (int i = 0; i < 6; i++) {
+        k->src_end += (len[i] - 1) * step[0][i];
+    }
+    ckci_set_kernel(l, CKCI_KERNEL_move);
+    if (dense && same && !k->transpose) {
         k->vec = ckci_move_piece(k, step, len);
         if (k->vec) {
             ckci_set_kernel(l, CKCI_KERNEL_move_copy);
-            k->tail = (int32_t)(len[0] * from % k->vec);
-            k->len_x = len[0] = len[0] * from / k->vec;
-            step[0][0] = step[1][0] = k->vec;
-            ckci_move_tile(k);
+            ckci_move_copy(k, step, len);
+            return;
         }
+    } else if (dense && (same || (k->from != CKCONV_I32 && k->to != CKCONV_I32)) &&
+               (k->transpose ? ckci_move_turn(k, step, len, unit) : ckci_move_straight(k, step, len, unit))) {
+        ckci_set_kernel(l, turn[same][to == 8 ? 3 : to / 2]);
         return;
     }
-    /* in tiles, of which half is used at least */
-    int64_t tile = same && to == 8 ? 32 : 64, least = k->transpose ? tile / 2 - tile / 8 : 4;
-    if (k->len_x < least || (k->transpose && k->len_y < least)) {
-        return;
-    }
-    k->src_vec = ckci_move_aligned(k->src, step[0], len, (int)read, from == 8 ? 16 : 4 * from);
-    k->dst_vec = ckci_move_aligned(k->dst, step[1], len, 0, to == 8 ? 16 : 4 * to);
-    if (k->transpose) {
-        k->log_x = k->log_y = tile == 32 ? 5 : 6;
-    } else { /* 4096 elements, four of them at a time on both sides or on none */
-        for (k->log_x = 2; k->log_x < 12 && ((int64_t)1 << k->log_x) < k->len_x;) {
-            k->log_x++;
-        }
-        k->log_y = 12 - k->log_x;
-        k->src_vec = k->dst_vec = k->src_vec && k->dst_vec;
-    }
-    ckci_set_kernel(l, !same     ? CKCI_KERNEL_move_convert
-                       : to == 1 ? CKCI_KERNEL_move_turn_1
-                       : to == 2 ? CKCI_KERNEL_move_turn_2
-                       : to == 4 ? CKCI_KERNEL_move_turn_4
-                                 : CKCI_KERNEL_move_turn_8);
+    k->before = 0;
+    ckci_move_tile(k);
 }
 
 CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci_launch *l,
@@ -6321,16 +6475,19 @@ CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *
     }
     k->len_x = len[0];
     k->len_y = len[1];
+    k->len_z = len[2];
     ckci_move_kernel(k, l, step, len);
+    len[0] = ckci_ceil_div(len[0] + (k->before ? k->before - 1 : 0), k->tile[0]);
+    len[1] = ckci_ceil_div(len[1], k->tile[1]);
+    len[2] = ckci_ceil_div(len[2], k->tile[2]);
     l->grid = 1;
     for (int i = 0; i < 6; i++) {
         k->src_step[i] = step[0][i];
         k->dst_step[i] = step[1][i];
-        len[i] = i > 1 ? len[i] : ckci_ceil_div(len[i], (int64_t)1 << (i == 0 ? k->log_x : k->log_y));
         l->grid = ckci_saturating_mul(l->grid, len[i]);
     }
     CKCI_TRY(ckci_too_many_blocks(l->grid, err)); /* divisors have 31 bits */
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         k->blocks[i] = ckci_make_divisor(len[i]);
     }
     return CKCONV_OK;

@@ -38,7 +38,7 @@ the sums, and every storage type is converted when it is loaded)
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
                        .._planes: wide, by layout
     move, move_..      layout and type conversion: single elements; copy: rows in pieces; turn_E: tiles of
-                       E-byte elements turned in LDS; convert: both, with other types
+                       E-byte elements turned in LDS; convert_E: other types to E bytes, turned or not
 
 No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
 matrix_... are plain multiply-adds on any target.
@@ -10429,13 +10429,26 @@ template <class T> struct ckci_k_norm_param {
   Layout and type conversion. Dimension x is the one along which dst is dense, y the one along which src is.
   Equal types are copied bit for bit; f64 and i32 go through double, rounded once; the others through float,
   which is exact.
-      move_copy     x is dense in both, equal types: pieces of 16, 8 or 4 bytes, four of them per thread
-      move_turn_E   x and y differ, equal types of E bytes: tiles of 64 x 64 (E = 8: 32 x 32), read along y
-                    and written along x, turned in LDS; V neighbours are one load and one store where they are
-                    aligned. Where they are not, a thread's V elements lie so far apart that neighbouring
-                    threads still touch neighbours
-      move_convert  types but i32: both of these, four elements at a time, as raw bits in LDS
-      move          everything else: short dimensions, strides of any kind, i32: single elements
+      move_copy       x is dense in both, equal types: pieces of 16, 8 or 4 bytes, four of them per thread,
+                      of long runs in both tensors even where rows are short
+      move_turn_E     x and y differ, equal types of E bytes: through LDS
+      move_convert_E  types but i32, E bytes in dst: converted on the way to LDS, or straight to dst where x
+                      is dense in both
+      move            everything else: short dimensions, strides of any kind, i32: single elements
+
+  Through LDS. A block owns tile[0] elements along x by tile[1] along y; V elements of dst are 16 bytes. It
+  loads rows of src in pieces of 16 bytes, several under way, and stores rows of dst in pieces of 16 bytes.
+  What is not aligned is loaded as the two aligned pieces around it (AMD: as it is). Elements change places
+      gather    behind LDS, which holds rows of src as they are: a thread takes V of them at a place y. After
+                each V rows lie 0 or 16 bytes more, so that V rows are an odd multiple of 16 bytes: eight
+                threads with neighbouring pieces of a row of dst, and four at neighbouring places in others,
+                meet 32 different banks. Rows of dst that are not aligned start in the middle of a piece; the
+                block then reads V rows of src before its own and writes whole pieces that end early
+      words     gather of elements smaller than a word of LDS, where both sides are aligned: words are loaded,
+                their elements go to as many rows of dst
+      scatter   before LDS, which holds dst: rows of dst are short and the tile is one run there; the mirror
+                image of gather, with the same padding
+  Where rows of src are short (`merged`), the tile is one run there, and V rows of it are one row.
 */
 
 /* Nearest float in which a later rounding to fewer than 22 bits still sees whether x was above or below:
@@ -10505,34 +10518,39 @@ CKCI_K_FN void ckci_k_move_write(const ckci_gpu_move &p, unsigned char *at, uint
     }
 }
 
-/* What a block moves: its first elements, how many of 2^log_x and 2^log_y there are. */
+/* What a block moves: its first elements, the place of the first along x, how many of tile[..] there
+   are. */
 struct ckci_k_move_tile {
     const unsigned char *src;
     unsigned char *dst;
-    int32_t x1, y1;
+    int64_t x0;
+    int32_t x1, y1, z1;
 };
+
+CKCI_K_FN int32_t ckci_k_move_end(int64_t rest, int32_t tile)
+{
+    return rest < tile ? (int32_t)rest : tile;
+}
 
 CKCI_K_FN ckci_k_move_tile ckci_k_find_move(const ckci_gpu_move &p)
 {
-    int32_t rest = (int32_t)blockIdx.x, wide = 1 << p.log_x, high = 1 << p.log_y;
-    int64_t place[6];
-    CKCI_K_UNROLL(5)
-    for (int i = 0; i < 5; i++) {
-        int32_t q = ckci_k_divide(rest, p.blocks[i]);
-        place[i] = rest - q * (int32_t)p.blocks[i].d;
+    int32_t rest = (int32_t)blockIdx.x;
+    ckci_k_move_tile tile = {p.src, p.dst, 0, 0, 0, 0};
+    int64_t y0 = 0, z0 = 0;
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < 6 && rest > 0; i++) { /* the others have one block, from here on */
+        const int32_t q = ckci_k_divide(rest, p.blocks[i]);
+        const int64_t place = (int64_t)(rest - q * (int32_t)p.blocks[i].d) * p.tile[i];
+        tile.src += place * p.src_step[i];
+        tile.dst += place * p.dst_step[i];
+        tile.x0 = i == 0 ? place : tile.x0;
+        y0 = i == 1 ? place : y0;
+        z0 = i == 2 ? place : z0;
         rest = q;
     }
-    place[0] <<= p.log_x;
-    place[1] <<= p.log_y;
-    place[5] = rest;
-    ckci_k_move_tile tile = {p.src, p.dst, 0, 0};
-    CKCI_K_UNROLL(6)
-    for (int i = 0; i < 6; i++) {
-        tile.src += place[i] * p.src_step[i];
-        tile.dst += place[i] * p.dst_step[i];
-    }
-    tile.x1 = p.len_x - place[0] < wide ? (int32_t)(p.len_x - place[0]) : wide;
-    tile.y1 = p.len_y - place[1] < high ? (int32_t)(p.len_y - place[1]) : high;
+    tile.x1 = ckci_k_move_end(p.len_x - tile.x0, p.tile[0]);
+    tile.y1 = ckci_k_move_end(p.len_y - y0, p.tile[1]);
+    tile.z1 = ckci_k_move_end(p.len_z - z0, p.tile[2]);
     return tile;
 }
 
@@ -10577,21 +10595,23 @@ struct ckci_k_move_copy {
 
     template <int WORDS> static CKCI_K_MEMBER void rows(const ckci_gpu_move &p, const ckci_k_move_tile &b)
     {
-        const int32_t t = (int32_t)threadIdx.x, wide = 1 << p.log_x;
         ckci_k_vec<ckci_k_s_f32, WORDS> v[4];
+        int32_t x[4], y[4], z[4];
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
+            const int32_t e = (int32_t)threadIdx.x + 256 * i, rest = e >> p.log_x;
+            x[i] = e - (rest << p.log_x);
+            z[i] = rest >> p.log_y;
+            y[i] = rest - (z[i] << p.log_y);
             v[i].clear();
-            if (x < b.x1 && y < b.y1) {
-                v[i].load(b.src + x * (4 * WORDS) + y * p.src_step[1]);
+            if (x[i] < b.x1 && y[i] < b.y1 && z[i] < b.z1) {
+                v[i].load(b.src + x[i] * (4 * WORDS) + y[i] * p.src_step[1] + z[i] * p.src_step[2]);
             }
         }
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
-            if (x < b.x1 && y < b.y1) {
-                v[i].store(b.dst + x * (4 * WORDS) + y * p.dst_step[1]);
+            if (x[i] < b.x1 && y[i] < b.y1 && z[i] < b.z1) {
+                v[i].store(b.dst + x[i] * (4 * WORDS) + y[i] * p.dst_step[1] + z[i] * p.dst_step[2]);
             }
         }
     }
@@ -10628,66 +10648,14 @@ template <> struct ckci_k_move_type<8> {
     typedef uint64_t word;
 };
 
-/* Some elements of a thread: the first, and what is between them. */
-struct ckci_k_move_spot {
-    int32_t x, y, dx, dy;
-
-    /* bit j: element j of four exists */
-    CKCI_K_MEMBER uint32_t mask(const ckci_k_move_tile &b) const
-    {
-        uint32_t bits = 0;
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            bits |= x + j * dx < b.x1 && y + j * dy < b.y1 ? 1u << j : 0;
-        }
-        return bits;
-    }
-};
-
-/* Which elements are moved one by one: not known to the compiler, which would move the last of them together
-   with the last part of a load or store of all, and so split that. */
-CKCI_K_FN uint32_t ckci_k_later(uint32_t mask)
+/* What is moved one by one: not known to the compiler, which would move the last of it together with the last
+   part of a load or store of all, and so split that. */
+CKCI_K_FN int32_t ckci_k_later(int32_t count)
 {
-    return (uint32_t)ckci_k_opaque((int32_t)mask);
+    return ckci_k_opaque(count);
 }
 
-/* V elements of E bytes, those in mask, `step` bytes from each other, into words; vec: side by side, one load
-   if all are there. Nothing here waits for that load: several may be under way. */
-template <int E, int V>
-CKCI_K_FN void ckci_k_move_load(const unsigned char *at, int64_t step, uint32_t mask, int32_t vec,
-                                uint32_t *w)
-{
-    typedef typename ckci_k_move_type<E>::word word;
-    ckci_k_vec<ckci_k_s_f32, E * V / 4> q;
-    q.clear();
-    if (vec && mask >> (V - 1) & 1) {
-        q.load(at);
-        mask = 0;
-    }
-    mask = ckci_k_later(mask);
-    if (mask) {
-        word x[V];
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < V; j++) {
-            x[j] = mask >> j & 1 ? *(const word *)(at + j * step) : (word)0;
-        }
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < V; j++) {
-            if constexpr (E == 8) {
-                q.w[2 * j] = (uint32_t)x[j];
-                q.w[2 * j + 1] = (uint32_t)(x[j] >> 32);
-            } else {
-                q.w[j * E / 4] |= (uint32_t)x[j] << j * E % 4 * 8;
-            }
-        }
-    }
-    CKCI_K_UNROLL(4)
-    for (int i = 0; i < E * V / 4; i++) {
-        w[i] = q.w[i];
-    }
-}
-
-/* Element j of such words. */
+/* Element j of words. */
 template <int E> CKCI_K_FN typename ckci_k_move_type<E>::word ckci_k_move_element(const uint32_t *w, int j)
 {
     if constexpr (E == 8) {
@@ -10697,244 +10665,585 @@ template <int E> CKCI_K_FN typename ckci_k_move_type<E>::word ckci_k_move_elemen
     }
 }
 
-/* The tile in LDS: rows of T elements along x. Pieces of V of a row are permuted by y / V, so that neither
-   the elements that a wave has loaded in pieces along y nor the pieces of a row meet in the banks. */
-template <int E> struct ckci_k_move_turned {
-    enum { V = E == 8 ? 2 : 4, T = E == 8 ? 32 : 64, PIECES = T / V, ROWS = 256 / T };
-    enum { LY = E < 4 ? 16 : 8, LX = 256 / LY }; /* threads along y, along x */
-    enum { COUNT = T * T / (256 * V) };          /* pieces of a thread */
-    typedef typename ckci_k_move_type<E>::word word;
-
-    /* in bytes */
-    static CKCI_K_MEMBER int32_t place(int32_t y, int32_t x)
-    {
-        return (y * T + (x / V ^ y / V) * V + x % V) * E;
+template <int E> CKCI_K_FN void ckci_k_move_put(uint32_t *w, int j, typename ckci_k_move_type<E>::word x)
+{
+    if constexpr (E == 8) {
+        w[2 * j] = (uint32_t)x;
+        w[2 * j + 1] = (uint32_t)(x >> 32);
+    } else {
+        w[j * E / 4] |= (uint32_t)x << j * E % 4 * 8;
     }
+}
 
-    /* Piece i of a thread in src, in dst: V neighbours, or one element in each of V columns, rows. */
-    static CKCI_K_MEMBER ckci_k_move_spot read(int i, int32_t vec)
+/* A thread's elements on their way to LDS. Of a row that does not start at a multiple of a load, that are the
+   two aligned loads around them; `shift` is the byte in which they begin. */
+template <bool SHIFTED> struct ckci_k_move_unit {
+    enum { WORDS = SHIFTED ? 8 : 4 };
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { ANY = 1 }; /* a load takes any address */
+#else
+    enum { ANY = 0 };
+#endif
+    uint32_t w[WORDS];
+    uint32_t shift;
+
+    /* W words; false: not loaded, for the loads would touch bytes before or after the tensor */
+    template <int W> CKCI_K_MEMBER bool load(const ckci_gpu_move &p, const unsigned char *at)
     {
-        const int32_t t = (int32_t)threadIdx.x;
-        const ckci_k_move_spot near = {i % (T / LX) * LX + t / LY, (i / (T / LX) * LY + t % LY) * V, 0, 1},
-                               far = {i * (ROWS * V) + t / T, t % T, ROWS, 0};
-        return vec ? near : far;
-    }
-
-    static CKCI_K_MEMBER ckci_k_move_spot write(int i, int32_t vec)
-    {
-        const int32_t t = (int32_t)threadIdx.x;
-        const ckci_k_move_spot near = {t % PIECES * V, i * (256 / PIECES) + t / PIECES, 1, 0},
-                               far = {t % T, i * (ROWS * V) + t / T, 0, ROWS};
-        return vec ? near : far;
-    }
-};
-
-template <int E> struct ckci_k_move_turn {
-    typedef ckci_k_move_turned<E> turned;
-    typedef typename turned::word word;
-    enum { V = turned::V, T = turned::T, COUNT = turned::COUNT };
-
-    struct lds {
-        alignas(16) unsigned char tile[T * T * E];
-    };
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
-    {
-        const ckci_k_move_tile b = ckci_k_find_move(p);
-        uint32_t w[COUNT][E * V / 4];
+        ckci_k_vec<ckci_k_s_f32, W> q;
+        uint32_t before = 0;
+        if constexpr (SHIFTED) {
+            before = (uint32_t)(uintptr_t)at & (4 * W - 1);
+        }
+        const unsigned char *low = at - before;
+        if ((SHIFTED && low < p.src) || low + WORDS * W > p.src_end) {
+            return false;
+        }
+        shift = before;
+#if defined(__HIP_DEVICE_COMPILE__)
+        typedef uint32_t any __attribute__((vector_size(4 * W), aligned(1)));
+        const any v = *(const any *)low;
         CKCI_K_UNROLL(4)
-        for (int i = 0; i < COUNT; i++) {
-            const ckci_k_move_spot s = turned::read(i, p.src_vec);
-            ckci_k_move_load<E, V>(b.src + s.x * p.src_step[0] + s.y * E, s.dx * p.src_step[0] + s.dy * E,
-                                   s.mask(b), p.src_vec, w[i]);
+        for (int i = 0; i < W; i++) {
+            q.w[i] = v[i];
         }
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < COUNT; i++) {
-            const ckci_k_move_spot s = turned::read(i, p.src_vec);
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < V; j++) {
-                *(word *)(m.tile + turned::place(s.y + j * s.dy, s.x + j * s.dx)) =
-                    ckci_k_move_element<E>(w[i], j);
-            }
+#else
+        q.load(low);
+#endif
+        copy<W>(q, 0);
+        if constexpr (SHIFTED) {
+            q.load(low + 4 * W);
+            copy<W>(q, W);
         }
-        __syncthreads();
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < COUNT; i++) {
-            const ckci_k_move_spot s = turned::write(i, p.dst_vec);
-            uint32_t mask = s.mask(b);
-            unsigned char *dst = b.dst + s.x * E + s.y * p.dst_step[1];
-            if (p.dst_vec && mask >> (V - 1) & 1) {
-                ckci_k_vec<ckci_k_s_f32, E * V / 4> q;
-                q.load(m.tile + turned::place(s.y, s.x));
-                q.store(dst);
-                mask = 0;
-            }
-            mask = ckci_k_later(mask);
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < V; j++) {
-                if (mask >> j & 1) {
-                    *(word *)(dst + j * (s.dx * E + s.dy * p.dst_step[1])) =
-                        *(const word *)(m.tile + turned::place(s.y + j * s.dy, s.x + j * s.dx));
-                }
-            }
-        }
-    }
-};
-
-/* Other types than i32. f64 that is read becomes the float that rounds alike, in registers; all others lie in
-   LDS as they are read. */
-struct ckci_k_move_convert {
-    typedef ckci_k_move_turned<4> turned;
-
-    struct lds {
-        alignas(16) unsigned char tile[64 * 64 * 4];
-    };
-
-    /* Four elements, in words. */
-    static CKCI_K_MEMBER void load(const ckci_gpu_move &p, const unsigned char *at, int64_t step,
-                                   uint32_t mask, uint32_t *w)
-    {
-        const int size = ckci_k_size(p.from);
-        if (size == 2) {
-            ckci_k_move_load<2, 4>(at, step, mask, p.src_vec, w);
-        } else if (size == 4) {
-            ckci_k_move_load<4, 4>(at, step, mask, p.src_vec, w);
-        } else if (size == 1) {
-            ckci_k_move_load<1, 4>(at, step, mask, p.src_vec, w);
-        } else {
-            uint32_t u[8];
-            ckci_k_move_load<8, 2>(at, step, mask, p.src_vec, u);
-            ckci_k_move_load<8, 2>(at + 2 * step, step, mask >> 2, p.src_vec, u + 4);
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                uint64_t bits = ckci_k_move_element<8>(u, j);
-                double x;
-                memcpy(&x, &bits, 8);
-                w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
-            }
-        }
+        return true;
     }
 
-    /* Bits of four elements, of type `from` to those of type `to` (f64: of a float). What converts types of
-       one byte stands once: the elements go round. */
-    static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *v)
+    template <int W> CKCI_K_MEMBER void copy(const ckci_k_vec<ckci_k_s_f32, W> &q, int first)
     {
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            v[j] = p.from == CKCONV_F16    ? ckci_k_bits(ckci_k_half_float(v[j]))
-                   : p.from == CKCONV_BF16 ? v[j] << 16
-                                           : v[j];
+        for (int i = 0; i < W; i++) {
+            w[first + i] = q.w[i];
         }
-        bool from_byte = ckci_k_size(p.from) == 1, to_byte = ckci_k_size(p.to) == 1;
-        if (from_byte || to_byte) {
-            CKCI_K_UNROLL(1)
-            for (int j = 0; j < 4; j++) {
-                float x = from_byte ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
-                uint32_t u = !to_byte            ? ckci_k_bits(x)
-                             : p.to == CKCONV_I8 ? (uint32_t)ckci_k_int(x, -128.f, 127.f) & 0xffu
-                                                 : ckci_k_float_fp8(ckci_k_find_fp8(p.to), x);
-                v[0] = v[1];
-                v[1] = v[2];
-                v[2] = v[3];
-                v[3] = u;
+    }
+
+    /* The first `count` of N elements of E bytes, or all of them. */
+    template <int E, int N>
+    CKCI_K_MEMBER void fetch(const ckci_gpu_move &p, const unsigned char *at, int32_t count)
+    {
+        if constexpr (E * N >= 4) {
+            if (count > 0 && (SHIFTED || !p.shifted || ANY) && load<E * N / 4>(p, at)) {
+                count = 0;
             }
         }
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            v[j] = p.to == CKCONV_F16    ? ckci_k_float_half(ckci_k_float(v[j]))
-                   : p.to == CKCONV_BF16 ? ckci_k_float_bf16(ckci_k_float(v[j]))
-                                         : v[j];
-        }
-    }
-
-    static CKCI_K_MEMBER void store(const ckci_gpu_move &p, unsigned char *at, int64_t step, uint32_t mask,
-                                    const uint32_t *v)
-    {
-        const int size = ckci_k_size(p.to);
-        bool whole = p.dst_vec && mask >> 3;
-        if (whole && size == 4) {
-            const ckci_k_uint4 q = {v[0], v[1], v[2], v[3]};
-            *(ckci_k_uint4 *)at = q;
-        } else if (whole && size == 2) {
-            const ckci_k_uint2 q = {v[0] | v[1] << 16, v[2] | v[3] << 16};
-            *(ckci_k_uint2 *)at = q;
-        } else if (whole && size == 1) {
-            *(uint32_t *)at = v[0] | v[1] << 8 | v[2] << 16 | v[3] << 24;
-        } else {
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                unsigned char *to = at + j * step;
-                if (!(mask >> j & 1)) {
-                    continue;
-                }
-                if (size == 8) {
-                    *(double *)to = (double)ckci_k_float(v[j]);
-                } else if (size == 4) {
-                    *(uint32_t *)to = v[j];
-                } else if (size == 2) {
-                    *(uint16_t *)to = (uint16_t)v[j];
-                } else {
-                    *to = (unsigned char)v[j];
-                }
-            }
-        }
-    }
-
-    /* Four elements of a row that is dense in both. */
-    static CKCI_K_MEMBER ckci_k_move_spot straight(const ckci_gpu_move &p, int i)
-    {
-        const int32_t e = (int32_t)threadIdx.x + 256 * i, log = p.log_x - 2, x = e & ((1 << log) - 1);
-        const ckci_k_move_spot near = {4 * x, e >> log, 1, 0}, far = {x, e >> log, 1 << log, 0};
-        return p.src_vec ? near : far;
-    }
-
-    /* Where element j of piece i lies in LDS. Straight: neighbouring threads in neighbouring words. */
-    static CKCI_K_MEMBER int32_t place(const ckci_gpu_move &p, const ckci_k_move_spot &s, int i, int j)
-    {
-        return p.transpose ? turned::place(s.y + j * s.dy, s.x + j * s.dx)
-                           : 4096 * j + 1024 * i + 4 * (int32_t)threadIdx.x;
-    }
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
-    {
-        const ckci_k_move_tile b = ckci_k_find_move(p);
-        const int size = ckci_k_size(p.from);
-        uint32_t w[4][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            const ckci_k_move_spot s = p.transpose ? turned::read(i, p.src_vec) : straight(p, i);
-            load(p, b.src + s.x * p.src_step[0] + s.y * p.src_step[1],
-                 s.dx * p.src_step[0] + s.dy * p.src_step[1], s.mask(b), w[i]);
-        }
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            const ckci_k_move_spot s = p.transpose ? turned::read(i, p.src_vec) : straight(p, i);
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                *(uint32_t *)(m.tile + place(p, s, i, j)) = size == 1   ? ckci_k_move_element<1>(w[i], j)
-                                                            : size == 2 ? ckci_k_move_element<2>(w[i], j)
-                                                                        : w[i][j];
-            }
-        }
-        __syncthreads();
         CKCI_K_UNROLL(1)
-        for (int i = 0; i < 4; i++) {
-            const ckci_k_move_spot s = p.transpose ? turned::write(i, p.dst_vec) : straight(p, i);
-            ckci_k_vec<ckci_k_s_f32, 4> q;
-            uint32_t single = 1;
-            if (p.transpose && p.dst_vec) {
-                q.load(m.tile + turned::place(s.y, s.x));
-                single = 0;
-            }
-            if (ckci_k_later(single)) {
-                CKCI_K_UNROLL(4)
-                for (int j = 0; j < 4; j++) {
-                    q.w[j] = *(const uint32_t *)(m.tile + place(p, s, i, j));
+        for (int j = 0; j < ckci_k_later(count < N ? count : N); j++) {
+            const uint32_t low = E == 8 ? ((const uint32_t *)at)[2 * j] : ckci_k_load_bits(at + j * E, E);
+            const int word = j * E / 4;
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                w[i] |= i == word ? low << j * E % 4 * 8 : 0;
+                if (E == 8 && i == word + 1) {
+                    w[i] = ((const uint32_t *)at)[2 * j + 1];
                 }
             }
-            convert(p, q.w);
-            store(p, b.dst + s.x * p.dst_step[0] + s.y * p.dst_step[1],
-                  s.dx * p.dst_step[0] + s.dy * p.dst_step[1], s.mask(b), q.w);
+        }
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        shift = 0;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < WORDS; i++) {
+            w[i] = 0;
+        }
+    }
+
+    /* Elements in the first four words. */
+    CKCI_K_MEMBER void settle()
+    {
+        if constexpr (SHIFTED) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 6; i++) {
+                w[i] = shift & 8 ? w[i + 2] : w[i];
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 5; i++) {
+                w[i] = shift & 4 ? w[i + 1] : w[i];
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                w[i] = (uint32_t)((w[i] | (uint64_t)w[i + 1] << 32) >> 8 * (shift & 3));
+            }
+        }
+    }
+};
+
+template <int E, bool CONVERT> struct ckci_k_move_turn;
+template <int E, bool CONVERT> struct ckci_k_resident<ckci_k_move_turn<E, CONVERT>> {
+    enum { BLOCKS = 5 };
+};
+
+/* E: bytes of an element in dst and in LDS; CONVERT: those in src are of another type. */
+template <int E, bool CONVERT> struct ckci_k_move_turn {
+    typedef typename ckci_k_move_type<E>::word word;
+    enum { V = 16 / E, UNIT = !CONVERT ? V : E == 8 ? 2 : 4, WORDS = UNIT * E / 4 };
+    enum { ASK = 2 }; /* p.scatter, where that is not known to the compiler */
+    enum { USUAL = E == 2 ? CKCONV_F32 : E == 4 ? CKCONV_F16 : -1 }; /* other types: one load at a time */
+
+    struct lds {
+        alignas(16) unsigned char tile[CKCI_MOVE_LDS];
+    };
+
+    template <int SCATTER> static CKCI_K_MEMBER bool scatters(const ckci_gpu_move &p)
+    {
+        if constexpr (SCATTER == ASK) {
+            return p.scatter != 0;
+        } else {
+            return SCATTER != 0;
+        }
+    }
+
+    /* The loads of a thread in a tile of src: which rows there are, how many elements of them all. */
+    struct walk {
+        const unsigned char *src;
+        int32_t first, rows, limit;
+
+        CKCI_K_MEMBER walk(const ckci_gpu_move &p, const ckci_k_move_tile &b)
+        {
+            const int32_t skip = b.x0 < p.before ? p.before : 0;
+            const int32_t all = p.straight ? b.y1 : b.x1 + p.before, run = p.straight ? b.x1 : b.y1;
+            src = b.src - p.before * p.src_step[0];
+            first = p.merged ? skip / V : skip;
+            rows = (p.merged ? (all + V - 1) / V : all) - first;
+            limit = p.merged ? all * run : run;
+        }
+    };
+
+    /* A load: its row (merged: of V rows), the elements before it there, those from it on, if any. */
+    struct spot {
+        int32_t row, at, count;
+
+        template <int SCATTER> CKCI_K_MEMBER void find(const ckci_gpu_move &p, const walk &walk, int32_t q)
+        {
+            if (scatters<SCATTER>(p)) {
+                const int32_t high = ckci_k_divide(q >> 5, p.by_load);
+                row = (q >> 3 & 3) + ((q >> 5) - high * (int32_t)p.by_load.d) * 4;
+                at = ((q & 7) + high * 8) * UNIT;
+            } else {
+                row = ckci_k_divide(q, p.by_load);
+                at = (q - row * (int32_t)p.by_load.d) * UNIT;
+            }
+            count =
+                (uint32_t)(row - walk.first) < (uint32_t)walk.rows ? walk.limit - at - row * p.row_run : 0;
+        }
+    };
+
+    /* UNIT elements of S bytes, side by side, to elements of dst; S = 0: any type, each in a word, f64 as the
+       float that rounds alike. What converts types of one byte stands once: the elements go round. */
+    template <int S> static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *w)
+    {
+        uint32_t v[UNIT];
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            v[j] = S == 2 ? ckci_k_move_element<2>(w, j) : w[j];
+        }
+        if (S != 4 && p.from == CKCONV_F16) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                v[j] = ckci_k_bits(ckci_k_half_float(v[j]));
+            }
+        } else if (S != 4 && p.from == CKCONV_BF16) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                v[j] <<= 16;
+            }
+        }
+        if (S == 0 && (E == 1 || ckci_k_size(p.from) == 1)) {
+            CKCI_K_UNROLL(1)
+            for (int j = 0; j < UNIT; j++) {
+                const float x = ckci_k_size(p.from) == 1 ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
+                const uint32_t u = E != 1              ? ckci_k_bits(x)
+                                   : p.to == CKCONV_I8 ? (uint32_t)ckci_k_int(x, -128.f, 127.f) & 0xffu
+                                                       : ckci_k_float_fp8(ckci_k_find_fp8(p.to), x);
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i + 1 < UNIT; i++) {
+                    v[i] = v[i + 1];
+                }
+                v[UNIT - 1] = u;
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            w[i] = 0;
+        }
+        if (E == 2 && p.to == CKCONV_F16) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                ckci_k_move_put<2>(w, j, (uint16_t)ckci_k_float_half(ckci_k_float(v[j])));
+            }
+            return;
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            if constexpr (E == 8) {
+                const double x = (double)ckci_k_float(v[j]);
+                uint64_t bits;
+                memcpy(&bits, &x, 8);
+                ckci_k_move_put<8>(w, j, bits);
+            } else {
+                ckci_k_move_put<E>(w, j, (word)(E == 2 ? ckci_k_float_bf16(ckci_k_float(v[j])) : v[j]));
+            }
+        }
+    }
+
+    /* src to LDS, or straight to dst; elements of S bytes. */
+    template <bool SHIFTED, int SCATTER, int S>
+    static CKCI_K_MEMBER void fill(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        enum { DEPTH = SHIFTED ? 2 : 4 }; /* loads of a thread under way */
+#if defined(__HIP_DEVICE_COMPILE__)
+        enum { ROUNDS = 1 }; /* what follows them stands once: a third of the time to compile */
+#else
+        enum { ROUNDS = DEPTH };
+#endif
+        const walk walk(p, b);
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.loads; q += 256 * DEPTH) {
+            ckci_k_move_unit<SHIFTED> u[DEPTH];
+            spot s[DEPTH];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < DEPTH; i++) {
+                s[i].template find<SCATTER>(p, walk, q + 256 * i);
+                u[i].clear();
+                u[i].template fetch<S, UNIT>(p, walk.src + s[i].row * p.load_step + s[i].at * S, s[i].count);
+            }
+            CKCI_K_UNROLL(ROUNDS)
+            for (int i = 0; i < DEPTH; i++) {
+                if (s[0].count > 0) {
+                    u[0].settle();
+                    if constexpr (CONVERT) {
+                        convert<S>(p, u[0].w);
+                    }
+                    put<SCATTER>(p, b, m, s[0], u[0].w);
+                }
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k + 1 < DEPTH; k++) {
+                    u[k] = u[k + 1];
+                    s[k] = s[k + 1];
+                }
+            }
+        }
+    }
+
+    /* The same of other types. */
+    static CKCI_K_MEMBER void fill_any(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        enum { DEPTH = 2 };
+        const walk walk(p, b);
+        const int size = ckci_k_size(p.from);
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.loads; q += 256 * DEPTH) {
+            ckci_k_move_unit<false> u[DEPTH];
+            spot s[DEPTH];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < DEPTH; i++) {
+                s[i].template find<ASK>(p, walk, q + 256 * i);
+                u[i].clear();
+                fetch_any(p, walk.src + s[i].row * p.load_step + s[i].at * size, s[i].count, size, u[i]);
+            }
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < DEPTH; i++) {
+                if (s[0].count > 0) {
+                    convert_any(p, size, u[0].w);
+                    put<ASK>(p, b, m, s[0], u[0].w);
+                }
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k + 1 < DEPTH; k++) {
+                    u[k] = u[k + 1];
+                    s[k] = s[k + 1];
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void fetch_any(const ckci_gpu_move &p, const unsigned char *at, int32_t count,
+                                        int size, ckci_k_move_unit<false> &u)
+    {
+        if (size == 2) {
+            u.template fetch<2, UNIT>(p, at, count);
+        } else if (size == 4) {
+            u.template fetch<4, UNIT>(p, at, count);
+        } else if (size == 1) {
+            u.template fetch<1, UNIT>(p, at, count);
+        } else { /* the float that rounds alike */
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                const double x = j < count ? ((const double *)at)[j] : 0.;
+                u.w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void convert_any(const ckci_gpu_move &p, int size, uint32_t *w)
+    {
+        uint32_t v[UNIT];
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            v[j] = size == 1 ? ckci_k_move_element<1>(w, j) : size == 2 ? ckci_k_move_element<2>(w, j) : w[j];
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            w[j] = j < UNIT ? v[j < UNIT ? j : 0] : 0;
+        }
+        convert<0>(p, w);
+    }
+
+    template <int SCATTER>
+    static CKCI_K_MEMBER void put(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m, const spot &s,
+                                  const uint32_t *w)
+    {
+        if (scatters<SCATTER>(p)) {
+            scatter(p, b, m, s, s.count, w);
+        } else if (CONVERT && p.straight) {
+            unsigned char *to = b.dst + s.row * p.dst_step[1] + s.at * E;
+            if (p.dst_vec && s.count >= UNIT) {
+                store(to, w);
+                return;
+            }
+            uint32_t rotate[WORDS];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < WORDS; i++) {
+                rotate[i] = w[i];
+            }
+            CKCI_K_UNROLL(1)
+            for (int j = 0; j < UNIT && j < s.count; j++) {
+                ((word *)to)[j] = ckci_k_move_element<E>(rotate, 0);
+                next(rotate);
+            }
+        } else {
+            store(m.tile + s.row * p.load_pitch + s.row / V * p.load_pad + s.at * E, w);
+            (void)ckci_k_later(0); /* else part of that store becomes one with the last of scatter */
+        }
+    }
+
+    static CKCI_K_MEMBER void store(unsigned char *at, const uint32_t *w)
+    {
+        ckci_k_vec<ckci_k_s_f32, WORDS> q;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            q.w[i] = w[i];
+        }
+        q.store(at);
+    }
+
+    /* Elements between the last multiple of 16 bytes and `at`. */
+    static CKCI_K_MEMBER int32_t over(const unsigned char *at)
+    {
+        return ((int32_t)(uintptr_t)at & 15) / E;
+    }
+
+    static CKCI_K_MEMBER void scatter(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m,
+                                      const spot &s, int32_t count, const uint32_t *w)
+    {
+        const int32_t wide = (int32_t)p.len_x, shift = over(b.dst), step = wide * E;
+        unsigned char *at = m.tile + s.at * step + (s.row + shift) * E + s.at / V * p.pad;
+        if (shift == 0 && count >= UNIT) {
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < UNIT; j++) {
+                *(word *)(at + j * step) = ckci_k_move_element<E>(w, j);
+            }
+            return;
+        }
+        int32_t rest = V * wide - ((s.at & (V - 1)) * wide + s.row + shift); /* of these V rows */
+        uint32_t rotate[WORDS];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            rotate[i] = w[i];
+        }
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < UNIT && j < count; j++) {
+            *(word *)(at + (rest <= 0 ? p.pad : 0)) = ckci_k_move_element<E>(rotate, 0);
+            next(rotate);
+            at += step;
+            rest -= wide;
+        }
+    }
+
+    /* The next element to the front. */
+    static CKCI_K_MEMBER void next(uint32_t *w)
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            const int wide = E / 4, one = i + 1 < WORDS ? i + 1 : i;
+            w[i] = wide == 2   ? w[i + 2 < WORDS ? i + 2 : i]
+                   : wide == 1 ? w[one]
+                               : w[i] >> 8 * (E & 3) | w[one] << (32 - 8 * (E & 3)) % 32;
+        }
+    }
+
+    /* LDS to dst, in the same order: q counts pieces of 16 bytes. */
+    static CKCI_K_MEMBER void drain(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        const int32_t shift = over(b.dst), end = shift + b.y1 * (int32_t)p.len_x;
+        CKCI_K_UNROLL(2)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            const unsigned char *from = m.tile + q * 16 + ckci_k_divide(q, p.by_store) * p.pad;
+            unsigned char *to = b.dst + (q * V - shift) * E;
+            if (q * V >= shift && q * V + V <= end) {
+                ckci_k_vec<ckci_k_s_f32, 4> v;
+                v.load(from);
+                v.store(to);
+            } else {
+                CKCI_K_UNROLL(1)
+                for (int j = 0; j < V; j++) {
+                    if (q * V + j >= shift && q * V + j < end) {
+                        ((word *)to)[j] = ((const word *)from)[j];
+                    }
+                }
+            }
+        }
+    }
+
+    /* LDS to dst, across. Eight lanes take neighbouring pieces of a row of dst, four take rows that lie in
+       different banks: neighbours, or, where each row is APART in its own way, 4 bytes apart. */
+    template <bool APART>
+    static CKCI_K_MEMBER void gather(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            enum { STEP = APART && E < 4 ? 4 / E : 1 };
+            const int32_t far = ckci_k_divide(q >> 5, p.by_store), piece = (q & 7) + far * 8;
+            const int32_t near = (q >> 5) - far * (int32_t)p.by_store.d;
+            const int32_t y = (near / STEP * 4 + (q >> 3 & 3)) * STEP + near % STEP;
+            if (y >= b.y1 || piece * V >= p.tile[0]) {
+                continue;
+            }
+            unsigned char *to = b.dst + y * p.dst_step[1];
+            int32_t shift = 0, next = V; /* the first element of the next V rows */
+            const unsigned char *from = m.tile + piece * (V * p.pitch + p.pad) + y * E;
+            if constexpr (APART) {
+                shift = over(to);
+                next = shift ? shift : V;
+                from += (V - shift) * p.pitch + (shift ? 0 : p.pad);
+            }
+            const int32_t x = piece * V - shift;
+            to += x * E;
+            if ((!APART || b.x0 + x >= 0) && x + V <= b.x1) {
+                ckci_k_vec<ckci_k_s_f32, 4> v;
+                v.clear();
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < V; j++) {
+                    const int32_t at = j * p.pitch + (APART && j >= next ? p.pad : 0);
+                    ckci_k_move_put<E>(v.w, j, *(const word *)(from + at));
+                }
+                v.store(to);
+            } else {
+                CKCI_K_UNROLL(1)
+                for (int j = 0; j < V; j++) {
+                    if (b.x0 + x + j >= 0 && x + j < b.x1) {
+                        ((word *)to)[j] = *(const word *)(from + j * p.pitch + (j >= next ? p.pad : 0));
+                    }
+                }
+            }
+        }
+    }
+
+    /* The same of aligned rows, ACROSS of them at a time, which share a word of LDS. */
+    enum { ACROSS = 4 / E };
+
+    static CKCI_K_MEMBER void gather_words(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            const int32_t far = ckci_k_divide(q >> 5, p.by_store), piece = (q & 7) + far * 8;
+            const int32_t near = (q >> 5) - far * (int32_t)p.by_store.d;
+            const int32_t y = (near * 4 + (q >> 3 & 3)) * ACROSS, x = piece * V;
+            if (y >= b.y1 || x >= b.x1) {
+                continue;
+            }
+            const unsigned char *from = m.tile + piece * (V * p.pitch + p.pad) + y * E;
+            uint32_t w[V];
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < V; j++) {
+                w[j] = *(const uint32_t *)from;
+                from += p.pitch;
+            }
+            unsigned char *to = b.dst + y * p.dst_step[1] + x * E;
+            CKCI_K_UNROLL(4)
+            for (int r = 0; r < ACROSS; r++) {
+                uint32_t out[4];
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < 4; k++) {
+                    out[k] = words(w + k * ACROSS, r);
+                }
+                if (y + r < b.y1 && x + V <= b.x1) {
+                    const ckci_k_uint4 four = {out[0], out[1], out[2], out[3]};
+                    *(ckci_k_uint4 *)to = four;
+                }
+                to += p.dst_step[1];
+            }
+        }
+    }
+
+    /* Element r of each of ACROSS words */
+    static CKCI_K_MEMBER uint32_t words(const uint32_t *w, int r)
+    {
+        if constexpr (E == 2) {
+            return r ? ckci_k_halves<1>(w[0], w[1]) : ckci_k_halves<0>(w[0], w[1]);
+        } else {
+            return (w[0] >> 8 * r & 0xffu) | (w[1] >> 8 * r & 0xffu) << 8 | (w[2] >> 8 * r & 0xffu) << 16 |
+                   w[3] >> 8 * r << 24;
+        }
+    }
+
+    template <int S>
+    static CKCI_K_MEMBER void fill_all(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+#if defined(__HIP_DEVICE_COMPILE__) /* scalar branches are cheap, and loads take any address */
+        fill<false, ASK, S>(p, b, m);
+#else
+        if (p.shifted && p.scatter) {
+            fill<true, 1, S>(p, b, m);
+        } else if (p.shifted) {
+            fill<true, 0, S>(p, b, m);
+        } else if (p.scatter) {
+            fill<false, 1, S>(p, b, m);
+        } else {
+            fill<false, 0, S>(p, b, m);
+        }
+#endif
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        if constexpr (!CONVERT) {
+            fill_all<E>(p, b, m);
+        } else if (p.from == USUAL || (E == 4 && p.from == CKCONV_BF16)) {
+            if constexpr (E == 2 || E == 4) {
+                fill_all<8 / E>(p, b, m);
+            }
+        } else {
+            fill_any(p, b, m);
+        }
+        if (CONVERT && p.straight) {
+            return;
+        }
+        __syncthreads();
+        if (p.scatter) {
+            drain(p, b, m);
+            return;
+        }
+        if constexpr (E < 4) {
+            if (p.words) {
+                gather_words(p, b, m);
+                return;
+            }
+        }
+        if (p.before) {
+            gather<true>(p, b, m);
+        } else {
+            gather<false>(p, b, m);
         }
     }
 };

@@ -187,6 +187,45 @@ static void test_tiles(void)
     }
 }
 
+/* What is turned by way of LDS: rows of whole lines, odd ones on either side and on both, several tiles,
+   short dimensions that are one run with their neighbours (images of three channels, filters, small planes),
+   and all of them once more between strides with gaps. */
+static void test_turns(void)
+{
+    static const int64_t shapes[][6] = {
+        {1, 2, 128, 10, 32}, {1, 2, 100, 17, 17}, {1, 2, 131, 17, 17}, {1, 2, 3, 24, 48},  {1, 3, 3, 29, 31},
+        {1, 2, 200, 3, 3},   {1, 2, 333, 3, 3},   {1, 3, 136, 5, 5},   {1, 2, 88, 14, 14}, {1, 2, 136, 7, 7},
+        {3, 2, 32, 12, 12},  {2, 1, 20, 9, 40},   {1, 2, 18, 9, 40},   {1, 2, 2, 25, 61},  {1, 1, 600, 1, 2},
+    };
+    static const ckconv_dtype pairs[][2] = {
+        {CKCONV_F16, CKCONV_F16},  {CKCONV_F32, CKCONV_F32},        {CKCONV_I8, CKCONV_I8},
+        {CKCONV_F64, CKCONV_F64},  {CKCONV_F32, CKCONV_F16},        {CKCONV_F16, CKCONV_F32},
+        {CKCONV_F32, CKCONV_BF16}, {CKCONV_BF16, CKCONV_F32},       {CKCONV_BF16, CKCONV_F16},
+        {CKCONV_F32, CKCONV_I8},   {CKCONV_F8E4M3, CKCONV_F32},     {CKCONV_F64, CKCONV_F32},
+        {CKCONV_F32, CKCONV_F64},  {CKCONV_F16, CKCONV_F8E5M2FNUZ},
+    };
+    static const ckconv_layout from[] = {CKCONV_NGCHW, CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_STRIDED};
+    static const ckconv_layout to[] = {CKCONV_NHWGC, CKCONV_NGCHW, CKCONV_NGCHW, CKCONV_NGCHW};
+    test_rng r = test_seed(79);
+    const int count = (int)(sizeof pairs / sizeof pairs[0]);
+    for (int s = 0; s < (int)(sizeof shapes / sizeof shapes[0]); s++) {
+        for (int t = 0; t < count; t++) {
+            for (int way = 0; way < 4; way++) {
+                if ((test_on_gpu() && test_effort() < 2 && t > 1 && (s + t) % 3 != 0) ||
+                    (way > 1 && (s + t) % 4 != 0)) {
+                    continue; /* where it is slow, some */
+                }
+                char why[300] = "";
+                CHECK_MSG(
+                    convert(&r, 2, shapes[s], pairs[t][0], from[way], pairs[t][1], to[way], why, sizeof why),
+                    "turns: shape %d, %s %s to %s %s: %s", s, ckconv_layout_name(from[way]),
+                    ckconv_dtype_name(pairs[t][0]), ckconv_layout_name(to[way]),
+                    ckconv_dtype_name(pairs[t][1]), why);
+            }
+        }
+    }
+}
+
 /* There and back gives the same bits when the type on the way is at least as wide. */
 static void test_round_trip(void)
 {
@@ -342,6 +381,7 @@ int main(void)
     test_begin("test_transform");
     test_all_pairs();
     test_tiles();
+    test_turns();
     test_round_trip();
     test_defaults();
     test_refusals();
