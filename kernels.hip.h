@@ -3961,8 +3961,9 @@ template <int ASYNC> struct ckci_k_near_lds {
 struct ckci_k_near_region {
     int32_t n, y, x, images, rows, columns;
 
-    CKCI_K_MEMBER ckci_k_near_region(const ckci_gpu_conv &p, int32_t index)
+    CKCI_K_MEMBER ckci_k_near_region(const ckci_gpu_conv &conv, int32_t index)
     {
+        const ckci_gpu_conv &p = ckci_k_late(conv);
         const ckci_gpu_near &q = p.near;
         const int32_t line = ckci_k_divide(index, q.by_regions_x),
                       group = ckci_k_divide(line, q.by_regions_y);
@@ -4001,8 +4002,10 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
 
     /* Sets out what each(slot, good, window, offset, place in LDS) shall copy. */
     template <class F>
-    CKCI_K_MEMBER void all(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m, const F &each)
+    CKCI_K_MEMBER void all(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
+                           const F &each)
     {
+        const ckci_gpu_conv &p = ckci_k_late(conv);
         const ckci_gpu_near &q = p.near;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
         const int32_t thread = (int32_t)threadIdx.x, chunk = thread % 8 * 16;
@@ -4268,9 +4271,10 @@ template <class U, int Q> struct ckci_k_near {
     }
 
     /* Sums of 16 positions: straight to memory, or each through the epilogue. */
-    static CKCI_K_MEMBER void write(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+    static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t channel, const typename U::sums &sum)
     {
+        const ckci_gpu_conv &p = ckci_k_late(conv);
         const ckci_tensor &t = p.o.t;
         CKCI_K_UNROLL(2)
         for (int piece = 0; piece < unit::PIECES; piece++) {
