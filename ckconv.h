@@ -4506,47 +4506,61 @@ CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, in
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
 }
 
-/* How much slower than 256 x 128 a tile takes its share of the reduction; fitted to an H100. AMD: by the
-   bytes that it takes from memory and LDS for a multiply-add, for want of measurements. */
-CKCI_FN double ckci_matrix_slow(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+/* Do groups of waves multiply these tiles? */
+CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
+{
+    int weight = m->conv.op == CKCONV_BWD_WEIGHT;
+    return strcmp(device->arch, "sm_90") == 0 && ckci_size(ckci_matrix_stored(m->type)) == 2 &&
+           m->tile_m >= (weight ? 64 : 128) && m->tile_n >= (weight ? 128 : 64);
+}
+
+/* How much slower than 256 x 128 without groups of waves a tile takes its share of the reduction; fitted to an
+   H100. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of measurements. */
+CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
     static const struct {
         int32_t tile;
         double gather, weight;
-    } table[] = {{256128, 1, 0},   {192128, 1.1, 0}, {128128, 1.03, 1.38},
-                 {512064, 1.2, 0}, {128256, 0, 1.3}, {64256, 0, 1.83}};
+    } table[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.36},
+                 {512064, 1.53, 0}, {128256, 0, 1.22},  {64256, 0, 1.87}};
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
-        return 0.6 + 36. / tile_m + 36. / tile_n;
+        return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
     }
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (table[i].tile == tile_m * 1000 + tile_n) {
-            return op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
+        if (table[i].tile == m->tile_m * 1000 + m->tile_n) {
+            return m->conv.op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
         }
     }
     return 2.6;
 }
 
 /* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
-   by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction: what
-   ckci_matrix_slow says for two bytes each. CDNA multiplies f32 at the rate of 5.4 bytes, or less, and f64 as
-   NVIDIA does at that of 8. */
+   by side; each takes nanoseconds to begin and write its sums (fewer where a block goes from one tile into the
+   next), and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA multiplies
+   f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
     double side = (double)ckci_matrix_blocks(device, op, m->tile_m, m->tile_n), units = device->compute_units;
-    double slow = ckci_matrix_slow(device, op, m->tile_m, m->tile_n), size = (double)m->tile_m * m->tile_n;
+    double slow = ckci_matrix_slow(device, m), size = (double)m->tile_m * m->tile_n;
     units = units < 1 ? 1 : units;
     if (amd) { /* no more side by side than there are; few wait often */
         double most = ceil((double)blocks / units);
         side = most < 1 ? 1 : side < most ? side : most;
         slow *= side * size < 32768 ? 1.5 : 1;
+    } else if (side > 1 && (double)blocks <= units) {
+        side = 1;
+        slow *= 1.4;
     }
     slow *= 8 / (double)ckci_matrix_chunk(m->type);
     slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
     double area = side * size, share = (double)blocks / (side * units);
-    double rounds = share > 6 ? share : ceil(share);
-    return 218 * rounds * (1700 + area * .125 + red / 64 * area * .022 * slow);
+    double rounds = share > 6 ? share : ceil(share), once = 1700 + area * .125;
+    if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
+        once = 1300 + size * .038 + (m->l.a.conv.phases > 1 ? 2500 : 0);
+    }
+    return 218 * rounds * (once + red / 64 * area * .022 * slow);
 }
 
 /* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them in turns,
@@ -4562,8 +4576,7 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
     }
     reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile_m / space + 2, k->o.t.stride[1]));
     k->work = k->workers = (int32_t)m->l.grid;
-    if (strcmp(device->arch, "sm_90") == 0 && ckci_size(ckci_matrix_stored(m->type)) == 2 &&
-        m->tile_m >= 128 && m->tile_n >= 64 && side > 0) {
+    if (ckci_matrix_grouped(device, m) && side > 0) {
         k->o_vec = k->o_vec && reach <= INT32_MAX;
         k->stream = k->phases == 1;
         m->l.grid = ckci_min(m->l.grid, side);
@@ -4863,7 +4876,9 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
 CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
 {
     double units = (double)ckci_max(device->compute_units, 1);
-    return split > 1 ? 218 * (3000 + 2 * (double)split * (double)bytes / (20 * units)) : 0;
+    double passes =
+        device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2; /* there they are written into the L2 cache */
+    return split > 1 ? 218 * (3000 + passes * (double)split * (double)bytes / (20 * units)) : 0;
 }
 
 /* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), the

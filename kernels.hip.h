@@ -2554,7 +2554,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         KB = 128,
         STAGES = CKCI_GROUP_STAGES(BM + BN),
         FLYING = STAGES > 3, /* steps that are being multiplied at a barrier */
-        SECOND = BM * KB, /* the second operand in a tile */
+        SECOND = BM * KB,    /* the second operand in a tile */
         TILE = (BM + BN) * KB,
         DOWN = (ACROSS == 1 ? BM : BN) / 64, /* groups along the instruction's rows, 1 or 2 */
         WIDE = ACROSS == 1 ? BN : BM,
