@@ -4414,8 +4414,8 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     return CKCONV_OK;
 }
 
-/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three or four tiles of 128-byte rows there, AMD one of 64
-   bytes, or the sums that pass through; tables of positions or of taps and rows. */
+/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three or four tiles of 128-byte rows there, AMD one
+   of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
 CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
@@ -4514,8 +4514,8 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
            m->tile_m >= (weight ? 64 : 128) && m->tile_n >= (weight ? 128 : 64);
 }
 
-/* How much slower than 256 x 128 without groups of waves a tile takes its share of the reduction; fitted to an
-   H100. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of measurements. */
+/* How much slower than .022 ns an output a tile takes 64 places of the reduction; fitted to an H100. AMD: by
+   the bytes that it takes from memory and LDS for a multiply-add, for want of measurements. */
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
     static const struct {
@@ -4535,8 +4535,8 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
 }
 
 /* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
-   by side; each takes nanoseconds to begin and write its sums (fewer where a block goes from one tile into the
-   next), and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA multiplies
+   by side; each takes nanoseconds to begin and write its sums, fewer where a block goes from one tile into
+   the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA multiplies
    f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
@@ -4563,8 +4563,8 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     return 218 * rounds * (once + red / 64 * area * .022 * slow);
 }
 
-/* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them in turns,
-   from one into the next if all have the same steps. Plain stores of a tile are at most 2^31 elements apart. */
+/* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them in turns, from
+   one into the next if all have the same steps. Plain stores of a tile are at most 2^31 elements apart. */
 CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;

@@ -1396,8 +1396,8 @@ template <> struct ckci_k_is_float<float> {
     enum { YES = 1 };
 };
 
-/* One thread per weight adds the parts in their order and runs the epilogue once. o_vec: four weights, that are
-   stored as they lie in the workspace. */
+/* One thread per weight adds the parts in their order and runs the epilogue once. o_vec: four weights, that
+   are stored as they lie in the workspace. */
 template <class T> struct ckci_k_reduce {
     struct lds {
         int32_t unused;
@@ -3312,10 +3312,10 @@ CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L
 }
 
 #if defined(CKCI_K_WGMMA)
-/* Groups of waves: a block takes every p.workers-th tile. While it multiplies one it prepares the tables of the
-   next, and its last steps load the next one's first ones, which arrive while the sums are written; these pass
-   through tiles in LDS that nothing is on its way to. That is so where stores are plain, of two bytes, and
-   all tiles have as many steps (p.stream); else tiles follow one another. */
+/* Groups of waves: a block takes every p.workers-th tile. While it multiplies one it prepares the tables of
+   the next, and its last steps load the next one's first ones, which arrive while the sums are written; these
+   pass through tiles in LDS that nothing is on its way to. That is so where stores are plain, of two bytes,
+   and all tiles have as many steps (p.stream); else tiles follow one another. */
 template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
     const ckci_gpu_conv &p;
     L &m;
