@@ -4414,8 +4414,8 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     return CKCONV_OK;
 }
 
-/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three or four tiles of 128-byte rows there, AMD one
-   of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
+/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three or four tiles of 128-byte rows there, AMD
+   one of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
 CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
@@ -4521,7 +4521,7 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
     static const struct {
         int32_t tile;
         double gather, weight;
-    } table[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.36},
+    } table[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.5},
                  {512064, 1.53, 0}, {128256, 0, 1.22},  {64256, 0, 1.87}};
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
         return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
@@ -4536,8 +4536,8 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
 
 /* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
    by side; each takes nanoseconds to begin and write its sums, fewer where a block goes from one tile into
-   the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA multiplies
-   f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
+   the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA
+   multiplies f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
