@@ -2841,6 +2841,8 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 #define CKCI_STEM_BACK_PIXELS(NVIDIA) ((NVIDIA) ? 79872 : 31232)
 #define CKCI_STEM_PLANES(NVIDIA) ((NVIDIA) ? 81920 : 20480)
 #define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
+/* Tiles in LDS where groups of four waves multiply: of a first and a second operand with so many rows. */
+#define CKCI_GROUP_STAGES(ROWS) ((ROWS) > 256 && (ROWS) <= 384 ? 4 : 3)
 
 /* Channels of mid that a block of pair_matrix holds. */
 #define CKCI_PAIR_NVIDIA 512
@@ -3088,6 +3090,8 @@ typedef struct ckci_gpu_conv {
     int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
                                    2: single elements along the reduction */
     int32_t taps_inside;        /* matrix fwd, bwd_data: taps are the inner loop, channels the outer one */
+    int32_t work, workers;      /* matrix fwd, bwd_data on NVIDIA: tiles, blocks that take them in turns */
+    int32_t stream;             /* and: of one tile into the next, if stores are plain */
     int32_t merge; /* matrix bwd_weight: groups that are one here, 0: rows and columns are weights */
     int32_t shift, filter_x; /* and taps along x: those of the filter, if two are one here, and the first */
     int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
@@ -3687,6 +3691,21 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
 }
 
 /* The sums of bwd_weight's parts, [part][g][k][taps][c], added in their order. */
+/* Are weights stored in the order of their sums, [g][k][tap][c], without an epilogue, four at a time? */
+CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
+{
+    static const int order[6] = {2, 5, 4, 3, 1, 0};
+    int64_t next = 1;
+    int fits = t->op.kind == CKCONV_PASS && (uintptr_t)t->p % 16 == 0 &&
+               (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16);
+    for (int i = 0; i < 6; i++) {
+        int axis = order[i];
+        fits = fits && (t->len[axis] <= 1 || t->stride[axis] == next);
+        next = ckci_saturating_mul(next, ckci_max(t->len[axis], 1));
+    }
+    return fits && next % 4 == 0;
+}
+
 CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, unsigned char *ws,
                                        const ckci_emitter *e, ckconv_error *err)
 {
@@ -3698,7 +3717,9 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, unsign
     k->split = split;
     k->o.partial = ws;
     k->by_tiles_m = ckci_make_divisor(k->rows);
-    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, 256);
+    k->o_vec = ckci_conv_kind(p) == CKCONV_F32 && ckci_weights_as_sums(&k->o.t) && !k->o.scale &&
+               !k->o.shift && !k->o.compute && (uintptr_t)ws % 16 == 0;
+    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, k->o_vec ? 1024 : 256);
     return e->emit(e->context, &l, err);
 }
 
@@ -4469,14 +4490,16 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     return CKCONV_OK;
 }
 
-/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three tiles of 128-byte rows there, AMD one of 64
-   bytes, or the sums that pass through; tables of positions or of taps and rows. */
+/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three or four tiles of 128-byte rows there, AMD
+   one of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
 CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
     int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
-    return tables + (nvidia ? ckci_max(3 * 128 * rows, sums) : ckci_max(64 * rows, 18432));
+    tables += nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * tile_m : 0;
+    int64_t stages = tile_m >= 64 && tile_n >= 64 ? CKCI_GROUP_STAGES(rows) : 3;
+    return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
 }
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
@@ -4559,47 +4582,82 @@ CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, in
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
 }
 
-/* How much slower than 256 x 128 a tile takes its share of the reduction; fitted to an H100. AMD: by the
-   bytes that it takes from memory and LDS for a multiply-add, for want of measurements. */
-CKCI_FN double ckci_matrix_slow(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+/* Do groups of waves multiply these tiles? */
+CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
+{
+    int weight = m->conv.op == CKCONV_BWD_WEIGHT;
+    return strcmp(device->arch, "sm_90") == 0 && ckci_size(ckci_matrix_stored(m->type)) == 2 &&
+           m->tile_m >= (weight ? 64 : 128) && m->tile_n >= (weight ? 128 : 64);
+}
+
+/* How much slower than .022 ns an output a tile takes 64 places of the reduction; fitted to an H100. AMD: by
+   the bytes that it takes from memory and LDS for a multiply-add, for want of measurements. */
+CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
     static const struct {
         int32_t tile;
         double gather, weight;
-    } table[] = {{256128, 1, 0},   {192128, 1.1, 0}, {128128, 1.03, 1.38},
-                 {512064, 1.2, 0}, {128256, 0, 1.3}, {64256, 0, 1.83}};
+    } table[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.5},
+                 {512064, 1.53, 0}, {128256, 0, 1.22},  {64256, 0, 1.87}};
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
-        return 0.6 + 36. / tile_m + 36. / tile_n;
+        return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
     }
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (table[i].tile == tile_m * 1000 + tile_n) {
-            return op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
+        if (table[i].tile == m->tile_m * 1000 + m->tile_n) {
+            return m->conv.op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
         }
     }
     return 2.6;
 }
 
 /* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
-   by side; each takes nanoseconds to begin and write its sums, and for 64 places of the reduction: what
-   ckci_matrix_slow says for two bytes each. CDNA multiplies f32 at the rate of 5.4 bytes, or less, and f64 as
-   NVIDIA does at that of 8. */
+   by side; each takes nanoseconds to begin and write its sums, fewer where a block goes from one tile into
+   the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA
+   multiplies f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
     double side = (double)ckci_matrix_blocks(device, op, m->tile_m, m->tile_n), units = device->compute_units;
-    double slow = ckci_matrix_slow(device, op, m->tile_m, m->tile_n), size = (double)m->tile_m * m->tile_n;
+    double slow = ckci_matrix_slow(device, m), size = (double)m->tile_m * m->tile_n;
     units = units < 1 ? 1 : units;
     if (amd) { /* no more side by side than there are; few wait often */
         double most = ceil((double)blocks / units);
         side = most < 1 ? 1 : side < most ? side : most;
         slow *= side * size < 32768 ? 1.5 : 1;
+    } else if (side > 1 && (double)blocks <= units) {
+        side = 1;
+        slow *= 1.4;
     }
     slow *= 8 / (double)ckci_matrix_chunk(m->type);
     slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
     double area = side * size, share = (double)blocks / (side * units);
-    double rounds = share > 6 ? share : ceil(share);
-    return 218 * rounds * (1700 + area * .125 + red / 64 * area * .022 * slow);
+    double rounds = share > 6 ? share : ceil(share), once = 1700 + area * .125;
+    if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
+        once = 1300 + size * .038 + (m->l.a.conv.phases > 1 ? 2500 : 0);
+    }
+    return 218 * rounds * (once + red / 64 * area * .022 * slow);
+}
+
+/* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them in turns, from
+   one into the next if all have the same steps. Plain stores of a tile are at most 2^31 elements apart. */
+CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
+{
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile_m, m->tile_n) * device->compute_units,
+            space = 1, reach = 0;
+    for (int i = 3; i < 6; i++) {
+        space = ckci_saturating_mul(space, ckci_max(k->o.t.len[i], 1));
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(k->o.t.len[i], k->o.t.stride[i]));
+    }
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile_m / space + 2, k->o.t.stride[1]));
+    k->work = k->workers = (int32_t)m->l.grid;
+    if (ckci_matrix_grouped(device, m) && side > 0) {
+        k->o_vec = k->o_vec && reach <= INT32_MAX;
+        k->stream = k->phases == 1;
+        m->l.grid = ckci_min(m->l.grid, side);
+        k->workers = (int32_t)m->l.grid;
+    }
 }
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
@@ -4659,6 +4717,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     *cost = ckci_matrix_cost(device, m, m->l.grid, ckci_reduction(k, (double)red)) + m->packing;
+    ckci_matrix_workers(device, m);
     return CKCONV_OK;
 }
 
@@ -5372,7 +5431,9 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
 CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
 {
     double units = (double)ckci_max(device->compute_units, 1);
-    return split > 1 ? 218 * (3000 + 2 * (double)split * (double)bytes / (20 * units)) : 0;
+    double passes =
+        device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2; /* there they are written into the L2 cache */
+    return split > 1 ? 218 * (3000 + passes * (double)split * (double)bytes / (20 * units)) : 0;
 }
 
 /* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), the
@@ -5470,6 +5531,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     m->split = k->split = (int32_t)split;
     m->fold = split > 1;
+    k->o_vec = k->o.partial || ckci_weights_as_sums(&k->o.t);
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
     int64_t images = k->part / ckci_max(space, 1) + 2;
@@ -5480,6 +5542,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     k->filter_x = m->pairs ? (int32_t)p->filter[2] : 0;
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
+    k->o_vec = k->o_vec && k->merge == 0 && k->columns % 2 == 0;
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
     *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes) +
             m->packing;
@@ -9601,6 +9664,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_DEPTH
 #undef CKCI_GPU_FMA
 #undef CKCI_GPU_FMA_TILES
+#undef CKCI_GROUP_STAGES
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX

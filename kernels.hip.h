@@ -469,6 +469,24 @@ CKCI_K_FN int32_t ckci_k_divide(int32_t n, const ckci_divisor &d)
     return (int32_t)((ckci_k_mulhi((uint32_t)n, d.mul) + (uint32_t)n) >> d.shift);
 }
 
+/* Two f32, as their bits, to f16 or bf16. */
+CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t two;
+    if (dtype == CKCONV_F16) {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
+    } else {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
+    }
+    return two;
+#else
+    float a = ckci_k_float(low), b = ckci_k_float(high);
+    return dtype == CKCONV_F16 ? ckci_k_float_half(a) | ckci_k_float_half(b) << 16
+                               : ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16;
+#endif
+}
+
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-map
@@ -998,16 +1016,21 @@ struct ckci_k_block {
     ckci_k_axis axis[3];
 };
 
-CKCI_K_FN ckci_k_block ckci_k_find_block(const ckci_gpu_conv &a, int tile_m, int tile_n)
+CKCI_K_FN ckci_k_block ckci_k_block_of(const ckci_gpu_conv &a, int32_t work, int tile_m, int tile_n)
 {
     ckci_k_block b;
-    int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, a.by_tiles_n);
+    int32_t rest = ckci_k_divide(work, a.by_tiles_n);
     b.column = (work - rest * a.tiles_n) * tile_n;
     int32_t up = ckci_k_divide(rest, a.by_tiles_m);
     b.row = (rest - up * a.tiles_m) * tile_m;
     b.group = ckci_k_divide(up, a.by_phases);
     ckci_k_find_axes(a.dim, up - b.group * a.phases, b.axis);
     return b;
+}
+
+CKCI_K_FN ckci_k_block ckci_k_find_block(const ckci_gpu_conv &a, int tile_m, int tile_n)
+{
+    return ckci_k_block_of(a, (int32_t)blockIdx.x, tile_m, tile_n);
 }
 
 /* Row m of a phase; rows past the end keep n = a.n. */
@@ -1367,16 +1390,68 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_weight {
     }
 };
 
-/* One thread per weight adds the parts in their order and runs the epilogue once. */
+template <class T> struct ckci_k_is_float {
+    enum { YES = 0 };
+};
+template <> struct ckci_k_is_float<float> {
+    enum { YES = 1 };
+};
+
+/* One thread per weight adds the parts in their order and runs the epilogue once. o_vec: four weights, that
+   are stored as they lie in the workspace. */
 template <class T> struct ckci_k_reduce {
     struct lds {
         int32_t unused;
     };
 
+    static CKCI_K_MEMBER void four(const ckci_gpu_conv &p, int64_t all, int64_t e)
+    {
+        if (e >= all) {
+            return;
+        }
+        float sum[4] = {0, 0, 0, 0};
+        const unsigned char *part = p.o.partial + 4 * e;
+        for (int32_t left = p.split; left > 0; left -= 4) {
+            ckci_k_uint4 v[4] = {};
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                if (i < left) {
+                    v[i] = *(const ckci_k_uint4 *)(part + 4 * i * all);
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                if (i < left) {
+                    sum[0] += ckci_k_float(v[i].x);
+                    sum[1] += ckci_k_float(v[i].y);
+                    sum[2] += ckci_k_float(v[i].z);
+                    sum[3] += ckci_k_float(v[i].w);
+                }
+            }
+            part += 16 * all;
+        }
+        const int32_t dtype = p.o.t.dtype;
+        if (dtype == CKCONV_F32) {
+            const ckci_k_uint4 out = {ckci_k_bits(sum[0]), ckci_k_bits(sum[1]), ckci_k_bits(sum[2]),
+                                      ckci_k_bits(sum[3])};
+            *(ckci_k_uint4 *)(p.o.t.p + 4 * e) = out;
+        } else {
+            const ckci_k_uint2 out = {ckci_k_two(dtype, ckci_k_bits(sum[0]), ckci_k_bits(sum[1])),
+                                      ckci_k_two(dtype, ckci_k_bits(sum[2]), ckci_k_bits(sum[3]))};
+            *(ckci_k_uint2 *)(p.o.t.p + 2 * e) = out;
+        }
+    }
+
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &)
     {
         int64_t all = (int64_t)p.g * p.rows * p.columns;
         int64_t e = (int64_t)blockIdx.x * 256 + threadIdx.x;
+        if constexpr (ckci_k_is_float<T>::YES) {
+            if (p.o_vec) {
+                four(p, all, 4 * e);
+                return;
+            }
+        }
         if (e >= all) {
             return;
         }
@@ -2171,24 +2246,6 @@ template <int HIGH> CKCI_K_FN uint32_t ckci_k_halves(uint32_t a, uint32_t b)
 #endif
 }
 
-/* Two f32, as their bits, to f16 or bf16. */
-CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    uint32_t two;
-    if (dtype == CKCONV_F16) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
-    } else {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
-    }
-    return two;
-#else
-    float a = ckci_k_float(low), b = ckci_k_float(high);
-    return dtype == CKCONV_F16 ? ckci_k_float_half(a) | ckci_k_float_half(b) << 16
-                               : ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16;
-#endif
-}
-
 /* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile, rows of
    the first, then of the second; ACROSS (1: both, 2: the second): in slabs of 64 rows, whose rows in LDS are
    places of the reduction. */
@@ -2484,13 +2541,15 @@ template <class T, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(floa
 }
 #endif
 
-/* The tile loop of ckci_k_fragments for such groups of waves. Loads are two
-   steps ahead; their tile is free once all have multiplied the step before and met at the barrier. */
+/* The tile loop of ckci_k_fragments for such groups of waves. Loads are two steps ahead; their tile is free
+   once all have multiplied what it held and met at the barrier. With four tiles in LDS a step's products are
+   still under way at the next one's barrier. */
 template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     enum {
         KB = 128,
-        STAGES = 3,
-        SECOND = BM * KB, /* the second operand in a tile */
+        STAGES = CKCI_GROUP_STAGES(BM + BN),
+        FLYING = STAGES > 3, /* steps that are being multiplied at a barrier */
+        SECOND = BM * KB,    /* the second operand in a tile */
         TILE = (BM + BN) * KB,
         DOWN = (ACROSS == 1 ? BM : BN) / 64, /* groups along the instruction's rows, 1 or 2 */
         WIDE = ACROSS == 1 ? BN : BM,
@@ -2533,16 +2592,12 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     template <class T, class Loader>
     CKCI_K_MEMBER void loop(unsigned char *tiles, Loader &loader, int32_t steps)
     {
-        int32_t full = TILE, empty = 0;
+        int32_t full = (STAGES - 2) * TILE, empty = 0;
         CKCI_K_UNROLL(1)
         for (int32_t s = -2; s < steps; s++) {
             if (s >= 0) {
                 ckci_k_copies_wait<1>();
-                wait<0>();
-#if defined(__CUDA_ARCH__)
-                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-                __syncthreads();
+                arrive();
                 multiply<T>(tiles, full);
             }
             if (s + 2 < steps) {
@@ -2553,6 +2608,16 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             empty = empty == (STAGES - 1) * TILE ? 0 : empty + TILE;
         }
         wait<0>();
+    }
+
+    /* To the barrier at which a step's tile is complete and all but FLYING steps are multiplied. */
+    CKCI_K_MEMBER void arrive()
+    {
+        wait<FLYING>();
+#if defined(__CUDA_ARCH__)
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+        __syncthreads();
     }
 
     template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
@@ -2583,12 +2648,17 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         hold();
     }
 
-    /* Sums to f16 or bf16 and through LDS, transposed in blocks of 8 x 8: out(row, column, eight columns). */
-    template <class Out> CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t dtype, Out out)
+    /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
+       out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
+       whose products are done: those before `full`, of which the two last ones where there are four. */
+    CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, int32_t dtype, const int32_t *places,
+                                int32_t columns, unsigned char *out)
     {
-        int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
-        int column = (DOWN == 2 ? group * 8 : 0) + thread % 128 / 32 * 2 + lane / 8 % 2; /* in eights */
-        int row = (DOWN == 2 ? 0 : group * N) + lane / 16 * 8 + lane % 8;
+        const int thread = (int)threadIdx.x % 128, lane = thread % 32, group = (int)threadIdx.x / 128;
+        const int column = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8; /* in eights; */
+        int32_t at = full - (FLYING ? 1 + group : 1) * TILE;
+        at = (at < 0 ? at + STAGES * TILE : at) + (FLYING ? 0 : group * N * 128);
+        unsigned char *to = tiles + at + row * 128 + (column ^ (lane & 7)) * 16;
         __syncthreads();
         CKCI_K_UNROLL(16)
         for (int j = 0; j < N / 8; j += 2) {
@@ -2598,21 +2668,42 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 two[i] =
                     ckci_k_two(dtype, ckci_k_bits(sum[4 * j + 2 * i]), ckci_k_bits(sum[4 * j + 2 * i + 1]));
             }
-            unsigned char *to = tiles + (row + 8 * j) * (BN * 2) + (column ^ (lane & 7)) * 16;
 #if defined(CKCI_SIMULATOR)
-            sim_stmatrix_x4_trans(to, two);
+            sim_stmatrix_x4_trans(to + j * 1024, two);
 #else
             asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                             (uint32_t)__cvta_generic_to_shared(to)),
+                             (uint32_t)__cvta_generic_to_shared(to + j * 1024)),
                          "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
                          : "memory");
 #endif
         }
+#if defined(__CUDA_ARCH__)
+        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
+#else
         __syncthreads();
-        CKCI_K_UNROLL(4)
-        for (int e = thread; e < BM * BN / 8; e += 256) {
-            int r = e / (BN / 8), c = e % (BN / 8);
-            out(r, c * 8, *(const ckci_k_uint4 *)(tiles + r * (BN * 2) + (c ^ (r & 7)) * 16));
+#endif
+        const int r0 = thread / 8, c = thread % 8, from = DOWN == 2 ? group * 64 : 0;
+        const bool good = from + c * 8 < columns;
+        places += (DOWN == 2 ? 0 : group * N) + r0;
+        out += 2 * (from + c * 8);
+        CKCI_K_UNROLL(8)
+        for (int r = 0; r < N; r += 16) {
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(tiles + at + (r0 + r) * 128 + (c ^ (r0 & 7)) * 16);
+            if (good && places[r] >= 0) {
+                *(ckci_k_uint4 *)(out + 2 * (int64_t)places[r]) = v;
+            }
+        }
+    }
+
+    /* Sums as they lie in registers: out(row, column, two columns). Four threads fill a sector of f32. */
+    template <class Out> CKCI_K_MEMBER void pairs(Out out) const
+    {
+        int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        int row0 = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
+        int column0 = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2;
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < N / 2; i += 2) {
+            out(row0 + i % 4 / 2 * 8, column0 + i / 4 * 8, ckci_k_bits(sum[i]), ckci_k_bits(sum[i + 1]));
         }
     }
 
@@ -2846,7 +2937,8 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         B = (BN + EACH - 1) / EACH,
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
-        SIZE = U::SIZE /* of an element */
+        LOOPS = U::ASYNC, /* a block may take several tiles */
+        SIZE = U::SIZE    /* of an element */
     };
     const ckci_gpu_conv &p;
     const ckci_k_tap_entry *taps;
@@ -2887,6 +2979,19 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         wa = ckci_k_make_window(p.a.p + SIZE * (b.group * p.a.stride[0] + start.n * p.a.stride[1]) +
                                 (row_low + tap_low));
         wb = ckci_k_make_window(p.b.p + SIZE * (b.group * p.b.stride[0] + b.column * p.b_column));
+        settle(b.column, rows);
+    }
+
+    /* One that is told later where it reads: settle(), after its windows and tables. */
+    CKCI_K_MEMBER ckci_k_gather_chunks(const ckci_gpu_conv &conv, const ckci_k_tap_entry *table)
+        : p(conv), taps(table)
+    {
+        red = p.red * SIZE;
+        next_a = next_b = need = 0;
+    }
+
+    CKCI_K_MEMBER void settle(int32_t column0, const ckci_k_row_entry *rows)
+    {
         first = (int32_t)threadIdx.x / CHUNKS;
         at = (int32_t)threadIdx.x % CHUNKS * 16;
         tap = 0;
@@ -2902,7 +3007,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             const int32_t column = (int32_t)threadIdx.x % CHUNKS * 8;
             CKCI_K_UNROLL(2)
             for (int i = 0; i < SLABS; i++) {
-                b_at[i] = b.column + column + i * 64 < p.columns && column + i * 64 < BN
+                b_at[i] = column0 + column + i * 64 < p.columns && column + i * 64 < BN
                               ? SIZE * (first * (int32_t)p.b_red + column + i * 64)
                               : INT32_MIN;
             }
@@ -2910,7 +3015,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
                 int32_t column = first + i * EACH;
-                b_at[i] = b.column + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
+                b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
             }
         }
     }
@@ -3120,23 +3225,38 @@ template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_lds {
     };
 };
 
-template <class F, class Loader, int BM, int BN, class L>
-CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
+/* The same for a block that takes several tiles (ckci_k_stream): where its rows lie in the output, and what
+   else a tile begins with, for the tile that is multiplied and for the next one. */
+struct ckci_k_stream_tile {
+    const unsigned char *a, *b;
+    unsigned char *out;
+    int32_t column, taps, steps, unused;
+};
+
+template <int BYTES, int ROWS> struct ckci_k_stream_lds {
+    alignas(CKCI_K_TILE_ALIGN) unsigned char tiles[BYTES];
+    ckci_k_tap_entry table[CKCI_K_TAPS + 1];
+    union {
+        ckci_k_row_entry rows[ROWS];
+        int64_t outputs[ROWS];
+    };
+    ckci_k_stream_tile tile[2];
+    int32_t places[2][ROWS];
+};
+
+template <int BYTES, int ROWS, int PLACES, int STREAM> struct ckci_k_matrix_room {
+    typedef ckci_k_matrix_lds<BYTES, PLACES ? 1 : ROWS, PLACES> type;
+};
+template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_room<BYTES, ROWS, PLACES, 1> {
+    typedef ckci_k_stream_lds<BYTES, ROWS> type;
+};
+
+/* The sums of tile `work` to memory. */
+template <class F, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t work, F &f, L &m)
 {
-    F f;
-    {
-        const ckci_gpu_conv &p = conv;
-        ckci_k_block b = ckci_k_find_block(p, BM, BN);
-        int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
-        if (b.row >= rows) {
-            return; /* a phase with fewer positions than the first one; the whole block */
-        }
-        Loader loader(p, b, m.table, m.rows);
-        int32_t bytes = ckci_k_reduction(p, b.axis) * F::SIZE;
-        ckci_k_multiply_all(f, m.tiles, loader, (bytes + F::KB - 1) / F::KB, p.a.compute);
-    }
     const ckci_gpu_conv &p = ckci_k_late(conv);
-    ckci_k_block b = ckci_k_find_block(p, BM, BN);
+    ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
     if (p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute) {
         int64_t *at = m.outputs;
         const ckci_tensor &t = p.o.t;
@@ -3150,16 +3270,6 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
         }
         const int32_t size = ckci_k_size(t.dtype), dtype = t.dtype, columns = p.columns;
         unsigned char *base = t.p;
-        if constexpr (F::SIXTEEN) {
-            if (size == 2) {
-                f.finish16(m.tiles, dtype, [&](int row, int column, const ckci_k_uint4 &v) {
-                    if (at[row] >= 0 && b.column + column < columns) {
-                        *(ckci_k_uint4 *)(base + (at[row] + b.column + column) * 2) = v;
-                    }
-                });
-                return;
-            }
-        }
         f.template finish<8>(m.tiles, false, [&](int row, int column, typename F::number *v, int) {
             if (at[row] >= 0 && b.column + column < columns) {
                 ckci_k_store8(dtype, base + (at[row] + b.column + column) * size, v);
@@ -3177,6 +3287,182 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &conv, L &m)
                                                b.axis[2].write0 + q.x * p.dim[2].write_step);
                              }
                          });
+}
+
+template <class F, class Loader, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L &m)
+{
+    F f;
+    {
+        ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
+        int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
+        if (b.row >= rows) {
+            return; /* a phase with fewer positions than the first one; the whole block */
+        }
+        Loader loader(p, b, m.table, m.rows);
+        int32_t bytes = ckci_k_reduction(p, b.axis) * F::SIZE;
+        ckci_k_multiply_all(f, m.tiles, loader, (bytes + F::KB - 1) / F::KB, p.a.compute);
+    }
+    ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
+}
+
+#if defined(CKCI_K_WGMMA)
+/* Groups of waves: a block takes every p.workers-th tile. While it multiplies one it prepares the tables of
+   the next, and its last steps load the next one's first ones, which arrive while the sums are written; these
+   pass through tiles in LDS that nothing is on its way to. That is so where stores are plain, of two bytes,
+   and all tiles have as many steps (p.stream); else tiles follow one another. */
+template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
+    const ckci_gpu_conv &p;
+    L &m;
+    Loader loader;
+    F f;
+    int32_t slot, full, empty; /* the tile's tables; what is multiplied, what is loaded next */
+
+    CKCI_K_MEMBER ckci_k_stream(const ckci_gpu_conv &conv, L &lds)
+        : p(conv), m(lds), loader(conv, lds.table), slot(0), full(0), empty(0)
+    {
+    }
+
+    CKCI_K_MEMBER void prepare(int32_t work, int32_t to, bool taps)
+    {
+        const ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
+        const ckci_k_axis *axis = b.axis;
+        const ckci_k_place start = ckci_k_row(axis, b.row);
+        const int64_t *s = p.o.t.stride;
+        loader.count = axis[0].taps * axis[1].taps * axis[2].taps;
+        if (taps) {
+            loader.fill(axis, m.table, 0);
+        }
+        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+            const ckci_k_place q = ckci_k_row(axis, b.row + r);
+            m.rows[r] = loader.row(axis, q, start.n);
+            m.places[to][r] = q.n >= p.n ? -1
+                                         : (int32_t)((q.n - start.n) * s[1] +
+                                                     (axis[0].write0 + q.z * p.dim[0].write_step) * s[3] +
+                                                     (axis[1].write0 + q.y * p.dim[1].write_step) * s[4] +
+                                                     (axis[2].write0 + q.x * p.dim[2].write_step) * s[5]);
+        }
+        if (threadIdx.x == 0) {
+            ckci_k_stream_tile &t = m.tile[to];
+            const int32_t bytes = ckci_k_reduction(p, axis) * F::SIZE;
+            t.a = p.a.p + F::SIZE * (b.group * p.a.stride[0] + start.n * p.a.stride[1]);
+            t.b = p.b.p + F::SIZE * (b.group * p.b.stride[0] + b.column * p.b_column);
+            t.out = p.o.t.p + 2 * (b.group * s[0] + start.n * s[1] + b.column);
+            t.column = b.column;
+            t.taps = loader.count;
+            t.steps = start.n < p.n ? (bytes + F::KB - 1) / F::KB : -1;
+        }
+    }
+
+    CKCI_K_MEMBER void start(int32_t from)
+    {
+        const ckci_k_stream_tile &t = m.tile[from];
+        loader.wa = ckci_k_make_window(t.a);
+        loader.wb = ckci_k_make_window(t.b);
+        loader.count = t.taps;
+        loader.settle(t.column, m.rows);
+    }
+
+    static CKCI_K_MEMBER int32_t after(int32_t tile)
+    {
+        return tile == (F::STAGES - 1) * F::TILE ? 0 : tile + F::TILE;
+    }
+
+    CKCI_K_MEMBER void load()
+    {
+        loader.copy(0, m.tiles + empty);
+        empty = after(empty);
+    }
+
+    /* All steps of a tile, whose first `ahead` are loaded. next: the tile of which as many are to be loaded;
+       -1: none. */
+    template <class T> CKCI_K_MEMBER void multiply(int32_t steps, int32_t ahead, int32_t next)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t s = 0; s < steps; s++) {
+            if (ahead == 1) {
+                ckci_k_copies_wait<0>();
+            } else {
+                ckci_k_copies_wait<1>();
+            }
+            f.arrive();
+            f.template multiply<T>(m.tiles, full);
+            full = after(full);
+            if (s == 0 && next >= 0) {
+                prepare(next, slot ^ 1, false);
+                if (steps <= ahead) {
+                    __syncthreads();
+                }
+            }
+            if (s + ahead == steps && next >= 0) {
+                start(slot ^ 1);
+            }
+            if (s + ahead < steps || next >= 0) {
+                load();
+            }
+            ckci_k_copies_end();
+        }
+        f.template wait<0>();
+    }
+
+    CKCI_K_MEMBER void run()
+    {
+        const ckci_gpu_target &o = p.o;
+        const bool plain = p.o_vec && o.t.op.kind == CKCONV_PASS && !o.scale && !o.shift && !o.compute &&
+                           (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
+        const bool stream = plain && p.stream;
+        bool loaded = false;
+        CKCI_K_UNROLL(1)
+        for (int32_t work = (int32_t)blockIdx.x; work < p.work; work += p.workers) {
+            if (!loaded) {
+                __syncthreads();
+                prepare(work, slot, true);
+                __syncthreads();
+                start(slot);
+            }
+            const int32_t steps = m.tile[slot].steps, ahead = stream && steps == 1 ? 1 : 2;
+            for (int32_t s = 0; s < ahead && !loaded; s++) {
+                if (s < steps) {
+                    load();
+                }
+                ckci_k_copies_end();
+            }
+            loaded = stream && work + p.workers < p.work;
+            f.clear();
+            if (p.a.compute == CKCONV_BF16) {
+                multiply<ckci_k_bf16>(steps, ahead, loaded ? work + p.workers : -1);
+            } else {
+                multiply<ckci_k_f16>(steps, ahead, loaded ? work + p.workers : -1);
+            }
+            if (plain && steps >= 0) {
+                const ckci_k_stream_tile &t = m.tile[slot];
+                f.finish16(m.tiles, full, o.t.dtype, m.places[slot], p.columns - t.column, t.out);
+            } else if (steps >= 0) {
+                ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
+            }
+            slot ^= 1;
+        }
+    }
+};
+#endif
+
+template <class F, class Loader, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &p, L &m)
+{
+    if constexpr (F::SIXTEEN) {
+#if defined(CKCI_K_WGMMA)
+        ckci_k_stream<F, Loader, BM, BN, L> stream(p, m);
+        stream.run();
+#endif
+    } else if constexpr (Loader::LOOPS) {
+        CKCI_K_UNROLL(1)
+        for (int32_t work = (int32_t)blockIdx.x; work < p.work; work += p.workers) {
+            __syncthreads();
+            ckci_k_matrix_gather_tile<F, Loader, BM, BN>(p, work, m);
+        }
+    } else {
+        ckci_k_matrix_gather_tile<F, Loader, BM, BN>(p, (int32_t)blockIdx.x, m);
+    }
 }
 
 /* The positions of bwd_weight. Each is decoded once, by one thread, and passes through LDS: offsets in dout
@@ -3466,65 +3752,162 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
 };
 
 #if defined(CKCI_K_MMA)
+/* A position that a thread of bwd_weight copies, and the one 64 further on: a step adds the coordinates of
+   position 64, each with a carry at most. Coordinates are those in `in`, padding included. */
+struct ckci_k_weight_place {
+    int32_t a, b, z, y, x; /* a, b: byte offsets in dout and in */
+};
+
+struct ckci_k_weight_stride {
+    ckci_k_weight_place step;       /* of 64 positions */
+    int32_t end[3], back[3], up[2]; /* z, y, x: where a dimension ends and how long it is; y and z go up */
+    int32_t a[3], b[3];             /* what a carry out of z, y, x adds to the offsets */
+
+    CKCI_K_MEMBER ckci_k_weight_stride(const ckci_gpu_conv &p, const ckci_k_place &q)
+    {
+        const ckci_gpu_dim *d = p.dim;
+        const int64_t *s = p.a.stride, *t = p.b.stride;
+        step = make(p, q, 0);
+        CKCI_K_UNROLL(3)
+        for (int i = 0; i < 3; i++) {
+            const int above = i == 0 ? 1 : i + 2;
+            const int64_t up_b = i == 0 ? t[1] : d[i == 0 ? 0 : i - 1].stride * t[above];
+            back[i] = d[i].length * d[i].stride;
+            end[i] = back[i] - d[i].pad;
+            a[i] = CKCI_K_HALF * (int32_t)(s[above] - d[i].length * s[3 + i]);
+            b[i] = CKCI_K_HALF * (int32_t)(up_b - back[i] * t[3 + i]);
+        }
+        up[0] = d[0].stride;
+        up[1] = d[1].stride;
+    }
+
+    /* Position q, `pad` times the padding before it. */
+    static CKCI_K_MEMBER ckci_k_weight_place make(const ckci_gpu_conv &p, const ckci_k_place &q, int32_t pad)
+    {
+        const int64_t *s = p.a.stride, *t = p.b.stride;
+        ckci_k_weight_place w;
+        w.z = q.z * p.dim[0].stride - pad * p.dim[0].pad;
+        w.y = q.y * p.dim[1].stride - pad * p.dim[1].pad;
+        w.x = q.x * p.dim[2].stride - pad * p.dim[2].pad;
+        w.a = CKCI_K_HALF * (int32_t)(q.n * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
+        w.b = CKCI_K_HALF * (int32_t)(q.n * t[1] + w.z * t[3] + w.y * t[4] + w.x * t[5]);
+        return w;
+    }
+
+    CKCI_K_MEMBER void advance(ckci_k_weight_place &w) const
+    {
+        w.a = ckci_k_add(w.a, step.a, 0);
+        w.b = ckci_k_add(w.b, step.b, 0);
+        w.z += step.z;
+        w.y += step.y;
+        w.x += step.x;
+        if (w.x >= end[2]) {
+            w.x -= back[2];
+            w.y += up[1];
+            carry(w, 2);
+        }
+        if (w.y >= end[1]) {
+            w.y -= back[1];
+            w.z += up[0];
+            carry(w, 1);
+        }
+        if (w.z >= end[0]) {
+            w.z -= back[0];
+            carry(w, 0);
+        }
+    }
+
+    CKCI_K_MEMBER void carry(ckci_k_weight_place &w, int i) const
+    {
+        w.a = ckci_k_add(w.a, a[i], 0);
+        w.b = ckci_k_add(w.b, b[i], 0);
+    }
+};
+
 /* The same where the unit takes operands that lie across: tiles are slabs of 64 channels, a row in LDS is a
    position, and chunks go straight from memory into LDS. A thread copies one chunk of two positions in each
-   slab. */
+   slab; it follows its positions from step to step. */
 template <int BM, int BN> struct ckci_k_weight_slabs {
-    enum { KT = 64, ROWS = (BM + 63) / 64, SLABS = ROWS + (BN + 63) / 64 };
+    enum {
+        KT = 64,
+        ROWS = (BM + 63) / 64,
+        COLUMNS = (BN + 63) / 64,
+        NEVER = -(1 << 30) /* added to a coordinate: outside */
+    };
+    struct tap {
+        int32_t offset, z, y, x;
+    };
     const ckci_gpu_conv &p;
-    ckci_k_positions<KT, 0, CKCI_K_HALF> positions;
     ckci_k_window wa, wb;
-    ckci_k_weight_column slab[SLABS];
+    ckci_k_weight_stride stride;
+    ckci_k_weight_place at[2];
+    int32_t left; /* positions from the thread's first one on */
+    int32_t row[ROWS];
+    tap column[COLUMNS];
 
     CKCI_K_MEMBER ckci_k_weight_slabs(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t column0,
-                                      int32_t first, int32_t last, ckci_k_tap_entry *entries)
-        : p(conv), positions(conv, first, last, entries)
+                                      int32_t first, int32_t last, ckci_k_tap_entry *)
+        : p(conv), stride(conv, place(conv, KT))
     {
-        wa = positions.window(p.a, group);
-        wb = positions.window(p.b, group);
-        CKCI_K_UNROLL(6)
-        for (int i = 0; i < SLABS; i++) {
-            int32_t r = (int32_t)threadIdx.x % 8 * 8 + i * 64;
-            if (i < ROWS) {
-                slab[i].row(CKCI_K_HALF, r < BM && row0 + r < p.rows, row0 + r);
-            } else {
-                r -= ROWS * 64;
-                slab[i].column(p, CKCI_K_HALF, r < BN && column0 + r < p.columns, column0 + r);
-            }
-        }
-        positions.begin();
-    }
-
-    CKCI_K_MEMBER void copy(int32_t step, unsigned char *tile)
-    {
-        if (p.ranges) {
-            copy_step<1>(step, tile);
-        } else {
-            copy_step<0>(step, tile);
-        }
-        positions.next(step);
-    }
-
-    template <int RANGES> CKCI_K_MEMBER void copy_step(int32_t step, unsigned char *tile) const
-    {
-        const int32_t first = (int32_t)threadIdx.x / 8;
-        unsigned char *to = tile + ckci_k_spot<128>(first, (int)threadIdx.x % 8);
+        const int32_t start = place(p, first).n, chunk = (int32_t)threadIdx.x % 8 * 8;
+        wa = ckci_k_make_window(p.a.p + CKCI_K_HALF * (group * p.a.stride[0] + start * p.a.stride[1]));
+        wb = ckci_k_make_window(p.b.p + CKCI_K_HALF * (group * p.b.stride[0] + start * p.b.stride[1]));
+        const int32_t own = first + (int32_t)threadIdx.x / 8;
+        left = last - own;
         CKCI_K_UNROLL(2)
         for (int j = 0; j < 2; j++) {
-            const ckci_k_tap_entry e = positions.entry(step, first + 32 * j);
-            const ckci_k_hole hole = {e.need};
-            CKCI_K_UNROLL(6)
-            for (int i = 0; i < SLABS; i++) {
-                const ckci_k_weight_column &s = slab[i];
-                unsigned char *at = to + (i * 64 + 32 * j) * 128;
-                if (i < ROWS) {
-                    ckci_k_copy(at, wa, ckci_k_add(s.offset, e.a, 0), (s.offset | e.a) < 0 ? 0 : 16);
-                } else {
-                    bool good = hole.good(RANGES, s.tap, s.need) && (!RANGES || (int32_t)s.need >= 0);
-                    ckci_k_copy(at, wb, ckci_k_add(s.offset, e.b, 0), good ? 16 : 0);
-                }
-            }
+            ckci_k_place q = place(p, own + 32 * j);
+            q.n -= start;
+            at[j] = ckci_k_weight_stride::make(p, q, 1);
         }
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < ROWS; i++) {
+            const int32_t r = chunk + i * 64;
+            row[i] = r < BM && row0 + r < p.rows ? CKCI_K_HALF * (row0 + r) : INT32_MIN;
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COLUMNS; i++) {
+            const int32_t c = chunk + i * 64;
+            const ckci_k_tap t = ckci_k_split_column(p, column0 + c);
+            const int64_t *s = p.b.stride;
+            column[i].z = c < BN && column0 + c < p.columns ? t.z * p.dim[0].dilation : +NEVER;
+            column[i].y = t.y * p.dim[1].dilation;
+            column[i].x = t.x * p.dim[2].dilation;
+            column[i].offset = CKCI_K_HALF * (int32_t)(t.c + t.z * p.dim[0].dilation * s[3] +
+                                                       column[i].y * s[4] + column[i].x * s[5]);
+        }
+    }
+
+    static CKCI_K_MEMBER ckci_k_place place(const ckci_gpu_conv &p, int32_t k)
+    {
+        return ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+    }
+
+    CKCI_K_MEMBER void copy(int32_t, unsigned char *tile)
+    {
+        unsigned char *to = tile + ckci_k_spot<128>((int)threadIdx.x / 8, (int)threadIdx.x % 8);
+        const uint32_t z_end = (uint32_t)p.dim[0].read_len, y_end = (uint32_t)p.dim[1].read_len,
+                       x_end = (uint32_t)p.dim[2].read_len;
+        CKCI_K_UNROLL(2)
+        for (int j = 0; j < 2; j++) {
+            const ckci_k_weight_place w = at[j];
+            const bool inside = 32 * j < left;
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < ROWS; i++) {
+                ckci_k_copy(to + (i * 64 + 32 * j) * 128, wa, ckci_k_add(row[i], w.a, 0),
+                            inside && row[i] >= 0 ? 16 : 0);
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < COLUMNS; i++) {
+                const tap &t = column[i];
+                const bool good = inside && (uint32_t)(w.z + t.z) < z_end && (uint32_t)(w.y + t.y) < y_end &&
+                                  (uint32_t)(w.x + t.x) < x_end;
+                ckci_k_copy(to + ((ROWS + i) * 64 + 32 * j) * 128, wb, ckci_k_add(t.offset, w.b, 0),
+                            good ? 16 : 0);
+            }
+            stride.advance(at[j]);
+        }
+        left -= KT;
     }
 };
 #endif
@@ -3545,6 +3928,25 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
     }
     typedef typename F::number number;
+    if constexpr (F::SIXTEEN) {
+        if (p.o_vec) {
+            const int32_t dtype = p.o.partial ? CKCONV_F32 : p.o.t.dtype, columns = p.columns;
+            unsigned char *base = p.o.partial ? p.o.partial : p.o.t.p;
+            const int64_t slice = ((int64_t)part * p.g + group) * p.rows;
+            f.pairs([&](int row, int column, uint32_t first, uint32_t second) {
+                if (row0 + row < p.rows && column0 + column < columns) {
+                    int64_t at = (slice + row0 + row) * columns + column0 + column;
+                    if (dtype == CKCONV_F32) {
+                        const ckci_k_uint2 two = {first, second};
+                        *(ckci_k_uint2 *)(base + 4 * at) = two;
+                    } else {
+                        *(uint32_t *)(base + 2 * at) = ckci_k_two(dtype, first, second);
+                    }
+                }
+            });
+            return;
+        }
+    }
     f.template finish<F::SUMS_WIDE>(m.tiles, false, [&](int row, int column, number *v, int count) {
         row += row0;
         column += column0;
@@ -4596,7 +4998,8 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 
     template <class U, class F> static void with(const ckci_gpu_conv &p)
     {
-        typedef ckci_k_matrix_lds<F::BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * U::KB / U::SIZE> bytes;
+        typedef typename ckci_k_matrix_room<F::BYTES, BM, body::WEIGHT * U::KB / U::SIZE,
+                                            body::GROUPS && !body::WEIGHT>::type bytes;
         CKCI_K_LDS(bytes, m);
         body::template with<U, F>(p, m);
     }
@@ -4675,9 +5078,12 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, body::ACROSS> fragments;
     enum {
         STRIPS = EMPTY ? 0 : BM * (BN + 4) * 4,
-        BYTES = body::GROUPS && STRIPS > fragments::BYTES ? +STRIPS : +fragments::BYTES
+        TILES = body::GROUPS ? CKCI_GROUP_STAGES(BM + BN) * (BM + BN) * 128 : 0,
+        LEAST = TILES > fragments::BYTES ? +TILES : +fragments::BYTES,
+        BYTES = body::GROUPS && STRIPS > LEAST ? +STRIPS : +LEAST
     };
-    typedef ckci_k_matrix_lds<BYTES, body::WEIGHT ? 1 : BM, body::WEIGHT * unit::KB / unit::SIZE> lds;
+    typedef typename ckci_k_matrix_room<BYTES, BM, body::WEIGHT * unit::KB / unit::SIZE,
+                                        body::GROUPS && !body::WEIGHT>::type lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
@@ -4709,6 +5115,15 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 
 /* Body: ckci_k_near or ckci_k_near_weight. */
 template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
+#if defined(CKCI_K_WGMMA) && !defined(CKCI_SIMULATOR)
+template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_gather, 128, 128>> {
+    enum { BLOCKS = 2 };
+};
+template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_back, 128, 128>> {
+    enum { BLOCKS = 2 };
+};
+#endif
+
 #if defined(CKCI_SIMULATOR)
     struct lds {
     };

@@ -15,6 +15,7 @@
    Environment, read at the first use of the device:
        CKCONV_SIM_TARGET  gfx90a gfx942 (default) gfx950 gfx1030 gfx1100 gfx1201 sm_80 sm_90, or none: no
                           device. There are two of the kind, so that "wrong device" can be tested.
+       CKCONV_SIM_UNITS   compute units; few make a block take several tiles
        CKCONV_SIM_ORDER   forward (default): blocks and threads by number; reverse: both from the last to the
                           first; random: threads in an order of its own for each block and each interval
                           between barriers, from a fixed seed
@@ -156,6 +157,10 @@ static inline void sim_configure(const char *target, const char *order)
         }
         fprintf(stderr, "\n");
         exit(2);
+    }
+    const char *units = getenv("CKCONV_SIM_UNITS");
+    if (units != NULL && atoi(units) > 0) {
+        sim_device.multiProcessorCount = atoi(units);
     }
     if (strcmp(order, "forward") == 0) {
         sim_order_of_threads = SIM_FORWARD;
