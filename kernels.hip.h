@@ -5232,7 +5232,7 @@ struct ckci_k_stem_mfma : ckci_k_mfma16 {
 
     static CKCI_K_MEMBER operand wei(const unsigned char *at)
     {
-        return load_rows(at, 0, 0);
+        return load_rows(at, 0);
     }
 
     template <class T> static CKCI_K_MEMBER void product(sums &d, const operand &pixels, const operand &wei)
@@ -5303,7 +5303,7 @@ template <int GFX> struct ckci_k_stem_wmma : ckci_k_wmma<GFX> {
 
     static CKCI_K_MEMBER operand wei(const unsigned char *at)
     {
-        return base::load_rows(at, 0, 0);
+        return base::load_rows(at, 0);
     }
 
     template <class T> static CKCI_K_MEMBER void product(sums &d, const operand &pixels, const operand &wei)
@@ -5361,7 +5361,7 @@ struct ckci_k_stem_mma : ckci_k_mma {
 
     static CKCI_K_MEMBER operand wei(const unsigned char *at)
     {
-        return load_rows(at + ((int)threadIdx.x / 8 % 2 - (int)threadIdx.x % WAVE / 16) * 16, 0, 0);
+        return load_rows(at + ((int)threadIdx.x / 8 % 2 - (int)threadIdx.x % WAVE / 16) * 16, 0);
     }
 
     template <class T> static CKCI_K_MEMBER void product(sums &d, const operand &pixels, const operand &wei)
@@ -5704,7 +5704,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
                         const typename U::operand b = U::wei(w);
                         CKCI_K_UNROLL(2)
                         for (int i = 0; i < TILES; i++) {
-                            U::template across<T>(sum[i], U::load_rows(at[i] - back + 2 * k, 0, 0), b);
+                            U::template across<T>(sum[i], U::load_rows(at[i] - back + 2 * k, 0), b);
                         }
                         w += 32;
                     }
