@@ -7209,6 +7209,11 @@ template <> struct ckci_k_band<ckci_k_mfma16> {
         return (int)threadIdx.x % 64 / 16 * 4 - (int)threadIdx.x % 16;
     }
 
+    static CKCI_K_MEMBER ckci_k_uint2 start(const uint32_t *, uint32_t)
+    {
+        return ckci_k_uint2();
+    }
+
     static CKCI_K_MEMBER ckci_k_uint2 load(const uint32_t *p, uint32_t shift, const ckci_k_uint2 &)
     {
         uint32_t w[2];
@@ -7226,6 +7231,11 @@ template <int GFX> struct ckci_k_band<ckci_k_wmma<GFX>> {
     static CKCI_K_MEMBER int32_t lane()
     {
         return (GFX == 11 ? 0 : (int)threadIdx.x % 32 / 16 * 8) - (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER operand start(const uint32_t *, uint32_t)
+    {
+        return operand();
     }
 
     static CKCI_K_MEMBER operand load(const uint32_t *p, uint32_t shift, const operand &)
@@ -7253,6 +7263,14 @@ template <> struct ckci_k_band<ckci_k_mma> {
     }
 
     /* rows 8 to 15 of the first chunk are rows 0 to 7 of `before`'s second one, 16 places before */
+    /* of the operand before the first one, what load takes over */
+    static CKCI_K_MEMBER ckci_k_uint4 start(const uint32_t *p, uint32_t shift)
+    {
+        ckci_k_uint4 r = {0, 0, 0, 0};
+        ckci_k_depth_words<1>(p - 4, shift, &r.z);
+        return r;
+    }
+
     static CKCI_K_MEMBER ckci_k_uint4 load(const uint32_t *p, uint32_t shift, const ckci_k_uint4 &before)
     {
         ckci_k_uint4 r;
@@ -7549,7 +7567,8 @@ template <class U, int MX, int G> struct ckci_k_depth_bands {
                 operand now[N + 1];
                 now[0] = operand();
                 if (band::ACROSS || MX > 1) {
-                    now[0] = band::load((const uint32_t *)(lds + words + 32 * (k - 1)), shift, now[0]);
+                    const uint32_t *p = (const uint32_t *)(lds + words + 32 * (k - 1));
+                    now[0] = band::load(p, shift, band::start(p, shift));
                 }
                 CKCI_K_UNROLL(4)
                 for (int j = 0; j < N; j++) {
