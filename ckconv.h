@@ -84,6 +84,8 @@ NUMERICS AND DETERMINISM
     - A matrix unit computes small groups side by side, with zeros for their products with each other: an
       infinity or NaN of one group may make NaN of its neighbours. In first layers fwd multiplies the number
       beside a window with zero, too.
+      infinity or NaN of one group may make NaN of its neighbours. Depthwise with large filters of f16 and
+      bf16 is a product with bands of zeros there: one makes NaN of results beside those that meet it.
     - Outputs and workspace need no zeroing; every output element is written, and nothing between strided
       ones.
     - Group norm statistics on a GPU are one pass over values less the slab's first one: where that lies far
@@ -2956,6 +2958,9 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     CKCI_GPU_MATRIX(X)                                                                                       \
     CKCI_GPU_DEPTH(X, half, 8, 2, 4)                                                                         \
     CKCI_GPU_DEPTH(X, f32, 4, 1, 2)                                                                          \
+    X(depth_matrix, ckci_gpu_depth, 256, ckci_k_depth_matrix)                                                \
+    X(depth_matrix_weight_16, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)                            \
+    X(depth_matrix_weight_32, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)                            \
     X(depth_f64, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)                             \
     X(depth_weight_f64, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)               \
     X(depth_sum_f32, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                                           \
@@ -3101,6 +3106,30 @@ typedef struct ckci_gpu_conv {
     ckci_gpu_near near;
 } ckci_gpu_conv;
 
+/* Rows of halves in LDS: where the first plane lies, bytes from row to row and from channel to channel. vec:
+   16: a piece is eight channels of two positions, else so many positions of a row. */
+typedef struct ckci_gpu_depth_rows {
+    int32_t at, pitch, plane, vec, pieces;
+    ckci_divisor by_pieces;
+} ckci_gpu_depth_rows;
+
+/* Depthwise on matrix units: what lies in LDS and which products are taken (ckci_k_depth_bands). b: the
+   tensor whose rows are multiplied, t: filters (dout) as bands, o: results on their way out, over b. */
+typedef struct ckci_gpu_depth_box {
+    ckci_gpu_depth_rows b, t, o;
+    int32_t channels, skew;         /* of a block; bytes after each eight planes */
+    int32_t tile_y, tile_x, tiles;  /* positions (bwd_weight: rows of dout, inputs) of a tile; all tiles */
+    int32_t pad_y, back, lead;      /* inputs and numbers of a band that lie before the first position */
+    int32_t wide, fold, step;       /* groups side by side; rows are stretches; bytes from row to row */
+    int32_t skip, chunks, from, to; /* 16 places each: of the padded row not in LDS, in LDS; those taken */
+    int32_t some, origin;           /* chunks at a time; number 0 of the band of chunk 0 */
+    int32_t high;                   /* fold: rows of a tile */
+    ckci_divisor by_groups, by_rows, by_z, by_tiles_y, by_tiles_x;
+} ckci_gpu_depth_box;
+
+/* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
+enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
+
 /* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
    b is in. A strip is 8 neighbouring positions of the written tensor (of dout) along dimension 2. For planes
    dimensions 1 and 2 are exchanged, in tensors too, and the lanes are positions along dimension 1. */
@@ -3123,6 +3152,7 @@ typedef struct ckci_gpu_depth {
     int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
     ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
         by_channels, by_groups_x, by_rows_y;
+    ckci_gpu_depth_box box;
 } ckci_gpu_depth;
 
 /* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16,
@@ -4192,6 +4222,352 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
+/* ---- Depthwise on matrix units (kernels.hip.h, >>k-depth). */
+
+/* The family of a GPU's matrix unit; 0: none. */
+CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
+{
+    static const struct {
+        const char *arch;
+        ckconv_family family;
+    } table[] = {{"gfx908", CKCONV_FAMILY_MFMA}, {"gfx90a", CKCONV_FAMILY_MFMA},
+                 {"gfx94", CKCONV_FAMILY_MFMA},  {"gfx95", CKCONV_FAMILY_MFMA},
+                 {"gfx11", CKCONV_FAMILY_WMMA},  {"gfx12", CKCONV_FAMILY_WMMA}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (d->kind == CKCONV_DEVICE_AMD && strncmp(d->arch, table[i].arch, strlen(table[i].arch)) == 0) {
+            return table[i].family;
+        }
+    }
+    int sm = d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
+    return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
+}
+
+/* Pieces of `t` along rows in LDS (ckci_gpu_depth_rows). */
+CKCI_FN int32_t ckci_depth_box_pieces(const ckci_tensor *t)
+{
+    if (ckci_depth_vector(t, 8)) {
+        return 16;
+    }
+    int32_t vec = t->stride[5] == 1 || t->len[5] == 1 ? 8 : 1;
+    for (; vec > 1; vec /= 2) {
+        int fits = t->len[5] % vec == 0 && (uintptr_t)t->p % (uintptr_t)(2 * vec) == 0;
+        for (int i = 0; i < 5; i++) {
+            fits = fits && (t->len[i] <= 1 || t->stride[i] % vec == 0);
+        }
+        if (fits) {
+            break;
+        }
+    }
+    return vec;
+}
+
+CKCI_FN void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t positions)
+{
+    r->vec = vec;
+    r->pieces = (int32_t)ckci_ceil_div(positions, vec == 16 ? 2 : vec);
+    r->by_pieces = ckci_make_divisor(r->pieces);
+}
+
+/* Chunks that are taken, in steps of two or four. */
+CKCI_FN void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
+{
+    x->some = count <= 2 ? 2 : 4;
+    x->to = x->from + (int32_t)(ckci_ceil_div(count, x->some) * x->some);
+}
+
+/* Channels of a block: eights, as many as fit and leave few of the last block idle. */
+CKCI_FN int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
+{
+    const ckci_gpu_depth_box *x = &k->box;
+    const int64_t room = CKCI_DEPTH_BOX_BYTES - CKCI_DEPTH_BOX_ZEROS - 64;
+    int64_t one = (int64_t)x->b.plane + x->t.plane + 16, best = 0;
+    double used = 0;
+    for (int64_t c = ckci_min(room / one, most) / 8 * 8; c >= 8; c -= 8) {
+        double part = (double)k->g / (double)(ckci_ceil_div(k->g, c) * c);
+        if (part > used * 1.1) {
+            used = part;
+            best = c;
+        }
+    }
+    return (int32_t)best;
+}
+
+/* Planes after each other, tiles and blocks. */
+CKCI_FN void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t tiles_x)
+{
+    ckci_gpu_depth_box *x = &k->box;
+    int32_t groups = x->channels / 8;
+    x->skew = 128 / (groups < 8 ? groups : 8) / 16 * 16;
+    x->b.at = CKCI_DEPTH_BOX_ZEROS;
+    x->t.at = x->b.at + x->channels * x->b.plane + groups * x->skew;
+    x->o.at = x->b.at;
+    x->o.plane = x->b.plane;
+    x->by_groups = ckci_make_divisor(groups);
+    x->by_rows = ckci_make_divisor(k->dim[1].filter);
+    x->by_z = ckci_make_divisor(k->dim[0].length);
+    x->by_tiles_y = ckci_make_divisor(tiles_y);
+    x->by_tiles_x = ckci_make_divisor(tiles_x);
+    x->tiles = (int32_t)(k->n * k->dim[0].length * tiles_y * tiles_x);
+    k->tiles_c = (int32_t)ckci_ceil_div(k->g, x->channels);
+    k->by_tiles_c = ckci_make_divisor(k->tiles_c);
+}
+
+/* Tiles of a block so that three blocks of each compute unit have all of them, or `parts` blocks do. */
+CKCI_FN void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *device, int64_t parts)
+{
+    const int64_t all = k->box.tiles, units = ckci_max(device->compute_units, 1);
+    int64_t part = ckci_ceil_div(all * k->tiles_c, 3 * units);
+    part = parts > 0 ? ckci_max(ckci_ceil_div(all, parts), 1) : ckci_max(part, 1);
+    k->part = (int32_t)ckci_min(part, INT32_MAX);
+    k->parts = (int32_t)ckci_max(ckci_ceil_div(all, part), 1);
+}
+
+/* What both kernels ask for. *fold: one row. */
+CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
+                                           ckconv_error *err)
+{
+    int32_t vec, planes;
+    const int weight = p->op == CKCONV_BWD_WEIGHT;
+    CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
+    if (k->planes) { /* as they were */
+        ckci_gpu_dim y = k->dim[1];
+        k->dim[1] = k->dim[2];
+        k->dim[2] = y;
+        ckci_exchange_yx(&k->a);
+        ckci_exchange_yx(&k->b);
+        ckci_exchange_yx(&k->o.t);
+        for (int i = 0; i < 4; i++) {
+            ckci_exchange_yx(&k->o.d[i]);
+        }
+        k->planes = 0;
+    }
+    const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
+    int fits = ckci_matrix_family(device) != 0 && (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) &&
+               k->b.dtype == k->a.dtype && (weight || !k->full) && z->filter == 1 && z->stride == 1 &&
+               z->pad == 0 && x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1;
+    fits = fits && (!x->gather_back || (x->pad < x->filter && y->pad < y->filter));
+    const ckci_tensor *t[3] = {&k->a, &k->b, &k->o.t};
+    int64_t positions = 1;
+    for (int i = 0; i < 3; i++) {
+        fits = fits && ckci_span(t[i]) <= INT32_MAX / 2;
+        positions = ckci_saturating_mul(positions, k->dim[i].length);
+    }
+    fits = fits && ckci_saturating_mul(positions, k->n) <= INT32_MAX / 4;
+    k->box.fold = y->filter == 1 && y->length == 1 && y->read_len == 1 && x->length > 32;
+    return fits ? CKCONV_OK
+                : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                            "depthwise on a matrix unit takes f16 and bf16, neither stride nor dilation, no "
+                            "filter along z, padding below the filter and 2^30 bytes");
+}
+
+/* Time beside that of the other kernels, as it was measured: the matrix unit wins where each input meets many
+   taps, in bwd_weight from 7 x 7 on. */
+CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_depth *k)
+{
+    const int32_t f = k->dim[2].filter, taps = f * k->dim[1].filter;
+    int better = p->op == CKCONV_BWD_WEIGHT ? (k->box.fold ? f >= 16 : taps >= 49)
+                 : k->box.fold              ? f >= 16 && k->box.b.vec != 16
+                                            : taps >= 100;
+    return ckci_depth_cost(p, device, 1.5) * (better ? 0.5 : 3);
+}
+
+/* No tile fits LDS, or one needs more. */
+CKCI_FN ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_error *err)
+{
+    return ckci_fail(
+        err, CKCONV_ERR_UNSUPPORTED,
+        "depthwise on a matrix unit: eight channels of a filter of %d x %d and a tile of inputs are "
+        "more than %d bytes of LDS",
+        (int)k->dim[1].filter, (int)k->dim[2].filter, (int)CKCI_DEPTH_BOX_BYTES);
+}
+
+CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                            double *cost, ckconv_error *err)
+{
+    ckci_gpu_depth *k = &l->a.depth;
+    ckci_gpu_depth_box *x = &k->box;
+    CKCI_TRY(ckci_depth_box_start(p, device, k, err));
+    const ckci_gpu_dim *dy = &k->dim[1], *dx = &k->dim[2];
+    const int32_t f = dx->filter, pad = dx->gather_back ? f - 1 - dx->pad : dx->pad;
+    x->pad_y = dx->gather_back ? dy->filter - 1 - dy->pad : dy->pad;
+    x->wide = !x->fold && dx->length > 32;
+    x->tile_x = x->fold ? (int32_t)ckci_min((dx->length + 31) / 32 * 32, 1024) : x->wide ? 64 : 32;
+    x->tile_y = x->fold ? 1 : x->wide ? 16 : 32;
+    x->high = x->tile_x / 32;
+    const int64_t tiles_x = ckci_ceil_div(dx->length, x->tile_x),
+                  tiles_y = ckci_ceil_div(dy->length, x->tile_y);
+    /* a single tile's rows begin at a chunk, others at a piece */
+    const int narrow = !x->fold && !x->wide;
+    const int32_t left = narrow ? (pad + 15) / 16 * 16 : (pad + 7) / 8 * 8;
+    x->skip = narrow ? left / 16 : 0;
+    x->back = left - 16 * x->skip;
+    const int32_t bands = (f + 14 + left - pad) / 16 + 1; /* that are not zero */
+    int64_t positions = x->tile_x + left - pad + f - 1;
+    if (!x->fold && tiles_x == 1) {
+        positions = ckci_min(positions - 16 * x->skip, x->back + dx->read_len);
+    }
+    x->chunks = (int32_t)ckci_max(ckci_ceil_div(positions, 16), 1);
+    x->from = x->skip;
+    ckci_depth_box_steps(x, narrow ? (int32_t)ckci_min(x->chunks, bands + 1 - x->skip) : bands + 1);
+    if (x->fold) {
+        x->chunks = x->to + 2 * (x->high - 1);
+    }
+    x->lead = ckci_max(15 + left - pad - 16 * (x->from - 1) + 1, 0) / 2 * 2;
+    x->origin = pad - left + x->lead;
+    int32_t most = 16 * (x->to - 1) + 15 + x->origin;
+    int64_t high = ckci_max(ckci_min((int64_t)x->tile_y + dy->filter - 1, dy->read_len),
+                            ckci_min(x->tile_y, dy->length));
+    if (x->chunks > CKCI_DEPTH_BOX_ZEROS / 32 && !x->fold) {
+        return ckci_depth_box_full(k, err);
+    }
+    x->b.pitch = 32 * (int32_t)ckci_max(x->chunks, ckci_ceil_div(ckci_min(dx->length, x->tile_x), 16)) + 16;
+    x->b.plane = (int32_t)(ckci_max(high, 1) * x->b.pitch);
+    x->step = x->fold ? 64 : x->b.pitch;
+    x->o.pitch = x->step;
+    x->t.pitch = 2 * ((most + 2) / 2 * 2);
+    int64_t filters = (int64_t)dy->filter * x->t.pitch;
+    if (filters > CKCI_DEPTH_BOX_BYTES) {
+        return ckci_depth_box_full(k, err);
+    }
+    x->t.plane = (int32_t)filters;
+    x->t.by_pieces = ckci_make_divisor(x->t.pitch / 2);
+    ckci_depth_box_rows(&x->b, ckci_depth_box_pieces(&k->a), 16 * x->chunks);
+    ckci_depth_box_rows(&x->o, ckci_depth_box_pieces(&k->o.t), ckci_min(dx->length, x->tile_x));
+    x->channels = ckci_depth_box_channels(k, 64);
+    if (x->channels == 0) {
+        return ckci_depth_box_full(k, err);
+    }
+    ckci_depth_box_finish(k, tiles_y, tiles_x);
+    ckci_depth_box_split(k, device, 0);
+    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS;
+    ckci_set_kernel(l, CKCI_KERNEL_depth_matrix);
+    l->grid = ckci_saturating_mul(k->parts, k->tiles_c);
+    *cost = ckci_depth_box_cost(p, device, k);
+    return ckci_too_many_blocks(l->grid, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_depth_box_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_depth_box_gather(&f->p->conv, &f->plan->device, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_depth_box_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                                 const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                                 const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    (void)tile;
+    CKCI_TRY(ckci_depth_box_gather(&p->conv, &plan->device, &l, &cost, err));
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* bwd_weight: a is dout, of which bands are made, b is in. */
+CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
+                                            int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
+                                            ckconv_error *err)
+{
+    ckci_gpu_depth *k = &l->a.depth;
+    ckci_gpu_depth_box *x = &k->box;
+    CKCI_TRY(ckci_depth_box_start(p, device, k, err));
+    const ckci_gpu_dim *dy = &k->dim[1], *dx = &k->dim[2];
+    const int32_t f = dx->filter, large = !x->fold && (f > 16 || dy->filter > 16);
+    x->fold = x->fold && f <= 256;
+    const int32_t shifts = x->fold ? (f + 15) / 16 : 1;
+    if (large && (f > 32 || dy->filter > 32)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "bwd_weight of depthwise on a matrix unit takes filters of 32 x 32; here %d x %d",
+                         (int)dy->filter, (int)f);
+    }
+    x->pad_y = dy->pad;
+    x->back = 16 * (shifts - 1);
+    x->high = shifts;
+    const int64_t wide = (int64_t)dx->read_len + x->back;
+    const int64_t tiles_x = ckci_ceil_div(wide, x->fold ? 512 : 64);
+    ckci_depth_box_steps(x, (int32_t)ckci_max(ckci_ceil_div(ckci_ceil_div(wide, tiles_x), 16), 1));
+    x->chunks = x->to;
+    x->tile_x = 16 * x->chunks;
+    int32_t before = 15 - dx->pad + x->back + 16;
+    x->lead = before > 0 ? (before + 7) / 8 * 8 : 0;
+    x->origin = dx->pad - x->back + x->lead;
+    int32_t numbers = (16 * (x->to - 1) + 15 + x->origin + 8) / 8 * 8;
+    x->t.pitch = 2 * numbers;
+    x->b.pitch = 2 * (x->tile_x + x->back) + 16;
+    x->step = x->fold ? 32 : x->b.pitch;
+    ckci_depth_box_rows(&x->b, ckci_depth_box_pieces(&k->b), x->tile_x + x->back);
+    ckci_depth_box_rows(&x->t, ckci_depth_box_pieces(&k->a), numbers);
+    /* as many rows of dout as fit, in tiles of one height */
+    int64_t tiles_y = 1, most = large ? 8 : 16;
+    for (; tiles_y <= dy->length; tiles_y++) {
+        x->tile_y = (int32_t)ckci_ceil_div(dy->length, tiles_y);
+        int64_t rows = ckci_max(ckci_min((int64_t)x->tile_y + dy->filter - 1, dy->read_len), 1);
+        if (rows * x->b.pitch > CKCI_DEPTH_BOX_BYTES || x->tile_y > CKCI_DEPTH_BOX_BYTES / x->t.pitch) {
+            continue;
+        }
+        x->b.plane = (int32_t)(rows * x->b.pitch);
+        x->t.plane = x->tile_y * x->t.pitch;
+        x->channels = ckci_depth_box_channels(k, most);
+        if (x->channels == most || (x->channels > 0 && (x->tile_y <= 8 || k->g <= x->channels))) {
+            break;
+        }
+    }
+    if (x->channels == 0 || tiles_y > dy->length) {
+        return ckci_depth_box_full(k, err);
+    }
+    ckci_depth_box_finish(k, tiles_y, tiles_x);
+    int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), 4);
+    ckci_depth_box_split(k, device, split_k);
+    if (split_k == 0 && k->parts > ckci_max(limit / ckci_max(one, 1), 1)) {
+        ckci_depth_box_split(k, device, ckci_max(limit / ckci_max(one, 1), 1));
+    }
+    k->sums = k->parts > 1 || k->full;
+    *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
+    if (*bytes > limit || (k->sums && one > INT32_MAX)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
+                         "%lld (and 2^29 - 1 weights can be split)",
+                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    }
+    k->by_channels = ckci_make_divisor(k->g);
+    ckci_set_kernel(l, large ? CKCI_KERNEL_depth_matrix_weight_32 : CKCI_KERNEL_depth_matrix_weight_16);
+    l->grid = ckci_saturating_mul(k->parts, k->tiles_c);
+    *cost = ckci_depth_box_cost(p, device, k);
+    return ckci_too_many_blocks(l->grid, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_depth_box_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    int64_t bytes;
+    CKCI_TRY(ckci_depth_box_weight(&f->p->conv, &f->plan->device, f->split_k, f->limit, &l, &bytes, &f->cost,
+                                   err));
+    ckci_plan_launch(f->plan, &l, l.a.depth.sums ? 2 : 1);
+    f->plan->split_k = l.a.depth.parts;
+    f->plan->workspace_bytes = bytes;
+    return CKCONV_OK;
+}
+
+/* The sums of the parts, where k has some. */
+CKCI_FN ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
+                                             ckconv_error *err)
+{
+    ckci_gpu_depth *k = &l->a.depth;
+    k->o.partial = k->sums ? ws : NULL;
+    CKCI_TRY(e->emit(e->context, l, err));
+    if (!k->sums) {
+        return CKCONV_OK;
+    }
+    ckci_set_kernel(l, k->a.dtype == CKCONV_F64 ? CKCI_KERNEL_depth_sum_f64 : CKCI_KERNEL_depth_sum_f32);
+    l->grid = ckci_ceil_div((int64_t)k->taps * k->g, 8);
+    return e->emit(e->context, l, err);
+}
+
 CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
                                              const ckci_emitter *e, ckconv_error *err)
@@ -4200,18 +4576,11 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     double cost;
     int64_t bytes;
     (void)args;
-    (void)tile;
-    CKCI_TRY(
-        ckci_depth_weight(&p->conv, &plan->device, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost, err));
-    ckci_gpu_depth *k = &l.a.depth;
-    k->o.partial = k->sums ? ws : NULL;
-    CKCI_TRY(e->emit(e->context, &l, err));
-    if (!k->sums) {
-        return CKCONV_OK;
-    }
-    ckci_set_kernel(&l, k->a.dtype == CKCONV_F64 ? CKCI_KERNEL_depth_sum_f64 : CKCI_KERNEL_depth_sum_f32);
-    l.grid = ckci_ceil_div((int64_t)k->taps * k->g, 8);
-    return e->emit(e->context, &l, err);
+    CKCI_TRY(tile ? ckci_depth_box_weight(&p->conv, &plan->device, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
+                                          &cost, err)
+                  : ckci_depth_weight(&p->conv, &plan->device, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
+                                      &cost, err));
+    return ckci_emit_depth_weight(&l, ws, e, err);
 }
 
 /* ---- Matrix units. They take f64, f32, f16, bf16 and i8 tensors whose channels are dense and aligned to 16
@@ -4239,24 +4608,6 @@ typedef struct ckci_matrix {
     double packing; /* cost */
     ckci_launch l;
 } ckci_matrix;
-
-/* The family of a GPU's matrix unit; 0: none. */
-CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
-{
-    static const struct {
-        const char *arch;
-        ckconv_family family;
-    } table[] = {{"gfx908", CKCONV_FAMILY_MFMA}, {"gfx90a", CKCONV_FAMILY_MFMA},
-                 {"gfx94", CKCONV_FAMILY_MFMA},  {"gfx95", CKCONV_FAMILY_MFMA},
-                 {"gfx11", CKCONV_FAMILY_WMMA},  {"gfx12", CKCONV_FAMILY_WMMA}};
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (d->kind == CKCONV_DEVICE_AMD && strncmp(d->arch, table[i].arch, strlen(table[i].arch)) == 0) {
-            return table[i].family;
-        }
-    }
-    int sm = d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
-    return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
-}
 
 /* Codes of tiles: rows * 1000 + columns, and added to it for f32 and tf32, and for f64: */
 enum { CKCI_SINGLE_TILE = 1000000, CKCI_DOUBLE_TILE = 2000000, CKCI_TILE_KIND = 1000000 };
@@ -7166,6 +7517,11 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_depthwise_fwd, DIRECT, FWD, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)                   \
     X(gpu_depthwise_bwd_data, DIRECT, BWD_DATA, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)         \
     X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, 0, ckci_fit_depth_weight, ckci_list_depth_weight)     \
+    X(gpu_depthwise_matrix_fwd, DIRECT, FWD, 0, 1, ckci_fit_depth_box_gather, ckci_list_depth_box_gather)    \
+    X(gpu_depthwise_matrix_bwd_data, DIRECT, BWD_DATA, 0, 1, ckci_fit_depth_box_gather,                      \
+      ckci_list_depth_box_gather)                                                                            \
+    X(gpu_depthwise_matrix_bwd_weight, DIRECT, BWD_WEIGHT, 0, 1, ckci_fit_depth_box_weight,                  \
+      ckci_list_depth_weight)                                                                                \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \

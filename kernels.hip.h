@@ -31,6 +31,8 @@ the sums, and every storage type is converted when it is loaded)
     depth_S_walk_F     F x F filters: a thread walks down a column (plane_walk: channels first)
     depth_S_row        rows of planes in aligned pieces: long filters, 1D
     depth_weight_S_..  bwd_weight of each of them; depth_sum adds its parts in fixed order
+    depth_matrix       large filters of f16 and bf16 on matrix units, without strides
+    depth_matrix_weight_F  its bwd_weight, filters up to F x F
     direct_T           fwd, bwd_data with few channels per group: a thread owns an output
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
@@ -9014,6 +9016,800 @@ template <class S> struct ckci_k_depth_row_weight {
         ckci_k_depth_member w = {0, slot, lane_u, channel, part, fz, fy, place - shift, active};
         ckci_k_depth_fold<S, T, 1, 1, 8>(p, m, c, w, true);
     }
+};
+
+/* ---- On matrix units: f16 and bf16, strides and dilations of 1 along x and y, no filter along z.
+   Rows of the tensor that is read are multiplied with bands: the matrix of element (i, k) = f[k - i], made of
+   a row f of the filter, takes 16 neighbouring inputs to 16 neighbouring outputs. So for each row of the
+   filter, sums[x][y] += band(k - x) * rows[k][y + r]: 16 rows of one channel are one operand of the unit, and
+   the band is read from LDS at an address of each lane's own. bwd_weight is the same with rows of dout for
+   those of the filter and with weights for outputs: sums[s][r] += band of dout(k - s) * rows[k][y + r], over
+   all y, tiles and images.
+   A block owns `channels` channels of some tiles (bwd_weight: adds up those of all its tiles). A tile's rows
+   lie in LDS, a plane for each channel, whose waves each compute whole channels: where channels are
+   neighbours in memory, eight of two positions come in one piece and are parted on their way into LDS.
+   fwd and bwd_data: the filters lie in LDS once for all tiles, and results take the place of a channel's
+   plane on their way out, so that stores are whole pieces again.
+   A signal without rows is folded: rows of the unit are its stretches of 32 outputs (bwd_weight: shifts by
+   16 taps), which overlap in LDS.
+   Products with the zeros of a band make NaN of an infinity that lies next to the filter's window. */
+
+/* N words of halves, from half 0 of p on or (shift: 16) from half 1 on. */
+template <int N> CKCI_K_FN void ckci_k_depth_words(const uint32_t *p, uint32_t shift, uint32_t *w)
+{
+    uint32_t v[N + 1];
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i <= N; i++) {
+        v[i] = p[i];
+    }
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i < N; i++) {
+#if defined(__HIP_DEVICE_COMPILE__)
+        w[i] = __builtin_amdgcn_alignbit(v[i + 1], v[i], shift);
+#elif defined(__CUDA_ARCH__)
+        asm("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(w[i]) : "r"(v[i]), "r"(v[i + 1]), "r"(shift));
+#else
+        w[i] = (uint32_t)(((uint64_t)v[i + 1] << 32 | v[i]) >> shift);
+#endif
+    }
+}
+
+/* A unit's operand whose element (i, k) is number at + k - i of a row: the lane's begin at at + lane().
+   ACROSS: sums lie in a lane so that neighbours are columns; bands are then the columns. PAIRS: sums 2 i and
+   2 i + 1 are neighbours. */
+template <class U> struct ckci_k_band;
+
+#if defined(CKCI_K_MFMA)
+template <> struct ckci_k_band<ckci_k_mfma16> {
+    enum { ACROSS = 0, PAIRS = 1 };
+
+    static CKCI_K_MEMBER int32_t lane()
+    {
+        return (int)threadIdx.x % 64 / 16 * 4 - (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint2 start(const uint32_t *, uint32_t)
+    {
+        return ckci_k_uint2();
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint2 load(const uint32_t *p, uint32_t shift, const ckci_k_uint2 &)
+    {
+        uint32_t w[2];
+        ckci_k_depth_words<2>(p, shift, w);
+        return {w[0], w[1]};
+    }
+};
+#endif
+
+#if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+template <int GFX> struct ckci_k_band<ckci_k_wmma<GFX>> {
+    enum { ACROSS = 0, PAIRS = GFX != 11 };
+    typedef typename ckci_k_wmma<GFX>::operand operand;
+
+    static CKCI_K_MEMBER int32_t lane()
+    {
+        return (GFX == 11 ? 0 : (int)threadIdx.x % 32 / 16 * 8) - (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER operand start(const uint32_t *, uint32_t)
+    {
+        return operand();
+    }
+
+    static CKCI_K_MEMBER operand load(const uint32_t *p, uint32_t shift, const operand &)
+    {
+        constexpr int N = GFX == 11 ? 8 : 4;
+        uint32_t w[N];
+        ckci_k_depth_words<N>(p, shift, w);
+        operand r;
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < N / 4; i++) {
+            r.v[i] = {w[4 * i], w[4 * i + 1], w[4 * i + 2], w[4 * i + 3]};
+        }
+        return r;
+    }
+};
+#endif
+
+#if defined(CKCI_K_MMA)
+template <> struct ckci_k_band<ckci_k_mma> {
+    enum { ACROSS = 1, PAIRS = 1 };
+
+    static CKCI_K_MEMBER int32_t lane()
+    {
+        return (int)threadIdx.x % 4 * 2 - (int)threadIdx.x % 32 / 4;
+    }
+
+    /* rows 8 to 15 of the first chunk are rows 0 to 7 of `before`'s second one, 16 places before */
+    /* of the operand before the first one, what load takes over */
+    static CKCI_K_MEMBER ckci_k_uint4 start(const uint32_t *p, uint32_t shift)
+    {
+        ckci_k_uint4 r = {0, 0, 0, 0};
+        ckci_k_depth_words<1>(p - 4, shift, &r.z);
+        return r;
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint4 load(const uint32_t *p, uint32_t shift, const ckci_k_uint4 &before)
+    {
+        ckci_k_uint4 r;
+        ckci_k_depth_words<1>(p, shift, &r.x);
+        ckci_k_depth_words<1>(p + 4, shift, &r.z);
+        r.y = before.z;
+        r.w = r.x;
+        return r;
+    }
+};
+#endif
+
+/* Where a channel's plane lies in LDS. */
+CKCI_K_FN int32_t ckci_k_depth_plane(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                     int32_t channel)
+{
+    return r.at + channel * r.plane + (channel >> 3) * x.skew;
+}
+
+/* A stretch of a tensor: `rows` rows from y on, r.pieces pieces of each from x on, of `channels` channels. */
+struct ckci_k_depth_stretch {
+    int32_t channel, channels, n, z, y, rows, x, len_x;
+};
+
+/* How far from its first element, in bytes: the planner has checked that 32 bits hold it. */
+CKCI_K_FN const unsigned char *ckci_k_depth_start(const ckci_tensor &t, const ckci_k_depth_stretch &s)
+{
+    return t.p + (s.channel * t.stride[0] + s.n * t.stride[1] + s.z * t.stride[3] + s.y * t.stride[4] +
+                  s.x * t.stride[5]) *
+                     2;
+}
+
+/* From memory into LDS and back: eight channels of two positions. */
+struct ckci_k_depth_eights {
+    static CKCI_K_MEMBER bool find(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                   const ckci_k_depth_stretch &s, int32_t i, int32_t *channel, int32_t *row,
+                                   int32_t *pair)
+    {
+        int32_t rest = ckci_k_divide(i, x.by_groups);
+        *channel = (i - rest * (int32_t)x.by_groups.d) * 8;
+        *row = ckci_k_divide(rest, r.by_pieces);
+        *pair = rest - *row * r.pieces;
+        return *row < s.rows && *channel < s.channels;
+    }
+
+    static CKCI_K_MEMBER void fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+    {
+        constexpr int SOME = 3;
+        const unsigned char *src = ckci_k_depth_start(t, s);
+        const int32_t all = s.rows * r.pieces * (int32_t)x.by_groups.d;
+        const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
+        CKCI_K_UNROLL(1)
+        for (int32_t first = (int32_t)threadIdx.x; first < all; first += SOME * 256) {
+            ckci_k_uint4 v[SOME][2];
+            int32_t to[SOME];
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < SOME; j++) {
+                int32_t channel, row, pair;
+                bool inside = find(x, r, s, first + j * 256, &channel, &row, &pair);
+                to[j] = inside ? channel * r.plane + (channel >> 3) * x.skew + row * r.pitch + pair * 4 : -1;
+                const unsigned char *p = src + (row * step_y + 2 * pair * step_x + channel * 2);
+                CKCI_K_UNROLL(2)
+                for (int k = 0; k < 2; k++) {
+                    v[j][k] = {0, 0, 0, 0};
+                    if (inside && (uint32_t)(s.x + 2 * pair + k) < (uint32_t)s.len_x) {
+                        v[j][k] = *(const ckci_k_uint4 *)(p + k * step_x);
+                    }
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < SOME; j++) {
+                if (to[j] >= 0) {
+                    part(lds + r.at + to[j], r.plane, v[j][0].x, v[j][1].x);
+                    part(lds + r.at + to[j] + 2 * r.plane, r.plane, v[j][0].y, v[j][1].y);
+                    part(lds + r.at + to[j] + 4 * r.plane, r.plane, v[j][0].z, v[j][1].z);
+                    part(lds + r.at + to[j] + 6 * r.plane, r.plane, v[j][0].w, v[j][1].w);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void part(unsigned char *to, int32_t plane, uint32_t left, uint32_t right)
+    {
+        *(uint32_t *)to = ckci_k_halves<0>(left, right);
+        *(uint32_t *)(to + plane) = ckci_k_halves<1>(left, right);
+    }
+
+    static CKCI_K_MEMBER void store(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                    const ckci_tensor &t, const ckci_k_depth_stretch &s,
+                                    const unsigned char *lds)
+    {
+        unsigned char *dst = (unsigned char *)(uintptr_t)ckci_k_depth_start(t, s);
+        const int32_t all = s.rows * r.pieces * (int32_t)x.by_groups.d;
+        const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
+        CKCI_K_UNROLL(2)
+        for (int32_t i = (int32_t)threadIdx.x; i < all; i += 256) {
+            int32_t channel, row, pair;
+            bool inside = find(x, r, s, i, &channel, &row, &pair);
+            const unsigned char *from =
+                lds + r.at + channel * r.plane + (channel >> 3) * x.skew + row * r.pitch + pair * 4;
+            if (!inside) {
+                continue;
+            }
+            /* named: clang 19 leaves an array of them in scratch */
+            const uint32_t w0 = word(from), w1 = word(from + r.plane), w2 = word(from + 2 * r.plane),
+                           w3 = word(from + 3 * r.plane), w4 = word(from + 4 * r.plane),
+                           w5 = word(from + 5 * r.plane), w6 = word(from + 6 * r.plane),
+                           w7 = word(from + 7 * r.plane);
+            unsigned char *p = dst + (row * step_y + 2 * pair * step_x + channel * 2);
+            const int32_t left = s.len_x - s.x - 2 * pair;
+            if (left > 0) {
+                *(ckci_k_uint4 *)p = {ckci_k_halves<0>(w0, w1), ckci_k_halves<0>(w2, w3),
+                                      ckci_k_halves<0>(w4, w5), ckci_k_halves<0>(w6, w7)};
+            }
+            if (left > 1) {
+                *(ckci_k_uint4 *)(p + step_x) = {ckci_k_halves<1>(w0, w1), ckci_k_halves<1>(w2, w3),
+                                                 ckci_k_halves<1>(w4, w5), ckci_k_halves<1>(w6, w7)};
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER uint32_t word(const unsigned char *p)
+    {
+        return *(const uint32_t *)p;
+    }
+};
+
+/* The same: V neighbours of a row. A wave takes whole channels. */
+template <int V, int WAVE> struct ckci_k_depth_stripes {
+    typedef ckci_k_vec<ckci_k_s_half, V> vec;
+
+    static CKCI_K_MEMBER void fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+    {
+        constexpr int SOME = 4;
+        const int32_t lane = (int32_t)threadIdx.x % WAVE, all = s.rows * r.pieces;
+        const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
+        CKCI_K_UNROLL(1)
+        for (int32_t c = (int32_t)threadIdx.x / WAVE; c < s.channels; c += 256 / WAVE) {
+            const unsigned char *src = ckci_k_depth_start(t, s) + c * t.stride[0] * 2;
+            unsigned char *plane = lds + ckci_k_depth_plane(x, r, c);
+            CKCI_K_UNROLL(1)
+            for (int32_t first = lane; first < all; first += SOME * WAVE) {
+                vec v[SOME];
+                unsigned char *to[SOME];
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < SOME; j++) {
+                    int32_t i = first + j * WAVE, row = ckci_k_divide(i, r.by_pieces);
+                    int32_t at = (i - row * r.pieces) * V;
+                    bool inside = i < all && (uint32_t)(s.x + at) < (uint32_t)s.len_x;
+                    const unsigned char *p = src + (row * step_y + at * step_x);
+                    to[j] = plane + (row * r.pitch + at * 2);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+                    if constexpr (V > 1) {
+                        if (i < all) {
+                            ckci_k_depth_copy<2 * V>(to[j], p, inside);
+                        }
+                        continue;
+                    }
+#endif
+                    v[j].clear();
+                    if (inside) {
+                        v[j].load(p);
+                    }
+                }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+                if constexpr (V > 1) {
+                    continue;
+                }
+#endif
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < SOME; j++) {
+                    if (first + j * WAVE < all) {
+                        v[j].store(to[j]);
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void store(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                    const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % WAVE, all = s.rows * r.pieces;
+        const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
+        CKCI_K_UNROLL(1)
+        for (int32_t c = (int32_t)threadIdx.x / WAVE; c < s.channels; c += 256 / WAVE) {
+            unsigned char *dst = (unsigned char *)(uintptr_t)ckci_k_depth_start(t, s) + c * t.stride[0] * 2;
+            const unsigned char *plane = lds + ckci_k_depth_plane(x, r, c);
+            CKCI_K_UNROLL(4)
+            for (int32_t i = lane; i < all; i += WAVE) {
+                int32_t row = ckci_k_divide(i, r.by_pieces), at = (i - row * r.pieces) * V;
+                if (s.x + at < s.len_x) {
+                    vec v;
+                    v.load(plane + (row * r.pitch + at * 2));
+                    v.store(dst + (row * step_y + at * step_x));
+                }
+            }
+        }
+    }
+};
+
+template <int WAVE>
+CKCI_K_FN void ckci_k_depth_fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                 const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+{
+    if (r.vec == 16) {
+        ckci_k_depth_eights::fill(x, r, t, s, lds);
+    } else if (r.vec == 8) {
+        ckci_k_depth_stripes<8, WAVE>::fill(x, r, t, s, lds);
+    } else if (r.vec == 4) {
+        ckci_k_depth_stripes<4, WAVE>::fill(x, r, t, s, lds);
+    } else if (r.vec == 2) {
+        ckci_k_depth_stripes<2, WAVE>::fill(x, r, t, s, lds);
+    } else {
+        ckci_k_depth_stripes<1, WAVE>::fill(x, r, t, s, lds);
+    }
+}
+
+template <int WAVE>
+CKCI_K_FN void ckci_k_depth_empty(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                  const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+{
+    if (r.vec == 16) {
+        ckci_k_depth_eights::store(x, r, t, s, lds);
+    } else if (r.vec == 8) {
+        ckci_k_depth_stripes<8, WAVE>::store(x, r, t, s, lds);
+    } else if (r.vec == 4) {
+        ckci_k_depth_stripes<4, WAVE>::store(x, r, t, s, lds);
+    } else if (r.vec == 2) {
+        ckci_k_depth_stripes<2, WAVE>::store(x, r, t, s, lds);
+    } else {
+        ckci_k_depth_stripes<1, WAVE>::store(x, r, t, s, lds);
+    }
+}
+
+/* Sums of one channel: G groups of 16 rows, each by MX times 16 columns. */
+template <class U, int MX, int G> struct ckci_k_depth_bands {
+    typedef typename U::operand operand;
+    typedef ckci_k_band<U> band;
+    typename U::sums c[G][MX];
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(2)
+        for (int g = 0; g < G; g++) {
+            CKCI_K_UNROLL(2)
+            for (int m = 0; m < MX; m++) {
+                c[g][m] = typename U::sums();
+            }
+        }
+    }
+
+    template <class E>
+    static CKCI_K_MEMBER void multiply(typename U::sums &d, const operand &rows, const operand &across)
+    {
+        if constexpr (band::ACROSS) {
+            U::template multiply<E>(d, rows, across);
+        } else {
+            U::template multiply<E>(d, across, rows);
+        }
+    }
+
+    /* count rows of bands at `bands` in LDS; at: where row 0 of group 0 meets the first of them, of `stored`
+       rows at `plane`; rows and columns of the sums that are wanted. N: chunks of 16 places whose operands
+       are loaded together. */
+    template <class E, int N>
+    CKCI_K_MEMBER void some(const ckci_gpu_depth_box &x, const unsigned char *lds, int32_t plane,
+                            int32_t bands, int32_t count, int32_t at, int32_t stored, int32_t rows,
+                            int32_t columns)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % 16, index = x.origin + band::lane();
+        const uint32_t shift = (uint32_t)index % 2 * 16;
+        const int32_t pitch = x.t.pitch, step = x.step, from = x.from, to = x.to, wide = x.wide,
+                      chunks = x.chunks + x.skip, fold = x.fold;
+        int32_t words = bands + (index >> 1) * 4 + 32 * from;
+        bool both[G];
+        int32_t row[G], start[G];
+        CKCI_K_UNROLL(2)
+        for (int g = 0; g < G; g++) {
+            int32_t down = wide ? 0 : 16 * g, right = wide ? 32 * g : 0;
+            int32_t high = down + lane < x.high ? down + lane : x.high - 1;
+            start[g] = at + down; /* rows that are not wanted meet none */
+            start[g] = down >= rows || right >= columns ? stored : start[g];
+            row[g] =
+                plane + (fold ? high : at + down + lane) * step + 32 * (from - x.skip) + (wide ? 64 * g : 0);
+            both[g] = MX > 1 && right + 16 < columns;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t q = 0; q < count; q++) {
+            CKCI_K_UNROLL(1)
+            for (int32_t k = 0; k < to - from; k += N) {
+                operand now[N + 1];
+                now[0] = operand();
+                if (band::ACROSS || MX > 1) {
+                    const uint32_t *p = (const uint32_t *)(lds + words + 32 * (k - 1));
+                    now[0] = band::load(p, shift, band::start(p, shift));
+                }
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < N; j++) {
+                    now[j + 1] = band::load((const uint32_t *)(lds + words + 32 * (k + j)), shift, now[j]);
+                }
+                CKCI_K_UNROLL(2)
+                for (int g = 0; g < G; g++) {
+                    if (fold ? start[g] == stored : start[g] <= -16 || start[g] >= stored) {
+                        continue;
+                    }
+                    bool inside = fold || (uint32_t)(start[g] + lane) < (uint32_t)stored;
+                    operand in[N];
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < N; j++) {
+                        bool there = inside && from + k + j + (wide ? 2 * g : 0) < chunks;
+                        in[j] = U::load_rows(lds + (there ? row[g] + 32 * (k + j) : 0), 0, 0);
+                    }
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < N; j++) {
+                        multiply<E>(c[g][0], in[j], now[j + 1]);
+                    }
+                    if (both[g]) {
+                        CKCI_K_UNROLL(4)
+                        for (int j = 0; j < N; j++) {
+                            multiply<E>(c[g][MX - 1], in[j], now[j]);
+                        }
+                    }
+                }
+            }
+            words += pitch;
+            CKCI_K_UNROLL(2)
+            for (int g = 0; g < G; g++) {
+                row[g] += fold ? 0 : step;
+                start[g] += start[g] < stored && !fold;
+            }
+        }
+    }
+
+    template <class E>
+    CKCI_K_MEMBER void run(const ckci_gpu_depth_box &x, const unsigned char *lds, int32_t plane,
+                           int32_t bands, int32_t count, int32_t at, int32_t stored, int32_t rows,
+                           int32_t columns)
+    {
+        if (x.some == 2) {
+            some<E, 2>(x, lds, plane, bands, count, at, stored, rows, columns);
+        } else {
+            some<E, 4>(x, lds, plane, bands, count, at, stored, rows, columns);
+        }
+    }
+
+    /* Row and column (16 of `m` in front of it) of sum i. */
+    static CKCI_K_MEMBER int32_t row(int i)
+    {
+        return band::ACROSS ? U::row(i) : U::column(i);
+    }
+
+    static CKCI_K_MEMBER int32_t column(int i)
+    {
+        return band::ACROSS ? U::column(i) : U::row(i);
+    }
+};
+
+struct ckci_k_depth_matrix_lds {
+    alignas(16) unsigned char bytes[CKCI_DEPTH_BOX_BYTES];
+};
+
+/* Where a block works. */
+struct ckci_k_depth_block {
+    int32_t channel, channels, part, from, to;
+
+    CKCI_K_MEMBER explicit ckci_k_depth_block(const ckci_gpu_depth &p)
+    {
+        part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        channel = ((int32_t)blockIdx.x - part * p.tiles_c) * p.box.channels;
+        channels = p.g - channel < p.box.channels ? p.g - channel : p.box.channels;
+        from = part * p.part;
+        to = p.box.tiles - from < p.part ? p.box.tiles : from + p.part;
+    }
+
+    /* n, z, and the tile's place in y and x */
+    static CKCI_K_MEMBER ckci_k_place find(const ckci_gpu_depth_box &x, int32_t i)
+    {
+        ckci_k_place q = ckci_k_decode(i, x.by_z, x.by_tiles_y, x.by_tiles_x);
+        q.y *= x.tile_y;
+        q.x *= x.tile_x;
+        return q;
+    }
+};
+
+/* fwd and bwd_data */
+template <class U> struct ckci_k_depth_matrix_unit {
+    typedef ckci_k_depth_matrix_lds lds;
+    enum { WAVE = U::WAVE };
+
+    /* The filters, in the type that is multiplied, with the zeros beside them. */
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, const ckci_k_depth_block &b, lds &m)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        const int32_t f = p.dim[2].filter, rows = p.dim[1].filter, wide = x.t.pitch / 2;
+        const int32_t all = b.channels * rows * wide;
+        for (int32_t i = (int32_t)threadIdx.x; i < all; i += 256) {
+            int32_t line = ckci_k_divide(i, x.t.by_pieces), s = i - line * wide - x.lead;
+            int32_t channel = ckci_k_divide(line, x.by_rows), r = line - channel * rows;
+            uint16_t bits = 0;
+            if ((uint32_t)s < (uint32_t)f) {
+                bool back = p.dim[2].gather_back != 0;
+                int32_t fy = back ? rows - 1 - r : r, fx = back ? f - 1 - s : s;
+                bits = *(const uint16_t *)(p.b.p + ((b.channel + channel) * p.b.stride[0] +
+                                                    fy * p.b.stride[4] + fx * p.b.stride[5]) *
+                                                       2);
+            }
+            *(uint16_t *)(m.bytes + x.t.at + channel * x.t.plane + r * x.t.pitch + 2 * (s + x.lead)) = bits;
+        }
+        if (threadIdx.x < CKCI_DEPTH_BOX_ZEROS / 4) {
+            ((uint32_t *)m.bytes)[threadIdx.x] = 0;
+        }
+    }
+
+    /* A channel's sums, into its plane. */
+    template <class E, class S>
+    static CKCI_K_MEMBER void keep(const ckci_gpu_depth_box &x, unsigned char *plane, const S &sums,
+                                   int32_t rows, int32_t columns)
+    {
+        constexpr int STEP = S::band::PAIRS ? 2 : 1;
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            const int32_t down = x.wide ? 0 : j / 2 * 16, right = (x.wide ? j / 2 * 32 : 0) + j % 2 * 16;
+            if (right >= columns) {
+                continue;
+            }
+            unsigned char *corner = plane + down * x.o.pitch + right * 2;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < (int)U::SUMS; i += STEP) {
+                const auto &c = sums.c[j / 2][j % 2];
+                uint32_t w = ckci_k_s_half::template narrow<(int)E::TYPE == (int)CKCONV_BF16>(
+                    c.v[i], c.v[i + STEP - 1]);
+                unsigned char *to = corner + (S::row(i) * x.o.pitch + S::column(i) * 2);
+                if (down + S::row(i) < rows) {
+                    if constexpr (STEP == 2) {
+                        *(uint32_t *)to = w;
+                    } else {
+                        *(uint16_t *)to = (uint16_t)w;
+                    }
+                }
+            }
+        }
+    }
+
+    /* With an epilogue, to where they go. */
+    template <class S>
+    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const S &sums, int32_t channel,
+                                    const ckci_k_place &q, int32_t rows)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        constexpr int SUMS = (int)U::SUMS;
+        float all[4 * SUMS];
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < 4 * SUMS; i++) {
+            all[i] = sums.c[i / SUMS / 2][i / SUMS % 2].v[i % SUMS];
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 4 * SUMS; i++) {
+            const float v = ckci_k_pick<float, 4 * SUMS>(all, i);
+            const int32_t group = i / SUMS / 2, part = i / SUMS % 2;
+            const int32_t row = (x.wide ? 0 : group * 16) + S::row(i % SUMS);
+            const int32_t column = (x.wide ? group * 32 : 0) + part * 16 + S::column(i % SUMS);
+            const ckci_k_place at = {q.n, q.z, x.fold ? q.y : q.y + row,
+                                     q.x + column + (x.fold ? 32 * row : 0)};
+            if (row < rows && at.x < p.dim[2].length) {
+                ckci_k_depth_write<false, float>(p, v, channel, at);
+            }
+        }
+    }
+
+    template <class E>
+    static CKCI_K_MEMBER void compute(const ckci_gpu_depth &p, const ckci_k_depth_block &b, lds &m,
+                                      const ckci_k_place &q, int32_t at, int32_t stored, int32_t rows)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        const int32_t left = p.dim[2].length - q.x;
+        CKCI_K_UNROLL(1)
+        for (int32_t c = (int32_t)threadIdx.x / WAVE; c < b.channels; c += 256 / WAVE) {
+            const int32_t plane = ckci_k_depth_plane(x, x.b, c);
+            ckci_k_depth_bands<U, 2, 2> sums;
+            sums.clear();
+            sums.template run<E>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter, at, stored, rows,
+                                 x.fold ? 32 : left);
+#if defined(__CUDA_ARCH__)
+            __syncwarp();
+#elif defined(__HIP_DEVICE_COMPILE__)
+            __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+#elif defined(CKCI_SIMULATOR)
+            (void)sim_meet(0, 0, 0, __LINE__);
+#endif
+            if (p.o_same) {
+                keep<E>(x, m.bytes + plane, sums, rows, x.fold ? 32 : left);
+            } else {
+                write(p, sums, b.channel + c, q, rows);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        const ckci_k_depth_block b(p);
+        stage(p, b, m);
+        CKCI_K_UNROLL(1)
+        for (int32_t i = b.from; i < b.to; i++) {
+            const ckci_k_place q = ckci_k_depth_block::find(x, i);
+            const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
+            const int32_t y = top < 0 ? 0 : top,
+                          rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
+            const int32_t len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
+            const ckci_k_depth_stretch in = {b.channel, b.channels, q.n,          q.z,
+                                             y,         rows,       q.x - x.back, p.dim[2].read_len};
+            const ckci_k_depth_stretch out = {b.channel, b.channels, q.n, q.z,
+                                              q.y,       len_y,      q.x, p.dim[2].length};
+            const int32_t left = p.dim[2].length - q.x;
+            const int32_t out_rows = x.fold ? ((left < x.tile_x ? left : x.tile_x) + 31) / 32 : len_y;
+            const ckci_gpu_depth &u = ckci_k_late(p), &v = ckci_k_late(p), &w = ckci_k_late(p);
+            ckci_k_depth_fill<WAVE>(u.box, u.box.b, u.a, in, m.bytes);
+            ckci_k_depth_commit();
+            ckci_k_depth_wait<0>();
+            __syncthreads();
+            if (p.bf16) {
+                compute<ckci_k_bf16>(v, b, m, q, top - y, rows, out_rows);
+            } else {
+                compute<ckci_k_f16>(v, b, m, q, top - y, rows, out_rows);
+            }
+            __syncthreads();
+            if (p.o_same) {
+                ckci_k_depth_empty<WAVE>(w.box, w.box.o, w.o.t, out, m.bytes);
+                __syncthreads();
+            }
+        }
+    }
+};
+
+/* bwd_weight. MX: 16 columns of the filter, G: 16 rows, SLOTS: channels of a wave. */
+template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
+    typedef ckci_k_depth_matrix_lds lds;
+    enum { WAVE = U::WAVE, WAVES = 256 / WAVE, SLOTS = (MX == 2 ? 8 : 16) / WAVES };
+    typedef ckci_k_depth_bands<U, MX, G> bands;
+
+    template <class E>
+    static CKCI_K_MEMBER void tiles(const ckci_gpu_depth &p, const ckci_k_depth_block &b, lds &m, bands *sums)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        CKCI_K_UNROLL(1)
+        for (int32_t i = b.from; i < b.to; i++) {
+            const ckci_k_place q = ckci_k_depth_block::find(x, i);
+            const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
+            const int32_t y = top < 0 ? 0 : top,
+                          rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
+            const int32_t len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
+            const ckci_k_depth_stretch in = {b.channel, b.channels, q.n,          q.z,
+                                             y,         rows,       q.x - x.back, p.dim[2].read_len};
+            const ckci_k_depth_stretch out = {b.channel, b.channels, q.n,          q.z,
+                                              q.y,       len_y,      q.x - x.lead, p.dim[2].length};
+            ckci_k_depth_fill<WAVE>(x, x.b, p.b, in, m.bytes);
+            ckci_k_depth_fill<WAVE>(x, x.t, p.a, out, m.bytes);
+            ckci_k_depth_commit();
+            ckci_k_depth_wait<0>();
+            __syncthreads();
+            CKCI_K_UNROLL(4)
+            for (int s = 0; s < (int)SLOTS; s++) {
+                int32_t c = (int32_t)threadIdx.x / WAVE + s * WAVES;
+                if (c < b.channels) {
+                    sums[s].template run<E>(x, m.bytes, ckci_k_depth_plane(x, x.b, c),
+                                            ckci_k_depth_plane(x, x.t, c), len_y, top - y, rows,
+                                            x.fold ? 16 : p.dim[1].filter, x.fold ? 16 : p.dim[2].filter);
+                }
+            }
+            __syncthreads();
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const ckci_k_depth_block b(p);
+        bands sums[SLOTS];
+        CKCI_K_UNROLL(4)
+        for (int s = 0; s < (int)SLOTS; s++) {
+            sums[s].clear();
+        }
+        if (threadIdx.x < CKCI_DEPTH_BOX_ZEROS / 4) {
+            ((uint32_t *)m.bytes)[threadIdx.x] = 0;
+        }
+        if (p.bf16) {
+            tiles<ckci_k_bf16>(p, b, m, sums);
+        } else {
+            tiles<ckci_k_f16>(p, b, m, sums);
+        }
+        const int32_t fy = p.dim[1].filter, fx = p.dim[2].filter;
+        CKCI_K_UNROLL(4)
+        for (int s = 0; s < (int)SLOTS; s++) {
+            int32_t c = (int32_t)threadIdx.x / WAVE + s * WAVES;
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < MX * G; j++) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < (int)U::SUMS; i++) {
+                    int32_t row = j / MX * 16 + bands::row(i), column = j % MX * 16 + bands::column(i);
+                    if (p.box.fold) {
+                        column += 16 * row;
+                        row = 0;
+                    }
+                    if (c < b.channels && row < fy && column < fx) {
+                        ckci_k_depth_put<ckci_k_s_half, float>(p, sums[s].c[j / MX][j % MX].v[i], b.part,
+                                                               row * fx + column, b.channel + c);
+                    }
+                }
+            }
+        }
+    }
+};
+
+/* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
+#if defined(CKCI_SIMULATOR)
+template <template <class> class Body> struct ckci_k_depth_by_unit {
+    struct lds {
+    };
+
+    template <class U> static void with(const ckci_gpu_depth &p)
+    {
+        CKCI_K_LDS(ckci_k_depth_matrix_lds, m);
+        Body<U>::run(p, m);
+    }
+
+    static void run(const ckci_gpu_depth &p, lds &)
+    {
+        int kind = sim_matrix_unit();
+        if (kind == SIM_MFMA) {
+            with<ckci_k_mfma16>(p);
+        } else if (kind == SIM_WMMA) {
+            with<ckci_k_wmma<11>>(p);
+        } else if (kind == SIM_WMMA12) {
+            with<ckci_k_wmma<12>>(p);
+        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
+            with<ckci_k_mma>(p);
+        }
+    }
+};
+#elif defined(CKCI_K_MFMA)
+template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mfma16> {
+};
+#elif defined(CKCI_K_WMMA)
+template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_wmma<11>> {
+};
+#elif defined(CKCI_K_WMMA12)
+template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_wmma<12>> {
+};
+#elif defined(CKCI_K_MMA)
+template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mma> {
+};
+#else
+template <template <class> class Body> struct ckci_k_depth_by_unit {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &, lds &)
+    {
+    }
+};
+#endif
+template <class U> struct ckci_k_depth_matrix_small : ckci_k_depth_matrix_weight_unit<U, 1, 1> {
+};
+template <class U> struct ckci_k_depth_matrix_large : ckci_k_depth_matrix_weight_unit<U, 2, 2> {
+};
+struct ckci_k_depth_matrix : ckci_k_depth_by_unit<ckci_k_depth_matrix_unit> {
+};
+template <int LARGE> struct ckci_k_depth_matrix_weight;
+template <> struct ckci_k_depth_matrix_weight<0> : ckci_k_depth_by_unit<ckci_k_depth_matrix_small> {
+};
+template <> struct ckci_k_depth_matrix_weight<1> : ckci_k_depth_by_unit<ckci_k_depth_matrix_large> {
+};
+template <> struct ckci_k_resident<ckci_k_depth_matrix> {
+    enum { BLOCKS = 3 };
+};
+template <int LARGE> struct ckci_k_resident<ckci_k_depth_matrix_weight<LARGE>> {
+    enum { BLOCKS = LARGE ? 2 : 3 };
 };
 
 /* The parts of 8 weights: 32 threads share a weight. */
