@@ -9443,7 +9443,7 @@ template <class U, int MX, int G> struct ckci_k_depth_bands {
                     CKCI_K_UNROLL(4)
                     for (int j = 0; j < N; j++) {
                         bool there = inside && from + k + j + (wide ? 2 * g : 0) < chunks;
-                        in[j] = U::load_rows(lds + (there ? row[g] + 32 * (k + j) : 0), 0, 0);
+                        in[j] = U::load_rows(lds + (there ? row[g] + 32 * (k + j) : 0), 0);
                     }
                     CKCI_K_UNROLL(4)
                     for (int j = 0; j < N; j++) {
