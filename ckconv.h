@@ -4849,8 +4849,7 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
     int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
     tables += nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * tile_m : 0;
-    int groups = strcmp(device->arch, "sm_90") == 0 && tile_m >= 64 && tile_n >= 64;
-    int64_t stages = groups ? CKCI_GROUP_STAGES(rows) : 3;
+    int64_t stages = tile_m >= 64 && tile_n >= 64 ? CKCI_GROUP_STAGES(rows) : 3;
     return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
 }
 

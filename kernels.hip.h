@@ -5115,8 +5115,6 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 #endif
 };
 
-/* Body: ckci_k_near or ckci_k_near_weight. */
-template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
 #if defined(CKCI_K_WGMMA) && !defined(CKCI_SIMULATOR)
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_gather, 128, 128>> {
     enum { BLOCKS = 2 };
@@ -5126,6 +5124,8 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_back, 128, 128>> 
 };
 #endif
 
+/* Body: ckci_k_near or ckci_k_near_weight. */
+template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
 #if defined(CKCI_SIMULATOR)
     struct lds {
     };
@@ -9266,6 +9266,11 @@ template <int V, int WAVE> struct ckci_k_depth_stripes {
                                    const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
     {
         constexpr int SOME = 4;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+        constexpr bool ASYNC = V > 1;
+#else
+        constexpr bool ASYNC = false;
+#endif
         const int32_t lane = (int32_t)threadIdx.x % WAVE, all = s.rows * r.pieces;
         const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
         CKCI_K_UNROLL(1)
@@ -9283,28 +9288,25 @@ template <int V, int WAVE> struct ckci_k_depth_stripes {
                     bool inside = i < all && (uint32_t)(s.x + at) < (uint32_t)s.len_x;
                     const unsigned char *p = src + (row * step_y + at * step_x);
                     to[j] = plane + (row * r.pitch + at * 2);
+                    if constexpr (ASYNC) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-                    if constexpr (V > 1) {
                         if (i < all) {
                             ckci_k_depth_copy<2 * V>(to[j], p, inside);
                         }
-                        continue;
-                    }
 #endif
-                    v[j].clear();
-                    if (inside) {
-                        v[j].load(p);
+                    } else {
+                        v[j].clear();
+                        if (inside) {
+                            v[j].load(p);
+                        }
                     }
                 }
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-                if constexpr (V > 1) {
-                    continue;
-                }
-#endif
-                CKCI_K_UNROLL(4)
-                for (int j = 0; j < SOME; j++) {
-                    if (first + j * WAVE < all) {
-                        v[j].store(to[j]);
+                if constexpr (!ASYNC) {
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < SOME; j++) {
+                        if (first + j * WAVE < all) {
+                            v[j].store(to[j]);
+                        }
                     }
                 }
             }
