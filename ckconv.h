@@ -4412,7 +4412,7 @@ CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_dev
     if (x->fold) {
         x->chunks = x->to + 2 * (x->high - 1);
     }
-    x->lead = ckci_max(15 + left - pad - 16 * (x->from - 1) + 1, 0) / 2 * 2;
+    x->lead = (int32_t)ckci_max(15 + left - pad - 16 * (x->from - 1) + 1, 0) / 2 * 2;
     x->origin = pad - left + x->lead;
     int32_t most = 16 * (x->to - 1) + 15 + x->origin;
     int64_t high = ckci_max(ckci_min((int64_t)x->tile_y + dy->filter - 1, dy->read_len),

@@ -121,6 +121,12 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #else
 #define CKCI_K_UNROLL(n)
 #endif
+/* Of a loop whose count is known at run time; clang for AMD does not always do it, and says so. */
+#if defined(__CUDACC__) && !defined(__HIP__)
+#define CKCI_K_UNROLL_SOME(n) CKCI_K_UNROLL(n)
+#else
+#define CKCI_K_UNROLL_SOME(n)
+#endif
 #define CKCI_K_PRAGMA(x) _Pragma(#x)
 
 extern "C" {
@@ -5530,7 +5536,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     }
                 }
             }
-            CKCI_K_UNROLL(2)
+            CKCI_K_UNROLL_SOME(2)
             for (int32_t step = 0; step < p.steps; step++) {
                 typename U::operand a[TILES];
                 int32_t offset[U::PAIRS];
@@ -5663,7 +5669,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
         const int32_t chunks = p.k / 8, wide = p.tile[1] + p.window[1] - 1;
         const int32_t top = p.first[0] + t.y - p.window[0] + 1, left = p.first[1] + t.x - p.window[1] + 1;
         const int32_t sy = (int32_t)p.a.stride[4], sx = (int32_t)p.a.stride[5];
-        CKCI_K_UNROLL(4)
+        CKCI_K_UNROLL_SOME(4)
         for (int32_t i = (int32_t)threadIdx.x; i < p.rows * wide * chunks; i += 256) {
             const int32_t pixel = ckci_k_divide(i, p.by_chunks), chunk = i - pixel * chunks;
             const int32_t row = ckci_k_divide(pixel, p.by_wide), y = top + row, x = left + pixel - row * wide;
@@ -5701,7 +5707,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
                 CKCI_K_UNROLL(1)
                 for (int32_t jx = 0; jx < p.window[1]; jx++) {
                     const int32_t back = (jy * wide + jx) * p.pitch;
-                    CKCI_K_UNROLL(4)
+                    CKCI_K_UNROLL_SOME(4)
                     for (int32_t k = 0; k < p.k; k += 16) {
                         const typename U::operand b = U::wei(w);
                         CKCI_K_UNROLL(2)
@@ -5905,7 +5911,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         const ckci_k_window from = ckci_k_make_window(p.b.p + CKCI_K_HALF * t.n * p.b.stride[1]);
         const int32_t top = t.y * p.stride[0] - p.pad[0], step = (int32_t)p.b.stride[4];
         const int32_t first = t.x * p.planes - p.left;
-        CKCI_K_UNROLL(4)
+        CKCI_K_UNROLL_SOME(4)
         for (int32_t i = (int32_t)threadIdx.x; i < p.rows * p.chunks; i += 128) {
             const int32_t row = ckci_k_divide(i, p.by_chunks), at = first + (i - row * p.chunks) * 8;
             const int32_t y = top + row;
@@ -12551,6 +12557,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
 #undef CKCI_K_SUMS_64
 #undef CKCI_K_SUMS_96
 #undef CKCI_K_UNROLL
+#undef CKCI_K_UNROLL_SOME
 #undef CKCI_K_WGMMA
 #undef CKCI_K_WGMMA_ASM
 #undef CKCI_K_WMMA
