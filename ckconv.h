@@ -3103,7 +3103,7 @@ typedef struct ckci_gpu_conv {
                                    others positions; narrow: that take positions of a row */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight: channels of one group */
-    ckci_gpu_near near;
+    ckci_gpu_near region;
 } ckci_gpu_conv;
 
 /* Rows of halves in LDS: where the first plane lies, bytes from row to row and from channel to channel. vec:
@@ -5221,7 +5221,7 @@ CKCI_FN int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int d
 CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k, int64_t images,
                             int64_t rows, int64_t columns)
 {
-    ckci_gpu_near *q = &k->near;
+    ckci_gpu_near *q = &k->region;
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, weight = c->op == CKCONV_BWD_WEIGHT;
     int64_t bytes = nvidia ? CKCI_NEAR_NVIDIA_BYTES : CKCI_NEAR_AMD_BYTES;
     int64_t most = nvidia ? CKCI_NEAR_NVIDIA_PIXELS : CKCI_NEAR_AMD_PIXELS;
@@ -5286,16 +5286,16 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
                 if (regions > INT32_MAX || !ckci_near_shape(c, device, k, n, y, x)) {
                     continue;
                 }
-                double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(&k->near, block);
+                double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(&k->region, block);
                 if (best.images == 0 || time < *cost) {
-                    best = k->near;
+                    best = k->region;
                     best.regions = (int32_t)regions;
                     *cost = time;
                 }
             }
         }
     }
-    k->near = best;
+    k->region = best;
     return best.images ? CKCONV_OK
                        : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                                    "near holds a position and its taps in LDS; these are too far apart");
@@ -5305,7 +5305,7 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
 CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t block,
                                      int64_t blocks, ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
-    ckci_gpu_near *q = &k->near;
+    ckci_gpu_near *q = &k->region;
     int back = c->op == CKCONV_BWD_DATA;
     int64_t first[2];
     k->tiles_n = (int32_t)ckci_max(ckci_ceil_div(c->g * c->k, 64), 1);
@@ -5363,13 +5363,13 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     ckci_make_gpu_conv(c, k);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_16 + (block == 32));
     CKCI_TRY(ckci_near_walk(c, device, block, 0, k, cost, err));
-    CKCI_TRY(ckci_matrix_reach(read, what, k->near.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->near.images + 1, 0, err));
+    CKCI_TRY(ckci_matrix_reach(read, what, k->region.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->region.images + 1, 0, err));
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
-    k->near.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
+    k->region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
                     !k->o.compute && (type == CKCONV_F16 || type == CKCONV_BF16 || type == CKCONV_F32);
-    m->l.grid = k->rows == 0 ? 0 : (int64_t)k->near.parts * k->tiles_n;
+    m->l.grid = k->rows == 0 ? 0 : (int64_t)k->region.parts * k->tiles_n;
     *cost = 218 * CKCI_NEAR_BESIDE * (1.3 * *cost + 8000 + (m->pack ? 4500 : 0));
     return CKCONV_OK;
 }
@@ -5824,19 +5824,19 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     ckci_make_gpu_conv(c, k);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (block == 32));
     CKCI_TRY(ckci_near_walk(c, device, block, split_k, k, cost, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->near.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->near.images + 1, 0, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->region.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->region.images + 1, 0, err));
     int64_t positions = c->n * c->output[1] * c->output[2];
-    int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->near.parts);
+    int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->region.parts);
     if (one > INT32_MAX || positions == 0 || one == 0) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "near takes up to 2^31 - 1 weights and some positions");
     }
     CKCI_TRY(ckci_matrix_take(m, parts, limit, ws, &k->o.partial, err));
-    m->split = k->near.parts;
+    m->split = k->region.parts;
     m->fold = 1;
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
-    m->l.grid = (int64_t)k->near.parts * k->tiles_n;
+    m->l.grid = (int64_t)k->region.parts * k->tiles_n;
     *cost = 218 * CKCI_NEAR_BESIDE * (*cost + 8000) + ckci_sums_cost(device, m->split + 1, bytes) / 2;
     return CKCONV_OK;
 }

@@ -4374,7 +4374,7 @@ struct ckci_k_near_region {
     CKCI_K_MEMBER ckci_k_near_region(const ckci_gpu_conv &conv, int32_t index)
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
-        const ckci_gpu_near &q = p.near;
+        const ckci_gpu_near &q = p.region;
         const int32_t line = ckci_k_divide(index, q.by_regions_x),
                       group = ckci_k_divide(line, q.by_regions_y);
         n = group * q.images;
@@ -4407,7 +4407,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     {
         const int32_t chunk = (int32_t)threadIdx.x % 8;
         channel = first;
-        inside = first + chunk * 8 < p.near.channels;
+        inside = first + chunk * 8 < p.region.channels;
     }
 
     /* Sets out what each(slot, good, window, offset, place in LDS) shall copy. */
@@ -4416,7 +4416,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
                            const F &each)
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
-        const ckci_gpu_near &q = p.near;
+        const ckci_gpu_near &q = p.region;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
         const int32_t thread = (int32_t)threadIdx.x, chunk = thread % 8 * 16;
         const int32_t y = r.y * p.dim[1].read_step + q.first_y, x = r.x * p.dim[2].read_step + q.first_x;
@@ -4472,7 +4472,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     /* AMD: what was loaded, into LDS. */
     CKCI_K_MEMBER void store(const ckci_gpu_conv &p, lds &m) const
     {
-        const ckci_gpu_near &q = p.near;
+        const ckci_gpu_near &q = p.region;
         const int32_t thread = (int32_t)threadIdx.x, chunk = thread % 8 * 16;
         CKCI_K_UNROLL(6)
         for (int slot = 0; slot < PIXELS; slot++) {
@@ -4498,7 +4498,7 @@ CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC
                                 int32_t channel, const F &work)
 {
     typedef ckci_k_near_lds<U::ASYNC> lds;
-    const int32_t regions = p.near.regions, step = p.near.parts;
+    const int32_t regions = p.region.regions, step = p.region.parts;
     ckci_k_near_copies<U, WEIGHT> copies(p, channel);
     int32_t stage = 0;
     copies.fetch(p, ckci_k_near_region(p, part), m, m.stage);
@@ -4534,7 +4534,7 @@ template <class L>
 CKCI_K_FN void ckci_k_near_tables(const ckci_gpu_conv &p, const ckci_tensor &pixels,
                                   const ckci_tensor &positions, L &m)
 {
-    const ckci_gpu_near &q = p.near;
+    const ckci_gpu_near &q = p.region;
     const int64_t *s = pixels.stride, *o = positions.stride;
     CKCI_K_UNROLL(1)
     for (int32_t i = (int32_t)threadIdx.x; i < q.images * q.high * q.wide; i += 256) {
@@ -4574,8 +4574,8 @@ template <class U, int Q> struct ckci_k_near {
 
     static CKCI_K_MEMBER void load_weights(const ckci_gpu_conv &p, int32_t column, int t, operand (&w)[TERMS])
     {
-        const int32_t taps = p.near.taps;
-        const bool good = column < p.near.channels && t < taps;
+        const int32_t taps = p.region.taps;
+        const bool good = column < p.region.channels && t < taps;
         CKCI_K_UNROLL(2)
         for (int i = 0; i < TERMS; i++) {
             w[i] = unit::load_weights([&](int row) {
@@ -4599,7 +4599,7 @@ template <class U, int Q> struct ckci_k_near {
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0>(p, m, part, channel,
                                [&](const ckci_k_near_region &r, const unsigned char *stage) {
-                                   if (column >= p.near.channels) {
+                                   if (column >= p.region.channels) {
                                        return;
                                    }
                                    if (p.a.compute == CKCONV_BF16) {
@@ -4614,7 +4614,7 @@ template <class U, int Q> struct ckci_k_near {
     static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                        const unsigned char *stage, int32_t column, held &weights)
     {
-        if (p.near.taps == CKCI_K_NEAR_TAPS) {
+        if (p.region.taps == CKCI_K_NEAR_TAPS) {
             tiles<T, 1>(p, r, m, stage, column, weights);
         } else {
             tiles<T, 0>(p, r, m, stage, column, weights);
@@ -4625,7 +4625,7 @@ template <class U, int Q> struct ckci_k_near {
     static CKCI_K_MEMBER void tiles(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                     const unsigned char *stage, int32_t column, held &weights)
     {
-        const ckci_gpu_near &q = p.near;
+        const ckci_gpu_near &q = p.region;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
         CKCI_K_UNROLL(1)
         for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles;
@@ -4690,15 +4690,15 @@ template <class U, int Q> struct ckci_k_near {
         for (int piece = 0; piece < unit::PIECES; piece++) {
             const int32_t i = tile * 16 + unit::position(piece);
             const ckci_k_near_spot s = m.position[i];
-            if (!r.holds(p.near, i, s)) {
+            if (!r.holds(p.region, i, s)) {
                 continue;
             }
-            if (p.near.plain) {
+            if (p.region.plain) {
                 const int64_t at = r.n * t.stride[1] + r.y * t.stride[4] + r.x * t.stride[5] + channel;
                 store(t.dtype, t.p + (at + s.offset) * ckci_k_size(t.dtype), piece, sum);
                 continue;
             }
-            const int32_t image = ckci_k_divide(ckci_k_divide(i, p.near.by_columns), p.near.by_rows);
+            const int32_t image = ckci_k_divide(ckci_k_divide(i, p.region.by_columns), p.region.by_rows);
             const int32_t group = ckci_k_divide(channel, p.by_columns), c = channel - group * p.columns;
             CKCI_K_UNROLL(1)
             for (int j = 0; j < unit::RUN; j++) {
@@ -4792,7 +4792,7 @@ template <class U, int Q> struct ckci_k_near_weight {
     static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                        const unsigned char *stage, int32_t row, int32_t column, block &sum)
     {
-        const ckci_gpu_near &q = p.near;
+        const ckci_gpu_near &q = p.region;
         CKCI_K_UNROLL(1)
         for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) * EACH / TASKS; tile < q.tiles;
              tile += HALVES) {
@@ -4842,15 +4842,15 @@ template <class U, int Q> struct ckci_k_near_weight {
         if (HALVES == 2 && wave >= TASKS) {
             return;
         }
-        const int32_t c = (int32_t)p.by_one_c.d, taps = p.near.taps;
-        float *to = (float *)p.o.partial + (int64_t)part * p.near.channels * taps * c;
+        const int32_t c = (int32_t)p.by_one_c.d, taps = p.region.taps;
+        float *to = (float *)p.o.partial + (int64_t)part * p.region.channels * taps * c;
         CKCI_K_UNROLL(2)
         for (int j = 0; j < EACH; j++) {
             CKCI_K_UNROLL(8)
             for (int e = 0; e < U::SUMS; e += unit::ACROSS) {
                 const int32_t y = row + U::row(e), x = column + 16 * j + U::column(e);
                 const int32_t group = ckci_k_divide(y, p.by_one_k);
-                if (y >= p.near.channels || group != ckci_k_divide(x, p.by_one_c)) {
+                if (y >= p.region.channels || group != ckci_k_divide(x, p.by_one_c)) {
                     continue;
                 }
                 float *filter = to + (int64_t)y * taps * c + (x - group * c);
