@@ -5368,7 +5368,7 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
     k->region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
-                    !k->o.compute && (type == CKCONV_F16 || type == CKCONV_BF16 || type == CKCONV_F32);
+                      !k->o.compute && (type == CKCONV_F16 || type == CKCONV_BF16 || type == CKCONV_F32);
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->region.parts * k->tiles_n;
     *cost = 218 * CKCI_NEAR_BESIDE * (1.3 * *cost + 8000 + (m->pack ? 4500 : 0));
     return CKCONV_OK;
