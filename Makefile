@@ -159,7 +159,7 @@ $(eval $(call variant,sanitized,.,$$(SANITIZER_FLAGS)))
 # The GPU's kernels: the same programs, on the simulator (wave 64 and 32, NVIDIA's units: three targets) and on
 # a real GPU.
 GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_epilogue test_transform test_device
-SIM_FLAGS := -O2 -g -std=c++17 -Wall -Wextra
+SIM_FLAGS := -O2 -g1 -std=c++17 -Wall -Wextra
 $(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CXX) $(SIM_FLAGS) $(OPENMP) -I. -Itests -c $< -o $@
@@ -173,7 +173,7 @@ $(B)/test/simsm/%: $(B)/test/sim/%
 	cp $< $@
 $(B)/test/simasan/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
 	@mkdir -p $(@D)
-	$(CXX) $(SIM_FLAGS) $(SANITIZER_FLAGS) -I. -Itests -c $< -o $@
+	$(CXX) $(SIM_FLAGS) $(SANITIZER_FLAGS) -g1 -I. -Itests -c $< -o $@
 $(B)/test/simasan/%: $(B)/test/sanitized/%.o $(B)/test/simasan/ckconv.o
 	$(CXX) $(SANITIZER_FLAGS) $^ -o $@ $(OPENMP) -lm
 $(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h
