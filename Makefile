@@ -207,6 +207,8 @@ test-amd: $(B)/ckconv
 SIM_SANITIZED := test_golden test_groupnorm test_transform
 SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%) \
     $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross
+# First, so that at the end no core waits for them.
+LONGEST := $(B)/test/simsm/test_cross $(B)/test/sim/test_cross $(B)/test/sim32/test_cross
 
 # Holds a word if programs with sanitizers can be built and run here.
 $(B)/sanitizers: $(B)/openmp
@@ -221,9 +223,9 @@ test: $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) $(SIMULATED) exa
 	@if [ -s $(B)/sanitizers ]; then \
 	    $(MAKE) --no-print-directory $(SANITIZED:%=$(B)/test/sanitized/%) $(SIM_SANITIZED:%=$(B)/test/simasan/%); \
 	else echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'; fi
-	@BUILD=$(B) sh tests/run.sh $(SCRIPTS) $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) \
-	    $(SIMULATED) $$([ ! -s $(B)/sanitizers ] || \
-	    echo $(SANITIZED:%=$(B)/test/sanitized/%) $(SIM_SANITIZED:%=$(B)/test/simasan/%))
+	@BUILD=$(B) sh tests/run.sh $(LONGEST) $(SCRIPTS) $$([ ! -s $(B)/sanitizers ] || \
+	    echo $(SIM_SANITIZED:%=$(B)/test/simasan/%) $(SANITIZED:%=$(B)/test/sanitized/%)) \
+	    $(filter-out $(LONGEST),$(SIMULATED)) $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%)
 
 test-full: export CKCONV_TEST_FULL = 1
 test-full: test
