@@ -4104,28 +4104,6 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     return ckci_too_many_blocks(l->grid, err);
 }
 
-CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_depth_gather(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    (void)tile;
-    CKCI_TRY(ckci_depth_gather(&p->conv, &plan->device, &l, &cost, err));
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
-}
-
 /* bwd_weight. split_k and limit as in ckci_gpu_weight; sums lie in workspace as [part][tap][channel]. */
 CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
                                         int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
@@ -4208,18 +4186,6 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
     *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5) * (double)ckci_max((int64_t)idle, 1);
     return ckci_too_many_blocks(l->grid, err);
-}
-
-CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    int64_t bytes;
-    CKCI_TRY(
-        ckci_depth_weight(&f->p->conv, &f->plan->device, f->split_k, f->limit, &l, &bytes, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, l.a.depth.sums ? 2 : 1);
-    f->plan->split_k = l.a.depth.parts;
-    f->plan->workspace_bytes = bytes;
-    return CKCONV_OK;
 }
 
 /* ---- Depthwise on matrix units (kernels.hip.h, >>k-depth). */
@@ -4446,28 +4412,6 @@ CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_dev
     return ckci_too_many_blocks(l->grid, err);
 }
 
-CKCI_FN ckconv_status ckci_fit_depth_box_gather(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_depth_box_gather(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_list_depth_box_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                                 const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                                 const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch l;
-    double cost;
-    (void)args;
-    (void)ws;
-    (void)tile;
-    CKCI_TRY(ckci_depth_box_gather(&p->conv, &plan->device, &l, &cost, err));
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
-}
-
 /* bwd_weight: a is dout, of which bands are made, b is in. */
 CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
                                             int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
@@ -4541,18 +4485,6 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
     return ckci_too_many_blocks(l->grid, err);
 }
 
-CKCI_FN ckconv_status ckci_fit_depth_box_weight(ckci_fit *f, ckconv_error *err)
-{
-    ckci_launch l;
-    int64_t bytes;
-    CKCI_TRY(ckci_depth_box_weight(&f->p->conv, &f->plan->device, f->split_k, f->limit, &l, &bytes, &f->cost,
-                                   err));
-    ckci_plan_launch(f->plan, &l, l.a.depth.sums ? 2 : 1);
-    f->plan->split_k = l.a.depth.parts;
-    f->plan->workspace_bytes = bytes;
-    return CKCONV_OK;
-}
-
 /* The sums of the parts, where k has some. */
 CKCI_FN ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
                                              ckconv_error *err)
@@ -4568,6 +4500,54 @@ CKCI_FN ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, 
     return e->emit(e->context, l, err);
 }
 
+/* Both ways, tile 0: multiply-adds, 1: the matrix unit. */
+CKCI_FN ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                            ckci_launch *l, double *cost, ckconv_error *err)
+{
+    return tile ? ckci_depth_box_gather(p, device, l, cost, err) : ckci_depth_gather(p, device, l, cost, err);
+}
+
+CKCI_FN ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                            int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                            double *cost, ckconv_error *err)
+{
+    return tile ? ckci_depth_box_weight(p, device, split_k, limit, l, bytes, cost, err)
+                : ckci_depth_weight(p, device, split_k, limit, l, bytes, cost, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_depth_any_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    CKCI_TRY(ckci_depth_any_gather(&p->conv, &plan->device, tile, &l, &cost, err));
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    int64_t bytes;
+    CKCI_TRY(ckci_depth_any_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
+                                   &f->cost, err));
+    ckci_plan_launch(f->plan, &l, l.a.depth.sums ? 2 : 1);
+    f->plan->split_k = l.a.depth.parts;
+    f->plan->workspace_bytes = bytes;
+    return CKCONV_OK;
+}
+
 CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
                                              const ckci_emitter *e, ckconv_error *err)
@@ -4576,10 +4556,8 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     double cost;
     int64_t bytes;
     (void)args;
-    CKCI_TRY(tile ? ckci_depth_box_weight(&p->conv, &plan->device, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
-                                          &cost, err)
-                  : ckci_depth_weight(&p->conv, &plan->device, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
-                                      &cost, err));
+    CKCI_TRY(ckci_depth_any_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
+                                   &cost, err));
     return ckci_emit_depth_weight(&l, ws, e, err);
 }
 
@@ -7517,10 +7495,9 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_depthwise_fwd, DIRECT, FWD, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)                   \
     X(gpu_depthwise_bwd_data, DIRECT, BWD_DATA, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)         \
     X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, 0, ckci_fit_depth_weight, ckci_list_depth_weight)     \
-    X(gpu_depthwise_matrix_fwd, DIRECT, FWD, 0, 1, ckci_fit_depth_box_gather, ckci_list_depth_box_gather)    \
-    X(gpu_depthwise_matrix_bwd_data, DIRECT, BWD_DATA, 0, 1, ckci_fit_depth_box_gather,                      \
-      ckci_list_depth_box_gather)                                                                            \
-    X(gpu_depthwise_matrix_bwd_weight, DIRECT, BWD_WEIGHT, 0, 1, ckci_fit_depth_box_weight,                  \
+    X(gpu_depthwise_matrix_fwd, DIRECT, FWD, 0, 1, ckci_fit_depth_gather, ckci_list_depth_gather)            \
+    X(gpu_depthwise_matrix_bwd_data, DIRECT, BWD_DATA, 0, 1, ckci_fit_depth_gather, ckci_list_depth_gather)  \
+    X(gpu_depthwise_matrix_bwd_weight, DIRECT, BWD_WEIGHT, 0, 1, ckci_fit_depth_weight,                      \
       ckci_list_depth_weight)                                                                                \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, MFMA, mfma)                                                                      \
