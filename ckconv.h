@@ -2811,6 +2811,12 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
+/* What a finished plan has got of it: a run may not take more, whatever the alignment of its pointers. */
+CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
+{
+    return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);
+}
+
 #include "ckconv.cpu.h" /* CKCONV-SINGLE: copy it with ckconv.h */
 
 
@@ -4556,8 +4562,8 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     double cost;
     int64_t bytes;
     (void)args;
-    CKCI_TRY(ckci_depth_any_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
-                                   &cost, err));
+    CKCI_TRY(ckci_depth_any_weight(&p->conv, &plan->device, tile, plan->split_k, ckci_run_limit(plan), &l,
+                                   &bytes, &cost, err));
     return ckci_emit_depth_weight(&l, ws, e, err);
 }
 
@@ -5381,7 +5387,7 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
     double cost;
     (void)args;
     if (ckci_matrix_either(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile,
-                           plan->workspace_bytes, ws, &m, &cost, NULL) != CKCONV_OK) {
+                           ckci_run_limit(plan), ws, &m, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         memset(&m, 0, sizeof m);
         m.merge = 1;
@@ -5737,7 +5743,7 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
     (void)args;
     (void)tile;
     if (ckci_stem_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), plan->split_k,
-                         CKCI_MAX_BYTES, &l, &bytes, &cost, NULL) == CKCONV_OK) {
+                         ckci_run_limit(plan), &l, &bytes, &cost, NULL) == CKCONV_OK) {
         l.a.stem.partial = ws;
         CKCI_TRY(e->emit(e->context, &l, err));
         int32_t split = l.a.stem.blocks;
@@ -5749,7 +5755,7 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
         return e->emit(e->context, &l, err);
     }
     /* pointers less aligned than planned for */
-    CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, plan->workspace_bytes, &l, &bytes,
+    CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, ckci_run_limit(plan), &l, &bytes,
                              &cost, err));
     l.a.conv.o.partial = bytes ? ws : NULL;
     CKCI_TRY(e->emit(e->context, &l, err));
@@ -5898,12 +5904,12 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
     double cost;
     (void)args;
     if (ckci_matrix_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, plan->split_k,
-                           plan->workspace_bytes, ws, &m, &cost, NULL) != CKCONV_OK) {
+                           ckci_run_limit(plan), ws, &m, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         int64_t sums;
         memset(&m, 0, sizeof m);
         m.merge = 1;
-        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, plan->workspace_bytes, &m.l,
+        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, ckci_run_limit(plan), &m.l,
                                  &sums, &cost, err));
         m.split = m.l.a.conv.split;
         m.fold = m.split > 1;
@@ -6309,10 +6315,10 @@ CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_p
     double cost;
     int64_t bytes;
     (void)args;
-    if (ckci_make_weight(&p->conv, &plan->device, tile, plan->split_k, CKCI_MAX_BYTES, &l, &bytes, &cost,
-                         NULL) != CKCONV_OK) {
+    if (ckci_make_weight(&p->conv, &plan->device, tile, plan->split_k, ckci_run_limit(plan), &l, &bytes,
+                         &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, CKCI_MAX_BYTES, &l, &bytes,
+        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, ckci_run_limit(plan), &l, &bytes,
                                  &cost, err));
     }
     int32_t split = l.a.conv.split;
@@ -6541,7 +6547,7 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     ckci_launch l;
     (void)tile;
     ckci_gpu_norm *k = &l.a.norm;
-    int64_t limit = ws ? ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0) : 0, bytes, blocks, array[3];
+    int64_t limit = ckci_run_limit(plan), bytes, blocks, array[3];
     int f64 = p->norm.stat == CKCONV_F64, params = args->dgamma || args->dbeta;
     CKCI_TRY(ckci_make_gpu_norm(&p->norm, &plan->device, limit, k, &bytes, &blocks, err));
     ckci_norm_workspace(&p->norm, k->parts, array);
@@ -7296,6 +7302,7 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
         return CKCONV_OK; /* an empty batch */
     }
     ws += bytes;
+    scratch.workspace_bytes -= bytes;
     scratch.instance = (int32_t)plan->tune[CKCI_TUNE_FIRST];
     CKCI_TRY(ckci_list_mid(&scratch, &pair->first, &part[0], args, ws, e, err));
     if (args->mid) {
