@@ -7,7 +7,7 @@
     --dtypes LIST     default f32,f16,bf16,f64,i8,f8e4m3; f8e5m2 is known too. i8 writes i32
     --layouts LIST    default NHWGC,NGCHW; the latter with weights in GKCYX
     --instances all   each problem on every GPU instance and option that fits, see below
-    --match TEXT      only problems whose name contains TEXT
+    --match REGEX     only problems in whose name it is found
     --seconds X       no more cases after that time
     --reverse         waves and blocks in the opposite order, see amd_emulate.py
     --keep DIR        leave the dump and the files of the first failure there
@@ -155,42 +155,48 @@ def large_norm(folder, name, g, c, height, width):
     return golden
 
 
-def padded(folder, name, g, n, channels, size, height, width, wanted):
-    """A convolution of small integers with a square filter, channels to channels in each group, whose output
-    is as large as its input, for the instance with `wanted` in its name; its results by the definition."""
+def centred(folder, name, g, n, k, c, size, stride, height, width, wanted):
+    """A convolution of small integers with a square filter, padded by half of it, for the instance with
+    `wanted` in its name; its results by the definition. k, c: of each group."""
     pad, source = size // 2, random.Random(1)
-    golden = Golden(folder, [name, "conv", "2", str(g), str(n), str(channels), str(channels),
-                             "%d,%d" % (size, size), "%d,%d" % (height, width), "1,1", "1,1",
+    high, wide = ((length - 1) // stride + 1 for length in (height, width))
+    golden = Golden(folder, [name, "conv", "2", str(g), str(n), str(k), str(c), "%d,%d" % (size, size),
+                             "%d,%d" % (height, width), "%d,%d" % (stride, stride), "1,1",
                              "%d,%d" % (pad, pad), "%d,%d" % (pad, pad), "-"])
     golden.wanted = wanted
-    planes, taps = g * channels, size * size
-    image, weights = (n, planes, height, width), (planes, channels, size, size)
-    a = {part: [source.randrange(-3, 4) for _ in range(math.prod(shape))]
-         for part, shape in (("in", image), ("dout", image), ("wei", weights))}
-    a.update({part: [0] * len(a[like]) for part, like in (("out", "in"), ("din", "in"), ("dwei", "wei"))})
-    for batch, k, c, y, x in itertools.product(*map(range, (n, planes, channels, size, size))):
-        w = (k * channels + c) * taps + y * size + x
-        read = (batch * planes + k // channels * channels + c) * height
-        written = (batch * planes + k) * height
-        for row in range(max(pad - y, 0), min(height + pad - y, height)):
-            first, last = max(pad - x, 0), min(width + pad - x, width)
-            i, o = (read + row + y - pad) * width + x - pad, (written + row) * width
-            for q in range(first, last):
-                a["out"][o + q] += a["in"][i + q] * a["wei"][w]
-                a["din"][i + q] += a["dout"][o + q] * a["wei"][w]
-                a["dwei"][w] += a["dout"][o + q] * a["in"][i + q]
+    shapes = {"in": (n, g * c, height, width), "wei": (g * k, c, size, size), "out": (n, g * k, high, wide)}
+    shapes.update({"d" + part: shape for part, shape in shapes.items()})
+    a = {part: [source.randrange(-3, 4) for _ in range(math.prod(shapes[part]))]
+         for part in ("in", "dout", "wei")}
+    a.update({part: [0] * math.prod(shapes[part]) for part in ("out", "din", "dwei")})
+    for batch, to, of, y, x in itertools.product(*map(range, (n, g * k, c, size, size))):
+        w = (to * c + of) * size * size + y * size + x
+        read, written = (batch * g + to // k) * c + of, batch * g * k + to
+        for row in range(high):
+            i = row * stride + y - pad
+            for q in range(wide if 0 <= i < height else 0):
+                j = q * stride + x - pad
+                if 0 <= j < width:
+                    inside, outside = (read * height + i) * width + j, (written * high + row) * wide + q
+                    a["out"][outside] += a["in"][inside] * a["wei"][w]
+                    a["din"][inside] += a["dout"][outside] * a["wei"][w]
+                    a["dwei"][w] += a["dout"][outside] * a["in"][inside]
     for part, values in a.items():
-        write_npy(golden.path(part), weights if "wei" in part else image, values)
+        write_npy(golden.path(part), shapes[part], values)
     return golden
 
 
 def computed_here(folder):
     """Problems that reach kernels which none of PyTorch's does."""
     return [large_norm(folder, "gnlarge0", 2, 3, 90, 101), large_norm(folder, "gnlarge1", 2, 8, 32, 36),
-            padded(folder, "walk3", 12, 2, 1, 3, 9, 16, "depthwise"),
-            padded(folder, "walk5", 12, 2, 1, 5, 9, 16, "depthwise"),
-            padded(folder, "walk7", 12, 2, 1, 7, 9, 16, "depthwise"),
-            padded(folder, "near32", 2, 1, 32, 3, 5, 8, "near")]
+            centred(folder, "walk3", 12, 2, 1, 1, 3, 1, 9, 16, "depthwise"),
+            centred(folder, "walk5", 12, 2, 1, 1, 5, 1, 9, 16, "depthwise"),
+            centred(folder, "walk7", 12, 2, 1, 1, 7, 1, 9, 16, "depthwise"),
+            centred(folder, "walk11", 8, 1, 1, 1, 11, 1, 12, 16, "depthwise"),
+            centred(folder, "near4", 16, 2, 4, 4, 3, 1, 7, 8, "near"),
+            centred(folder, "near32", 2, 1, 32, 32, 3, 1, 5, 8, "near"),
+            centred(folder, "stem7", 1, 2, 16, 3, 7, 2, 17, 24, "stem"),
+            centred(folder, "stem3", 1, 2, 32, 4, 3, 1, 9, 16, "stem")]
 
 
 class Case:
@@ -443,7 +449,7 @@ def main(arguments):
         left, seen = 0, collections.Counter()
         for golden in problems:
             number = seen[golden.op]
-            if settings["--match"] not in golden.name:
+            if not re.search(settings["--match"], golden.name):
                 continue
             seen[golden.op] += 1
             if number % every != 0:
