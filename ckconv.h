@@ -3097,6 +3097,7 @@ typedef struct ckci_gpu_conv {
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
     int32_t o_vec;              /* neighbouring columns are one aligned store; matrix: eight, tile: four
                                    that need no epilogue */
+    int32_t float_parts;        /* reduce to i32: sums of parts are f32 */
     int32_t ranges;             /* matrix, tile: padding as ranges of taps, not as masks */
     int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
                                    2: single elements along the reduction */
@@ -3742,7 +3743,8 @@ CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
     return fits && next % 4 == 0;
 }
 
-CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, unsigned char *ws,
+/* The launch that adds the parts. whole: they are f32 sums of integers. */
+CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, int whole, unsigned char *ws,
                                        const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
@@ -3755,6 +3757,7 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, unsign
     k->by_tiles_m = ckci_make_divisor(k->rows);
     k->o_vec = ckci_conv_kind(p) == CKCONV_F32 && ckci_weights_as_sums(&k->o.t) && !k->o.scale &&
                !k->o.shift && !k->o.compute && (uintptr_t)ws % 16 == 0;
+    k->float_parts = whole;
     l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, k->o_vec ? 1024 : 256);
     return e->emit(e->context, &l, err);
 }
@@ -4586,6 +4589,7 @@ typedef struct ckci_matrix {
     int32_t data[3];   /* in, -, out: these tensors are packed */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
+    int32_t whole;     /* bwd_weight of i8: integers in f16 */
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
     int32_t tile_m, tile_n;
@@ -4595,6 +4599,9 @@ typedef struct ckci_matrix {
 
 /* Codes of tiles: rows * 1000 + columns, and added to it for f32 and tf32, and for f64: */
 enum { CKCI_SINGLE_TILE = 1000000, CKCI_DOUBLE_TILE = 2000000, CKCI_TILE_KIND = 1000000 };
+
+/* Products of i8 are at most 2^14: as many of them are a sum below 2^23, which f32 holds in any order. */
+enum { CKCI_WHOLE_PART = 512 };
 
 /* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
    take subnormal f16 numbers as zeros. */
@@ -4869,6 +4876,9 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     memset(m, 0, sizeof *m);
     m->conv = *p;
     m->type = type == CKCONV_TF32 && mfma && strncmp(device->arch, "gfx94", 5) != 0 ? CKCONV_F32 : type;
+    /* To transpose bytes costs more than f16's half rate: f16 holds them, and f32 the sums of a short part. */
+    m->whole = type == CKCONV_I8 && p->op == CKCONV_BWD_WEIGHT;
+    m->type = m->whole ? CKCONV_F16 : m->type;
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own ? 1 : ckci_matrix_merge(p);
     m->tile_m = tile % CKCI_TILE_KIND / 1000;
@@ -5759,7 +5769,7 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
                              &cost, err));
     l.a.conv.o.partial = bytes ? ws : NULL;
     CKCI_TRY(e->emit(e->context, &l, err));
-    return l.a.conv.split > 1 ? ckci_emit_reduce(&p->conv, l.a.conv.split, ws, e, err) : CKCONV_OK;
+    return l.a.conv.split > 1 ? ckci_emit_reduce(&p->conv, l.a.conv.split, 0, ws, e, err) : CKCONV_OK;
 }
 
 /* What it costs to write the sums of `split` parts and to add them. */
@@ -5853,11 +5863,18 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
                                       p->c * p->filter[0] * p->filter[1] * p->filter[2]);
     int64_t split = split_k, bytes = ckci_saturating_mul(one, m->type == CKCONV_F64 ? 8 : 4);
+    int64_t least = m->whole ? ckci_ceil_div(positions, CKCI_WHOLE_PART) : 1;
     if (split == 0) {
         split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
+        split = ckci_max(split, least);
     }
     split = ckci_max(ckci_min(split, positions), 1);
-    if (split > 1) {
+    if (split < least) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "i8 on matrix units adds parts of %d positions: split_k %lld at least, here %lld",
+                         (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split));
+    }
+    if (split > 1 || m->whole) {
         if (one > INT32_MAX) {
             return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "2^31 - 1 weights can be split; here %lld",
                              CKCI_LL(one));
@@ -5865,7 +5882,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
         CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(split, bytes), limit, ws, &k->o.partial, err));
     }
     m->split = k->split = (int32_t)split;
-    m->fold = split > 1;
+    m->fold = split > 1 || m->whole;
     k->o_vec = k->o.partial || ckci_weights_as_sums(&k->o.t);
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
@@ -5916,7 +5933,7 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
         m.l.a.conv.o.partial = sums ? ws : NULL;
     }
     CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
-    return m.fold ? ckci_emit_reduce(&p->conv, m.split, m.l.a.conv.o.partial, e, err) : CKCONV_OK;
+    return m.fold ? ckci_emit_reduce(&p->conv, m.split, m.whole, m.l.a.conv.o.partial, e, err) : CKCONV_OK;
 }
 
 /* ---- FMA tiles: f32 tensors that are read as they are. */
@@ -6324,7 +6341,7 @@ CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_p
     int32_t split = l.a.conv.split;
     l.a.conv.o.partial = split > 1 ? ws : NULL;
     CKCI_TRY(e->emit(e->context, &l, err));
-    return split > 1 ? ckci_emit_reduce(&p->conv, split, ws, e, err) : CKCONV_OK;
+    return split > 1 ? ckci_emit_reduce(&p->conv, split, 0, ws, e, err) : CKCONV_OK;
 }
 
 /* ---- Group norm */
@@ -7393,7 +7410,7 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x64, 64064, weight)                        \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 32x128, 32128, weight)
 
-/* i8 on every matrix unit; bwd_weight would have to transpose bytes */
+/* i8 on every matrix unit */
 #define CKCI_GPU_MATRIX_WHOLE(X, FAMILY, LOW)                                                                \
     X(gpu_##LOW##_fwd_i8_128x128, FAMILY, FWD, CKCONV_I32, 128128, ckci_fit_matrix_gather,                   \
       ckci_list_matrix_gather)                                                                               \
@@ -7402,7 +7419,11 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_##LOW##_bwd_data_i8_128x128, FAMILY, BWD_DATA, CKCONV_I32, 128128, ckci_fit_matrix_gather,         \
       ckci_list_matrix_gather)                                                                               \
     X(gpu_##LOW##_bwd_data_i8_64x64, FAMILY, BWD_DATA, CKCONV_I32, 64064, ckci_fit_matrix_gather,            \
-      ckci_list_matrix_gather)
+      ckci_list_matrix_gather)                                                                               \
+    X(gpu_##LOW##_bwd_weight_i8_128x128, FAMILY, BWD_WEIGHT, CKCONV_I32, 128128, ckci_fit_matrix_weight,     \
+      ckci_list_matrix_weight)                                                                               \
+    X(gpu_##LOW##_bwd_weight_i8_64x64, FAMILY, BWD_WEIGHT, CKCONV_I32, 64064, ckci_fit_matrix_weight,        \
+      ckci_list_matrix_weight)
 
 /* f32 and tf32 on CDNA, tf32 on NVIDIA */
 #define CKCI_GPU_MATRIX_SINGLE(X, FAMILY, LOW, TYPE)                                                         \

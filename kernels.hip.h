@@ -1405,6 +1405,22 @@ template <> struct ckci_k_is_float<float> {
     enum { YES = 1 };
 };
 
+/* A sum of a part. */
+CKCI_K_FN float ckci_k_part(const ckci_gpu_conv &, const float *at)
+{
+    return *at;
+}
+
+CKCI_K_FN double ckci_k_part(const ckci_gpu_conv &, const double *at)
+{
+    return *at;
+}
+
+CKCI_K_FN int32_t ckci_k_part(const ckci_gpu_conv &p, const int32_t *at)
+{
+    return p.float_parts ? (int32_t)ckci_k_float((uint32_t)*at) : *at;
+}
+
 /* One thread per weight adds the parts in their order and runs the epilogue once. o_vec: four weights, that
    are stored as they lie in the workspace. */
 template <class T> struct ckci_k_reduce {
@@ -1471,7 +1487,7 @@ template <class T> struct ckci_k_reduce {
             T v[32];
             CKCI_K_UNROLL(32)
             for (int i = 0; i < 32; i++) {
-                v[i] = i < left ? part[i * all] : (T)0;
+                v[i] = i < left ? ckci_k_part(p, part + i * all) : (T)0;
             }
             CKCI_K_UNROLL(32)
             for (int i = 0; i < 32; i++) {

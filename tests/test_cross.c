@@ -202,6 +202,8 @@ static int sums_are_exact(const naive_case *c)
     return 1;
 }
 
+static int alike; /* values are the largest ones, of one sign: sums become as large as they can */
+
 static void fill_case(naive_case *c, uint64_t seed)
 {
     test_rng r = test_seed(seed ^ 0x5DEECE66Du);
@@ -216,7 +218,7 @@ static void fill_case(naive_case *c, uint64_t seed)
     for (int attempt = 0; attempt < 12; attempt++) {
         for (int i = 0; i < 3; i++) {
             if (i != w) {
-                naive_fill_integers(&c->t[i], &r, -range[i], range[i]);
+                naive_fill_integers(&c->t[i], &r, alike ? range[i] - 1 : -range[i], range[i]);
             }
         }
         naive_sum(c);
@@ -635,6 +637,23 @@ static void part_aligned(void)
     printf("aligned: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
 
+/* i8: sums that f32 does not hold, of more positions than an instance may add in f32. */
+static void part_large(void)
+{
+    static const block_case large = {1,         2,         2,         24,       16, {1, 0, 0}, {1901, 0, 0},
+                                     {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}};
+    alike = 1;
+    for (int i = 0; i < 3; i++) {
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 33);
+        set_block(&d, &large);
+        set_types(&d, &types[TYPES - 1], passes[i]);
+        set_layout(&d, NAIVE_WEI, wei_layouts[i % 2], &r);
+        run_problem(passes[i], &d, (uint64_t)i * 7 + 600001u, 1);
+    }
+    alike = 0;
+}
+
 /*------------------------------------------------------------------------------------------------------------
   first layers: few channels, rows of whole 16-byte chunks; windows that begin at odd numbers, strides, phases
   without taps, several tiles, more than 64 output channels, more than 160 weights of one
@@ -803,6 +822,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "aligned") == 0)) {
         part_aligned();
+    }
+    if (strcmp(only, "") == 0 || strcmp(only, "large") == 0) {
+        part_large();
     }
     if (strcmp(only, "") == 0 || strcmp(only, "first") == 0) {
         part_first();
