@@ -3066,14 +3066,18 @@ typedef struct ckci_gpu_target {
 /* near: regions of so many images, rows and columns of positions. */
 typedef struct ckci_gpu_near {
     int32_t images, rows, columns, tiles; /* positions; a tile has 16 of them */
-    int32_t high, wide;                   /* pixels of one image of a region, halo and all */
-    int32_t image_pitch, row_pitch;       /* in LDS, bytes */
-    int32_t bytes;                        /* of all pixels there; bwd_weight: dout lies behind them */
-    int32_t first_y, first_x;             /* the first pixel of position 0 */
-    int32_t regions, parts;               /* block i of a slice of channels takes regions i, i + parts, ... */
-    int32_t channels, taps, plain;        /* of all groups; of the filter; stored without an epilogue */
-    int32_t tap[9];                       /* from a position's first pixel to a tap's in LDS, bytes */
-    ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y;
+    int32_t rolled, lines;          /* waves walk down rows; rows of positions that tiles hold, then 1 */
+    int32_t high, wide;             /* pixels of one image of a region, halo and all */
+    int32_t image_pitch, row_pitch; /* in LDS, bytes */
+    int32_t bytes;                  /* of all pixels there; bwd_weight: dout lies behind them */
+    int32_t first_y, first_x;       /* the first pixel of position 0 */
+    int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
+    int32_t channels, taps, plain;  /* of all groups; of the filter; stored without an epilogue */
+    int32_t back, packed, merge;    /* taps are turned round; weights lie in order; groups that are one */
+    int64_t out_row;                /* from row to row of what is written, bytes */
+    int32_t tap[9];                 /* from a position's first pixel to a tap's in LDS, bytes */
+    ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y; /* by_rows: lines */
+    ckci_divisor by_taps, by_filter_x, by_chunks; /* by_chunks: pieces of 16 bytes of a column's weights */
 } ckci_gpu_near;
 
 /* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
@@ -3109,7 +3113,7 @@ typedef struct ckci_gpu_conv {
     int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
                                    others positions; narrow: that take positions of a row */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
-    ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight: channels of one group */
+    ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_near region;
 } ckci_gpu_conv;
 
@@ -3756,7 +3760,8 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, int wh
     k->o.partial = ws;
     k->by_tiles_m = ckci_make_divisor(k->rows);
     k->o_vec = ckci_conv_kind(p) == CKCONV_F32 && ckci_weights_as_sums(&k->o.t) && !k->o.scale &&
-               !k->o.shift && !k->o.compute && (uintptr_t)ws % 16 == 0;
+               !k->o.shift && !k->o.compute && (uintptr_t)ws % 16 == 0 &&
+               (split <= 4 || (int64_t)k->g * k->rows * k->columns >= 131072); /* else threads are few */
     k->float_parts = whole;
     l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, k->o_vec ? 1024 : 256);
     return e->emit(e->context, &l, err);
@@ -5223,14 +5228,16 @@ CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckc
     if (high > most || wide > most || images * high * wide > most) {
         return 0;
     }
+    int64_t lines = q->rolled ? 1 : rows;
     int64_t row = wide * (CKCI_NEAR_PITCH / 16), image;
-    row += (columns * k->dim[2].read_step - row) & 7;
+    row += q->rolled ? 0 : (columns * k->dim[2].read_step - row) & 7;
     image = high * row;
-    image += (rows * columns * k->dim[2].read_step - image) & 7;
+    image += (lines * columns * k->dim[2].read_step - image) & 7;
     q->images = (int32_t)images;
     q->rows = (int32_t)rows;
     q->columns = (int32_t)columns;
-    q->tiles = (int32_t)ckci_ceil_div(images * rows * columns, 16);
+    q->lines = (int32_t)lines;
+    q->tiles = (int32_t)ckci_ceil_div(images * lines * columns, 16);
     q->high = (int32_t)high;
     q->wide = (int32_t)wide;
     q->row_pitch = (int32_t)(row * 16);
@@ -5248,6 +5255,10 @@ CKCI_FN double ckci_near_cost(const ckci_gpu_near *q, int64_t block)
 {
     double pixels = (double)q->images * q->high * q->wide,
            positions = (double)q->images * q->rows * q->columns;
+    if (q->rolled) {
+        double steps = (q->rows + 2) * (20 + 1.5 * (double)block) + q->rows * 25;
+        return 5 * (260 + pixels * 0.36 + (double)ckci_ceil_div(q->tiles, 2) * (120 + steps));
+    }
     return 2 * (250 + pixels * 1.5 + positions * 11.2 + (double)q->tiles * (double)block * 2);
 }
 
@@ -5265,15 +5276,19 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
     int64_t lanes =
         device->kind == CKCONV_DEVICE_NVIDIA ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS;
     int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
+    int rolled = k->region.rolled;
     ckci_gpu_near best;
     memset(&best, 0, sizeof best);
     int64_t over = ckci_ceil_div(wide, lanes);
     for (int64_t x = ckci_ceil_div(wide, over); x > 0; x = ckci_near_less(wide, x)) {
-        int64_t down = ckci_ceil_div(high, lanes / x);
+        int64_t down = rolled ? 1 : ckci_ceil_div(high, lanes / x);
         for (int64_t y = ckci_ceil_div(high, down); y > 0; y = ckci_near_less(high, y)) {
             over = ckci_ceil_div(wide, x);
             down = ckci_ceil_div(high, y);
-            int64_t most = over * down == 1 ? ckci_max(ckci_min(c->n, lanes / (x * y)), 1) : 1;
+            int64_t line = rolled ? 1 : y, most = 1;
+            if (over == 1 && (rolled || down == 1)) {
+                most = ckci_max(ckci_min(c->n, lanes / (x * line)), 1);
+            }
             for (int64_t n = most; n > 0; n--) {
                 int64_t regions =
                     ckci_saturating_mul(ckci_ceil_div(ckci_max(c->n, 1), n), ckci_saturating_mul(over, down));
@@ -5304,7 +5319,12 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     int64_t first[2];
     k->tiles_n = (int32_t)ckci_max(ckci_ceil_div(c->g * c->k, 64), 1);
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    int64_t side = ckci_max(2 * (int64_t)ckci_max(device->compute_units, 1) / k->tiles_n, 1);
+    int once = device->kind == CKCONV_DEVICE_NVIDIA && block == 32 && c->op != CKCONV_BWD_WEIGHT;
+    int64_t side = (once ? 1 : 2) * (int64_t)ckci_max(device->compute_units, 1) / k->tiles_n;
+    side = ckci_max(side, 1);
+    /* gfx11's operands are large: it holds the weights of 16 channels, and no more */
+    q->rolled = c->op != CKCONV_BWD_WEIGHT && c->filter[1] == 3 && c->filter[2] == 3 && c->dilation[1] == 1 &&
+                k->dim[1].read_step == 1 && (block == 16 || strncmp(device->arch, "gfx11", 5) != 0);
     CKCI_TRY(ckci_near_regions(c, device, block, blocks ? blocks : side, k, cost, err));
     q->parts = (int32_t)ckci_min(blocks ? blocks : side, q->regions);
     for (int i = 0; i < 2; i++) {
@@ -5313,18 +5333,17 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     }
     q->first_y = (int32_t)first[0];
     q->first_x = (int32_t)first[1];
+    q->back = back;
     q->channels = (int32_t)(c->g * c->k);
     q->taps = (int32_t)(c->filter[1] * c->filter[2]);
     for (int32_t t = 0; t < q->taps; t++) {
         int64_t y = t / c->filter[2], x = t % c->filter[2];
-        y = (back ? c->filter[1] - 1 - y : y) * c->dilation[1];
-        x = (back ? c->filter[2] - 1 - x : x) * c->dilation[2];
-        q->tap[t] = (int32_t)(y * q->row_pitch + x * CKCI_NEAR_PITCH);
+        q->tap[t] = (int32_t)(y * c->dilation[1] * q->row_pitch + x * c->dilation[2] * CKCI_NEAR_PITCH);
     }
     q->by_wide = ckci_make_divisor(q->wide);
     q->by_high = ckci_make_divisor(q->high);
     q->by_columns = ckci_make_divisor(q->columns);
-    q->by_rows = ckci_make_divisor(q->rows);
+    q->by_rows = ckci_make_divisor(q->lines);
     q->by_regions_x = ckci_make_divisor(ckci_ceil_div(k->dim[2].length, q->columns));
     q->by_regions_y = ckci_make_divisor(ckci_ceil_div(k->dim[1].length, q->rows));
     return CKCONV_OK;
@@ -5351,10 +5370,23 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
         *w = native; /* they lie like that */
         m->pack = 0;
     }
+    /* blocks of NVIDIA put few weights in order themselves */
+    int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && p->c <= 16 && native.plain &&
+              native.dtype == w->dtype;
+    if (own) {
+        m->pack = 0;
+        *w = p->t[CKCI_WEI];
+    }
     if (m->pack) {
         CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), 2), limit, ws, &w->p, err));
     }
     ckci_make_gpu_conv(c, k);
+    k->region.packed = !own;
+    k->region.merge = (int32_t)m->merge;
+    k->region.by_chunks = ckci_make_divisor(p->filter[1] * p->filter[2] * block / 8);
+    k->region.by_taps = ckci_make_divisor(p->filter[1] * p->filter[2]);
+    k->region.by_filter_x = ckci_make_divisor(p->filter[2]);
+    k->by_one_c = ckci_make_divisor(p->c);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_16 + (block == 32));
     CKCI_TRY(ckci_near_walk(c, device, block, 0, k, cost, err));
     CKCI_TRY(ckci_matrix_reach(read, what, k->region.images + 1, span, err));
@@ -5362,7 +5394,8 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
     k->region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
-                      !k->o.compute && (type == CKCONV_F16 || type == CKCONV_BF16 || type == CKCONV_F32);
+                      !k->o.compute && type == m->type;
+    k->region.out_row = k->o.t.stride[4] * (int64_t)ckconv_dtype_size(type);
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->region.parts * k->tiles_n;
     *cost = 218 * CKCI_NEAR_BESIDE * (1.3 * *cost + 8000 + (m->pack ? 4500 : 0));
     return CKCONV_OK;

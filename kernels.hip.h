@@ -102,6 +102,12 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_MEMBER __device__ inline __attribute__((always_inline, unused))
 #endif
 #define CKCI_K_FN static CKCI_K_MEMBER
+/* A member that NVIDIA calls, lest it take registers from the rest; calls on AMD would need scratch. */
+#if defined(__CUDACC__) && !defined(__HIP__)
+#define CKCI_K_APART __device__ __noinline__
+#else
+#define CKCI_K_APART CKCI_K_MEMBER
+#endif
 /* The argument struct where it lies in constant memory: a copy, which an index known at run time would make,
    would lie in scratch. */
 #if defined(__HIP_DEVICE_COMPILE__)
@@ -4192,6 +4198,8 @@ struct ckci_k_pack_data {
    region is on its way while one is multiplied: on NVIDIA into LDS, on AMD into registers.
    fwd, bwd_data: a wave owns 16 channels of the written tensor, whose weights it keeps in registers, and all
    positions of a region, or half of them. The weights of merged groups lie on the diagonal, [column][tap][Q].
+   With 3 x 3 filters that step from row to row, 16 positions are of one row (of several images, if these are
+   narrow), and the wave walks down: what it reads of a row of pixels serves three rows of positions.
    bwd_weight: dout lies in LDS behind the pixels. Channels are rows and columns here and positions the
    reduction, so operands are turned when they are loaded. A wave owns 16 output x 16 input channels, for all
    taps, all along its regions; two waves that share them add theirs at the end. Sums go to workspace. */
@@ -4403,7 +4411,7 @@ struct ckci_k_near_region {
 
     CKCI_K_MEMBER bool holds(const ckci_gpu_near &q, int32_t i, const ckci_k_near_spot &s) const
     {
-        return i < images * q.rows * q.columns && s.y() < rows && s.x() < columns;
+        return i < images * q.lines * q.columns && s.y() < rows && s.x() < columns;
     }
 };
 
@@ -4508,10 +4516,11 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     }
 };
 
-/* The walk of a block over its regions: work(region, stage) for each. */
-template <class U, int WEIGHT, class F>
+/* The walk of a block over its regions: work(region, stage) for each; before, while the first one is on its
+   way, begin(). */
+template <class U, int WEIGHT, class B, class F>
 CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC> &m, int32_t part,
-                                int32_t channel, const F &work)
+                                int32_t channel, const B &begin, const F &work)
 {
     typedef ckci_k_near_lds<U::ASYNC> lds;
     const int32_t regions = p.region.regions, step = p.region.parts;
@@ -4521,6 +4530,7 @@ CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC
 #if defined(CKCI_K_MMA)
     ckci_k_copies_end();
 #endif
+    begin();
     CKCI_K_UNROLL(1)
     for (int32_t region = part; region < regions; region += step) {
         const int32_t next = region + step;
@@ -4562,7 +4572,7 @@ CKCI_K_FN void ckci_k_near_tables(const ckci_gpu_conv &p, const ckci_tensor &pix
     CKCI_K_UNROLL(1)
     for (int32_t i = (int32_t)threadIdx.x; i < q.tiles * 16; i += 256) {
         const int32_t row = ckci_k_divide(i, q.by_columns), n = ckci_k_divide(row, q.by_rows);
-        const int32_t y = row - n * q.rows, x = i - row * q.columns;
+        const int32_t y = row - n * q.lines, x = i - row * q.columns;
         if (n < q.images) {
             m.position[i].set(n * o[1] + y * o[4] + x * o[5],
                               n * q.image_pitch + y * p.dim[1].read_step * q.row_pitch +
@@ -4582,21 +4592,78 @@ template <class U, int Q> struct ckci_k_near {
     enum {
         HALVES = 256 / U::WAVE / 4,
         TERMS = Q / 16,
+        FILL = 12, /* weights of a thread on their way together */
         /* gfx11's operands are twice as large: weights of 32 channels are read again for each region */
         HELD = CKCI_K_NEAR_TAPS * TERMS * sizeof(operand) <= 288,
         TILES = HELD ? 1 : CKCI_NEAR_AMD_POSITIONS / 16 / HALVES /* side by side */
     };
     typedef operand held[HELD ? +CKCI_K_NEAR_TAPS : 1][TERMS];
+    struct run_sums {
+        float v[unit::RUN];
+    };
 
-    static CKCI_K_MEMBER void load_weights(const ckci_gpu_conv &p, int32_t column, int t, operand (&w)[TERMS])
+    /* `from`: weights of `column` and its neighbours in the order [column][tap][Q], `pitch` apart. */
+    static CKCI_K_MEMBER void load_weights(const ckci_gpu_conv &p, const unsigned char *from, int32_t pitch,
+                                           int t, operand (&w)[TERMS])
     {
-        const int32_t taps = p.region.taps;
-        const bool good = column < p.region.channels && t < taps;
+        const int32_t taps = p.region.taps, tap = t >= taps ? 0 : p.region.back ? taps - 1 - t : t;
         CKCI_K_UNROLL(2)
         for (int i = 0; i < TERMS; i++) {
-            w[i] = unit::load_weights([&](int row) {
-                return p.b.p + ((int64_t)(good ? (column + row) * taps + t : 0) * Q + i * 16) * CKCI_K_HALF;
-            });
+            w[i] = unit::load_weights(
+                [&](int row) { return from + row * pitch + (tap * Q + i * 16) * CKCI_K_HALF; });
+        }
+    }
+
+    static CKCI_K_MEMBER const unsigned char *packed(const ckci_gpu_conv &p, int32_t column)
+    {
+        return p.b.p + (int64_t)(column < p.region.channels ? column : 0) * p.region.taps * (Q * CKCI_K_HALF);
+    }
+
+    /* NVIDIA: the weights of 64 columns on their way through LDS, rows 16 bytes more than 32 apart, modulo
+       64. Either they lie packed, or each is fetched from where it lies in its tensor. */
+    static CKCI_K_MEMBER void fill(const ckci_gpu_conv &conv, unsigned char *to, int32_t channel)
+    {
+        const ckci_gpu_conv &p = ckci_k_late(conv);
+        const int32_t thread = (int32_t)threadIdx.x, taps = p.region.taps, row = taps * (Q * CKCI_K_HALF);
+        const int32_t chunks = row / 16, pitch = row + 16, good = p.region.channels - channel;
+        if (p.region.packed || p.region.merge > 1) {
+            CKCI_K_UNROLL(2)
+            for (int32_t i = thread; i < 64 * chunks; i += 256) {
+                const int32_t column = ckci_k_divide(i, p.region.by_chunks);
+                ckci_k_uint4 v = {};
+                if (p.region.packed && column < good) {
+                    v = *(const ckci_k_uint4 *)(p.b.p + ((int64_t)channel * chunks + i) * 16);
+                }
+                *(ckci_k_uint4 *)(to + i * 16 + column * 16) = v;
+            }
+        }
+        if (p.region.packed) {
+            return;
+        }
+        __syncthreads();
+        const int32_t c = (int32_t)p.by_one_c.d, all = (good < 64 ? good : 64) * c * taps;
+        const int64_t *s = p.b.stride;
+        const uint16_t *from = (const uint16_t *)p.b.p + ckci_k_divide(channel, p.by_one_c) * s[0];
+        CKCI_K_UNROLL(1)
+        for (int32_t first = thread; first < all; first += FILL * 256) {
+            uint16_t v[FILL];
+            int32_t at[FILL];
+            CKCI_K_UNROLL(12)
+            for (int j = 0; j < FILL; j++) {
+                const int32_t i = first + j * 256 < all ? first + j * 256 : first;
+                const int32_t line = ckci_k_divide(i, p.by_one_c), one = i - line * c;
+                const int32_t k = ckci_k_divide(line, p.region.by_taps), tap = line - k * taps;
+                const int32_t group = ckci_k_divide(k, p.by_one_c),
+                              y = ckci_k_divide(tap, p.region.by_filter_x);
+                const int32_t other = group * c + one, x = tap - y * (int32_t)p.region.by_filter_x.d;
+                v[j] = from[group * s[0] + (k - group * c) * s[1] + one * s[2] + y * s[4] + x * s[5]];
+                at[j] = (p.region.back ? other : k) * pitch +
+                        (tap * Q + (p.region.back ? k : other) % Q) * CKCI_K_HALF;
+            }
+            CKCI_K_UNROLL(12)
+            for (int j = 0; j < FILL; j++) {
+                *(uint16_t *)(to + at[j]) = v[j];
+            }
         }
     }
 
@@ -4606,34 +4673,99 @@ template <class U, int Q> struct ckci_k_near {
         const int32_t channel = ((int32_t)blockIdx.x - part * p.tiles_n) * 64;
         const int32_t column = channel + ckci_k_same((int32_t)threadIdx.x / U::WAVE) % 4 * 16;
         held weights;
-        if constexpr (HELD) {
-            CKCI_K_UNROLL(9)
-            for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
-                load_weights(p, column, t, weights[t]);
-            }
-        }
         ckci_k_near_tables(p, p.a, p.o.t, m);
-        ckci_k_near_walk<U, 0>(p, m, part, channel,
-                               [&](const ckci_k_near_region &r, const unsigned char *stage) {
-                                   if (column >= p.region.channels) {
-                                       return;
-                                   }
-                                   if (p.a.compute == CKCONV_BF16) {
-                                       multiply<ckci_k_bf16>(p, r, m, stage, column, weights);
-                                   } else {
-                                       multiply<ckci_k_f16>(p, r, m, stage, column, weights);
-                                   }
-                               });
+        ckci_k_near_walk<U, 0>(
+            p, m, part, channel,
+            [&]() {
+                if constexpr (HELD) {
+                    const unsigned char *from = packed(p, column);
+                    int32_t pitch = p.region.taps * (Q * CKCI_K_HALF);
+                    if constexpr (U::ASYNC) {
+                        fill(p, m.stage + lds::BYTES, channel);
+                        pitch += 16;
+                        from = m.stage + lds::BYTES + column % 64 * pitch;
+                        __syncthreads();
+                    }
+                    CKCI_K_UNROLL(9)
+                    for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+                        load_weights(p, from, pitch, t, weights[t]);
+                    }
+                    if constexpr (U::ASYNC) {
+                        __syncthreads();
+                    }
+                }
+            },
+            [&](const ckci_k_near_region &r, const unsigned char *stage) {
+                if (column >= p.region.channels) {
+                    return;
+                }
+                if (p.a.compute == CKCONV_BF16) {
+                    multiply<ckci_k_bf16>(p, r, m, stage, column, weights);
+                } else {
+                    multiply<ckci_k_f16>(p, r, m, stage, column, weights);
+                }
+            });
     }
 
     template <class T>
     static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                        const unsigned char *stage, int32_t column, held &weights)
     {
+        if constexpr (HELD) {
+            if (p.region.rolled) {
+                strips<T>(p, r, m, stage, column, weights);
+                return;
+            }
+        }
         if (p.region.taps == CKCI_K_NEAR_TAPS) {
             tiles<T, 1>(p, r, m, stage, column, weights);
         } else {
             tiles<T, 0>(p, r, m, stage, column, weights);
+        }
+    }
+
+    /* Down the rows of 16 columns of positions: what is read of a row of pixels is multiplied with all three
+       rows of the filter, into the sums of three rows of positions, of which one is then complete. */
+    template <class T>
+    static CKCI_K_MEMBER void strips(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                                     const unsigned char *stage, int32_t column, held &weights)
+    {
+        const ckci_gpu_near &q = p.region;
+        stage += column % 64 / Q * (Q * CKCI_K_HALF);
+        CKCI_K_UNROLL(1)
+        for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles; tile += HALVES) {
+            const unsigned char *from = stage + m.position[tile * 16 + (int32_t)threadIdx.x % 16].at();
+            unsigned char *to[unit::PIECES];
+            typename U::sums sum[3];
+            targets(p, r, m, tile, column + unit::channel(), to);
+            CKCI_K_UNROLL(8)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[0].v[e] = sum[1].v[e] = 0;
+            }
+            CKCI_K_UNROLL(1)
+            for (int32_t row = -2; row < r.rows; row++) {
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < U::SUMS; e++) {
+                    sum[2].v[e] = 0;
+                }
+                CKCI_K_UNROLL(3)
+                for (int x = 0; x < 3; x++) {
+                    CKCI_K_UNROLL(2)
+                    for (int i = 0; i < TERMS; i++) {
+                        const operand pixels = U::load_rows(from + q.tap[x], i * 32);
+                        CKCI_K_UNROLL(3)
+                        for (int y = 0; y < 3; y++) {
+                            unit::template multiply<T>(sum[2 - y], weights[3 * y + x][i], pixels);
+                        }
+                    }
+                }
+                from += q.row_pitch;
+                if (row >= 0) {
+                    write<T>(p, r, m, tile, row, column + unit::channel(), to, sum[0]);
+                }
+                sum[0] = sum[1];
+                sum[1] = sum[2];
+            }
         }
     }
 
@@ -4669,14 +4801,16 @@ template <class U, int Q> struct ckci_k_near {
                 CKCI_K_UNROLL(1)
                 for (int t = 0; t < q.taps; t++) {
                     operand now[TERMS];
-                    load_weights(p, column, t, now);
+                    load_weights(p, packed(p, column), q.taps * (Q * CKCI_K_HALF), t, now);
                     one<T>(from, q.tap[t], now, sum);
                 }
             }
             CKCI_K_UNROLL(4)
             for (int n = 0; n < TILES; n++) {
                 if (tile + n * HALVES < q.tiles) {
-                    write(p, r, m, tile + n * HALVES, column + unit::channel(), sum[n]);
+                    unsigned char *to[unit::PIECES];
+                    targets(p, r, m, tile + n * HALVES, column + unit::channel(), to);
+                    write<T>(p, r, m, tile + n * HALVES, 0, column + unit::channel(), to, sum[n]);
                 }
             }
         }
@@ -4696,63 +4830,77 @@ template <class U, int Q> struct ckci_k_near {
         }
     }
 
-    /* Sums of 16 positions: straight to memory, or each through the epilogue. */
-    static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
-                                    int32_t tile, int32_t channel, const typename U::sums &sum)
+    /* Where the sums of 16 positions go; NULL: beyond the region. */
+    static CKCI_K_MEMBER void targets(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
+                                      int32_t tile, int32_t channel, unsigned char *(&to)[unit::PIECES])
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
         const ckci_tensor &t = p.o.t;
+        const int64_t at = r.n * t.stride[1] + r.y * t.stride[4] + r.x * t.stride[5] + channel;
         CKCI_K_UNROLL(2)
         for (int piece = 0; piece < unit::PIECES; piece++) {
             const int32_t i = tile * 16 + unit::position(piece);
             const ckci_k_near_spot s = m.position[i];
-            if (!r.holds(p.region, i, s)) {
-                continue;
-            }
-            if (p.region.plain) {
-                const int64_t at = r.n * t.stride[1] + r.y * t.stride[4] + r.x * t.stride[5] + channel;
-                store(t.dtype, t.p + (at + s.offset) * ckci_k_size(t.dtype), piece, sum);
-                continue;
-            }
-            const int32_t image = ckci_k_divide(ckci_k_divide(i, p.region.by_columns), p.region.by_rows);
-            const int32_t group = ckci_k_divide(channel, p.by_columns), c = channel - group * p.columns;
-            CKCI_K_UNROLL(1)
-            for (int j = 0; j < unit::RUN; j++) {
-                float v = 0;
-                CKCI_K_UNROLL(8)
-                for (int e = 0; e < unit::RUN; e++) {
-                    v = e == j ? sum.v[unit::sum(piece, e)] : v;
-                }
-                ckci_k_write<float>(p.o, v, group, r.n + image, c + j, 0, r.y + s.y(), r.x + s.x());
-            }
+            to[piece] = r.holds(p.region, i, s) ? t.p + (at + s.offset) * ckci_k_size(t.dtype) : NULL;
         }
     }
 
-    static CKCI_K_MEMBER void store(int32_t dtype, unsigned char *to, int piece, const typename U::sums &sum)
+    /* These sums, so many rows further: straight to memory, or each through the epilogue. */
+    template <class T>
+    static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
+                                    int32_t tile, int32_t row, int32_t channel,
+                                    unsigned char *const (&to)[unit::PIECES], const typename U::sums &sum)
     {
-        uint32_t v[unit::RUN];
-        CKCI_K_UNROLL(8)
-        for (int j = 0; j < unit::RUN; j++) {
-            v[j] = ckci_k_bits(sum.v[unit::sum(piece, j)]);
-        }
+        const ckci_gpu_conv &p = ckci_k_late(conv);
         CKCI_K_UNROLL(2)
-        for (int j = 0; j < unit::RUN; j += 4) {
-            if (dtype == CKCONV_F32) {
-                const ckci_k_uint4 four = {v[j], v[j + 1], v[j + 2], v[j + 3]};
-                ((ckci_k_uint4 *)to)[j / 4] = four;
-            } else {
-                v[j / 2] = ckci_k_two(dtype, v[j], v[j + 1]);
-                v[j / 2 + 1] = ckci_k_two(dtype, v[j + 2], v[j + 3]);
+        for (int piece = 0; piece < unit::PIECES; piece++) {
+            if (to[piece] == NULL) {
+                continue;
             }
+            run_sums own;
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < unit::RUN; j++) {
+                own.v[j] = sum.v[unit::sum(piece, j)];
+            }
+            if (p.region.plain) {
+                store<T>(to[piece] + (int64_t)row * p.region.out_row, own);
+                continue;
+            }
+            const int32_t i = tile * 16 + unit::position(piece);
+            finish(p, r.n, r.y + row, r.x, i, m.position[i], channel, own);
         }
-        if (dtype != CKCONV_F32) {
-            if constexpr (unit::RUN == 4) {
-                const ckci_k_uint2 two = {v[0], v[1]};
-                *(ckci_k_uint2 *)to = two;
-            } else {
-                const ckci_k_uint4 four = {v[0], v[1], v[2], v[3]};
-                *(ckci_k_uint4 *)to = four;
+    }
+
+    /* Sums of one position through the epilogue; apart, lest it take registers from the rest. */
+    static CKCI_K_APART void finish(const ckci_gpu_conv &p, int32_t n, int32_t y, int32_t x, int32_t i,
+                                    const ckci_k_near_spot s, int32_t channel, const run_sums sum)
+    {
+        n += ckci_k_divide(ckci_k_divide(i, p.region.by_columns), p.region.by_rows);
+        const int32_t group = ckci_k_divide(channel, p.by_columns), c = channel - group * p.columns;
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < unit::RUN; j++) {
+            float v = 0;
+            CKCI_K_UNROLL(8)
+            for (int e = 0; e < unit::RUN; e++) {
+                v = e == j ? sum.v[e] : v;
             }
+            ckci_k_write<float>(p.o, v, group, n, c + j, 0, y + s.y(), x + s.x());
+        }
+    }
+
+    template <class T> static CKCI_K_MEMBER void store(unsigned char *to, const run_sums &sum)
+    {
+        uint32_t v[unit::RUN / 2];
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < unit::RUN / 2; j++) {
+            v[j] = ckci_k_two(T::TYPE, ckci_k_bits(sum.v[2 * j]), ckci_k_bits(sum.v[2 * j + 1]));
+        }
+        if constexpr (unit::RUN == 4) {
+            const ckci_k_uint2 two = {v[0], v[1]};
+            *(ckci_k_uint2 *)to = two;
+        } else {
+            const ckci_k_uint4 four = {v[0], v[1], v[2], v[3]};
+            *(ckci_k_uint4 *)to = four;
         }
     }
 };
@@ -4793,14 +4941,15 @@ template <class U, int Q> struct ckci_k_near_weight {
             ((uint32_t *)(m.stage + thread / 32 * lds::BYTES + ZEROS))[thread % 32] = 0;
         }
         ckci_k_near_tables(p, p.b, p.a, m);
-        ckci_k_near_walk<U, 1>(p, m, part, channel,
-                               [&](const ckci_k_near_region &r, const unsigned char *stage) {
-                                   if (p.a.compute == CKCONV_BF16) {
-                                       multiply<ckci_k_bf16>(p, r, m, stage, row, column, sum);
-                                   } else {
-                                       multiply<ckci_k_f16>(p, r, m, stage, row, column, sum);
-                                   }
-                               });
+        ckci_k_near_walk<U, 1>(
+            p, m, part, channel, []() {},
+            [&](const ckci_k_near_region &r, const unsigned char *stage) {
+                if (p.a.compute == CKCONV_BF16) {
+                    multiply<ckci_k_bf16>(p, r, m, stage, row, column, sum);
+                } else {
+                    multiply<ckci_k_f16>(p, r, m, stage, row, column, sum);
+                }
+            });
         finish(ckci_k_late(p), m, part, channel + row, channel + column, sum);
     }
 
@@ -5199,8 +5348,12 @@ template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
 #endif
 };
 
+/* Weights of 32 channels take the registers of two blocks. */
 template <template <class, int> class Body, int Q> struct ckci_k_resident<ckci_k_matrix_near<Body, Q>> {
     enum { BLOCKS = 2 };
+};
+template <> struct ckci_k_resident<ckci_k_matrix_near<ckci_k_near, 32>> {
+    enum { BLOCKS = 1 };
 };
 
 /* ---- First layers: few channels (C), 16-bit types, channels last, in one or two dimensions. The general
@@ -12557,6 +12710,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
 /*------------------------------------------------------------------------------------------------------------
   >>k-undef
 */
+#undef CKCI_K_APART
 #undef CKCI_K_ARGS
 #undef CKCI_K_BOUNDS
 #undef CKCI_K_FN
