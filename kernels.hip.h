@@ -6305,6 +6305,14 @@ template <int M, int N, int M1, int N1, int K, int S> struct ckci_k_shape {
     static_assert(KT % SLICES == 0 && RM % 4 == 0 && RN % 4 == 0, "whole quads for every thread");
 };
 
+/* Places of the reduction at a time where slices share few sums: as many as LDS holds of the blocks that the
+   registers hold. */
+#if defined(__HIP__) || defined(__HIPCC__)
+enum { CKCI_K_DEEP = 16 };
+#else
+enum { CKCI_K_DEEP = 32 };
+#endif
+
 struct alignas(16) ckci_k_quad {
     float v[4];
 };
@@ -6341,22 +6349,28 @@ CKCI_K_FN ckci_k_window ckci_k_pinned_window(const unsigned char *base)
     return w;
 }
 
-/* Four floats, and one, from the window, zero at a negative offset; on NVIDIA without a branch, which would
-   keep the compiler from mixing loads and multiply-adds. */
-CKCI_K_FN ckci_k_quad ckci_k_window_quad(const ckci_k_window &w, int32_t offset)
+/* Four floats from the window, zero where `hole` is not 0; on NVIDIA without a branch, which would keep the
+   compiler from mixing loads and multiply-adds. hole: 2^31 at most. */
+CKCI_K_FN ckci_k_quad ckci_k_window_quad(const ckci_k_window &w, int32_t offset, uint32_t hole)
 {
 #if defined(__CUDA_ARCH__)
     ckci_k_quad q;
-    asm volatile("{\n\t.reg .pred p;\n\tsetp.ge.s32 p, %5, 0;\n\t"
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %5, 0;\n\t"
                  "mov.f32 %0, 0f00000000;\n\tmov.f32 %1, 0f00000000;\n\t"
                  "mov.f32 %2, 0f00000000;\n\tmov.f32 %3, 0f00000000;\n\t"
                  "@p ld.global.v4.f32 {%0, %1, %2, %3}, [%4];\n\t}"
                  : "=&f"(q.v[0]), "=&f"(q.v[1]), "=&f"(q.v[2]), "=&f"(q.v[3])
-                 : "l"(w.base + (uint32_t)offset), "r"(offset));
+                 : "l"(w.base + (uint32_t)offset), "r"(hole));
     return q;
 #else
-    return ckci_k_cast<ckci_k_quad>(ckci_k_window_load(w, offset));
+    return ckci_k_cast<ckci_k_quad>(ckci_k_window_load(w, offset | (int32_t)(0u - hole)));
 #endif
+}
+
+/* Four floats, and one, zero at a negative offset. */
+CKCI_K_FN ckci_k_quad ckci_k_window_quad(const ckci_k_window &w, int32_t offset)
+{
+    return ckci_k_window_quad(w, offset, (uint32_t)offset & 0x80000000u);
 }
 
 CKCI_K_FN float ckci_k_window_word(const ckci_k_window &w, int32_t offset)
@@ -6383,10 +6397,13 @@ template <int D> CKCI_K_FN int ckci_k_over(int n)
 
 template <class S> struct ckci_k_tile_sums {
     float c[S::RM][S::RN];
+    /* STEPS: places of the reduction whose code stands in a row. AHEAD: operands are read one place ahead,
+       those of the next buffer before the last place of this one is multiplied; not where its registers would
+       cost blocks, nor on AMD, whose compiler would load more than fits the registers. */
 #if defined(__HIP_DEVICE_COMPILE__)
-    enum { STEPS = S::RM * S::RN > 64 ? 2 : 4 }; /* its compiler would load more than fits the registers */
+    enum { STEPS = S::RM * S::RN > 64 ? 2 : 4, AHEAD = 0 };
 #else
-    enum { STEPS = 16 };
+    enum { STEPS = 16, AHEAD = S::RM * S::RN != 32 };
 #endif
 
     /* A wave's threads form a patch of rows and columns, neighbours two by two, so that the quads that eight
@@ -6443,32 +6460,58 @@ template <class S> struct ckci_k_tile_sums {
         }
     }
 
+    /* What a thread multiplies at one place of the reduction. */
+    struct operands {
+        ckci_k_quad a[S::RM / 4], b[S::RN / 4];
+    };
+
+    template <class L> static CKCI_K_MEMBER void read(const L &m, int buffer, int k, operands &o)
+    {
+        const float *a = &m.a[buffer][slice()][row(0)], *b = &m.b[buffer][slice()][column(0)];
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < S::RM / 4; i++) {
+            o.a[i] = *(const ckci_k_quad *)(a + k * S::LA + i * (S::BM / (S::RM / 4)));
+        }
+        CKCI_K_UNROLL(16)
+        for (int j = 0; j < S::RN / 4; j++) {
+            o.b[j] = *(const ckci_k_quad *)(b + k * S::LB + j * (S::BN / (S::RN / 4)));
+        }
+    }
+
+    /* To and fro, so that each multiply-add shares an operand with the one before: on NVIDIA, reading three
+       registers takes longer than two. */
+    CKCI_K_MEMBER void multiply(const operands &o)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < S::RM; i++) {
+            CKCI_K_UNROLL(16)
+            for (int n = 0; n < S::RN; n++) {
+                const int j = i % 2 ? S::RN - 1 - n : n;
+                c[i][j] = ckci_k_fma(o.a[i / 4].v[i % 4], o.b[j / 4].v[j % 4], c[i][j]);
+            }
+        }
+    }
+
+    /* On NVIDIA, the next step's loads are not sunk below this place: they need the time. */
+    static CKCI_K_MEMBER void loads_end(bool here)
+    {
+#if defined(__CUDA_ARCH__)
+        if (here) {
+            __syncwarp();
+        }
+#endif
+        (void)here;
+    }
+
+    /* All places of a buffer. */
     template <int TIMES, class L> CKCI_K_MEMBER void multiply(const L &m, int buffer)
     {
-        const float *pa = &m.a[buffer][slice()][row(0)], *pb = &m.b[buffer][slice()][column(0)];
         CKCI_K_UNROLL(TIMES)
         for (int k = 0; k < S::KT; k += S::SLICES) {
-#if defined(__CUDA_ARCH__)
-            if (k == S::KT / 2) {
-                __syncwarp(); /* the next step's loads are not sunk below it: they need the time */
-            }
-#endif
-            ckci_k_quad a[S::RM / 4], b[S::RN / 4];
-            CKCI_K_UNROLL(16)
-            for (int i = 0; i < S::RM / 4; i++) {
-                a[i] = *(const ckci_k_quad *)(pa + k * S::LA + i * (S::BM / (S::RM / 4)));
-            }
-            CKCI_K_UNROLL(16)
-            for (int j = 0; j < S::RN / 4; j++) {
-                b[j] = *(const ckci_k_quad *)(pb + k * S::LB + j * (S::BN / (S::RN / 4)));
-            }
-            CKCI_K_UNROLL(16)
-            for (int i = 0; i < S::RM; i++) {
-                CKCI_K_UNROLL(16)
-                for (int j = 0; j < S::RN; j++) {
-                    c[i][j] = ckci_k_fma(a[i / 4].v[i % 4], b[j / 4].v[j % 4], c[i][j]);
-                }
-            }
+            operands o;
+            loads_end(TIMES > 1 && k == S::KT / 2);
+            read(m, buffer, k, o);
+            multiply(o);
         }
     }
 
@@ -6483,14 +6526,32 @@ template <class S> struct ckci_k_tile_sums {
         loader.put(m, 0);
         __syncthreads();
         int buffer = 0;
+        operands o[2];
+        if constexpr (AHEAD) {
+            read(m, 0, 0, o[0]);
+        }
         for (int32_t s = 1; s < steps;) {
             int32_t stop = loader.renew(s, steps);
+            CKCI_K_UNROLL(1)
             for (; s < stop; s++) {
                 loader.fetch(s);
-                multiply<STEPS>(m, buffer);
+                if constexpr (AHEAD) {
+                    CKCI_K_UNROLL(16)
+                    for (int k = 0; k < S::KT - S::SLICES; k += S::SLICES) {
+                        loads_end(k == 2 * S::SLICES);
+                        read(m, buffer, k + S::SLICES, o[(k / S::SLICES + 1) % 2]);
+                        multiply(o[k / S::SLICES % 2]);
+                    }
+                } else {
+                    multiply<STEPS>(m, buffer);
+                }
                 buffer ^= 1;
                 loader.put(m, buffer);
                 __syncthreads();
+                if constexpr (AHEAD) {
+                    read(m, buffer, 0, o[0]);
+                    multiply(o[1]);
+                }
             }
         }
         multiply<1>(m, buffer); /* once: its code need not be long */
@@ -6533,6 +6594,17 @@ template <class S> struct ckci_k_tile_sums {
     CKCI_K_MEMBER void finish(L &m, bool vec, bool along_rows, unsigned char *out, int32_t columns,
                               const At &at, const One &one)
     {
+#if defined(__CUDA_ARCH__)
+        /* With 0, as the compiler does not know: sums need not lie in the loop where a store of four wants
+           them, in the same bank of registers as the operand that changes with them. */
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < S::RM; i++) {
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < S::RN; j++) {
+                c[i][j] = __uint_as_float(__float_as_uint(c[i][j]) ^ threadIdx.z);
+            }
+        }
+#endif
         join(m);
         __syncthreads();
         if (vec) {
@@ -6759,7 +6831,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
             ckci_k_tap_entry e = taps[tap];
             CKCI_K_UNROLL(16)
             for (int i = 0; i < A; i++) {
-                ckci_k_quad q = ckci_k_window_quad(wa, a_offset(i, e, at));
+                ckci_k_quad q = ckci_k_window_quad(wa, ckci_k_add(a_at[i], e.a, at), mask[i] & e.need);
                 CKCI_K_UNROLL(16)
                 for (int j = 0; j < 4; j++) {
                     raw[i][j] = q.v[j];
