@@ -2365,18 +2365,17 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     {
         enum { SLICES = U::KB / U::STEP };
         typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
-        CKCI_K_UNROLL(2)
-        for (int k = 0; k < SLICES; k++) {
+        static_assert(SLICES <= 4, "an index known at compile time keeps operands in registers");
+        operands(tile, 0, a[0], b[0]);
+        CKCI_K_UNROLL(4)
+        for (int k = 1; k < SLICES; k++) {
             operands(tile, k * U::STEP, a[k], b[k]);
+            multiply<T>(a[k - 1], b[k - 1]);
         }
-        multiply<T>(a[0], b[0]);
         ckci_k_lds_barrier();
         loader.template put<T>(tile);
         loader.template fetch<PLAIN>(s + 2);
-        CKCI_K_UNROLL(2)
-        for (int k = 1; k < SLICES; k++) {
-            multiply<T>(a[k], b[k]);
-        }
+        multiply<T>(a[SLICES - 1], b[SLICES - 1]);
         ckci_k_lds_barrier();
     }
 
@@ -2458,13 +2457,15 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
 
     /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
        neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE. The code of out
-       stands once, but for ASYNC, and for f64, whose sums would lie in scratch. */
+       stands once, but where no registers are to spare for a loop that keeps all sums. */
     template <int WIDE, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
     {
         enum {
             ACROSS_STRIPS = G::TN * U::N / G::STRIP,
             STRIPS = G::TM * ACROSS_STRIPS,
-            SPREAD = U::ASYNC || SIZE == 8,
+            SHIFT = U::WAVE == 32 &&
+                    (SIZE == 8 || (SIZE == 4 && !U::ASYNC) || (SIZE == 1 && U::ASYNC && STRIPS > 2)),
+            SPREAD = (U::ASYNC || SIZE == 8) && !SHIFT,
             PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH /* so that reads do not meet in the banks */
         };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
@@ -2475,6 +2476,9 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             __syncthreads();
             if constexpr (SPREAD) {
                 put_strip<PITCH>(strip, n);
+            } else if constexpr (SHIFT) {
+                put_strip<PITCH>(strip, 0);
+                shift_strips();
             } else {
                 CKCI_K_UNROLL(16)
                 for (int k = 0; k < STRIPS; k++) {
@@ -2492,6 +2496,16 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
                 int c = rows_fast ? e / U::M : e % (G::STRIP / WIDE) * WIDE;
                 out(row + r, column + c, strip + r * PITCH + c, count);
             }
+        }
+    }
+
+    /* The next strip takes the first one's place: indices known at compile time keep sums in registers. */
+    CKCI_K_MEMBER void shift_strips()
+    {
+        enum { PER = G::STRIP / U::N };
+        CKCI_K_UNROLL(16)
+        for (int k = 0; k < G::TM * G::TN - PER; k++) {
+            sum[k / G::TN][k % G::TN] = sum[(k + PER) / G::TN][(k + PER) % G::TN];
         }
     }
 
