@@ -200,6 +200,25 @@ template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
 #endif
 }
 
+/* A value that all threads share, of which the compiler is not to know more: multiples of it are computed
+   where they are needed, not before the loop, from where they would have to stay in scalar registers. */
+CKCI_K_FN int32_t ckci_k_afresh(int32_t x)
+{
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__)
+    asm volatile("" : "+s"(x));
+#endif
+    return x;
+}
+
+/* The same of a value of each thread: tests of it, whose results are scalar registers. */
+CKCI_K_FN int32_t ckci_k_lane_afresh(int32_t x)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    asm volatile("" : "+v"(x));
+#endif
+    return x;
+}
+
 /* Blocks that a compute unit should hold of a kernel, for compilers that ask; 0: no wish. */
 template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
@@ -483,6 +502,13 @@ CKCI_K_FN int32_t ckci_k_divide(int32_t n, const ckci_divisor &d)
     return (int32_t)((ckci_k_mulhi((uint32_t)n, d.mul) + (uint32_t)n) >> d.shift);
 }
 
+/* A divisor in vector registers. */
+CKCI_K_FN void ckci_k_hold(ckci_divisor &d)
+{
+    d.mul = (uint32_t)ckci_k_lane_afresh((int32_t)d.mul);
+    d.shift = (uint32_t)ckci_k_lane_afresh((int32_t)d.shift);
+}
+
 /* Two f32, as their bits, to f16 or bf16. */
 CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
 {
@@ -542,6 +568,19 @@ CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
         a.by_count = a.count == (int32_t)d.count[0].d ? d.count[0] : d.count[1];
         a.by_taps = a.taps == (int32_t)d.taps[0].d ? d.taps[0] : d.taps[1];
     }
+    return a;
+}
+
+/* The same of a fwd convolution, without the code of bwd_data. */
+CKCI_K_FN ckci_k_axis ckci_k_forward(const ckci_gpu_dim &d)
+{
+    ckci_k_axis a;
+    a.count = d.length;
+    a.taps = d.filter;
+    a.read0 = -d.pad;
+    a.tap0 = a.write0 = 0;
+    a.by_count = d.count[0];
+    a.by_taps = d.taps[0];
     return a;
 }
 
@@ -7023,18 +7062,19 @@ template <int CB, int RP> struct ckci_k_grouped {
         bool inside = group < p.g;
         group = inside ? group : 0;
         int32_t start = ckci_k_row(b.axis, b.row).n;
-        const int64_t *s = p.a.stride;
-        ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * start * s[1]);
+        ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * start * p.a.stride[1]);
         for (int32_t batch = 0; batch < p.part && b.row + batch * RP * wide < rows; batch++) {
             int32_t row0 = b.row + batch * RP * wide + t / p.lanes, at[RP];
             uint32_t mask[RP];
             float sum[RP][CB];
+            const ckci_gpu_conv &u = ckci_k_late(p);
+            const int64_t *s = u.a.stride;
             CKCI_K_UNROLL(16)
             for (int i = 0; i < RP; i++) {
-                ckci_k_place q = ckci_k_first_tap(p, b.axis, row0 + i * wide);
+                ckci_k_place q = ckci_k_first_tap(u, b.axis, row0 + i * wide);
                 at[i] =
                     4 * (int32_t)(group * s[0] + (q.n - start) * s[1] + q.z * s[3] + q.y * s[4] + q.x * s[5]);
-                mask[i] = ckci_k_pad_mask(p, b.axis, q, 0);
+                mask[i] = ckci_k_pad_mask(u, b.axis, q, 0);
                 CKCI_K_UNROLL(16)
                 for (int j = 0; j < CB; j++) {
                     sum[i][j] = 0;
@@ -7507,8 +7547,9 @@ CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3],
                               int32_t column, const ckci_k_place &q)
 {
     T sum = 0;
-    int64_t base = group * p.a.stride[0] + q.n * p.a.stride[1];
-    int64_t wei = group * p.b.stride[0] + column * p.b_column;
+    const ckci_gpu_conv &late = ckci_k_late(p);
+    int64_t base = group * late.a.stride[0] + q.n * late.a.stride[1];
+    int64_t wei = group * late.b.stride[0] + column * late.b_column;
     for (int32_t fz = 0; fz < axis[0].taps; fz++) {
         const ckci_gpu_dim &dz = ckci_k_late(p.dim[0]);
         int32_t z = q.z * dz.read_step + axis[0].read0 + fz * dz.read_tap;
@@ -7551,10 +7592,11 @@ template <class T> struct ckci_k_direct {
         if (group >= p.g || q.n >= p.n) {
             return;
         }
+        const int32_t z = b.axis[0].write0 + q.z * p.dim[0].write_step,
+                      y = b.axis[1].write0 + q.y * p.dim[1].write_step,
+                      x = b.axis[2].write0 + q.x * p.dim[2].write_step;
         T sum = ckci_k_direct_sum<T>(p, b.axis, group, column, q);
-        ckci_k_write<T>(p.o, sum, group, q.n, column, b.axis[0].write0 + q.z * p.dim[0].write_step,
-                        b.axis[1].write0 + q.y * p.dim[1].write_step,
-                        b.axis[2].write0 + q.x * p.dim[2].write_step);
+        ckci_k_write<T>(p.o, sum, group, q.n, column, z, y, x);
     }
 };
 
@@ -7914,7 +7956,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     typedef typename S::T T;
     typedef ckci_k_depth_lds<T> lds;
 
-    const ckci_gpu_depth &p;
+    const ckci_gpu_depth &args;
     bool planes;
     ckci_k_axis axis[3];
     ckci_k_depth_place at;
@@ -7923,7 +7965,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     int32_t tap_step, tap_bytes; /* from one tap to the next, ascending */
     T c[XO * V];
 
-    CKCI_K_MEMBER explicit ckci_k_depth(const ckci_gpu_depth &a) : p(a), planes(V == 1 && a.planes)
+    CKCI_K_MEMBER explicit ckci_k_depth(const ckci_gpu_depth &p) : args(p), planes(V == 1 && p.planes)
     {
         int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
         at.slot = ckci_k_divide(t, p.by_lanes_c);
@@ -7932,6 +7974,15 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         int32_t part = ckci_k_divide(rest, p.by_tiles_c);
         at.tile = rest - part * p.tiles_c;
         ckci_k_find_axes(p.dim, phase, axis);
+        if constexpr (STEP == 0) { /* too much for scalar registers; used by lanes only */
+            CKCI_K_UNROLL(3)
+            for (int i = 0; i < 3; i++) {
+                ckci_k_hold(axis[i].by_count);
+                ckci_k_hold(axis[i].by_taps);
+                axis[i].read0 = ckci_k_lane_afresh(axis[i].read0);
+                axis[i].write0 = ckci_k_lane_afresh(axis[i].write0);
+            }
+        }
         at.channel = planes ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
         at.active = at.slot < p.lanes_p && at.channel < p.g;
         int32_t all = p.n * axis[0].count * (planes ? p.tiles_x : axis[1].count) * p.strips;
@@ -7948,6 +7999,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     /* Weights of `rows` filter rows from r0 on, in the order in which they are multiplied. */
     CKCI_K_MEMBER void stage(lds &m, int32_t r0, int32_t rows)
     {
+        const ckci_gpu_depth &p = ckci_k_late(args);
         int32_t channels = planes ? 1 : p.lanes_c * V, taps = axis[2].taps;
         int32_t count = rows * taps * channels;
         for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
@@ -7971,10 +8023,11 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G, CHUNK = V == 1 ? 8 : 4,
                       CHUNKS = (WINDOW + CHUNK - 1) / CHUNK;
         ckci_k_vec<S, V> raw[CHUNKS * CHUNK];
+        const int32_t x_bytes = ckci_k_afresh(this->x_bytes);
         CKCI_K_UNROLL(32)
         for (int i = 0; i < CHUNKS * CHUNK; i++) {
             raw[i].clear();
-            if (i < WINDOW && (uint32_t)(x + i * x_step) < (uint32_t)p.dim[2].read_len) {
+            if (i < WINDOW && (uint32_t)(x + i * x_step) < (uint32_t)args.dim[2].read_len) {
                 raw[i].load(src + i * x_bytes);
             }
         }
@@ -7986,7 +8039,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         CKCI_K_UNROLL(8)
         for (int q = 0; q < CHUNKS; q++) {
             T v[CHUNK * V];
-            ckci_k_depth_widen<CHUNK>(raw + q * CHUNK, v, p.bf16);
+            ckci_k_depth_widen<CHUNK>(raw + q * CHUNK, v, args.bf16);
             CKCI_K_UNROLL(8)
             for (int j = 0; j < G; j++) {
                 CKCI_K_UNROLL(8)
@@ -8046,6 +8099,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
 
     CKCI_K_MEMBER strip find(int32_t i) const
     {
+        const ckci_gpu_depth &p = ckci_k_late(args);
         strip s;
         int32_t rest = ckci_k_divide(i, p.by_strips), sx = i - rest * p.strips;
         int32_t up = ckci_k_divide(rest, planes ? p.by_tiles_x : axis[1].by_count);
@@ -8070,6 +8124,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     /* `rows` rows of the filter, from where the strip stands. */
     CKCI_K_MEMBER void multiply(const lds &m, strip &s, int32_t rows)
     {
+        const ckci_gpu_depth &p = ckci_k_late(args);
         int32_t channels = planes ? 1 : p.lanes_c * V;
         const T *w = m.w + (planes ? 0 : at.lane * V);
         int64_t step_y = (int64_t)p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
@@ -8095,6 +8150,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
 
     CKCI_K_MEMBER void write(const strip &s)
     {
+        const ckci_gpu_depth &p = ckci_k_late(args);
         const ckci_gpu_target &o = p.o;
         if (p.o_vec) {
             int64_t first = s.n * o.t.stride[1] + at.channel * o.t.stride[0] + s.z * o.t.stride[3] +
@@ -8124,6 +8180,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
 
     CKCI_K_MEMBER void work(lds &m)
     {
+        const ckci_gpu_depth &p = ckci_k_late(args);
         int32_t rows = axis[0].taps * axis[1].taps;
         if (axis[2].taps == 0) {
             rows = 0;
@@ -8479,14 +8536,16 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
     }
 
     /* The sums of output row y, which are complete. */
-    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const T *c, int32_t to, int32_t step,
-                                    int32_t channel, const ckci_k_place &q)
+    static CKCI_K_MEMBER void write(const ckci_gpu_depth &args, const T *c, int32_t to, int32_t channel,
+                                    const ckci_k_place &q)
     {
+        const ckci_gpu_depth &p = ckci_k_late(args);
         constexpr int PER = window::PER, COUNT = XO * V / PER;
         if (p.o_same) {
             ckci_k_vec<S, PER> v[COUNT];
             ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
-            int32_t left = p.dim[2].length - q.x;
+            const int32_t left = ckci_k_lane_afresh(p.dim[2].length - q.x);
+            const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
             unsigned char *dst = p.o.t.p + to;
             if (p.o_vec) {
                 CKCI_K_UNROLL(8)
@@ -8498,13 +8557,14 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
                 }
                 return;
             }
+            const int32_t channels = ckci_k_lane_afresh(p.g - channel);
             CKCI_K_UNROLL(16)
             for (int i = 0; i < XO * V; i++) {
                 ckci_k_vec<S, 1> one;
                 one.w[0] = S::SIZE == 4  ? v[i / PER].w[i % PER]
                            : i % PER % 2 ? v[i / PER].w[i % PER / 2] >> 16
                                          : v[i / PER].w[i % PER / 2];
-                if (i / V < left && channel + i % V < p.g) {
+                if (i / V < left && i % V < channels) {
                     one.store(dst + i / V * step + i % V * (int32_t)S::SIZE);
                 }
             }
@@ -8559,8 +8619,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         from.channels = p.g - channel;
         ring next;
         next.start(m.rows);
-        int32_t to = 0, o_step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
-        int32_t o_row = (int32_t)p.o.t.stride[4] * (int32_t)S::SIZE;
+        int32_t to = 0;
         int32_t channels = p.lanes_c * V, k = 0, r = 0, steps = (rows + F - 1) * zs;
         const T *w = m.w.w + lane * V;
         T c[F * XO * V], f[HELD ? F * F * V : 1];
@@ -8604,8 +8663,8 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
             }
             k = 0;
             if (r >= F - 1) {
-                write(p, c, to, o_step, channel, q);
-                to += o_row;
+                write(p, c, to, channel, q);
+                to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
                 q.y++;
             }
             r++;
@@ -9780,6 +9839,25 @@ struct ckci_k_depth_block {
     }
 };
 
+/* A tile of fwd and bwd_data: rows y, ... of what is read, rows of sums. */
+struct ckci_k_depth_tile {
+    ckci_k_place q;
+    int32_t at, y, rows, len_y, out_rows;
+
+    CKCI_K_MEMBER ckci_k_depth_tile(const ckci_gpu_depth &p, int32_t i)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        q = ckci_k_depth_block::find(x, i);
+        const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
+        y = top < 0 ? 0 : top;
+        at = top - y;
+        rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
+        len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
+        const int32_t left = p.dim[2].length - q.x;
+        out_rows = x.fold ? ((left < x.tile_x ? left : x.tile_x) + 31) / 32 : len_y;
+    }
+};
+
 /* fwd and bwd_data */
 template <class U> struct ckci_k_depth_matrix_unit {
     typedef ckci_k_depth_matrix_lds lds;
@@ -9867,17 +9945,17 @@ template <class U> struct ckci_k_depth_matrix_unit {
 
     template <class E>
     static CKCI_K_MEMBER void compute(const ckci_gpu_depth &p, const ckci_k_depth_block &b, lds &m,
-                                      const ckci_k_place &q, int32_t at, int32_t stored, int32_t rows)
+                                      const ckci_k_depth_tile &t)
     {
         const ckci_gpu_depth_box &x = p.box;
-        const int32_t left = p.dim[2].length - q.x;
+        const int32_t left = p.dim[2].length - t.q.x;
         CKCI_K_UNROLL(1)
         for (int32_t c = (int32_t)threadIdx.x / WAVE; c < b.channels; c += 256 / WAVE) {
             const int32_t plane = ckci_k_depth_plane(x, x.b, c);
             ckci_k_depth_bands<U, 2, 2> sums;
             sums.clear();
-            sums.template run<E>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter, at, stored, rows,
-                                 x.fold ? 32 : left);
+            sums.template run<E>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter, t.at, t.rows,
+                                 t.out_rows, x.fold ? 32 : left);
 #if defined(__CUDA_ARCH__)
             __syncwarp();
 #elif defined(__HIP_DEVICE_COMPILE__)
@@ -9886,43 +9964,40 @@ template <class U> struct ckci_k_depth_matrix_unit {
             (void)sim_meet(0, 0, 0, __LINE__);
 #endif
             if (p.o_same) {
-                keep<E>(x, m.bytes + plane, sums, rows, x.fold ? 32 : left);
+                keep<E>(x, m.bytes + plane, sums, t.out_rows, x.fold ? 32 : left);
             } else {
-                write(p, sums, b.channel + c, q, rows);
+                write(p, sums, b.channel + c, t.q, t.out_rows);
             }
         }
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
-        const ckci_gpu_depth_box &x = p.box;
         const ckci_k_depth_block b(p);
         stage(p, b, m);
         CKCI_K_UNROLL(1)
         for (int32_t i = b.from; i < b.to; i++) {
-            const ckci_k_place q = ckci_k_depth_block::find(x, i);
-            const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
-            const int32_t y = top < 0 ? 0 : top,
-                          rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
-            const int32_t len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
-            const ckci_k_depth_stretch in = {b.channel, b.channels, q.n,          q.z,
-                                             y,         rows,       q.x - x.back, p.dim[2].read_len};
-            const ckci_k_depth_stretch out = {b.channel, b.channels, q.n, q.z,
-                                              q.y,       len_y,      q.x, p.dim[2].length};
-            const int32_t left = p.dim[2].length - q.x;
-            const int32_t out_rows = x.fold ? ((left < x.tile_x ? left : x.tile_x) + 31) / 32 : len_y;
-            const ckci_gpu_depth &u = ckci_k_late(p), &v = ckci_k_late(p), &w = ckci_k_late(p);
-            ckci_k_depth_fill<WAVE>(u.box, u.box.b, u.a, in, m.bytes);
-            ckci_k_depth_commit();
-            ckci_k_depth_wait<0>();
-            __syncthreads();
-            if (p.bf16) {
-                compute<ckci_k_bf16>(v, b, m, q, top - y, rows, out_rows);
-            } else {
-                compute<ckci_k_f16>(v, b, m, q, top - y, rows, out_rows);
+            {
+                const ckci_gpu_depth &u = ckci_k_late(p), &v = ckci_k_late(p);
+                const ckci_k_depth_tile t(u, i);
+                const ckci_k_depth_stretch in = {b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows,
+                                                 t.q.x - u.box.back, u.dim[2].read_len};
+                ckci_k_depth_fill<WAVE>(u.box, u.box.b, u.a, in, m.bytes);
+                ckci_k_depth_commit();
+                ckci_k_depth_wait<0>();
+                __syncthreads();
+                if (v.bf16) {
+                    compute<ckci_k_bf16>(v, b, m, t);
+                } else {
+                    compute<ckci_k_f16>(v, b, m, t);
+                }
+                __syncthreads();
             }
-            __syncthreads();
-            if (p.o_same) {
+            const ckci_gpu_depth &w = ckci_k_late(p);
+            if (w.o_same) {
+                const ckci_k_depth_tile t(w, ckci_k_afresh(i));
+                const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z, t.q.y, t.len_y, t.q.x,
+                                                  w.dim[2].length};
                 ckci_k_depth_empty<WAVE>(w.box, w.box.o, w.o.t, out, m.bytes);
                 __syncthreads();
             }
@@ -10117,6 +10192,14 @@ template <class T> struct ckci_k_depth_sum {
   so this is for few output channels, cheap first convolutions, or no workspace.
 */
 
+CKCI_K_FN void ckci_k_go_forward(const ckci_gpu_conv &p, ckci_k_block &b)
+{
+    CKCI_K_UNROLL(3)
+    for (int i = 0; i < 3; i++) {
+        b.axis[i] = ckci_k_forward(p.dim[i]);
+    }
+}
+
 /* From a position of the second convolution's result to the one of mid that a tap reads; false: padding. */
 CKCI_K_FN bool ckci_k_mid_place(const ckci_gpu_conv &p, const ckci_k_axis axis[3], const ckci_k_tap &tap,
                                 ckci_k_place *q)
@@ -10133,7 +10216,8 @@ template <class T>
 CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t channel, bool copies)
 {
     const ckci_gpu_conv &p = ckci_k_late(a.first);
-    ckci_k_axis axis[3] = {ckci_k_phase(p.dim[0], 0), ckci_k_phase(p.dim[1], 0), ckci_k_phase(p.dim[2], 0)};
+    const ckci_k_axis axis[3] = {ckci_k_forward(p.dim[0]), ckci_k_forward(p.dim[1]),
+                                 ckci_k_forward(p.dim[2])};
     int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
     T v = ckci_k_direct_sum<T>(p, axis, group, column, q);
     v = ckci_k_finish<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
@@ -10187,7 +10271,15 @@ template <class T> struct ckci_k_pair {
     {
         const ckci_gpu_conv &p = a.second;
         ckci_k_block b = ckci_k_find_block(p, 64, 64);
+        ckci_k_go_forward(p, b);
         ckci_k_pair_a<T, 64, 16, 256> left(a, b);
+        CKCI_K_UNROLL(3)
+        for (int i = 0; i < 3; i++) { /* one tap */
+            const ckci_divisor one = {1, 1, 0};
+            b.axis[i].taps = 1;
+            b.axis[i].tap0 = 0;
+            b.axis[i].by_taps = one;
+        }
         ckci_k_gather_b<T, 64, 16, 256> right(p, b, p.red);
         ckci_k_sums<T, 64, 16, 256> sums;
         sums.run(m, left, right, 0, p.red);
@@ -10207,6 +10299,7 @@ template <class T> struct ckci_k_recompute {
         const ckci_gpu_conv &p = a.second;
         int32_t t = (int32_t)threadIdx.x;
         ckci_k_block b = ckci_k_find_block(p, 1, 1);
+        ckci_k_go_forward(p, b);
         int32_t channel = b.column * p.lanes + (t & (p.lanes - 1)),
                 row = b.row * (256 / p.lanes) + t / p.lanes;
         int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
@@ -10219,6 +10312,7 @@ template <class T> struct ckci_k_recompute {
         T sum = 0;
         for (int32_t tap = 0; tap < taps; tap++) {
             const ckci_gpu_conv &u = ckci_k_late(p);
+            ckci_k_go_forward(u, b);
             ckci_k_tap f = ckci_k_find_tap(u, b.axis, tap * u.red);
             q = o;
             if (!ckci_k_mid_place(u, b.axis, f, &q)) {
@@ -10963,16 +11057,17 @@ CKCI_K_FN int64_t ckci_k_norm_base(const ckci_tensor &t, const ckci_k_slab &s, i
 CKCI_K_FN void ckci_k_norm_places(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
                                   int64_t *at)
 {
+    const int32_t apart = ckci_k_afresh(p.lanes_p);
     if (p.flat) {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
-            at[i] = base + (pos + i * p.lanes_p) * t.stride[5];
+            at[i] = base + (pos + i * apart) * t.stride[5];
         }
         return;
     }
     CKCI_K_UNROLL(8)
     for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
-        int32_t q = pos + i * p.lanes_p, row = ckci_k_divide(q, p.by_x), z = ckci_k_divide(row, p.by_y);
+        int32_t q = pos + i * apart, row = ckci_k_divide(q, p.by_x), z = ckci_k_divide(row, p.by_y);
         int32_t x = q - row * (int32_t)p.by_x.d, y = row - z * (int32_t)p.by_y.d;
         at[i] = base + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
     }
@@ -10984,22 +11079,23 @@ CKCI_K_FN void ckci_k_norm_load(const ckci_gpu_norm &p, const ckci_tensor &t, in
                                 int32_t to, T *v)
 {
     int64_t at[CKCI_K_NORM_RUN];
+    const int32_t apart = ckci_k_afresh(p.lanes_p);
     ckci_k_norm_places(p, t, base, pos, at);
     if constexpr (sizeof(T) == 8) {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
-            v[i] = pos + i * p.lanes_p < to ? ((const double *)t.p)[at[i]] : 0;
+            v[i] = pos + i * apart < to ? ((const double *)t.p)[at[i]] : 0;
         }
     } else if (t.dtype == CKCONV_F32) {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
-            v[i] = pos + i * p.lanes_p < to ? ((const float *)t.p)[at[i]] : 0;
+            v[i] = pos + i * apart < to ? ((const float *)t.p)[at[i]] : 0;
         }
     } else {
         uint32_t bits[CKCI_K_NORM_RUN];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
-            bits[i] = pos + i * p.lanes_p < to ? ((const uint16_t *)t.p)[at[i]] : 0;
+            bits[i] = pos + i * apart < to ? ((const uint16_t *)t.p)[at[i]] : 0;
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
@@ -11013,10 +11109,11 @@ CKCI_K_FN void ckci_k_norm_store(const ckci_gpu_norm &p, const ckci_tensor &t, i
                                  int32_t to, const T *v)
 {
     int64_t at[CKCI_K_NORM_RUN];
+    const int32_t apart = ckci_k_afresh(p.lanes_p);
     ckci_k_norm_places(p, t, base, pos, at);
     CKCI_K_UNROLL(8)
     for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
-        if (pos + i * p.lanes_p >= to) {
+        if (pos + i * apart >= to) {
             break;
         }
         if constexpr (sizeof(T) == 8) {
@@ -11125,7 +11222,10 @@ struct ckci_k_norm_raw {
             if (t.dtype == CKCONV_F32) {
                 b = ((const ckci_k_uint4 *)from)[1];
             }
-        } else if (t.dtype == CKCONV_F32) {
+            return;
+        }
+        count = ckci_k_lane_afresh(count);
+        if (t.dtype == CKCONV_F32) {
             const uint32_t *f = (const uint32_t *)from;
             a.x = f[0];
             a.y = 1 < count ? f[1] : 0;
@@ -11174,6 +11274,7 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, 
 {
     unsigned char *to = t.p + at * ckci_k_size(t.dtype);
     if (!p.aligned) {
+        count = ckci_k_lane_afresh(count);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             if (i < count) {
