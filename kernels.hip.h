@@ -964,6 +964,11 @@ template <int S, int THREADS> CKCI_K_FN ckci_k_share ckci_k_make_share(bool alon
 /* The sums of one thread. */
 template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
     static constexpr int R = S == 128 ? 8 : 4, H = R / 4, SIDE = S / R;
+#if defined(__HIP_DEVICE_COMPILE__) /* int32: 64-bit multiply-adds, which unrolled take twice the registers */
+    static constexpr int STEPS = T(0.5f) == T(0) ? 1 : 4;
+#else
+    static constexpr int STEPS = 4;
+#endif
     static_assert(SIDE * SIDE == THREADS && S * KT == 4 * THREADS, "a thread owns R x R sums and four loads");
     T c[R][R];
 
@@ -981,7 +986,7 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
     CKCI_K_MEMBER void multiply(const ckci_k_tile<T, S, KT> &m, int buffer)
     {
         int tx = (int)threadIdx.x % SIDE, ty = (int)threadIdx.x / SIDE;
-        CKCI_K_UNROLL(4)
+        CKCI_K_UNROLL(STEPS)
         for (int k = 0; k < KT; k++) {
             T a[R], b[R];
             CKCI_K_UNROLL(R)
@@ -7063,6 +7068,10 @@ template <int CB, int RP> struct ckci_k_grouped {
         group = inside ? group : 0;
         int32_t start = ckci_k_row(b.axis, b.row).n;
         ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * start * p.a.stride[1]);
+        CKCI_K_UNROLL(3)
+        for (int i = 0; i < 3; i++) {
+            ckci_k_hold(b.axis[i].by_count);
+        }
         for (int32_t batch = 0; batch < p.part && b.row + batch * RP * wide < rows; batch++) {
             int32_t row0 = b.row + batch * RP * wide + t / p.lanes, at[RP];
             uint32_t mask[RP];
@@ -10192,6 +10201,7 @@ template <class T> struct ckci_k_depth_sum {
   so this is for few output channels, cheap first convolutions, or no workspace.
 */
 
+/* The axes of a block of a fwd convolution, without the code of bwd_data. */
 CKCI_K_FN void ckci_k_go_forward(const ckci_gpu_conv &p, ckci_k_block &b)
 {
     CKCI_K_UNROLL(3)
