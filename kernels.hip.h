@@ -7068,10 +7068,9 @@ template <int CB, int RP> struct ckci_k_grouped {
         group = inside ? group : 0;
         int32_t start = ckci_k_row(b.axis, b.row).n;
         ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * start * p.a.stride[1]);
-        CKCI_K_UNROLL(3)
-        for (int i = 0; i < 3; i++) {
-            ckci_k_hold(b.axis[i].by_count);
-        }
+        ckci_k_hold(b.axis[0].by_count);
+        ckci_k_hold(b.axis[1].by_count);
+        ckci_k_hold(b.axis[2].by_count);
         for (int32_t batch = 0; batch < p.part && b.row + batch * RP * wide < rows; batch++) {
             int32_t row0 = b.row + batch * RP * wide + t / p.lanes, at[RP];
             uint32_t mask[RP];
@@ -7984,13 +7983,9 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         at.tile = rest - part * p.tiles_c;
         ckci_k_find_axes(p.dim, phase, axis);
         if constexpr (STEP == 0) { /* too much for scalar registers; used by lanes only */
-            CKCI_K_UNROLL(3)
-            for (int i = 0; i < 3; i++) {
-                ckci_k_hold(axis[i].by_count);
-                ckci_k_hold(axis[i].by_taps);
-                axis[i].read0 = ckci_k_lane_afresh(axis[i].read0);
-                axis[i].write0 = ckci_k_lane_afresh(axis[i].write0);
-            }
+            hold(axis[0]);
+            hold(axis[1]);
+            hold(axis[2]);
         }
         at.channel = planes ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
         at.active = at.slot < p.lanes_p && at.channel < p.g;
@@ -8003,6 +7998,14 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         x_step = STEP == 0 ? p.dim[2].read_step : 1;
         x_bytes = x_step * bytes;
         tap_bytes = tap_step * bytes;
+    }
+
+    static CKCI_K_MEMBER void hold(ckci_k_axis &a)
+    {
+        ckci_k_hold(a.by_count);
+        ckci_k_hold(a.by_taps);
+        a.read0 = ckci_k_lane_afresh(a.read0);
+        a.write0 = ckci_k_lane_afresh(a.write0);
     }
 
     /* Weights of `rows` filter rows from r0 on, in the order in which they are multiplied. */
@@ -8111,8 +8114,14 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         const ckci_gpu_depth &p = ckci_k_late(args);
         strip s;
         int32_t rest = ckci_k_divide(i, p.by_strips), sx = i - rest * p.strips;
-        int32_t up = ckci_k_divide(rest, planes ? p.by_tiles_x : axis[1].by_count);
-        int32_t y = rest - up * (planes ? p.tiles_x : axis[1].count);
+        ckci_divisor by_y = axis[1].by_count; /* copies: clang 15 would choose among addresses */
+        int32_t count_y = axis[1].count;
+        if (planes) {
+            by_y = p.by_tiles_x;
+            count_y = p.tiles_x;
+        }
+        int32_t up = ckci_k_divide(rest, by_y);
+        int32_t y = rest - up * count_y;
         s.n = ckci_k_divide(up, axis[0].by_count);
         int32_t z = up - s.n * axis[0].count, x = sx * XO;
         y = planes ? y * p.lanes_c + at.lane : y;
