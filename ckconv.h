@@ -27,7 +27,7 @@ WHAT IT DOES
     four extra tensors (bias, residual, bilinear, ...) on the result.
 
 LIMITS
-    - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, i8 but for bwd_weight, tf32 and f64 on
+    - Matrix units compute f16, bf16, fp8, f32 as bf16 or bf16x3, i8, tf32 and f64 on
       CDNA (f64 from gfx90a on) and NVIDIA, f32 on CDNA; the rest uses multiply-adds.
     - GPU kernels take less than 2^30 in each dimension (pads, stride and dilation included), positions
       (batch x space), taps x channels and G*K*C, and pointers that are aligned to an element; AMD GPUs launch
@@ -79,12 +79,11 @@ NUMERICS AND DETERMINISM
       f16 overflows to infinity, fp8 saturates. No Winograd, no reduced precision unless the description asks.
     - Same plan, same inputs, same header version: the same bits, for any number of threads. Split reductions
       go through workspace and are added in a fixed order. Plans made for different device facts may differ,
-      and so may pointers of which one is not aligned to an element.
+      and so may pointers of which one is aligned to less than 16 bytes (CPU: not to an element).
     - Padding counts as zeros: an infinite weight or gradient may meet it as 0 * infinity = NaN.
     - A matrix unit computes small groups side by side, with zeros for their products with each other: an
-      infinity or NaN of one group may make NaN of its neighbours. In first layers fwd multiplies the number
-      beside a window with zero, too.
-      infinity or NaN of one group may make NaN of its neighbours. Depthwise with large filters of f16 and
+      infinity or NaN of one group may make NaN of its neighbours. In first layers numbers beside a
+      window (bwd_data: dout's, bwd_weight: in's) meet zeros, too. Depthwise with large filters of f16 and
       bf16 is a product with bands of zeros there: one makes NaN of results beside those that meet it.
     - Outputs and workspace need no zeroing; every output element is written, and nothing between strided
       ones.
@@ -4325,7 +4324,8 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     int fits = ckci_matrix_family(device) != 0 && (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) &&
                k->b.dtype == k->a.dtype && (weight || !k->full) && z->filter == 1 && z->stride == 1 &&
-               z->pad == 0 && x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1;
+               z->pad == 0 && z->length == z->read_len && x->stride == 1 && y->stride == 1 &&
+               x->dilation == 1 && y->dilation == 1;
     fits = fits && (!x->gather_back || (x->pad < x->filter && y->pad < y->filter));
     const ckci_tensor *t[3] = {&k->a, &k->b, &k->o.t};
     int64_t positions = 1;
@@ -4608,6 +4608,9 @@ enum { CKCI_SINGLE_TILE = 1000000, CKCI_DOUBLE_TILE = 2000000, CKCI_TILE_KIND = 
 
 /* Products of i8 are at most 2^14: as many of them are a sum below 2^23, which f32 holds in any order. */
 enum { CKCI_WHOLE_PART = 512 };
+
+/* options.split_k and ckconv_choice.split_k go so far. */
+enum { CKCI_MOST_PARTS = 65536 };
 
 /* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
    take subnormal f16 numbers as zeros. */
@@ -5196,9 +5199,13 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
             "32; here K is %lld, C %lld, G %lld",
             CKCI_LL(p->k), CKCI_LL(p->c), CKCI_LL(p->g));
     }
-    if (p->filter[0] * p->input[0] > 1 || p->filter[1] * p->filter[2] > 9 || device->lds_bytes < 65536 ||
-        (p->op == CKCONV_BWD_DATA && (p->stride[1] > 1 || p->stride[2] > 1)) || m->terms > 1 ||
-        !ckci_groups_touch(&p->t[CKCI_IN]) || !ckci_groups_touch(&p->t[CKCI_OUT])) {
+    int touch = ckci_groups_touch(&p->t[CKCI_IN]) && ckci_groups_touch(&p->t[CKCI_OUT]);
+    for (int i = 0; i < p->num_d && p->op != CKCONV_BWD_WEIGHT; i++) {
+        touch = touch && ckci_groups_touch(&p->d[i]);
+    }
+    if (p->filter[0] * p->input[0] > 1 || p->pad[0] != 0 || p->output[0] != 1 ||
+        p->filter[1] * p->filter[2] > 9 || device->lds_bytes < 65536 ||
+        (p->op == CKCONV_BWD_DATA && (p->stride[1] > 1 || p->stride[2] > 1)) || m->terms > 1 || !touch) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "near takes up to 9 taps in 1D or 2D, no stride in bwd_data, channels of all groups side by "
@@ -5361,7 +5368,8 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     int back = p->op == CKCONV_BWD_DATA;
     ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
-    int64_t block = c->k, span = (p->filter[1] - 1) * p->dilation[1] + 1;
+    int64_t block = c->k, space, span;
+    ckci_image(c, &space, &span);
     CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
     ckci_tensor native = *w;
     m->pack = 1;
@@ -5491,9 +5499,12 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
             "stem takes channels last, aligned to 16 bytes, with rows of `in` that are multiples "
             "of them");
     }
+    int64_t beside = 0; /* bwd_data: phases are offsets, too */
+    for (int i = 1; i < 3; i++) {
+        beside = ckci_max(beside, p->filter[i] * p->dilation[i] + p->pad[i] + (back ? p->stride[i] : 0));
+    }
     if (device->lds_bytes < (device->kind == CKCONV_DEVICE_NVIDIA ? 116224 : 65536) ||
-        !ckci_stem_near(in, p->filter[1] * p->dilation[1] + p->pad[1]) ||
-        !ckci_stem_near(out, p->filter[1])) {
+        !ckci_stem_near(in, beside) || !ckci_stem_near(out, p->filter[1])) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "stem takes 64 KiB of LDS (NVIDIA: 113.5) and images of less than 2^31 bytes");
     }
@@ -5845,7 +5856,8 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_near_start(p, device, family, m, err));
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t block = c->k, span = (p->filter[1] - 1) * p->dilation[1] + 1;
+    int64_t block = c->k, space, span;
+    ckci_image(c, &space, &span);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g * p->k, p->c), p->filter[1] * p->filter[2]);
     CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_IN], "in", m->type, block, err));
     CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_OUT], "dout", m->type, block, err));
@@ -5903,10 +5915,12 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
         split = ckci_max(split, least);
     }
     split = ckci_max(ckci_min(split, positions), 1);
-    if (split < least) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "i8 on matrix units adds parts of %d positions: split_k %lld at least, here %lld",
-                         (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split));
+    if (split < least || least > CKCI_MOST_PARTS) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "i8 on matrix units adds parts of %d positions: split_k %lld at least, here %lld (up to "
+            "%d)",
+            (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split), (int)CKCI_MOST_PARTS);
     }
     if (split > 1 || m->whole) {
         if (one > INT32_MAX) {

@@ -3788,7 +3788,9 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         for (int i = 0; i < PASSES; i++) {
             const int32_t row =
                 channel(i) - (FIRST - BM) * (ckci_k_same(channel(i) / ALIKE) >= FIRST / ALIKE);
-            if ((FIRST + BN) % EACH == 0 || row < BM + BN) {
+            /* those between BM and FIRST hold neither rows nor columns */
+            const bool held = FIRST == BM || channel(i) < BM || channel(i) >= FIRST;
+            if (held && ((FIRST + BN) % EACH == 0 || row < BM + BN)) {
                 const ckci_k_uint4 *r = raw[i];
                 if constexpr (SIZE == 8) {
                     both(tile, row, r[0].x, r[0].y, r[1].x, r[1].y, 0);
@@ -4643,6 +4645,17 @@ CKCI_K_FN void ckci_k_near_tables(const ckci_gpu_conv &p, const ckci_tensor &pix
     __syncthreads();
 }
 
+/* WMMA demands all lanes: no product may sink to where its sums are stored, by some of them only. */
+template <class U> CKCI_K_FN void ckci_k_settle(typename U::sums &d)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    if constexpr (U::WAVE == 32) {
+        asm volatile("" : "+v"(d.v));
+    }
+#endif
+    (void)d;
+}
+
 template <class U, int Q> struct ckci_k_near {
     typedef ckci_k_near_lds<U::ASYNC> lds;
     typedef ckci_k_near_unit<U> unit;
@@ -4907,9 +4920,10 @@ template <class U, int Q> struct ckci_k_near {
     template <class T>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel,
-                                    unsigned char *const (&to)[unit::PIECES], const typename U::sums &sum)
+                                    unsigned char *const (&to)[unit::PIECES], typename U::sums &sum)
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
+        ckci_k_settle<U>(sum);
         CKCI_K_UNROLL(2)
         for (int piece = 0; piece < unit::PIECES; piece++) {
             if (to[piece] == NULL) {
@@ -9998,8 +10012,8 @@ template <class U> struct ckci_k_depth_matrix_unit {
             {
                 const ckci_gpu_depth &u = ckci_k_late(p), &v = ckci_k_late(p);
                 const ckci_k_depth_tile t(u, i);
-                const ckci_k_depth_stretch in = {b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows,
-                                                 t.q.x - u.box.back, u.dim[2].read_len};
+                const ckci_k_depth_stretch in = {
+                    b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows, t.q.x - u.box.back, u.dim[2].read_len};
                 ckci_k_depth_fill<WAVE>(u.box, u.box.b, u.a, in, m.bytes);
                 ckci_k_depth_commit();
                 ckci_k_depth_wait<0>();
@@ -10014,8 +10028,8 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const ckci_gpu_depth &w = ckci_k_late(p);
             if (w.o_same) {
                 const ckci_k_depth_tile t(w, ckci_k_afresh(i));
-                const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z, t.q.y, t.len_y, t.q.x,
-                                                  w.dim[2].length};
+                const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z,
+                                                  t.q.y,     t.len_y,    t.q.x, w.dim[2].length};
                 ckci_k_depth_empty<WAVE>(w.box, w.box.o, w.o.t, out, m.bytes);
                 __syncthreads();
             }

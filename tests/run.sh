@@ -31,7 +31,9 @@ run_one() {
     case $program in
     */sim32/*) export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=gfx1100 CKCONV_SIM_ORDER=reverse ;;
     */simsm/*) export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=sm_90 CKCONV_SIM_ORDER=random CKCONV_SIM_UNITS=1 ;;
-    */sim/* | */simasan/*) export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET="${CKCONV_SIM_TARGET:-gfx942}" ;;
+    */sim/* | */simasan/*)
+        export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET="${CKCONV_SIM_TARGET:-gfx942}"
+        export CKCONV_SIM_ORDER="${CKCONV_SIM_ORDER:-random}" ;;
     */gpu/*) export CKCONV_TEST_ENGINE=gpu ;;
     esac
     case $program in
