@@ -2276,16 +2276,32 @@ CKCI_K_FN void ckci_k_lds_barrier()
 #if defined(CKCI_K_MMA)
 /* 16 bytes (size 0: zeros) straight into LDS, behind the thread's back: complete after
    ckci_k_copies_wait<COUNT> for all but the last COUNT batches, which ckci_k_copies_end closed. */
-CKCI_K_FN void ckci_k_copy(unsigned char *to, const ckci_k_window &w, int32_t offset, int32_t size)
+/* A pointer that is not to be computed anew. */
+CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 {
 #if defined(__CUDA_ARCH__)
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
-        "l"(w.base + (uint32_t)offset), "r"(size)
-        : "memory");
+    asm volatile("" : "+l"(p));
 #else
-    *(ckci_k_uint4 *)to = ckci_k_window_load(w, size == 0 ? INT32_MIN : offset);
+    (void)p;
 #endif
+}
+
+CKCI_K_FN void ckci_k_copy_from(unsigned char *to, const unsigned char *from, int32_t size)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(size)
+                 : "memory");
+#else
+    const ckci_k_uint4 zero = {0, 0, 0, 0};
+    *(ckci_k_uint4 *)to = size == 0 ? zero : *(const ckci_k_uint4 *)from;
+#endif
+}
+
+CKCI_K_FN void ckci_k_copy(unsigned char *to, const ckci_k_window &w, int32_t offset, int32_t size)
+{
+    ckci_k_copy_from(to, w.base + (uint32_t)offset, size);
 }
 
 CKCI_K_FN void ckci_k_copies_end()
@@ -2650,6 +2666,17 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     typedef float number;
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
+    int32_t at_a, at_b; /* what this thread's group multiplies in a tile, the same for all of a wave */
+
+    CKCI_K_MEMBER ckci_k_groups()
+    {
+        int32_t group = (int32_t)threadIdx.x / 128;
+#if defined(__CUDA_ARCH__)
+        group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
+#endif
+        at_a = (ACROSS == 1 ? 0 : SECOND) + (DOWN == 2 ? group * 64 * KB : 0);
+        at_b = (ACROSS == 1 ? SECOND : 0) + (DOWN == 2 ? 0 : group * N * KB);
+    }
 
     CKCI_K_MEMBER void hold()
     {
@@ -2710,24 +2737,21 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
 
     template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
     {
-        int group = (int)threadIdx.x / 128, down = DOWN == 2 ? group : 0, along = DOWN == 2 ? 0 : group;
-        int32_t a = full + (ACROSS == 1 ? 0 : SECOND) + down * 64 * KB,
-                b = full + (ACROSS == 1 ? SECOND : 0) + along * N * KB;
+        const int32_t a = full + at_a, b = full + at_b;
         hold();
 #if defined(__CUDA_ARCH__)
-        uint32_t start = (uint32_t)__cvta_generic_to_shared(tiles);
+        const uint32_t start = (uint32_t)__cvta_generic_to_shared(tiles), from_a = (start + (uint32_t)a) >> 4,
+                       from_b = (start + (uint32_t)b) >> 4;
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-        uint32_t from_a = __shfl_sync(0xffffffffu, (start + (uint32_t)a) >> 4, 0),
-                 from_b = __shfl_sync(0xffffffffu, (start + (uint32_t)b) >> 4, 0);
 #endif
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            int at_a = ACROSS ? i * 16 * KB : i * 32, at_b = ACROSS == 1 ? i * 16 * KB : i * 32;
+            const int more_a = ACROSS ? i * 16 * KB : i * 32, more_b = ACROSS == 1 ? i * 16 * KB : i * 32;
 #if defined(CKCI_SIMULATOR)
-            sim_wgmma_m64nNk16<T>(sum, tiles + a + at_a, tiles + b + at_b, N, ACROSS != 0, ACROSS == 1);
+            sim_wgmma_m64nNk16<T>(sum, tiles + a + more_a, tiles + b + more_b, N, ACROSS != 0, ACROSS == 1);
 #else
-            ckci_k_multiply_groups<T, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)at_a / 16),
-                                                 ckci_k_describe(from_b + (uint32_t)at_b / 16));
+            ckci_k_multiply_groups<T, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)more_a / 16),
+                                                 ckci_k_describe(from_b + (uint32_t)more_b / 16));
 #endif
         }
 #if defined(__CUDA_ARCH__)
@@ -3026,7 +3050,8 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
         LOOPS = U::ASYNC, /* a block may take several tiles */
-        SIZE = U::SIZE    /* of an element */
+        SIZE = U::SIZE,   /* of an element */
+        NONE = U::ASYNC ? 0 : INT32_MIN /* columns that no one stores: anything, or zeros */
     };
     const ckci_gpu_conv &p;
     const ckci_k_tap_entry *taps;
@@ -3097,13 +3122,13 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             for (int i = 0; i < SLABS; i++) {
                 b_at[i] = column0 + column + i * 64 < p.columns && column + i * 64 < BN
                               ? SIZE * (first * (int32_t)p.b_red + column + i * 64)
-                              : INT32_MIN;
+                              : +NONE;
             }
         } else {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
                 int32_t column = first + i * EACH;
-                b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
+                b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : +NONE;
             }
         }
     }
@@ -3256,27 +3281,32 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     template <int RANGES> CKCI_K_MEMBER void copy_step(unsigned char *tile) const
     {
         const ckci_k_tap_entry e = taps[tap];
-        const int32_t a = e.a + at, b = ckci_k_add(e.b, at, 0), most = (int32_t)e.need < 0 ? 0 : 16;
+        const int32_t most = (int32_t)e.need < 0 ? 0 : 16;
+        const unsigned char *a = wa.base + (e.a + at);
         unsigned char *to = tile + ckci_k_spot<U::KB>(first, (int)threadIdx.x % CHUNKS);
+        ckci_k_known(a);
         CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            ckci_k_copy(to + i * EACH * U::KB, wa, a_at[i] + a, hole[i].good(RANGES, tap, e.need) ? 16 : 0);
+            ckci_k_copy_from(to + i * EACH * U::KB, a + a_at[i],
+                             hole[i].good(RANGES, tap, e.need) ? 16 : 0);
         }
         if constexpr (BACK) {
+            const unsigned char *b = wb.base + (e.b + down);
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
-                const int32_t row = ckci_k_add(e.b, down, j * SIZE * 32 * (int32_t)p.b_red);
+                ckci_k_known(b);
                 CKCI_K_UNROLL(2)
                 for (int i = 0; i < SLABS; i++) {
-                    ckci_k_copy(to + (BM + i * 64 + j * 32) * U::KB, wb, ckci_k_add(b_at[i], row, 0),
-                                b_at[i] < 0 ? 0 : 16);
+                    ckci_k_copy_from(to + (BM + i * 64 + j * 32) * U::KB, b + (uint32_t)b_at[i], 16);
                 }
+                b += SIZE * 32 * (int32_t)p.b_red;
             }
         } else {
+            const unsigned char *b = wb.base + ckci_k_add(e.b, at, 0);
+            ckci_k_known(b);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
-                ckci_k_copy(to + (BM + i * EACH) * U::KB, wb, ckci_k_add(b_at[i], b, 0),
-                            b_at[i] < 0 ? 0 : most);
+                ckci_k_copy_from(to + (BM + i * EACH) * U::KB, b + (uint32_t)b_at[i], most);
             }
         }
     }
@@ -3842,14 +3872,14 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
 };
 
 #if defined(CKCI_K_MMA)
-/* A position that a thread of bwd_weight copies, and the one 64 further on: a step adds the coordinates of
-   position 64, each with a carry at most. Coordinates are those in `in`, padding included. */
+/* A position that a thread of bwd_weight follows, and the one 256 further on: a step adds the coordinates of
+   position 256, each with a carry at most. Coordinates are those in `in`, padding included. */
 struct ckci_k_weight_place {
     int32_t a, b, z, y, x; /* a, b: byte offsets in dout and in */
 };
 
 struct ckci_k_weight_stride {
-    ckci_k_weight_place step;       /* of 64 positions */
+    ckci_k_weight_place step;       /* of 256 positions */
     int32_t end[3], back[3], up[2]; /* z, y, x: where a dimension ends and how long it is; y and z go up */
     int32_t a[3], b[3];             /* what a carry out of z, y, x adds to the offsets */
 
@@ -3916,56 +3946,45 @@ struct ckci_k_weight_stride {
 
 /* The same where the unit takes operands that lie across: tiles are slabs of 64 channels, a row in LDS is a
    position, and chunks go straight from memory into LDS. A thread copies one chunk of two positions in each
-   slab; it follows its positions from step to step. */
+   slab. What it must know of a position, one thread finds out for all: each follows one of every 256, and
+   hands it on through LDS, for four steps at a time, while the four before are used. */
 template <int BM, int BN> struct ckci_k_weight_slabs {
-    enum {
-        KT = 64,
-        ROWS = (BM + 63) / 64,
-        COLUMNS = (BN + 63) / 64,
-        NEVER = -(1 << 30) /* added to a coordinate: outside */
-    };
-    struct tap {
-        int32_t offset, z, y, x;
-    };
+    enum { KT = 64, FOUR = 4 * KT, ROWS = (BM + 63) / 64, COLUMNS = (BN + 63) / 64, OUTSIDE = 2 };
     const ckci_gpu_conv &p;
-    ckci_k_window wa, wb;
+    ckci_k_tap_entry *table; /* unused: 1, and OUTSIDE */
+    const unsigned char *a, *b;
     ckci_k_weight_stride stride;
-    ckci_k_weight_place at[2];
-    int32_t left; /* positions from the thread's first one on */
+    ckci_k_weight_place at;
+    int32_t left; /* positions from the thread's next one on */
     int32_t row[ROWS];
-    tap column[COLUMNS];
+    ckci_k_weight_column column[COLUMNS];
 
     CKCI_K_MEMBER ckci_k_weight_slabs(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t column0,
-                                      int32_t first, int32_t last, ckci_k_tap_entry *)
-        : p(conv), stride(conv, place(conv, KT))
+                                      int32_t first, int32_t last, ckci_k_tap_entry *entries)
+        : p(conv), table(entries), stride(conv, place(conv, FOUR))
     {
         const int32_t start = place(p, first).n, chunk = (int32_t)threadIdx.x % 8 * 8;
-        wa = ckci_k_make_window(p.a.p + CKCI_K_HALF * (group * p.a.stride[0] + start * p.a.stride[1]));
-        wb = ckci_k_make_window(p.b.p + CKCI_K_HALF * (group * p.b.stride[0] + start * p.b.stride[1]));
-        const int32_t own = first + (int32_t)threadIdx.x / 8;
+        a = p.a.p + CKCI_K_HALF * (group * p.a.stride[0] + start * p.a.stride[1] + row0 + chunk);
+        b = p.b.p + CKCI_K_HALF * (group * p.b.stride[0] + start * p.b.stride[1]);
+        ckci_k_known(a);
+        ckci_k_known(b);
+        const int32_t own = first + (int32_t)threadIdx.x;
         left = last - own;
-        CKCI_K_UNROLL(2)
-        for (int j = 0; j < 2; j++) {
-            ckci_k_place q = place(p, own + 32 * j);
-            q.n -= start;
-            at[j] = ckci_k_weight_stride::make(p, q, 1);
-        }
+        ckci_k_place q = place(p, own);
+        q.n -= start;
+        at = ckci_k_weight_stride::make(p, q, 1);
         CKCI_K_UNROLL(2)
         for (int i = 0; i < ROWS; i++) {
             const int32_t r = chunk + i * 64;
-            row[i] = r < BM && row0 + r < p.rows ? CKCI_K_HALF * (row0 + r) : INT32_MIN;
+            row[i] = r < BM && row0 + r < p.rows ? +OUTSIDE : +OUTSIDE | 1;
         }
         CKCI_K_UNROLL(4)
         for (int i = 0; i < COLUMNS; i++) {
             const int32_t c = chunk + i * 64;
-            const ckci_k_tap t = ckci_k_split_column(p, column0 + c);
-            const int64_t *s = p.b.stride;
-            column[i].z = c < BN && column0 + c < p.columns ? t.z * p.dim[0].dilation : +NEVER;
-            column[i].y = t.y * p.dim[1].dilation;
-            column[i].x = t.x * p.dim[2].dilation;
-            column[i].offset = CKCI_K_HALF * (int32_t)(t.c + t.z * p.dim[0].dilation * s[3] +
-                                                       column[i].y * s[4] + column[i].x * s[5]);
+            column[i].column(p, CKCI_K_HALF, c < BN && column0 + c < p.columns, column0 + c);
         }
+        prepare(0);
+        __syncthreads();
     }
 
     static CKCI_K_MEMBER ckci_k_place place(const ckci_gpu_conv &p, int32_t k)
@@ -3973,31 +3992,56 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
         return ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
     }
 
-    CKCI_K_MEMBER void copy(int32_t, unsigned char *tile)
+    CKCI_K_MEMBER void prepare(int32_t four)
+    {
+        ckci_k_tap_entry e = {at.a, at.b, 0, left > 0 ? 1 : 1 | OUTSIDE};
+        ckci_k_hole hole;
+        hole.close(p.ranges);
+        if (left > 0) {
+            const ckci_k_place q = {0, at.z, at.y, at.x};
+            hole.open(p.ranges);
+            hole.add_all(p.ranges, p.dim, q, p.dim[0].filter, p.dim[1].filter, p.dim[2].filter);
+        }
+        e.need = hole.word;
+        table[four % 2 * FOUR + (int)threadIdx.x] = e;
+        stride.advance(at);
+        left -= FOUR;
+    }
+
+    CKCI_K_MEMBER void copy(int32_t step, unsigned char *tile)
+    {
+        if (p.ranges) {
+            copy_step<1>(step, tile);
+        } else {
+            copy_step<0>(step, tile);
+        }
+        if ((uint32_t)step % 4 == 1) { /* the entries of the four before were read before a barrier */
+            prepare(step / 4 + 1);
+        }
+    }
+
+    template <int RANGES> CKCI_K_MEMBER void copy_step(int32_t step, unsigned char *tile) const
     {
         unsigned char *to = tile + ckci_k_spot<128>((int)threadIdx.x / 8, (int)threadIdx.x % 8);
-        const uint32_t z_end = (uint32_t)p.dim[0].read_len, y_end = (uint32_t)p.dim[1].read_len,
-                       x_end = (uint32_t)p.dim[2].read_len;
         CKCI_K_UNROLL(2)
         for (int j = 0; j < 2; j++) {
-            const ckci_k_weight_place w = at[j];
-            const bool inside = 32 * j < left;
+            const ckci_k_tap_entry e = table[(uint32_t)step % 8 * KT + threadIdx.x / 8 + 32 * j];
+            const unsigned char *from_a = a + (uint32_t)e.a, *from_b = b + e.b;
             CKCI_K_UNROLL(2)
             for (int i = 0; i < ROWS; i++) {
-                ckci_k_copy(to + (i * 64 + 32 * j) * 128, wa, ckci_k_add(row[i], w.a, 0),
-                            inside && row[i] >= 0 ? 16 : 0);
+                ckci_k_copy_from(to + (i * 64 + 32 * j) * 128, from_a + i * 128,
+                                 ((uint32_t)e.unused & (uint32_t)row[i]) == 0 ? 16 : 0);
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < COLUMNS; i++) {
-                const tap &t = column[i];
-                const bool good = inside && (uint32_t)(w.z + t.z) < z_end && (uint32_t)(w.y + t.y) < y_end &&
-                                  (uint32_t)(w.x + t.x) < x_end;
-                ckci_k_copy(to + ((ROWS + i) * 64 + 32 * j) * 128, wb, ckci_k_add(t.offset, w.b, 0),
-                            good ? 16 : 0);
+                const ckci_k_hole hole = {e.need};
+                const bool good = RANGES ? (hole.bad(1, column[i].tap, 0) |
+                                            (int32_t)column[i].need) >= 0
+                                         : (e.need & column[i].need) == 0;
+                ckci_k_copy_from(to + ((ROWS + i) * 64 + 32 * j) * 128,
+                                 from_b + (uint32_t)column[i].offset, good ? 16 : 0);
             }
-            stride.advance(at[j]);
         }
-        left -= KT;
     }
 };
 #endif
