@@ -2849,7 +2849,9 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
 #define CKCI_STEM_PLANES(NVIDIA) ((NVIDIA) ? 81920 : 20480)
 #define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
 /* Tiles in LDS where groups of four waves multiply: of a first and a second operand with so many rows. */
-#define CKCI_GROUP_STAGES(ROWS) ((ROWS) > 256 && (ROWS) <= 384 ? 4 : 3)
+#define CKCI_GROUP_STAGES(ROWS) ((ROWS) <= 256 || (ROWS) > 384 ? 3 : (ROWS) <= 320 ? 5 : 4)
+/* Room for the taps of a phase in half of a table; one stands for none. */
+#define CKCI_STREAM_TAPS 64
 
 /* Channels of mid that a block of pair_matrix holds. */
 #define CKCI_PAIR_NVIDIA 512
@@ -2874,6 +2876,7 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(matrix_weight_64x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                \
     X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
     X(matrix_weight_32x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                \
+    X(matrix_weight_64x192, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                \
     X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)                               \
     X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)                               \
     X(matrix_near_weight_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 16>)                 \
@@ -3080,6 +3083,16 @@ typedef struct ckci_gpu_near {
     ckci_divisor by_taps, by_filter_x, by_chunks; /* by_chunks: pieces of 16 bytes of a column's weights */
 } ckci_gpu_near;
 
+/* matrix bwd_weight in groups of waves: all blocks have equal shares of the steps of all tiles, tile by tile.
+   A tile's parts are those of the blocks that have a share in it. */
+typedef struct ckci_gpu_share {
+    int32_t steps;      /* of a tile, 64 positions each; 0: not so */
+    int32_t part, rest; /* steps of a block; blocks with one more */
+    int32_t positions;
+    ckci_divisor by_steps, by_part, by_more; /* more: part + 1 */
+    ckci_divisor by_rows, by_columns;        /* of a tile */
+} ckci_gpu_share;
+
 /* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
    the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
    runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
@@ -3107,13 +3120,14 @@ typedef struct ckci_gpu_conv {
                                    2: single elements along the reduction */
     int32_t taps_inside;        /* matrix fwd, bwd_data: taps are the inner loop, channels the outer one */
     int32_t work, workers;      /* matrix fwd, bwd_data on NVIDIA: tiles, blocks that take them in turns */
-    int32_t stream;             /* and: of one tile into the next, if stores are plain */
+    int32_t stream;             /* and: from one tile into the next, if stores are plain */
     int32_t merge; /* matrix bwd_weight: groups that are one here, 0: rows and columns are weights */
     int32_t shift, filter_x; /* and taps along x: those of the filter, if two are one here, and the first */
     int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
                                    others positions; narrow: that take positions of a row */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
+    ckci_gpu_share share;
     ckci_gpu_near region;
 } ckci_gpu_conv;
 
@@ -3747,9 +3761,9 @@ CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
     return fits && next % 4 == 0;
 }
 
-/* The launch that adds the parts. whole: they are f32 sums of integers. */
-CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, int whole, unsigned char *ws,
-                                       const ckci_emitter *e, ckconv_error *err)
+/* The launch that adds the parts. matrix: what wrote them, if a matrix kernel did; else NULL. */
+CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
+                                       unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     ckci_gpu_conv *k = &l.a.conv;
@@ -3759,10 +3773,15 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, int wh
     k->split = split;
     k->o.partial = ws;
     k->by_tiles_m = ckci_make_divisor(k->rows);
+    if (matrix) {
+        k->share = matrix->share;
+        k->tiles_m = matrix->tiles_m;
+        k->tiles_n = matrix->tiles_n;
+        k->float_parts = matrix->float_parts;
+    }
     k->o_vec = ckci_conv_kind(p) == CKCONV_F32 && ckci_weights_as_sums(&k->o.t) && !k->o.scale &&
                !k->o.shift && !k->o.compute && (uintptr_t)ws % 16 == 0 &&
                (split <= 4 || (int64_t)k->g * k->rows * k->columns >= 131072); /* else threads are few */
-    k->float_parts = whole;
     l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, k->o_vec ? 1024 : 256);
     return e->emit(e->context, &l, err);
 }
@@ -4841,7 +4860,7 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     return CKCONV_OK;
 }
 
-/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three or four tiles of 128-byte rows there, AMD
+/* LDS of a tile's kernel, as in kernels.hip.h: NVIDIA keeps three to five tiles of 128-byte rows there, AMD
    one of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
 CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
@@ -4905,7 +4924,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
 CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
 {
     static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
-                                        {128256, 128128, 64256, 64064, 32128, 0}};
+                                        {128256, 128128, 64256, 64064, 32128, 64192}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0, second = tile % CKCI_TILE_KIND == 64064;
     if (type == CKCONV_I8) {
         return CKCI_KERNEL_matrix_whole_128x128 + second;
@@ -4951,8 +4970,8 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
     static const struct {
         int32_t tile;
         double gather, weight;
-    } table[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.5},
-                 {512064, 1.53, 0}, {128256, 0, 1.22},  {64256, 0, 1.87}};
+    } table[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.2}, {512064, 1.53, 0},
+                 {128256, 0, 1.12}, {64256, 0, 1.7},    {64192, 0, 1.87}};
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
         return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
     }
@@ -4986,15 +5005,43 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     slow *= 8 / (double)ckci_matrix_chunk(m->type);
     slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
     double area = side * size, share = (double)blocks / (side * units);
-    double rounds = share > 6 ? share : ceil(share), once = 1700 + area * .125;
+    double rounds = share > (amd ? 6 : 16) ? share : ceil(share), once = 1700 + area * .125;
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1300 + size * .038 + (m->l.a.conv.phases > 1 ? 2500 : 0);
+        once = 1300 + size * .038 + (m->l.a.conv.stream ? 0 : 2500);
     }
     return 218 * rounds * (once + red / 64 * area * .022 * slow);
 }
 
-/* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them in turns, from
-   one into the next if all have the same steps. Plain stores of a tile are at most 2^31 elements apart. */
+/* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
+   each has three steps at least, and taps that fit half of a table. */
+CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
+{
+    int64_t least = 1, most = 1;
+    if (k->phases == 1) {
+        return 1;
+    }
+    for (int i = 0; i < 3; i++) {
+        const ckci_gpu_dim *d = &k->dim[i];
+        int64_t few = INT32_MAX, many = 0;
+        if (d->stride > 64) {
+            return 0;
+        }
+        for (int64_t phase = 0; phase < ckci_max(d->phases, 1); phase++) {
+            int64_t taps = 0;
+            for (int64_t t = 0; t < d->filter; t++) {
+                taps += (phase + d->pad - t * d->dilation) % d->stride == 0;
+            }
+            few = ckci_min(few, taps);
+            many = ckci_max(many, taps);
+        }
+        least *= few;
+        most *= many;
+    }
+    return least * k->red > 128 && most < CKCI_STREAM_TAPS;
+}
+
+/* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them. Plain stores of
+   a tile are at most 2^31 elements apart. */
 CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
@@ -5008,7 +5055,6 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
     k->work = k->workers = (int32_t)m->l.grid;
     if (ckci_matrix_grouped(device, m) && side > 0) {
         k->o_vec = k->o_vec && reach <= INT32_MAX;
-        k->stream = k->phases == 1;
         m->l.grid = ckci_min(m->l.grid, side);
         k->workers = (int32_t)m->l.grid;
     }
@@ -5070,6 +5116,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
             CKCI_LL(red), device->arch);
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
+    k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
     *cost = ckci_matrix_cost(device, m, m->l.grid, ckci_reduction(k, (double)red)) + m->packing;
     ckci_matrix_workers(device, m);
     return CKCONV_OK;
@@ -5814,7 +5861,7 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
                              &cost, err));
     l.a.conv.o.partial = bytes ? ws : NULL;
     CKCI_TRY(e->emit(e->context, &l, err));
-    return l.a.conv.split > 1 ? ckci_emit_reduce(&p->conv, l.a.conv.split, 0, ws, e, err) : CKCONV_OK;
+    return l.a.conv.split > 1 ? ckci_emit_reduce(&p->conv, l.a.conv.split, NULL, ws, e, err) : CKCONV_OK;
 }
 
 /* What it costs to write the sums of `split` parts and to add them. */
@@ -5826,8 +5873,44 @@ CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_
     return split > 1 ? 218 * (3000 + passes * (double)split * (double)bytes / (20 * units)) : 0;
 }
 
-/* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), the
-   cheapest. */
+/* Equal shares of all steps for the blocks that run side by side, with at most `split` parts of a tile: what
+   it takes, or more than anything where it cannot be so. Blocks are not at the same positions at a time: only
+   where the L2 cache keeps both tensors. */
+CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                 int64_t positions, int64_t split, ckci_gpu_share *share)
+{
+    const ckci_conv *c = &m->conv;
+    int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
+    int64_t side =
+        ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) * device->compute_units;
+    int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
+    memset(share, 0, sizeof *share);
+    if (!ckci_matrix_grouped(device, m) || m->merge > 1 || m->whole || side < 1 || side > items ||
+        items > INT32_MAX || bytes > 32000000 ||
+        (c->c * c->filter[0] * c->filter[1] * c->filter[2]) % 4 != 0) {
+        return 1e300;
+    }
+    int64_t part = items / side, parts = (ckci_max(steps, 2) - 2) / part + 2;
+    double size = (double)m->tile_m * m->tile_n, touched = ceil((double)part / (double)steps) + 1;
+    if (parts > split) {
+        return 1e300;
+    }
+    share->steps = (int32_t)steps;
+    share->part = (int32_t)part;
+    share->rest = (int32_t)(items % side);
+    share->positions = (int32_t)positions;
+    share->by_steps = ckci_make_divisor(steps);
+    share->by_part = ckci_make_divisor(part);
+    share->by_more = ckci_make_divisor(part + 1);
+    share->by_rows = ckci_make_divisor(m->tile_m);
+    share->by_columns = ckci_make_divisor(m->tile_n);
+    return ckci_matrix_cost(device, m, side, 64. * (double)(part + 1)) +
+           218 * (touched - 1) * (1700 + size * .125) +
+           ckci_sums_cost(device, 2, (int64_t)((double)(side + tiles) * size * 2));
+}
+
+/* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), or have
+   equal shares; the cheapest. */
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
@@ -5836,10 +5919,18 @@ CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix
     int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
+    ckci_gpu_share share;
     for (int64_t rounds = 0; rounds <= 8 * pieces && bytes / 4 <= INT32_MAX; rounds++) {
         int64_t split = ckci_max(ckci_min(rounds * side / pieces / tiles, most), 1);
         double cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                       ckci_sums_cost(device, split, bytes);
+        if (cost < least) {
+            least = cost;
+            best = split;
+        }
+    }
+    for (int64_t split = 2; split <= ckci_min(most, 4) && bytes / 4 <= INT32_MAX; split++) {
+        double cost = ckci_matrix_share(device, m, tiles, positions, split, &share);
         if (cost < least) {
             least = cost;
             best = split;
@@ -5931,6 +6022,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     m->split = k->split = (int32_t)split;
     m->fold = split > 1 || m->whole;
+    k->float_parts = m->whole;
     k->o_vec = k->o.partial || ckci_weights_as_sums(&k->o.t);
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
@@ -5944,8 +6036,19 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     k->by_one_c = ckci_make_divisor(p->c);
     k->o_vec = k->o_vec && k->merge == 0 && k->columns % 2 == 0;
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
-    *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes) +
-            m->packing;
+    *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
+    if (split > 1 && k->merge == 0) {
+        ckci_gpu_share share;
+        double shared = ckci_matrix_share(device, m, tiles, positions, split, &share);
+        images = ckci_max(positions / ckci_max(space, 1), images);
+        if (shared < *cost && ckci_matrix_reach(&c->t[CKCI_IN], "in", images, pad, NULL) == CKCONV_OK &&
+            ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, NULL) == CKCONV_OK) {
+            *cost = shared;
+            k->share = share;
+            m->l.grid = ckci_matrix_blocks(device, p->op, m->tile_m, m->tile_n) * device->compute_units;
+        }
+    }
+    *cost += m->packing;
     return CKCONV_OK;
 }
 
@@ -5981,7 +6084,8 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
         m.l.a.conv.o.partial = sums ? ws : NULL;
     }
     CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
-    return m.fold ? ckci_emit_reduce(&p->conv, m.split, m.whole, m.l.a.conv.o.partial, e, err) : CKCONV_OK;
+    return m.fold ? ckci_emit_reduce(&p->conv, m.split, &m.l.a.conv, m.l.a.conv.o.partial, e, err)
+                  : CKCONV_OK;
 }
 
 /* ---- FMA tiles: f32 tensors that are read as they are. */
@@ -6389,7 +6493,7 @@ CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_p
     int32_t split = l.a.conv.split;
     l.a.conv.o.partial = split > 1 ? ws : NULL;
     CKCI_TRY(e->emit(e->context, &l, err));
-    return split > 1 ? ckci_emit_reduce(&p->conv, split, 0, ws, e, err) : CKCONV_OK;
+    return split > 1 ? ckci_emit_reduce(&p->conv, split, NULL, ws, e, err) : CKCONV_OK;
 }
 
 /* ---- Group norm */
@@ -7521,7 +7625,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 192x128, 192128, gather)                         \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 512x64, 512064, gather)                          \
     CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x256, 128256, weight)                     \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x256, 64256, weight)
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x256, 64256, weight)                       \
+    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x192, 64192, weight)
 
 #define CKCI_GPU_FMA_TILES(X)                                                                                \
     X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
@@ -10074,6 +10179,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_FMA
 #undef CKCI_GPU_FMA_TILES
 #undef CKCI_GROUP_STAGES
+#undef CKCI_STREAM_TAPS
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX

@@ -1471,12 +1471,35 @@ CKCI_K_FN int32_t ckci_k_part(const ckci_gpu_conv &p, const int32_t *at)
     return p.float_parts ? (int32_t)ckci_k_float((uint32_t)*at) : *at;
 }
 
+/* The block that has item `item`: blocks have part items of their own, the first `rest` one more. */
+CKCI_K_FN int32_t ckci_k_share_block(const ckci_gpu_share &s, int32_t item)
+{
+    const int32_t more = s.rest * (s.part + 1);
+    return item < more ? ckci_k_divide(item, s.by_more) : s.rest + ckci_k_divide(item - more, s.by_part);
+}
+
 /* One thread per weight adds the parts in their order and runs the epilogue once. o_vec: four weights, that
    are stored as they lie in the workspace. */
 template <class T> struct ckci_k_reduce {
     struct lds {
         int32_t unused;
     };
+
+    /* Parts of weight e, as many as blocks had a share in its tile. */
+    static CKCI_K_MEMBER int32_t parts(const ckci_gpu_conv &p, int64_t e)
+    {
+        if (p.share.steps == 0) {
+            return p.split;
+        }
+        const int32_t filter = ckci_k_divide((int32_t)e, p.by_columns),
+                      column = (int32_t)e - filter * p.columns;
+        const int32_t group = ckci_k_divide(filter, p.by_tiles_m), k = filter - group * p.rows;
+        const int32_t tile = (group * p.tiles_m + ckci_k_divide(k, p.share.by_rows)) * p.tiles_n +
+                             ckci_k_divide(column, p.share.by_columns);
+        const int32_t first = tile * p.share.steps;
+        return ckci_k_share_block(p.share, first + p.share.steps - 1) - ckci_k_share_block(p.share, first) +
+               1;
+    }
 
     static CKCI_K_MEMBER void four(const ckci_gpu_conv &p, int64_t all, int64_t e)
     {
@@ -1485,7 +1508,7 @@ template <class T> struct ckci_k_reduce {
         }
         float sum[4] = {0, 0, 0, 0};
         const unsigned char *part = p.o.partial + 4 * e;
-        for (int32_t left = p.split; left > 0; left -= 4) {
+        for (int32_t left = parts(p, e); left > 0; left -= 4) {
             ckci_k_uint4 v[4] = {};
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
@@ -1532,7 +1555,7 @@ template <class T> struct ckci_k_reduce {
         T sum = 0;
         const T *part = (const T *)p.o.partial + e;
         CKCI_K_UNROLL(1)
-        for (int32_t left = p.split; left > 0;
+        for (int32_t left = parts(p, e); left > 0;
              left -= 32) { /* loads in flight together, additions in order */
             T v[32];
             CKCI_K_UNROLL(32)
@@ -2289,10 +2312,10 @@ CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 CKCI_K_FN void ckci_k_copy_from(unsigned char *to, const unsigned char *from, int32_t size)
 {
 #if defined(__CUDA_ARCH__)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(size)
-                 : "memory");
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from), "r"(size)
+        : "memory");
 #else
     const ckci_k_uint4 zero = {0, 0, 0, 0};
     *(ckci_k_uint4 *)to = size == 0 ? zero : *(const ckci_k_uint4 *)from;
@@ -2354,7 +2377,9 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
         FIRST = ACROSS == 1 ? (BM + 63) / 64 * 64 : BM, /* where the second operand begins */
         TILE = (FIRST + (ACROSS ? (BN + 63) / 64 * 64 : BN)) * U::KB,
         STAGES = U::ASYNC ? 3 : 1,
-        STRIP = COLUMNS < 32 ? COLUMNS : 32, /* columns that pass through LDS together */
+        STRIP = COLUMNS < 32        ? COLUMNS /* columns that pass through LDS together */
+                : COLUMNS % 32 == 0 ? 32
+                                    : 16,
         PITCH = STRIP + 4,
         STRIPS = WAVES * U::M * PITCH * (int)sizeof(typename U::number),
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
@@ -2587,11 +2612,14 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
    the instruction's rows are a block's columns (output channels), its columns the rows (positions), so that
    the many positions are its 128 to 256 columns; in bwd_weight (ACROSS) they are as they are. */
 #if !defined(CKCI_SIMULATOR)
-#define CKCI_K_SUMS_64                                                                                       \
+#define CKCI_K_SUMS_32                                                                                       \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "        \
-    "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "        \
-    "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, "        \
-    "%59, %60, %61, %62, %63"
+    "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define CKCI_K_SUMS_64                                                                                       \
+    CKCI_K_SUMS_32                                                                                           \
+    ", "                                                                                                     \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "        \
+    "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define CKCI_K_SUMS_96                                                                                       \
     CKCI_K_SUMS_64                                                                                           \
     ", "                                                                                                     \
@@ -2641,23 +2669,29 @@ template <class T, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(floa
     } else if constexpr (N == 128 && T::TYPE == CKCONV_BF16) {
         CKCI_K_WGMMA_ASM("128", "bf16.bf16", CKCI_K_SUMS_64, "%64", "%65", "%66", "%67", CKCI_K_SUM32(d, 0),
                          CKCI_K_SUM32(d, 32));
+    } else if constexpr (N == 64 && T::TYPE == CKCONV_F16) {
+        CKCI_K_WGMMA_ASM("64", "f16.f16", CKCI_K_SUMS_32, "%32", "%33", "%34", "%35", CKCI_K_SUM32(d, 0));
+    } else if constexpr (N == 64 && T::TYPE == CKCONV_BF16) {
+        CKCI_K_WGMMA_ASM("64", "bf16.bf16", CKCI_K_SUMS_32, "%32", "%33", "%34", "%35", CKCI_K_SUM32(d, 0));
     }
 }
 #endif
 
-/* The tile loop of ckci_k_fragments for such groups of waves. Loads are two steps ahead; their tile is free
-   once all have multiplied what it held and met at the barrier. With four tiles in LDS a step's products are
-   still under way at the next one's barrier. */
+/* The tile loop of ckci_k_fragments for such groups of waves. Loads are two steps ahead, with five tiles in
+   LDS three; their tile is free once all have multiplied what it held and met at the barrier. With four tiles
+   a step's products are still under way at the next one's barrier. */
 template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     enum {
         KB = 128,
         STAGES = CKCI_GROUP_STAGES(BM + BN),
-        FLYING = STAGES > 3, /* steps that are being multiplied at a barrier */
-        SECOND = BM * KB,    /* the second operand in a tile */
+        FLYING = STAGES > 3,         /* steps that are being multiplied at a barrier */
+        AHEAD = STAGES - 1 - FLYING, /* steps whose copies are on their way */
+        SECOND = BM * KB,            /* the second operand in a tile */
         TILE = (BM + BN) * KB,
         DOWN = (ACROSS == 1 ? BM : BN) / 64, /* groups along the instruction's rows, 1 or 2 */
         WIDE = ACROSS == 1 ? BN : BM,
-        N = WIDE * DOWN / 2, /* its columns */
+        UNEVEN = DOWN == 1 && WIDE == 192,  /* whole slabs: the second group has 64 columns */
+        N = UNEVEN ? 128 : WIDE * DOWN / 2, /* the instruction's columns */
         PITCH = BN + 4,
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
@@ -2667,6 +2701,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
     int32_t at_a, at_b; /* what this thread's group multiplies in a tile, the same for all of a wave */
+    bool half;          /* and whether it has half of N columns */
 
     CKCI_K_MEMBER ckci_k_groups()
     {
@@ -2676,6 +2711,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
 #endif
         at_a = (ACROSS == 1 ? 0 : SECOND) + (DOWN == 2 ? group * 64 * KB : 0);
         at_b = (ACROSS == 1 ? SECOND : 0) + (DOWN == 2 ? 0 : group * N * KB);
+        half = UNEVEN && group == 1;
     }
 
     CKCI_K_MEMBER void hold()
@@ -2707,16 +2743,16 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     template <class T, class Loader>
     CKCI_K_MEMBER void loop(unsigned char *tiles, Loader &loader, int32_t steps)
     {
-        int32_t full = (STAGES - 2) * TILE, empty = 0;
+        int32_t full = (STAGES - AHEAD) * TILE, empty = 0;
         CKCI_K_UNROLL(1)
-        for (int32_t s = -2; s < steps; s++) {
+        for (int32_t s = -AHEAD; s < steps; s++) {
             if (s >= 0) {
-                ckci_k_copies_wait<1>();
+                ckci_k_copies_wait<AHEAD - 1>();
                 arrive();
                 multiply<T>(tiles, full);
             }
-            if (s + 2 < steps) {
-                loader.copy(s + 2, tiles + empty);
+            if (s + AHEAD < steps) {
+                loader.copy(s + AHEAD, tiles + empty);
             }
             ckci_k_copies_end();
             full = full == (STAGES - 1) * TILE ? 0 : full + TILE;
@@ -2737,22 +2773,18 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
 
     template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
     {
-        const int32_t a = full + at_a, b = full + at_b;
         hold();
 #if defined(__CUDA_ARCH__)
-        const uint32_t start = (uint32_t)__cvta_generic_to_shared(tiles), from_a = (start + (uint32_t)a) >> 4,
-                       from_b = (start + (uint32_t)b) >> 4;
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            const int more_a = ACROSS ? i * 16 * KB : i * 32, more_b = ACROSS == 1 ? i * 16 * KB : i * 32;
-#if defined(CKCI_SIMULATOR)
-            sim_wgmma_m64nNk16<T>(sum, tiles + a + more_a, tiles + b + more_b, N, ACROSS != 0, ACROSS == 1);
-#else
-            ckci_k_multiply_groups<T, N, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)more_a / 16),
-                                                 ckci_k_describe(from_b + (uint32_t)more_b / 16));
-#endif
+        if constexpr (UNEVEN) {
+            if (half) {
+                multiply_columns<T, N / 2>(tiles, full);
+            } else {
+                multiply_columns<T, N>(tiles, full);
+            }
+        } else {
+            multiply_columns<T, N>(tiles, full);
         }
 #if defined(__CUDA_ARCH__)
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -2760,9 +2792,30 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         hold();
     }
 
+    template <class T, int COUNT>
+    CKCI_K_MEMBER void multiply_columns(const unsigned char *tiles, int32_t full)
+    {
+        const int32_t a = full + at_a, b = full + at_b;
+#if defined(__CUDA_ARCH__)
+        const uint32_t start = (uint32_t)__cvta_generic_to_shared(tiles), from_a = (start + (uint32_t)a) >> 4,
+                       from_b = (start + (uint32_t)b) >> 4;
+#endif
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const int more_a = ACROSS ? i * 16 * KB : i * 32, more_b = ACROSS == 1 ? i * 16 * KB : i * 32;
+#if defined(CKCI_SIMULATOR)
+            sim_wgmma_m64nNk16<T>(sum, tiles + a + more_a, tiles + b + more_b, COUNT, ACROSS != 0,
+                                  ACROSS == 1);
+#else
+            ckci_k_multiply_groups<T, COUNT, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)more_a / 16),
+                                                     ckci_k_describe(from_b + (uint32_t)more_b / 16));
+#endif
+        }
+    }
+
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
-       whose products are done: those before `full`, of which the two last ones where there are four. */
+       whose products are done: those before `full`, the two last ones where there are four or more. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, int32_t dtype, const int32_t *places,
                                 int32_t columns, unsigned char *out)
     {
@@ -2815,7 +2868,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         int column0 = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2;
         CKCI_K_UNROLL(64)
         for (int i = 0; i < N / 2; i += 2) {
-            out(row0 + i % 4 / 2 * 8, column0 + i / 4 * 8, ckci_k_bits(sum[i]), ckci_k_bits(sum[i + 1]));
+            if (i < N / 4 || !half) {
+                out(row0 + i % 4 / 2 * 8, column0 + i / 4 * 8, ckci_k_bits(sum[i]), ckci_k_bits(sum[i + 1]));
+            }
         }
     }
 
@@ -2830,7 +2885,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         CKCI_K_UNROLL(128)
         for (int i = 0; i < N / 2; i++) {
             int row = row0 + i % 4 / 2 * 8, column = column0 + i / 4 * 8 + i % 2;
-            strip[ACROSS == 1 ? row * PITCH + column : column * PITCH + row] = sum[i];
+            if (i < N / 4 || !half) {
+                strip[ACROSS == 1 ? row * PITCH + column : column * PITCH + row] = sum[i];
+            }
         }
         __syncthreads();
         int count = rows_fast ? 1 : 8;
@@ -3050,8 +3107,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
         LOOPS = U::ASYNC, /* a block may take several tiles */
-        SIZE = U::SIZE,   /* of an element */
-        NONE = U::ASYNC ? 0 : INT32_MIN /* columns that no one stores: anything, or zeros */
+        SIZE = U::SIZE    /* of an element */
     };
     const ckci_gpu_conv &p;
     const ckci_k_tap_entry *taps;
@@ -3082,7 +3138,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             row_low *= SIZE;
             tap_low *= SIZE;
         }
-        fill(axis, table, tap_low);
+        fill(axis, count, table, tap_low);
         ckci_k_place start = ckci_k_row(axis, b.row);
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             rows[r] = row(axis, ckci_k_row(axis, b.row + r), start.n);
@@ -3096,8 +3152,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     }
 
     /* One that is told later where it reads: settle(), after its windows and tables. */
-    CKCI_K_MEMBER ckci_k_gather_chunks(const ckci_gpu_conv &conv, const ckci_k_tap_entry *table)
-        : p(conv), taps(table)
+    explicit CKCI_K_MEMBER ckci_k_gather_chunks(const ckci_gpu_conv &conv) : p(conv)
     {
         red = p.red * SIZE;
         next_a = next_b = need = 0;
@@ -3122,13 +3177,13 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             for (int i = 0; i < SLABS; i++) {
                 b_at[i] = column0 + column + i * 64 < p.columns && column + i * 64 < BN
                               ? SIZE * (first * (int32_t)p.b_red + column + i * 64)
-                              : +NONE;
+                              : INT32_MIN;
             }
         } else {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
                 int32_t column = first + i * EACH;
-                b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : +NONE;
+                b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
             }
         }
     }
@@ -3150,13 +3205,14 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         return e;
     }
 
-    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], ckci_k_tap_entry *table, int32_t low) const
+    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], int32_t all, ckci_k_tap_entry *table,
+                            int32_t low) const
     {
         const int64_t *s = p.a.stride;
-        for (int32_t i = (int32_t)threadIdx.x; i <= count; i += 256) {
+        for (int32_t i = (int32_t)threadIdx.x; i <= all; i += 256) {
             ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
             ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
-            if (i < count) {
+            if (i < all) {
                 e.a = SIZE * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
                                        t.x * p.dim[2].read_tap * s[5]) -
                       low;
@@ -3287,26 +3343,24 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         ckci_k_known(a);
         CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            ckci_k_copy_from(to + i * EACH * U::KB, a + a_at[i],
-                             hole[i].good(RANGES, tap, e.need) ? 16 : 0);
+            ckci_k_copy_from(to + i * EACH * U::KB, a + a_at[i], hole[i].good(RANGES, tap, e.need) ? 16 : 0);
         }
         if constexpr (BACK) {
-            const unsigned char *b = wb.base + (e.b + down);
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
-                ckci_k_known(b);
+                const int32_t row = ckci_k_add(e.b, down, j * SIZE * 32 * (int32_t)p.b_red);
                 CKCI_K_UNROLL(2)
                 for (int i = 0; i < SLABS; i++) {
-                    ckci_k_copy_from(to + (BM + i * 64 + j * 32) * U::KB, b + (uint32_t)b_at[i], 16);
+                    ckci_k_copy(to + (BM + i * 64 + j * 32) * U::KB, wb, ckci_k_add(b_at[i], row, 0),
+                                b_at[i] < 0 ? 0 : 16);
                 }
-                b += SIZE * 32 * (int32_t)p.b_red;
             }
         } else {
-            const unsigned char *b = wb.base + ckci_k_add(e.b, at, 0);
-            ckci_k_known(b);
+            const int32_t b = ckci_k_add(e.b, at, 0);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
-                ckci_k_copy_from(to + (BM + i * EACH) * U::KB, b + (uint32_t)b_at[i], most);
+                ckci_k_copy(to + (BM + i * EACH) * U::KB, wb, ckci_k_add(b_at[i], b, 0),
+                            b_at[i] < 0 ? 0 : most);
             }
         }
     }
@@ -3425,10 +3479,11 @@ CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L
 }
 
 #if defined(CKCI_K_WGMMA)
-/* Groups of waves: a block takes every p.workers-th tile. While it multiplies one it prepares the tables of
-   the next, and its last steps load the next one's first ones, which arrive while the sums are written; these
-   pass through tiles in LDS that nothing is on its way to. That is so where stores are plain, of two bytes,
-   and all tiles have as many steps (p.stream); else tiles follow one another. */
+/* Groups of waves: a block takes several tiles. While it multiplies one it prepares the tables of the next,
+   and its last steps load the next one's first ones, which arrive while the sums are written; these pass
+   through tiles in LDS that nothing is on its way to. That is so where stores are plain, of two bytes, and
+   all tiles have as many steps, or three at least (p.stream); else tiles follow one another. Blocks take
+   every p.workers-th tile, not neighbours: what they all read at a time should lie close together. */
 template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
     const ckci_gpu_conv &p;
     L &m;
@@ -3437,8 +3492,13 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
     int32_t slot, full, empty; /* the tile's tables; what is multiplied, what is loaded next */
 
     CKCI_K_MEMBER ckci_k_stream(const ckci_gpu_conv &conv, L &lds)
-        : p(conv), m(lds), loader(conv, lds.table), slot(0), full(0), empty(0)
+        : p(conv), m(lds), loader(conv), slot(0), full(0), empty(0)
     {
+    }
+
+    CKCI_K_MEMBER ckci_k_tap_entry *table(int32_t of) const
+    {
+        return m.table + (p.phases > 1 && p.stream ? of * CKCI_STREAM_TAPS : 0);
     }
 
     CKCI_K_MEMBER void prepare(int32_t work, int32_t to, bool taps)
@@ -3447,9 +3507,9 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         const ckci_k_axis *axis = b.axis;
         const ckci_k_place start = ckci_k_row(axis, b.row);
         const int64_t *s = p.o.t.stride;
-        loader.count = axis[0].taps * axis[1].taps * axis[2].taps;
+        const int32_t count = axis[0].taps * axis[1].taps * axis[2].taps;
         if (taps) {
-            loader.fill(axis, m.table, 0);
+            loader.fill(axis, count, table(to), 0);
         }
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             const ckci_k_place q = ckci_k_row(axis, b.row + r);
@@ -3467,7 +3527,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             t.b = p.b.p + F::SIZE * (b.group * p.b.stride[0] + b.column * p.b_column);
             t.out = p.o.t.p + 2 * (b.group * s[0] + start.n * s[1] + b.column);
             t.column = b.column;
-            t.taps = loader.count;
+            t.taps = count;
             t.steps = start.n < p.n ? (bytes + F::KB - 1) / F::KB : -1;
         }
     }
@@ -3477,6 +3537,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         const ckci_k_stream_tile &t = m.tile[from];
         loader.wa = ckci_k_make_window(t.a);
         loader.wb = ckci_k_make_window(t.b);
+        loader.taps = table(from);
         loader.count = t.taps;
         loader.settle(t.column, m.rows);
     }
@@ -3500,14 +3561,16 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         for (int32_t s = 0; s < steps; s++) {
             if (ahead == 1) {
                 ckci_k_copies_wait<0>();
-            } else {
+            } else if (F::AHEAD == 2 || ahead == 2) {
                 ckci_k_copies_wait<1>();
+            } else {
+                ckci_k_copies_wait<2>();
             }
             f.arrive();
             f.template multiply<T>(m.tiles, full);
             full = after(full);
             if (s == 0 && next >= 0) {
-                prepare(next, slot ^ 1, false);
+                prepare(next, slot ^ 1, p.phases > 1);
                 if (steps <= ahead) {
                     __syncthreads();
                 }
@@ -3523,34 +3586,48 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         f.template wait<0>();
     }
 
+    /* Has a tile no rows? A phase can have fewer than the first one. */
+    CKCI_K_MEMBER bool no_rows(int32_t work) const
+    {
+        const ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
+        return ckci_k_row(b.axis, b.row).n >= p.n;
+    }
+
     CKCI_K_MEMBER void run()
     {
         const ckci_gpu_target &o = p.o;
         const bool plain = p.o_vec && o.t.op.kind == CKCONV_PASS && !o.scale && !o.shift && !o.compute &&
                            (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
-        const bool stream = plain && p.stream;
+        const bool stream = plain && p.stream, skips = stream && p.phases > 1;
         bool loaded = false;
+        int32_t work = (int32_t)blockIdx.x;
         CKCI_K_UNROLL(1)
-        for (int32_t work = (int32_t)blockIdx.x; work < p.work; work += p.workers) {
+        while (work < p.work) {
+            int32_t next = work + p.workers;
+            CKCI_K_UNROLL(1)
+            while (skips && next < p.work && no_rows(next)) {
+                next += p.workers;
+            }
             if (!loaded) {
                 __syncthreads();
                 prepare(work, slot, true);
                 __syncthreads();
                 start(slot);
             }
-            const int32_t steps = m.tile[slot].steps, ahead = stream && steps == 1 ? 1 : 2;
+            const int32_t steps = m.tile[slot].steps,
+                          ahead = stream && steps > 0 && steps < F::AHEAD ? steps : +F::AHEAD;
             for (int32_t s = 0; s < ahead && !loaded; s++) {
                 if (s < steps) {
                     load();
                 }
                 ckci_k_copies_end();
             }
-            loaded = stream && work + p.workers < p.work;
+            loaded = stream && steps > 0 && next < p.work;
             f.clear();
             if (p.a.compute == CKCONV_BF16) {
-                multiply<ckci_k_bf16>(steps, ahead, loaded ? work + p.workers : -1);
+                multiply<ckci_k_bf16>(steps, ahead, loaded ? next : -1);
             } else {
-                multiply<ckci_k_f16>(steps, ahead, loaded ? work + p.workers : -1);
+                multiply<ckci_k_f16>(steps, ahead, loaded ? next : -1);
             }
             if (plain && steps >= 0) {
                 const ckci_k_stream_tile &t = m.tile[slot];
@@ -3559,6 +3636,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
                 ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
             }
             slot ^= 1;
+            work = next;
         }
     }
 };
@@ -4035,26 +4113,23 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < COLUMNS; i++) {
                 const ckci_k_hole hole = {e.need};
-                const bool good = RANGES ? (hole.bad(1, column[i].tap, 0) |
-                                            (int32_t)column[i].need) >= 0
+                const bool good = RANGES ? (hole.bad(1, column[i].tap, 0) | (int32_t)column[i].need) >= 0
                                          : (e.need & column[i].need) == 0;
-                ckci_k_copy_from(to + ((ROWS + i) * 64 + 32 * j) * 128,
-                                 from_b + (uint32_t)column[i].offset, good ? 16 : 0);
+                ckci_k_copy_from(to + ((ROWS + i) * 64 + 32 * j) * 128, from_b + (uint32_t)column[i].offset,
+                                 good ? 16 : 0);
             }
         }
     }
 };
 #endif
 
+/* Positions from .. to - 1 of tile `work`, whose sums go to part `part`. */
 template <class F, class Loader, int BM, int BN, class L>
-CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
+CKCI_K_FN void ckci_k_matrix_weight_part(const ckci_gpu_conv &p, int32_t work, int32_t part, int32_t from,
+                                         int32_t to, L &m)
 {
-    int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
-    int32_t column0 = (work - rest * p.tiles_n) * BN, up = ckci_k_divide(rest, p.by_tiles_m);
-    int32_t row0 = (rest - up * p.tiles_m) * BM, part = ckci_k_divide(up, p.by_phases);
-    int32_t group = up - part * p.g;
-    int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
-    int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
+    const int32_t rest = ckci_k_divide(work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
+    const int32_t column0 = (work - rest * p.tiles_n) * BN, row0 = (rest - group * p.tiles_m) * BM;
     F f;
     {
         enum { KT = F::KB / F::SIZE };
@@ -4105,6 +4180,50 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
             ckci_k_write_weight<number, 1>(p, v[i], part, group, row, column + i);
         }
     });
+}
+
+/* A block has one tile and a part of its positions; or, groups of waves with p.share, as many steps as every
+   other block: of neighbouring tiles, one after the other. */
+template <class F, class Loader, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
+{
+    const int32_t block = (int32_t)blockIdx.x;
+    if constexpr (F::SIXTEEN) {
+        const ckci_gpu_share &share = p.share;
+        int32_t next = block, end = block + 1;
+        if (share.steps) {
+            next = block * share.part + (block < share.rest ? block : share.rest);
+            end = next + share.part + (block < share.rest ? 1 : 0);
+        }
+        CKCI_K_UNROLL(1)
+        while (next < end) {
+            int32_t work = next, part = 0, from, to;
+            if (share.steps) {
+                work = ckci_k_divide(next, share.by_steps);
+                const int32_t first = work * share.steps, past = first + share.steps;
+                part = block - ckci_k_share_block(share, first);
+                from = (next - first) * 64;
+                next = end < past ? end : past;
+                to = (next - first) * 64 < share.positions ? (next - first) * 64 : share.positions;
+                __syncthreads(); /* nobody is at the tile before any more */
+            } else {
+                const int32_t tiles = p.tiles_m * p.tiles_n * p.g;
+                part = ckci_k_divide(ckci_k_divide(ckci_k_divide(work, p.by_tiles_n), p.by_tiles_m),
+                                     p.by_phases);
+                work -= part * tiles;
+                from = part * p.part + (part < p.part_rest ? part : p.part_rest);
+                to = from + p.part + (part < p.part_rest ? 1 : 0);
+                next++;
+            }
+            ckci_k_matrix_weight_part<F, Loader, BM, BN>(p, work, part, from, to, m);
+        }
+    } else {
+        const int32_t part =
+            ckci_k_divide(ckci_k_divide(ckci_k_divide(block, p.by_tiles_n), p.by_tiles_m), p.by_phases);
+        const int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
+        ckci_k_matrix_weight_part<F, Loader, BM, BN>(p, block - part * (p.tiles_m * p.tiles_n * p.g), part,
+                                                     from, from + p.part + (part < p.part_rest ? 1 : 0), m);
+    }
 }
 
 /* The bits of v as f32, f16, bf16 or i8. As a sum of two bf16 numbers (bf16x3) it is written three times:
@@ -5275,7 +5394,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     template <class U> using unit_of = typename body::template unit<U>;
     enum {
         WIDEST = BM * BN == 256 * 256,
-        LARGE = BM > 128 || BN == 256 || body::ACROSS == 2,
+        LARGE = BM > 128 || BN > 128 || body::ACROSS == 2,
         ON = WIDEST  ? +CKCI_K_ON_CDNA
              : LARGE ? +CKCI_K_ON_NVIDIA
                      : +body::ON
@@ -5408,6 +5527,12 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_gather, 128, 128>
 };
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_back, 128, 128>> {
     enum { BLOCKS = 2 };
+};
+template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 192>> {
+    enum { BLOCKS = 2 };
+};
+template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 64>> {
+    enum { BLOCKS = 3 };
 };
 #endif
 
@@ -12988,6 +13113,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
 #undef CKCI_K_SUM32
 #undef CKCI_K_SUM8
 #undef CKCI_K_SUMS_128
+#undef CKCI_K_SUMS_32
 #undef CKCI_K_SUMS_64
 #undef CKCI_K_SUMS_96
 #undef CKCI_K_UNROLL
