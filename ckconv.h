@@ -3745,7 +3745,6 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
     return CKCONV_OK;
 }
 
-/* The sums of bwd_weight's parts, [part][g][k][taps][c], added in their order. */
 /* Are weights stored in the order of their sums, [g][k][tap][c], without an epilogue, four at a time? */
 CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
 {
@@ -3761,7 +3760,8 @@ CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
     return fits && next % 4 == 0;
 }
 
-/* The launch that adds the parts. matrix: what wrote them, if a matrix kernel did; else NULL. */
+/* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in their order. matrix: what wrote
+   them, if a matrix kernel did; else NULL. */
 CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
                                        unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
 {
@@ -3781,7 +3781,7 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const 
     }
     k->o_vec = ckci_conv_kind(p) == CKCONV_F32 && ckci_weights_as_sums(&k->o.t) && !k->o.scale &&
                !k->o.shift && !k->o.compute && (uintptr_t)ws % 16 == 0 &&
-               (split <= 4 || (int64_t)k->g * k->rows * k->columns >= 131072); /* else threads are few */
+               (split <= 4 || (int64_t)k->g * k->rows * k->columns >= 32768); /* else threads are few */
     l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, k->o_vec ? 1024 : 256);
     return e->emit(e->context, &l, err);
 }

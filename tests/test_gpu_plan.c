@@ -228,10 +228,10 @@ static void test_units(void)
                  {"gfx908", CKCONV_F64, CKCONV_F64, CKCONV_F64, 0, "vector", "vector", "vector"},
                  {"sm_80", CKCONV_F64, CKCONV_F64, CKCONV_F64, 0, "mma", "mma", "mma"},
                  {"sm_90", CKCONV_F32, CKCONV_F32, CKCONV_F32, 0, "tile", "tile", "tile"},
-                 {"gfx90a", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mfma", "mfma", "vector"},
-                 {"gfx950", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mfma", "mfma", "vector"},
-                 {"gfx1100", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "wmma", "wmma", "vector"},
-                 {"sm_90", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mma", "mma", "vector"},
+                 {"gfx90a", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mfma", "mfma", "mfma"},
+                 {"gfx950", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mfma", "mfma", "mfma"},
+                 {"gfx1100", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "wmma", "wmma", "wmma"},
+                 {"sm_90", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "mma", "mma", "mma"},
                  {"gfx1030", CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, "vector", "vector", "vector"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *families[3];
