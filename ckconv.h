@@ -4904,7 +4904,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     memset(m, 0, sizeof *m);
     m->conv = *p;
     m->type = type == CKCONV_TF32 && mfma && strncmp(device->arch, "gfx94", 5) != 0 ? CKCONV_F32 : type;
-    /* To transpose bytes costs more than f16's half rate: f16 holds them, and f32 the sums of a short part. */
+    /* To transpose bytes costs more than f16's half rate. f16 holds them, f32 the sums of a short part. */
     m->whole = type == CKCONV_I8 && p->op == CKCONV_BWD_WEIGHT;
     m->type = m->whole ? CKCONV_F16 : m->type;
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
