@@ -3760,8 +3760,8 @@ CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
     return fits && next % 4 == 0;
 }
 
-/* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in their order. matrix: what wrote
-   them, if a matrix kernel did; else NULL. */
+/* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in their order. matrix: what
+   wrote them, if a matrix kernel did; else NULL. */
 CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
                                        unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
 {
