@@ -5981,6 +5981,11 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
     }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    if (m->whole && (p->t[CKCI_IN].op.kind != CKCONV_PASS || p->t[CKCI_OUT].op.kind != CKCONV_PASS)) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "i8 on matrix units takes no operation on what bwd_weight reads"); /* it would round */
+    }
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
     int64_t real_k = c->k, real_c = c->c, space, pad;
