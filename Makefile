@@ -206,7 +206,7 @@ test-amd: $(B)/ckconv
 
 SIM_SANITIZED := test_golden test_groupnorm test_transform
 SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%) \
-    $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross $(B)/test/simsm/test_conv_conv
+    $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross
 # First, so that at the end no core waits for them.
 LONGEST := $(B)/test/simsm/test_cross $(B)/test/sim/test_cross $(B)/test/sim32/test_cross
 
