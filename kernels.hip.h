@@ -6842,7 +6842,7 @@ template <class S> struct ckci_k_tile_sums {
         for (int i = 0; i < S::RM; i++) {
             CKCI_K_UNROLL(16)
             for (int j = 0; j < S::RN; j++) {
-                c[i][j] = __uint_as_float(__float_as_uint(c[i][j]) ^ threadIdx.z);
+                c[i][j] = ckci_k_float(ckci_k_bits(c[i][j]) ^ threadIdx.z);
             }
         }
 #endif
