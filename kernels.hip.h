@@ -204,7 +204,8 @@ template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
    where they are needed, not before the loop, from where they would have to stay in scalar registers. */
 CKCI_K_FN int32_t ckci_k_afresh(int32_t x)
 {
-#if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__)
+    /* clang 15 may hold x in a vector register, and then fails at -O1 */
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__) && __clang_major__ > 15
     asm volatile("" : "+s"(x));
 #endif
     return x;
