@@ -539,9 +539,8 @@ struct ckci_k_axis {
     ckci_divisor by_count, by_taps;
 };
 
-/* Taps t of a phase satisfy t * dilation = phase + pad (modulo stride): the first one by trying, the others a
-   period apart. */
-CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
+/* Of a fwd convolution. */
+CKCI_K_FN ckci_k_axis ckci_k_forward(const ckci_gpu_dim &d)
 {
     ckci_k_axis a;
     a.count = d.length;
@@ -550,6 +549,14 @@ CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
     a.tap0 = a.write0 = 0;
     a.by_count = d.count[0];
     a.by_taps = d.taps[0];
+    return a;
+}
+
+/* Taps t of a phase satisfy t * dilation = phase + pad (modulo stride): the first one by trying, the others a
+   period apart. */
+CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
+{
+    ckci_k_axis a = ckci_k_forward(d);
     if (d.gather_back) {
         int32_t sum = phase + d.pad, rest = sum - ckci_k_divide(sum, d.by_stride) * d.stride, tap = 0;
         const int32_t most = d.period < d.filter ? d.period : d.filter;
@@ -569,19 +576,6 @@ CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
         a.by_count = a.count == (int32_t)d.count[0].d ? d.count[0] : d.count[1];
         a.by_taps = a.taps == (int32_t)d.taps[0].d ? d.taps[0] : d.taps[1];
     }
-    return a;
-}
-
-/* The same of a fwd convolution, without the code of bwd_data. */
-CKCI_K_FN ckci_k_axis ckci_k_forward(const ckci_gpu_dim &d)
-{
-    ckci_k_axis a;
-    a.count = d.length;
-    a.taps = d.filter;
-    a.read0 = -d.pad;
-    a.tap0 = a.write0 = 0;
-    a.by_count = d.count[0];
-    a.by_taps = d.taps[0];
     return a;
 }
 

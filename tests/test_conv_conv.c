@@ -338,9 +338,9 @@ static void part_layers(void)
     }
 }
 
-/* What matrix units take: eights of channels, channels last; depthwise or pointwise, then pointwise. Each third
-   has pointers that are aligned to an element only: weights are packed that were planned to be read in place,
-   and must not need more workspace for it. */
+/* What matrix units take: eights of channels, channels last; depthwise or pointwise, then pointwise. Each
+   third has pointers that are aligned to an element only: weights are packed that were planned to be read in
+   place, and must not need more workspace for it. */
 static void part_units(void)
 {
     static const int64_t layers[][10] = {
