@@ -26,3 +26,28 @@ read_times() {
         printf "%d\n", sum * 100
     }' "$dir/times")
 }
+
+good() {
+    passed=$((passed + 1))
+}
+
+# bad TEXT [FILE]: count a failure and show the beginning of FILE
+bad() {
+    failed=$((failed + 1))
+    echo "FAIL $1"
+    if [ -n "${2:-}" ] && [ -s "$2" ]; then
+        sed -n '1,12s/^/    /p' "$2"
+    fi
+}
+
+# quiet TEXT COMMAND...: the command must succeed without a word
+quiet() {
+    text=$1
+    shift
+    if "$@" >"$dir/log" 2>&1 && [ ! -s "$dir/log" ]; then
+        good
+        return 0
+    fi
+    bad "$text: $*" "$dir/log"
+    return 1
+}

@@ -3,16 +3,14 @@
 # SPDX-License-Identifier: MIT
 #
 # From the environment: CC (default cc), BUILD (scratch folder, default build/test), INCLUDE (folder of
-# ckconv.h, default the current one), HIPCC (default hipcc), NVCC (default nvcc), SINGLE (merged file, default
-# build/ckconv.h). The sources are in tests/compile. gcc and clang are both used where they exist. A warning
-# is a failure.
+# ckconv.h, default the current one), SINGLE (merged file, default build/ckconv.h). The sources are in
+# tests/compile. gcc and clang are both used where they exist. A warning is a failure. Compilers for GPUs:
+# test_compile_gpu.sh.
 
 name=test_compile
 CC=${CC:-cc}
 BUILD=${BUILD:-build/test}
 INCLUDE=${INCLUDE:-.}
-HIPCC=${HIPCC:-hipcc}
-NVCC=${NVCC:-nvcc}
 SINGLE=${SINGLE:-build/ckconv.h}
 header=$INCLUDE/ckconv.h
 src=$(dirname "$0")/compile
@@ -24,31 +22,6 @@ warnings="-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-a
 
 rm -rf "$dir"
 mkdir -p "$dir" || exit 1
-
-good() {
-    passed=$((passed + 1))
-}
-
-# bad TEXT [FILE]: count a failure and show the beginning of FILE
-bad() {
-    failed=$((failed + 1))
-    echo "FAIL $1"
-    if [ -n "${2:-}" ] && [ -s "$2" ]; then
-        sed -n '1,12s/^/    /p' "$2"
-    fi
-}
-
-# quiet TEXT COMMAND...: the command must succeed without a word
-quiet() {
-    text=$1
-    shift
-    if "$@" >"$dir/log" 2>&1 && [ ! -s "$dir/log" ]; then
-        good
-        return 0
-    fi
-    bad "$text: $*" "$dir/log"
-    return 1
-}
 
 # fails TEXT WORD COMMAND...: the command must fail and say WORD
 fails() {
@@ -111,7 +84,7 @@ one_compiler() {
             strict declarations "$compiler" $std $omp $extra -fsyntax-only "$src/declare.c"
             # shellcheck disable=SC2086
             strict "declarations first" "$compiler" $std $omp $extra -fsyntax-only "$src/late.c"
-            case $std in c99 | c++17) output="-O2 -c -o $dir/$compiler-$std$omp.o" ;; esac
+            case $std$omp in c99* | c++17) output="-O2 -c -o $dir/$compiler-$std$omp.o" ;; esac
             # shellcheck disable=SC2086
             strict implementation "$compiler" $std $omp $extra $output "$src/impl.c"
         done
@@ -275,30 +248,6 @@ test_merged() {
     INCLUDE=$normal
 }
 
-test_gpu_compilers() {
-    if have "$HIPCC"; then
-        quiet hipcc "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a -O1 -Wall -Wextra -I"$INCLUDE" -c "$src/impl.c" \
-            -o "$dir/hip.o"
-        # a program may hold several static copies: nothing of them is external, kernels and their stubs included
-        quiet "hipcc, CKCONV_STATIC" "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a --cuda-host-only -O0 -Wall -Wextra \
-            -I"$INCLUDE" -c "$src/static_cc.cc" -o "$dir/hip_static.o"
-        if have nm && nm "$dir/hip_static.o" >"$dir/log" && grep -q ckconv_k_ "$dir/log"; then
-            if grep ' [A-TV-Z] .*ckconv_k_' "$dir/log" >"$dir/external"; then
-                bad "CKCONV_STATIC leaves external kernels" "$dir/external"
-            else
-                good
-            fi
-        fi
-    else
-        echo "skipped: hipcc not found"
-    fi
-    if have "$NVCC"; then
-        quiet nvcc "$NVCC" -x cu -std=c++17 -arch=sm_90a -O2 -I"$INCLUDE" -c "$src/impl.c" -o "$dir/cuda.o"
-    else
-        echo "skipped: nvcc not found"
-    fi
-}
-
 compilers=
 for cc in gcc clang; do
     if have $cc; then
@@ -317,6 +266,5 @@ done
 test_manual
 test_switches
 test_merged
-test_gpu_compilers
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
