@@ -999,30 +999,29 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
         }
     }
 
-    /* a, b: loaders with fetch(first place of the step) and store(buffer) */
+    /* a, b: loaders with fetch(first place of the step) and store(buffer). One loop also for the first tile and
+       for the last product, so that each part of it stands once. */
     template <class A, class B>
     CKCI_K_MEMBER void run(ckci_k_tile<T, S, KT> &m, A &a, B &b, int32_t from, int32_t to)
     {
         clear();
-        if (from >= to) {
-            return;
-        }
-        a.fetch(from);
-        b.fetch(from);
-        a.store(&m.a[0][0][0]);
-        b.store(&m.b[0][0][0]);
-        __syncthreads();
-        int buffer = 0;
-        for (int32_t k = from + KT; k < to; k += KT) {
-            a.fetch(k);
-            b.fetch(k);
-            multiply(m, buffer);
-            buffer ^= 1;
-            a.store(&m.a[buffer][0][0]);
-            b.store(&m.b[buffer][0][0]);
+        const int32_t steps = from < to ? (to - from - 1) / KT + 1 : -1;
+        CKCI_K_UNROLL(1)
+        for (int32_t step = 0; step <= steps; step++) {
+            const int buffer = (int)(step & 1);
+            if (step < steps) {
+                a.fetch(from + step * KT);
+                b.fetch(from + step * KT);
+            }
+            if (step > 0) {
+                multiply(m, buffer ^ 1);
+            }
+            if (step < steps) {
+                a.store(&m.a[buffer][0][0]);
+                b.store(&m.b[buffer][0][0]);
+            }
             __syncthreads();
         }
-        multiply(m, buffer);
     }
 
     /* Hand every sum to out(row, column, sum), 1/R of the rows at a time through LDS, so that the code of the
@@ -11012,32 +11011,35 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         }
     }
 
-    /* Sums through LDS, 32 columns of M rows for each wave at a time; eights of columns are permuted. */
+    /* Sums through LDS, 32 columns of M rows for each wave at a time, always from the first sums, which the
+       next ones follow, so that `out` stands once; eights of columns are permuted. */
     template <class Out> CKCI_K_MEMBER void write(float *place, int32_t column0, const Out &out)
     {
+        enum { EACH = 32 / U::N, STRIPS = G::TN / EACH, ALL = G::TM * G::TN };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
         float *strip = place + wave * U::M * 32;
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < G::TM; i++) {
+        CKCI_K_UNROLL(1)
+        for (int q = 0; q < G::TM * STRIPS; q++) {
+            __syncthreads();
             CKCI_K_UNROLL(4)
-            for (int j = 0; j < G::TN; j += 32 / U::N) {
-                __syncthreads();
-                CKCI_K_UNROLL(4)
-                for (int s = 0; s < 32 / U::N; s++) {
-                    CKCI_K_UNROLL(16)
-                    for (int e = 0; e < U::SUMS; e++) {
-                        int row = U::row(e), column = s * U::N + U::column(e);
-                        strip[row * 32 + (column ^ (row & 3) * 8)] = sum[i][j + s].v[e];
-                    }
+            for (int s = 0; s < EACH; s++) {
+                CKCI_K_UNROLL(16)
+                for (int e = 0; e < U::SUMS; e++) {
+                    int row = U::row(e), column = s * U::N + U::column(e);
+                    strip[row * 32 + (column ^ (row & 3) * 8)] = sum[0][s].v[e];
                 }
-                __syncthreads();
-                CKCI_K_UNROLL(1)
-                for (int e = lane; e < U::M * 4; e += U::WAVE) {
-                    int row = e / 4, column = e % 4 * 8;
-                    out(wave / G::WN * G::ROWS + i * U::M + row,
-                        column0 + wave % G::WN * G::COLUMNS + j * U::N + column,
-                        strip + row * 32 + (column ^ (row & 3) * 8));
-                }
+            }
+            CKCI_K_UNROLL(16)
+            for (int s = 0; s + EACH < ALL; s++) {
+                sum[s / G::TN][s % G::TN] = sum[(s + EACH) / G::TN][(s + EACH) % G::TN];
+            }
+            __syncthreads();
+            CKCI_K_UNROLL(1)
+            for (int e = lane; e < U::M * 4; e += U::WAVE) {
+                int row = e / 4, column = e % 4 * 8;
+                out(wave / G::WN * G::ROWS + q / STRIPS * U::M + row,
+                    column0 + wave % G::WN * G::COLUMNS + q % STRIPS * 32 + column,
+                    strip + row * 32 + (column ^ (row & 3) * 8));
             }
         }
     }
@@ -11196,7 +11198,7 @@ template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
 */
-enum { CKCI_K_NORM_RUN = 8 };
+enum { CKCI_K_NORM_RUN = 4 };
 
 /* Any tensors; wide, channels last; wide, channels first. */
 enum { CKCI_K_NORM_ANY = 0, CKCI_K_NORM_LAST = 1, CKCI_K_NORM_PLANES = 2 };
