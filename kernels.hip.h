@@ -983,7 +983,6 @@ template <class T> struct ckci_k_slots {
     CKCI_K_MEMBER void store(const ckci_tensor &t, T *p, int ld) const
     {
         T v[4];
-        ld = ckci_k_afresh(ld);
         if constexpr (sizeof(T) == 8) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
