@@ -464,7 +464,10 @@ CKCI_K_FN float ckci_k_widen(int32_t dtype, uint32_t bits)
     case CKCONV_I8:
         return (float)(int8_t)bits;
     default:
-        return ckci_k_fp8_float(ckci_k_find_fp8(ckci_k_afresh(dtype)), bits);
+#if defined(__HIP_DEVICE_COMPILE__)
+        dtype = ckci_k_afresh(dtype); /* what follows from it is computed here */
+#endif
+        return ckci_k_fp8_float(ckci_k_find_fp8(dtype), bits);
     }
 }
 
@@ -4736,13 +4739,14 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
         KEPT = U::ASYNC ? 1 : PIXELS + POSITIONS
     };
     ckci_k_uint4 kept[KEPT];
-    int32_t channel, exists; /* exists: this thread's channels */
+    int32_t channel;
+    bool inside;
 
     CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &p, int32_t first)
     {
         const int32_t chunk = (int32_t)threadIdx.x % 8;
         channel = first;
-        exists = ckci_k_lane_afresh(first + chunk * 8 < p.region.channels);
+        inside = first + chunk * 8 < p.region.channels;
     }
 
     /* Sets out what each(slot, good, window, offset, place in LDS) shall copy. */
@@ -4754,7 +4758,10 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
         const ckci_gpu_near &q = p.region;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
-        const bool inside = ckci_k_lane_afresh(exists) != 0;
+        bool inside = this->inside;
+#if defined(__HIP_DEVICE_COMPILE__)
+        inside = channel + thread % 8 * 8 < q.channels; /* not kept from region to region */
+#endif
         const int32_t y = r.y * p.dim[1].read_step + q.first_y, x = r.x * p.dim[2].read_step + q.first_x;
         const ckci_k_window from = ckci_k_make_window(
             t.p + CKCI_K_HALF * (r.n * t.stride[1] + y * t.stride[4] + x * t.stride[5] + channel));
