@@ -9065,6 +9065,9 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
                                        const unsigned char *src, int32_t y, int32_t x, int32_t step)
     {
         int64_t bytes = p.b.stride[5] * step * S::SIZE;
+#if defined(__HIP_DEVICE_COMPILE__) && __clang_major__ < 16
+        x = ckci_k_lane_afresh(x); /* else which x are inside is kept for all rows, in scalar registers */
+#endif
         CKCI_K_UNROLL(32)
         for (int k = 0; k < WINDOW; k++) {
             to[k].clear();
