@@ -10810,7 +10810,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
                             channel % 8 * CKCI_K_HALF;
         *(ckci_k_uint2 *)to = v;
         if (a.write_mid && first_column(a) == 0 && channel < a.second.red) {
-            copy_out(ckci_k_late(a), to, first_row(a) + row, channel);
+            copy_out(ckci_k_again(a), to, first_row(a) + row, channel);
         }
     }
 
