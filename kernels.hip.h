@@ -181,31 +181,53 @@ CKCI_K_FN float ckci_k_float(uint32_t u)
     return x;
 }
 
-/* Arguments that only a rare path needs: loaded there, not kept in scalar registers all along. (Without
-   optimisation the pointer does not lie in such registers.) */
-template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
+/* An argument through a pointer of which the compiler knows nothing: where it sees how, the pointer to all
+   arguments, which is one for all of them. (Without optimisation it does not lie in scalar registers.) */
+template <bool AGAIN, class T> CKCI_K_FN const T &ckci_k_opaque_argument(const T &x)
 {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__)
     typedef const T __attribute__((address_space(4))) * pointer;
-    uint64_t at = (uint64_t)&x;
+    uint64_t at = (uint64_t)&x, all = (uint64_t)__builtin_amdgcn_kernarg_segment_ptr(), from = at - all;
+    if (__builtin_constant_p(from)) {
+        at = all;
+    } else {
+        from = 0;
+    }
 #if __clang_major__ < 16 /* which does not always see that it is one pointer for all */
     at = (uint32_t)__builtin_amdgcn_readfirstlane((int)at) |
          (uint64_t)(uint32_t)__builtin_amdgcn_readfirstlane((int)(at >> 32)) << 32;
 #endif
-    pointer p = (pointer)at;
-    asm("" : "+s"(p));
-    return *(const T *)p;
+    if constexpr (AGAIN) {
+        asm volatile("" : "+s"(at));
+    } else {
+        asm("" : "+s"(at));
+    }
+    return *(const T *)(pointer)(at + from);
 #else
     return x;
 #endif
+}
+
+/* Arguments that only a rare path needs: loaded there, not kept in scalar registers all along. */
+template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
+{
+    return ckci_k_opaque_argument<false>(x);
+}
+
+/* The same in a loop, where each pass loads them once more. */
+template <class T> CKCI_K_FN const T &ckci_k_again(const T &x)
+{
+    return ckci_k_opaque_argument<true>(x);
 }
 
 /* A value that all threads share, of which the compiler is not to know more: multiples of it are computed
    where they are needed, not before the loop, from where they would have to stay in scalar registers. */
 CKCI_K_FN int32_t ckci_k_afresh(int32_t x)
 {
-    /* clang 15 may hold x in a vector register, and then fails at -O1 */
-#if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__) && __clang_major__ > 15
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__)
+#if __clang_major__ < 16 /* which may hold it in a vector register, and then fails at -O1 */
+    x = __builtin_amdgcn_readfirstlane(x);
+#endif
     asm volatile("" : "+s"(x));
 #endif
     return x;
@@ -442,6 +464,9 @@ CKCI_K_FN float ckci_k_widen(int32_t dtype, uint32_t bits)
     case CKCONV_I8:
         return (float)(int8_t)bits;
     default:
+#if defined(__HIP_DEVICE_COMPILE__)
+        dtype = ckci_k_afresh(dtype); /* what follows from it is computed here */
+#endif
         return ckci_k_fp8_float(ckci_k_find_fp8(dtype), bits);
     }
 }
@@ -539,6 +564,16 @@ struct ckci_k_axis {
     ckci_divisor by_count, by_taps;
 };
 
+/* In vector registers: what only lanes use of it. */
+CKCI_K_FN void ckci_k_hold(ckci_k_axis &a)
+{
+    ckci_k_hold(a.by_count);
+    ckci_k_hold(a.by_taps);
+    a.read0 = ckci_k_lane_afresh(a.read0);
+    a.tap0 = ckci_k_lane_afresh(a.tap0);
+    a.write0 = ckci_k_lane_afresh(a.write0);
+}
+
 /* Of a fwd convolution. */
 CKCI_K_FN ckci_k_axis ckci_k_forward(const ckci_gpu_dim &d)
 {
@@ -622,20 +657,82 @@ CKCI_K_FN float ckci_k_exp(float x)
     return expf(x);
 }
 
-CKCI_K_FN double ckci_k_exp(double x)
-{
-    return exp(x);
-}
-
 CKCI_K_FN float ckci_k_erf(float x)
 {
     return erff(x);
+}
+
+#if defined(__HIP_DEVICE_COMPILE__)
+/* exp and erf in f64, from tables: the library's coefficients would lie in scalar registers, two for each,
+   all through the loops around them, and leave too few for the rest. Errors are less than two units in the
+   last place. */
+template <int N> CKCI_K_FN double ckci_k_polynomial(const double (&coefficient)[N], double x)
+{
+    double sum = coefficient[N - 1];
+    CKCI_K_UNROLL(1)
+    for (int i = N - 2; i >= 0; i--) {
+        sum = fma(sum, x, coefficient[i]);
+    }
+    return sum;
+}
+
+/* 2^n * e^rest, |rest| at most log(2) / 2 */
+CKCI_K_FN double ckci_k_exp(double x)
+{
+    static constexpr double inverse_factorial[] = {
+        1.,
+        1.,
+        0.5,
+        0.16666666666666666,
+        0.041666666666666664,
+        0.008333333333333333,
+        0.001388888888888889,
+        0.0001984126984126984,
+        2.48015873015873e-05,
+        2.7557319223985893e-06,
+        2.755731922398589e-07,
+        2.505210838544172e-08,
+        2.08767569878681e-09,
+        1.6059043836821613e-10,
+    };
+    const double near = x > 1024 ? 1024. : x < -1024 ? -1024. : x; /* these overflow to infinity, to 0 */
+    const double n = rint(near * 1.4426950408889634);
+    const double rest = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, near));
+    const double result = ldexp(ckci_k_polynomial(inverse_factorial, rest), (int)n);
+    return x != x ? x : result;
+}
+
+/* Up to 1 a polynomial in its square, times x; above, 1 - e^(-x^2) * (a polynomial in (x - 4) / (x + 4)). */
+CKCI_K_FN double ckci_k_erf(double x)
+{
+    static constexpr double inner[] = {
+        1.1283791670955126,     -0.37612638903183543,    0.11283791670945006,    -0.02686617064323777,
+        0.0052239776071164225,  -0.0008548325975389692,  0.00012055294904839707, -1.492473690741966e-05,
+        1.6447424703317362e-06, -1.6208483801871705e-07, 1.3720064546777686e-08, -7.795898827002142e-10};
+    static constexpr double outer[] = {
+        0.13699945762506138,     -0.2590680487601718,    0.21871967891826713,    -0.16425781669724077,
+        0.10896317739865745,     -0.0631078156473828,    0.03129905651583277,    -0.012843945687071453,
+        0.004060264660151152,    -0.0007991322076390439, -2.179568166418796e-05, 7.895694927713207e-05,
+        -2.2294712208280907e-05, -9.380004337296444e-07, 4.460009108363892e-06,  7.423164251116965e-07};
+    const double size = fabs(x), near = size < 6 ? size : 6.; /* from 6 on it is 1 */
+    double result = x * ckci_k_polynomial(inner, x * x);
+    if (size >= 1) {
+        const double rest = ckci_k_exp(-near * near) * ckci_k_polynomial(outer, (near - 4) / (near + 4));
+        result = x < 0 ? rest - 1 : 1 - rest;
+    }
+    return result;
+}
+#else
+CKCI_K_FN double ckci_k_exp(double x)
+{
+    return exp(x);
 }
 
 CKCI_K_FN double ckci_k_erf(double x)
 {
     return erf(x);
 }
+#endif
 
 /* Element operations (ckconv.h, >>types). d: D0; those that add all D tensors have them in x already. */
 template <class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
@@ -4614,7 +4711,7 @@ struct ckci_k_near_region {
 
     CKCI_K_MEMBER ckci_k_near_region(const ckci_gpu_conv &conv, int32_t index)
     {
-        const ckci_gpu_conv &p = ckci_k_late(conv);
+        const ckci_gpu_conv &p = ckci_k_again(conv);
         const ckci_gpu_near &q = p.region;
         const int32_t line = ckci_k_divide(index, q.by_regions_x),
                       group = ckci_k_divide(line, q.by_regions_y);
@@ -4656,10 +4753,14 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     CKCI_K_MEMBER void all(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                            const F &each)
     {
-        const ckci_gpu_conv &p = ckci_k_late(conv);
+        const ckci_gpu_conv &p = ckci_k_again(conv);
         const ckci_gpu_near &q = p.region;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
-        const int32_t thread = (int32_t)threadIdx.x, chunk = thread % 8 * 16;
+        const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
+        bool inside = this->inside;
+#if defined(__HIP_DEVICE_COMPILE__)
+        inside = channel + thread % 8 * 8 < q.channels; /* not kept from region to region */
+#endif
         const int32_t y = r.y * p.dim[1].read_step + q.first_y, x = r.x * p.dim[2].read_step + q.first_x;
         const ckci_k_window from = ckci_k_make_window(
             t.p + CKCI_K_HALF * (r.n * t.stride[1] + y * t.stride[4] + x * t.stride[5] + channel));
@@ -4713,8 +4814,8 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     /* AMD: what was loaded, into LDS. */
     CKCI_K_MEMBER void store(const ckci_gpu_conv &p, lds &m) const
     {
-        const ckci_gpu_near &q = p.region;
-        const int32_t thread = (int32_t)threadIdx.x, chunk = thread % 8 * 16;
+        const ckci_gpu_near &q = ckci_k_again(p).region;
+        const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
         CKCI_K_UNROLL(6)
         for (int slot = 0; slot < PIXELS; slot++) {
             const int32_t i = thread / 8 + slot * 32;
@@ -4924,7 +5025,7 @@ template <class U, int Q> struct ckci_k_near {
                 }
             },
             [&](const ckci_k_near_region &r, const unsigned char *stage) {
-                if (column >= p.region.channels) {
+                if (ckci_k_lane_afresh(column) >= p.region.channels) {
                     return;
                 }
                 if (p.a.compute == CKCONV_BF16) {
@@ -4945,7 +5046,7 @@ template <class U, int Q> struct ckci_k_near {
                 return;
             }
         }
-        if (p.region.taps == CKCI_K_NEAR_TAPS) {
+        if (ckci_k_afresh(p.region.taps) == CKCI_K_NEAR_TAPS) {
             tiles<T, 1>(p, r, m, stage, column, weights);
         } else {
             tiles<T, 0>(p, r, m, stage, column, weights);
@@ -5019,9 +5120,10 @@ template <class U, int Q> struct ckci_k_near {
                 }
             }
             if constexpr (HELD) {
+                const int32_t taps = ckci_k_afresh(q.taps);
                 CKCI_K_UNROLL(9)
                 for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
-                    if (ALL || t < q.taps) {
+                    if (ALL || t < taps) {
                         one<T>(from, q.tap[t], weights[t], sum);
                     }
                 }
@@ -7236,7 +7338,7 @@ template <int CB, int RP> struct ckci_k_grouped {
             return; /* a phase with fewer positions than the first one; the whole block */
         }
         ckci_k_fill_taps(p, b.axis, m.table, 256);
-        int32_t count = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
+        int32_t taps = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
         int32_t pitch = p.split * p.red * CB;
         pitch += pitch % 32 == 0 ? 4 : 20; /* eight neighbouring groups lie in different banks */
         int32_t group = ckci_k_divide(b.column + lane, p.by_channels);
@@ -7245,14 +7347,15 @@ template <int CB, int RP> struct ckci_k_grouped {
         group = inside ? group : 0;
         int32_t start = ckci_k_row(b.axis, b.row).n;
         ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * start * p.a.stride[1]);
-        ckci_k_hold(b.axis[0].by_count);
-        ckci_k_hold(b.axis[1].by_count);
-        ckci_k_hold(b.axis[2].by_count);
+        ckci_k_hold(b.axis[0]);
+        ckci_k_hold(b.axis[1]);
+        ckci_k_hold(b.axis[2]);
         for (int32_t batch = 0; batch < p.part && b.row + batch * RP * wide < rows; batch++) {
             int32_t row0 = b.row + batch * RP * wide + t / p.lanes, at[RP];
             uint32_t mask[RP];
             float sum[RP][CB];
-            const ckci_gpu_conv &u = ckci_k_late(p);
+            const ckci_gpu_conv &u = ckci_k_again(p);
+            const int32_t count = ckci_k_afresh(taps);
             const int64_t *s = u.a.stride;
             CKCI_K_UNROLL(16)
             for (int i = 0; i < RP; i++) {
@@ -7268,7 +7371,7 @@ template <int CB, int RP> struct ckci_k_grouped {
             for (int32_t first = 0; first < count; first += p.split) {
                 if (batch == 0 || count > p.split || !p.o_vec) {
                     __syncthreads();
-                    load(p, b, first, count, pitch, m);
+                    load(ckci_k_again(p), b, first, count, pitch, m);
                     __syncthreads();
                 }
                 int32_t past = first + p.split < count ? first + p.split : count;
@@ -7282,7 +7385,7 @@ template <int CB, int RP> struct ckci_k_grouped {
                         from[i] = mask[i] & e.need ? INT32_MIN : ckci_k_add(at[i], e.a, 0);
                     }
                     CKCI_K_UNROLL(1)
-                    for (int32_t c = 0; c < p.red; c += 4, w += 4 * CB) {
+                    for (int32_t c = 0; c < u.red; c += 4, w += 4 * CB) {
                         multiply(wa, from, c, w, sum);
                     }
                 }
@@ -7736,13 +7839,19 @@ CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3],
     int64_t base = group * late.a.stride[0] + q.n * late.a.stride[1];
     int64_t wei = group * late.b.stride[0] + column * late.b_column;
     for (int32_t fz = 0; fz < axis[0].taps; fz++) {
-        const ckci_gpu_dim &dz = ckci_k_late(p.dim[0]);
+        const ckci_gpu_dim &dz = ckci_k_again(p).dim[0];
         int32_t z = q.z * dz.read_step + axis[0].read0 + fz * dz.read_tap;
         int32_t rows = (uint32_t)z < (uint32_t)dz.read_len ? axis[1].taps : 0;
+#if defined(__HIP_DEVICE_COMPILE__)
+        rows = ckci_k_lane_afresh(rows);
+#endif
         for (int32_t fy = 0; fy < rows; fy++) {
-            const ckci_gpu_dim &dy = ckci_k_late(p.dim[1]);
+            const ckci_gpu_dim &dy = ckci_k_again(p).dim[1];
             int32_t y = q.y * dy.read_step + axis[1].read0 + fy * dy.read_tap;
             int32_t taps = (uint32_t)y < (uint32_t)dy.read_len ? axis[2].taps : 0;
+#if defined(__HIP_DEVICE_COMPILE__)
+            taps = ckci_k_lane_afresh(taps);
+#endif
             for (int32_t fx = 0; fx < taps; fx++) {
                 int32_t x = q.x * p.dim[2].read_step + axis[2].read0 + fx * p.dim[2].read_tap;
                 if ((uint32_t)x >= (uint32_t)p.dim[2].read_len) {
@@ -7780,6 +7889,9 @@ template <class T> struct ckci_k_direct {
         const int32_t z = b.axis[0].write0 + q.z * p.dim[0].write_step,
                       y = b.axis[1].write0 + q.y * p.dim[1].write_step,
                       x = b.axis[2].write0 + q.x * p.dim[2].write_step;
+        ckci_k_hold(b.axis[0]);
+        ckci_k_hold(b.axis[1]);
+        ckci_k_hold(b.axis[2]);
         T sum = ckci_k_direct_sum<T>(p, b.axis, group, column, q);
         ckci_k_write<T>(p.o, sum, group, q.n, column, z, y, x);
     }
@@ -8141,7 +8253,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     typedef typename S::T T;
     typedef ckci_k_depth_lds<T> lds;
 
-    const ckci_gpu_depth &args;
+    const ckci_gpu_depth &args; /* FULL has no registers left for those of a strip: they are loaded again */
     bool planes;
     ckci_k_axis axis[3];
     ckci_k_depth_place at;
@@ -8160,9 +8272,9 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         at.tile = rest - part * p.tiles_c;
         ckci_k_find_axes(p.dim, phase, axis);
         if constexpr (STEP == 0) { /* too much for scalar registers; used by lanes only */
-            hold(axis[0]);
-            hold(axis[1]);
-            hold(axis[2]);
+            ckci_k_hold(axis[0]);
+            ckci_k_hold(axis[1]);
+            ckci_k_hold(axis[2]);
         }
         at.channel = planes ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
         at.active = at.slot < p.lanes_p && at.channel < p.g;
@@ -8177,18 +8289,10 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         tap_bytes = tap_step * bytes;
     }
 
-    static CKCI_K_MEMBER void hold(ckci_k_axis &a)
-    {
-        ckci_k_hold(a.by_count);
-        ckci_k_hold(a.by_taps);
-        a.read0 = ckci_k_lane_afresh(a.read0);
-        a.write0 = ckci_k_lane_afresh(a.write0);
-    }
-
     /* Weights of `rows` filter rows from r0 on, in the order in which they are multiplied. */
     CKCI_K_MEMBER void stage(lds &m, int32_t r0, int32_t rows)
     {
-        const ckci_gpu_depth &p = ckci_k_late(args);
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
         int32_t channels = planes ? 1 : p.lanes_c * V, taps = axis[2].taps;
         int32_t count = rows * taps * channels;
         for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
@@ -8288,7 +8392,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
 
     CKCI_K_MEMBER strip find(int32_t i) const
     {
-        const ckci_gpu_depth &p = ckci_k_late(args);
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
         strip s;
         int32_t rest = ckci_k_divide(i, p.by_strips), sx = i - rest * p.strips;
         ckci_divisor by_y = axis[1].by_count; /* copies: clang 15 would choose among addresses */
@@ -8319,7 +8423,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     /* `rows` rows of the filter, from where the strip stands. */
     CKCI_K_MEMBER void multiply(const lds &m, strip &s, int32_t rows)
     {
-        const ckci_gpu_depth &p = ckci_k_late(args);
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
         int32_t channels = planes ? 1 : p.lanes_c * V;
         const T *w = m.w + (planes ? 0 : at.lane * V);
         int64_t step_y = (int64_t)p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
@@ -8345,7 +8449,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
 
     CKCI_K_MEMBER void write(const strip &s)
     {
-        const ckci_gpu_depth &p = ckci_k_late(args);
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
         const ckci_gpu_target &o = p.o;
         if (p.o_vec) {
             int64_t first = s.n * o.t.stride[1] + at.channel * o.t.stride[0] + s.z * o.t.stride[3] +
@@ -8375,12 +8479,13 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
 
     CKCI_K_MEMBER void work(lds &m)
     {
-        const ckci_gpu_depth &p = ckci_k_late(args);
-        int32_t rows = axis[0].taps * axis[1].taps;
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
+        int32_t all = axis[0].taps * axis[1].taps;
         if (axis[2].taps == 0) {
-            rows = 0;
+            all = 0;
         }
         for (int32_t i = at.from; i < at.to; i += p.lanes_p) {
+            const int32_t rows = ckci_k_afresh(all);
             strip s = find(i + at.slot);
             CKCI_K_UNROLL(32)
             for (int j = 0; j < XO * V; j++) {
@@ -8697,12 +8802,14 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         raw.widen(v, bf16);
         CKCI_K_UNROLL(8)
         for (int s = 0; s < F; s++) {
+            /* multiples for all 49 taps are more than the scalar registers hold */
+            const int32_t apart = F == 7 && s < 3 ? ckci_k_afresh(channels) : channels;
             CKCI_K_UNROLL(8)
             for (int x = 0; x < F; x++) {
                 int tap = (F - 1 - s) * F + x;
                 T one[V];
                 if constexpr (!HELD) {
-                    ckci_k_spread<T, V>(w + tap * channels, one);
+                    ckci_k_spread<T, V>(w + tap * apart, one);
                 }
                 CKCI_K_UNROLL(32)
                 for (int i = 0; i < XO * V; i++) {
@@ -8961,6 +9068,9 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
                                        const unsigned char *src, int32_t y, int32_t x, int32_t step)
     {
         int64_t bytes = p.b.stride[5] * step * S::SIZE;
+#if defined(__HIP_DEVICE_COMPILE__) && __clang_major__ < 16
+        x = ckci_k_lane_afresh(x); /* else which x are inside is kept for all rows, in scalar registers */
+#endif
         CKCI_K_UNROLL(32)
         for (int k = 0; k < WINDOW; k++) {
             to[k].clear();
@@ -9921,8 +10031,8 @@ template <class U, int MX, int G> struct ckci_k_depth_bands {
     {
         const int32_t lane = (int32_t)threadIdx.x % 16, index = x.origin + band::lane();
         const uint32_t shift = (uint32_t)index % 2 * 16;
-        const int32_t pitch = x.t.pitch, step = x.step, from = x.from, to = x.to, wide = x.wide,
-                      chunks = x.chunks + x.skip, fold = x.fold;
+        const int32_t pitch = x.t.pitch, step = x.step, from = x.from, to = x.to,
+                      wide = ckci_k_afresh(x.wide), chunks = x.chunks + x.skip, fold = ckci_k_afresh(x.fold);
         int32_t words = bands + (index >> 1) * 4 + 32 * from;
         bool both[G];
         int32_t row[G], start[G];
@@ -9988,7 +10098,7 @@ template <class U, int MX, int G> struct ckci_k_depth_bands {
                            int32_t bands, int32_t count, int32_t at, int32_t stored, int32_t rows,
                            int32_t columns)
     {
-        if (x.some == 2) {
+        if (ckci_k_afresh(x.some) == 2) {
             some<E, 2>(x, lds, plane, bands, count, at, stored, rows, columns);
         } else {
             some<E, 4>(x, lds, plane, bands, count, at, stored, rows, columns);
@@ -10022,6 +10132,23 @@ struct ckci_k_depth_block {
         channels = p.g - channel < p.box.channels ? p.g - channel : p.box.channels;
         from = part * p.part;
         to = p.box.tiles - from < p.part ? p.box.tiles : from + p.part;
+    }
+
+    /* Into vector registers, for a loop; back into scalar ones, in a pass of it. */
+    CKCI_K_MEMBER void hold()
+    {
+        channel = ckci_k_lane_afresh(channel);
+        channels = ckci_k_lane_afresh(channels);
+        to = ckci_k_lane_afresh(to);
+    }
+
+    CKCI_K_MEMBER ckci_k_depth_block scalar() const
+    {
+        ckci_k_depth_block b = *this;
+        b.channel = ckci_k_same(channel);
+        b.channels = ckci_k_same(channels);
+        b.to = ckci_k_same(to);
+        return b;
     }
 
     /* n, z, and the tile's place in y and x */
@@ -10133,7 +10260,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const ckci_k_place at = {q.n, q.z, x.fold ? q.y : q.y + row,
                                      q.x + column + (x.fold ? 32 * row : 0)};
             if (row < rows && at.x < p.dim[2].length) {
-                ckci_k_depth_write<false, float>(p, v, channel, at);
+                ckci_k_depth_write<false, float>(ckci_k_again(p), v, channel, at);
             }
         }
     }
@@ -10145,7 +10272,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
         const ckci_gpu_depth_box &x = p.box;
         const int32_t left = p.dim[2].length - t.q.x;
         CKCI_K_UNROLL(1)
-        for (int32_t c = (int32_t)threadIdx.x / WAVE; c < b.channels; c += 256 / WAVE) {
+        for (int32_t c = ckci_k_same((int32_t)threadIdx.x / WAVE); c < b.channels; c += 256 / WAVE) {
             const int32_t plane = ckci_k_depth_plane(x, x.b, c);
             ckci_k_depth_bands<U, 2, 2> sums;
             sums.clear();
@@ -10158,29 +10285,36 @@ template <class U> struct ckci_k_depth_matrix_unit {
 #elif defined(CKCI_SIMULATOR)
             (void)sim_meet(0, 0, 0, __LINE__);
 #endif
-            if (p.o_same) {
-                keep<E>(x, m.bytes + plane, sums, t.out_rows, x.fold ? 32 : left);
+            const ckci_gpu_depth &o = ckci_k_again(p);
+            const int32_t rows = ckci_k_afresh(t.out_rows);
+            if (o.o_same) {
+                keep<E>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
             } else {
-                write(p, sums, b.channel + c, t.q, t.out_rows);
+                write(o, sums, b.channel + c, t.q, rows);
             }
         }
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
-        const ckci_k_depth_block b(p);
-        stage(p, b, m);
+        ckci_k_depth_block kept(p);
+        stage(p, kept, m);
+        kept.hold();
         CKCI_K_UNROLL(1)
-        for (int32_t i = b.from; i < b.to; i++) {
+        for (int32_t i = kept.from; i < ckci_k_same(kept.to); i++) {
+            const ckci_k_depth_block b = kept.scalar();
             {
-                const ckci_gpu_depth &u = ckci_k_late(p), &v = ckci_k_late(p);
-                const ckci_k_depth_tile t(u, i);
+                const ckci_gpu_depth &u = ckci_k_again(p), &v = ckci_k_again(p);
+                ckci_k_depth_tile t(u, i);
                 const ckci_k_depth_stretch in = {
                     b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows, t.q.x - u.box.back, u.dim[2].read_len};
                 ckci_k_depth_fill<WAVE>(u.box, u.box.b, u.a, in, m.bytes);
                 ckci_k_depth_commit();
                 ckci_k_depth_wait<0>();
                 __syncthreads();
+                t.q.n = ckci_k_lane_afresh(t.q.n); /* only the epilogue needs them now */
+                t.q.z = ckci_k_lane_afresh(t.q.z);
+                t.q.y = ckci_k_lane_afresh(t.q.y);
                 if (v.bf16) {
                     compute<ckci_k_bf16>(v, b, m, t);
                 } else {
@@ -10188,7 +10322,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 }
                 __syncthreads();
             }
-            const ckci_gpu_depth &w = ckci_k_late(p);
+            const ckci_gpu_depth &w = ckci_k_again(p);
             if (w.o_same) {
                 const ckci_k_depth_tile t(w, ckci_k_afresh(i));
                 const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z,
@@ -10207,11 +10341,14 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
     typedef ckci_k_depth_bands<U, MX, G> bands;
 
     template <class E>
-    static CKCI_K_MEMBER void tiles(const ckci_gpu_depth &p, const ckci_k_depth_block &b, lds &m, bands *sums)
+    static CKCI_K_MEMBER void tiles(const ckci_gpu_depth &args, const ckci_k_depth_block &b, lds &m,
+                                    bands *sums)
     {
-        const ckci_gpu_depth_box &x = p.box;
+        const ckci_gpu_depth_box &box = args.box;
         CKCI_K_UNROLL(1)
         for (int32_t i = b.from; i < b.to; i++) {
+            const ckci_gpu_depth &p = ckci_k_again(args);
+            const ckci_gpu_depth_box &x = ckci_k_again(box);
             const ckci_k_place q = ckci_k_depth_block::find(x, i);
             const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
             const int32_t y = top < 0 ? 0 : top,
@@ -10411,9 +10548,18 @@ CKCI_K_FN bool ckci_k_mid_place(const ckci_gpu_conv &p, const ckci_k_axis axis[3
 template <class T>
 CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t channel, bool copies)
 {
-    const ckci_gpu_conv &p = ckci_k_late(a.first);
+    const ckci_gpu_conv &p = ckci_k_again(a.first);
+#if defined(__HIP_DEVICE_COMPILE__)
+    ckci_k_axis axis[3] = {ckci_k_forward(p.dim[0]), ckci_k_forward(p.dim[1]), ckci_k_forward(p.dim[2])};
+    ckci_k_hold(axis[0]);
+    ckci_k_hold(axis[1]);
+    ckci_k_hold(axis[2]);
+    axis[1].taps = ckci_k_lane_afresh(axis[1].taps);
+    axis[2].taps = ckci_k_lane_afresh(axis[2].taps);
+#else
     const ckci_k_axis axis[3] = {ckci_k_forward(p.dim[0]), ckci_k_forward(p.dim[1]),
                                  ckci_k_forward(p.dim[2])};
+#endif
     int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
     T v = ckci_k_direct_sum<T>(p, axis, group, column, q);
     v = ckci_k_finish<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
@@ -10507,7 +10653,7 @@ template <class T> struct ckci_k_recompute {
         int32_t taps = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
         T sum = 0;
         for (int32_t tap = 0; tap < taps; tap++) {
-            const ckci_gpu_conv &u = ckci_k_late(p);
+            const ckci_gpu_conv &u = ckci_k_again(p);
             ckci_k_go_forward(u, b);
             ckci_k_tap f = ckci_k_find_tap(u, b.axis, tap * u.red);
             q = o;
@@ -10516,7 +10662,11 @@ template <class T> struct ckci_k_recompute {
             }
             int64_t at = wei + ckci_k_weight_at(u, b.axis, f);
             for (int32_t k = 0; k < u.red; k++) {
-                T mid = ckci_k_mid<T>(a, q, group * u.red + k, a.write_mid && column == 0);
+                int32_t written = column;
+#if defined(__HIP_DEVICE_COMPILE__)
+                written = ckci_k_lane_afresh(column);
+#endif
+                T mid = ckci_k_mid<T>(a, q, group * u.red + k, a.write_mid && written == 0);
                 sum = ckci_k_fma(mid, ckci_k_value<T>(u.b, at), sum);
                 at += u.b_red;
             }
@@ -10671,7 +10821,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
                             channel % 8 * CKCI_K_HALF;
         *(ckci_k_uint2 *)to = v;
         if (a.write_mid && first_column(a) == 0 && channel < a.second.red) {
-            copy_out(ckci_k_late(a), to, first_row(a) + row, channel);
+            copy_out(ckci_k_again(a), to, first_row(a) + row, channel);
         }
     }
 
@@ -12189,8 +12339,9 @@ template <class T> struct ckci_k_norm_param {
         ckci_k_slab s = ckci_k_find_slab(p, set);
         bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
         for (s.n = 0; s.n < p.n; s.n++) {
-            ckci_k_norm_statistics<CKCI_K_NORM_ANY>(p, s, m);
-            ckci_k_norm_add(p, s, m, j);
+            const ckci_gpu_norm &u = ckci_k_again(p);
+            ckci_k_norm_statistics<CKCI_K_NORM_ANY>(u, s, m);
+            ckci_k_norm_add(u, s, m, j);
             a += owner ? m.u.sum[0][t] : 0;
             b += owner ? m.u.sum[1][t] : 0;
             __syncthreads(); /* before the next statistics overwrite them */
