@@ -1096,8 +1096,8 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
         }
     }
 
-    /* a, b: loaders with fetch(first place of the step) and store(buffer). One loop also for the first tile and
-       for the last product, so that each part of it stands once. */
+    /* a, b: loaders with fetch(first place of the step) and store(buffer). One loop also for the first tile
+       and for the last product, so that each part of it stands once. */
     template <class A, class B>
     CKCI_K_MEMBER void run(ckci_k_tile<T, S, KT> &m, A &a, B &b, int32_t from, int32_t to)
     {
@@ -7841,17 +7841,11 @@ CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3],
     for (int32_t fz = 0; fz < axis[0].taps; fz++) {
         const ckci_gpu_dim &dz = ckci_k_again(p).dim[0];
         int32_t z = q.z * dz.read_step + axis[0].read0 + fz * dz.read_tap;
-        int32_t rows = (uint32_t)z < (uint32_t)dz.read_len ? axis[1].taps : 0;
-#if defined(__HIP_DEVICE_COMPILE__)
-        rows = ckci_k_lane_afresh(rows);
-#endif
+        const int32_t rows = ckci_k_lane_afresh((uint32_t)z < (uint32_t)dz.read_len ? axis[1].taps : 0);
         for (int32_t fy = 0; fy < rows; fy++) {
             const ckci_gpu_dim &dy = ckci_k_again(p).dim[1];
             int32_t y = q.y * dy.read_step + axis[1].read0 + fy * dy.read_tap;
-            int32_t taps = (uint32_t)y < (uint32_t)dy.read_len ? axis[2].taps : 0;
-#if defined(__HIP_DEVICE_COMPILE__)
-            taps = ckci_k_lane_afresh(taps);
-#endif
+            const int32_t taps = ckci_k_lane_afresh((uint32_t)y < (uint32_t)dy.read_len ? axis[2].taps : 0);
             for (int32_t fx = 0; fx < taps; fx++) {
                 int32_t x = q.x * p.dim[2].read_step + axis[2].read0 + fx * p.dim[2].read_tap;
                 if ((uint32_t)x >= (uint32_t)p.dim[2].read_len) {
@@ -10549,17 +10543,12 @@ template <class T>
 CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t channel, bool copies)
 {
     const ckci_gpu_conv &p = ckci_k_again(a.first);
-#if defined(__HIP_DEVICE_COMPILE__)
     ckci_k_axis axis[3] = {ckci_k_forward(p.dim[0]), ckci_k_forward(p.dim[1]), ckci_k_forward(p.dim[2])};
     ckci_k_hold(axis[0]);
     ckci_k_hold(axis[1]);
     ckci_k_hold(axis[2]);
     axis[1].taps = ckci_k_lane_afresh(axis[1].taps);
     axis[2].taps = ckci_k_lane_afresh(axis[2].taps);
-#else
-    const ckci_k_axis axis[3] = {ckci_k_forward(p.dim[0]), ckci_k_forward(p.dim[1]),
-                                 ckci_k_forward(p.dim[2])};
-#endif
     int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
     T v = ckci_k_direct_sum<T>(p, axis, group, column, q);
     v = ckci_k_finish<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
@@ -10662,11 +10651,8 @@ template <class T> struct ckci_k_recompute {
             }
             int64_t at = wei + ckci_k_weight_at(u, b.axis, f);
             for (int32_t k = 0; k < u.red; k++) {
-                int32_t written = column;
-#if defined(__HIP_DEVICE_COMPILE__)
-                written = ckci_k_lane_afresh(column);
-#endif
-                T mid = ckci_k_mid<T>(a, q, group * u.red + k, a.write_mid && written == 0);
+                const bool copies = a.write_mid && ckci_k_lane_afresh(column) == 0;
+                T mid = ckci_k_mid<T>(a, q, group * u.red + k, copies);
                 sum = ckci_k_fma(mid, ckci_k_value<T>(u.b, at), sum);
                 at += u.b_red;
             }
