@@ -10727,7 +10727,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     typename U::sums sum[G::TM][G::TN];
     ckci_k_window weights;
     ckci_k_uint4 raw[B];
-    int32_t slabs, columns, channels, column_step; /* of the tiles that are being multiplied */
+    int32_t steps, slabs, columns, channels, column_step; /* of the tiles that are being multiplied */
 
     static CKCI_K_MEMBER float *room(lds &m)
     {
@@ -10760,7 +10760,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
 
     static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_pair &a)
     {
-        return ckci_k_divide((int32_t)blockIdx.x, a.second.by_tiles_n) * P;
+        return ckci_k_afresh(ckci_k_divide((int32_t)blockIdx.x, a.second.by_tiles_n)) * P;
     }
 
     static CKCI_K_MEMBER int32_t first_column(const ckci_gpu_pair &a)
@@ -11024,10 +11024,11 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     {
         (void)tiles;
         weights = ckci_k_make_window(p.b.p + CKCI_K_HALF * (column * p.b_column));
-        columns = count;
-        channels = p.red;
-        column_step = CKCI_K_HALF * (int32_t)p.b_column;
+        columns = ckci_k_lane_afresh(count);
+        channels = ckci_k_lane_afresh(p.red);
+        column_step = ckci_k_lane_afresh(CKCI_K_HALF * (int32_t)p.b_column);
         slabs = (p.red + SLAB - 1) / SLAB;
+        steps = (count + 127) / 128 * slabs;
         if constexpr (U::ASYNC) {
             fetch(0, 0, tiles);
         }
@@ -11107,7 +11108,6 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     /* All tiles; out(row, column, eight sums in LDS). The first fetch is under way (begin). */
     template <class Out> CKCI_K_MEMBER void run_tiles(lds &m, int32_t slab0, const Out &out)
     {
-        const int32_t steps = (columns + 127) / 128 * slabs;
         int32_t tile = 0, slab = 0;
         if constexpr (!U::ASYNC) {
             fetch(0, 0, NULL);
@@ -11154,6 +11154,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         enum { EACH = 32 / U::N, STRIPS = G::TN / EACH, ALL = G::TM * G::TN };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
         float *strip = place + wave * U::M * 32;
+        column0 = ckci_k_lane_afresh(column0 + wave % G::WN * G::COLUMNS);
         CKCI_K_UNROLL(1)
         for (int q = 0; q < G::TM * STRIPS; q++) {
             __syncthreads();
@@ -11173,8 +11174,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
             CKCI_K_UNROLL(1)
             for (int e = lane; e < U::M * 4; e += U::WAVE) {
                 int row = e / 4, column = e % 4 * 8;
-                out(wave / G::WN * G::ROWS + q / STRIPS * U::M + row,
-                    column0 + wave % G::WN * G::COLUMNS + q % STRIPS * 32 + column,
+                out(wave / G::WN * G::ROWS + q / STRIPS * U::M + row, column0 + q % STRIPS * 32 + column,
                     strip + row * 32 + (column ^ (row & 3) * 8));
             }
         }
@@ -11224,7 +11224,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
             }
             int32_t column = first_column(a), count = a.second.columns - column;
             f.begin(a.second, column, count < a.second.part ? count : a.second.part, m.tiles);
-            if (!a.pointwise) {
+            if (!ckci_k_again(a).pointwise) {
                 depthwise(a, in, start.n, m);
             }
         }
