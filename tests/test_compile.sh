@@ -78,8 +78,8 @@ one_compiler() {
             echo "skipped: $compiler not found ($std)"
             continue
         fi
-        output=-fsyntax-only
         for omp in "" $openmp; do
+            output=-fsyntax-only
             # shellcheck disable=SC2086
             strict declarations "$compiler" $std $omp $extra -fsyntax-only "$src/declare.c"
             # shellcheck disable=SC2086
