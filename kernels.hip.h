@@ -8478,6 +8478,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         if (axis[2].taps == 0) {
             all = 0;
         }
+        const int32_t first = ckci_k_lane_afresh(at.from);
         for (int32_t i = at.from; i < at.to; i += p.lanes_p) {
             const int32_t rows = ckci_k_afresh(all);
             strip s = find(i + at.slot);
@@ -8487,7 +8488,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             }
             for (int32_t r = 0; r < rows; r += p.rows) {
                 int32_t some_rows = rows - r < p.rows ? rows - r : p.rows;
-                if (rows > p.rows || i == at.from) {
+                if (rows > p.rows || i == ckci_k_same(first)) {
                     __syncthreads();
                     stage(m, r, some_rows);
                     __syncthreads();
@@ -8797,7 +8798,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         CKCI_K_UNROLL(8)
         for (int s = 0; s < F; s++) {
             /* multiples for all 49 taps are more than the scalar registers hold */
-            const int32_t apart = F == 7 && s < 3 ? ckci_k_afresh(channels) : channels;
+            const int32_t apart = F == 7 && s < 4 ? ckci_k_afresh(channels) : channels;
             CKCI_K_UNROLL(8)
             for (int x = 0; x < F; x++) {
                 int tap = (F - 1 - s) * F + x;
