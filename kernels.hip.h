@@ -574,6 +574,13 @@ CKCI_K_FN void ckci_k_hold(ckci_k_axis &a)
     a.write0 = ckci_k_lane_afresh(a.write0);
 }
 
+CKCI_K_FN void ckci_k_hold(ckci_k_axis (&axis)[3])
+{
+    ckci_k_hold(axis[0]);
+    ckci_k_hold(axis[1]);
+    ckci_k_hold(axis[2]);
+}
+
 /* Of a fwd convolution. */
 CKCI_K_FN ckci_k_axis ckci_k_forward(const ckci_gpu_dim &d)
 {
@@ -662,10 +669,10 @@ CKCI_K_FN float ckci_k_erf(float x)
     return erff(x);
 }
 
-#if defined(__HIP_DEVICE_COMPILE__)
+#if defined(__HIP_DEVICE_COMPILE__) || defined(CKCI_SIMULATOR)
 /* exp and erf in f64, from tables: the library's coefficients would lie in scalar registers, two for each,
    all through the loops around them, and leave too few for the rest. Errors are less than two units in the
-   last place. */
+   last place. The simulator takes them too, so that tests see them. */
 template <int N> CKCI_K_FN double ckci_k_polynomial(const double (&coefficient)[N], double x)
 {
     double sum = coefficient[N - 1];
@@ -7347,9 +7354,7 @@ template <int CB, int RP> struct ckci_k_grouped {
         group = inside ? group : 0;
         int32_t start = ckci_k_row(b.axis, b.row).n;
         ckci_k_window wa = ckci_k_pinned_window(p.a.p + 4 * start * p.a.stride[1]);
-        ckci_k_hold(b.axis[0]);
-        ckci_k_hold(b.axis[1]);
-        ckci_k_hold(b.axis[2]);
+        ckci_k_hold(b.axis);
         for (int32_t batch = 0; batch < p.part && b.row + batch * RP * wide < rows; batch++) {
             int32_t row0 = b.row + batch * RP * wide + t / p.lanes, at[RP];
             uint32_t mask[RP];
@@ -7883,9 +7888,7 @@ template <class T> struct ckci_k_direct {
         const int32_t z = b.axis[0].write0 + q.z * p.dim[0].write_step,
                       y = b.axis[1].write0 + q.y * p.dim[1].write_step,
                       x = b.axis[2].write0 + q.x * p.dim[2].write_step;
-        ckci_k_hold(b.axis[0]);
-        ckci_k_hold(b.axis[1]);
-        ckci_k_hold(b.axis[2]);
+        ckci_k_hold(b.axis);
         T sum = ckci_k_direct_sum<T>(p, b.axis, group, column, q);
         ckci_k_write<T>(p.o, sum, group, q.n, column, z, y, x);
     }
@@ -8266,9 +8269,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         at.tile = rest - part * p.tiles_c;
         ckci_k_find_axes(p.dim, phase, axis);
         if constexpr (STEP == 0) { /* too much for scalar registers; used by lanes only */
-            ckci_k_hold(axis[0]);
-            ckci_k_hold(axis[1]);
-            ckci_k_hold(axis[2]);
+            ckci_k_hold(axis);
         }
         at.channel = planes ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
         at.active = at.slot < p.lanes_p && at.channel < p.g;
@@ -10545,9 +10546,7 @@ CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t ch
 {
     const ckci_gpu_conv &p = ckci_k_again(a.first);
     ckci_k_axis axis[3] = {ckci_k_forward(p.dim[0]), ckci_k_forward(p.dim[1]), ckci_k_forward(p.dim[2])};
-    ckci_k_hold(axis[0]);
-    ckci_k_hold(axis[1]);
-    ckci_k_hold(axis[2]);
+    ckci_k_hold(axis);
     axis[1].taps = ckci_k_lane_afresh(axis[1].taps);
     axis[2].taps = ckci_k_lane_afresh(axis[2].taps);
     int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;

@@ -1,13 +1,18 @@
 /* test_cross.c - all axes of a convolution crossed: every engine and instance against the definition
    SPDX-License-Identifier: MIT
 
-   All data are small integers, so every result is exact and the tolerance is zero. Four parts:
+   All data are small integers, so every result is exact and the tolerance is zero. The parts:
      triples   a covering array of strength 3: every combination of levels of any three axes occurs
      products  geometry x pass in full with the other axes rotating, and layouts x types x passes in full
      blocks    sizes that need several tiles, odd in every direction
+     aligned   channels for 16-byte loads, as matrix units take them
+     large     i8 sums that f32 does not hold
+     first     few channels, many weights
      dense     f32 with channels last, as the GPU's tuned kernels want it
+     depthwise each way in which the GPU's kernels walk
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
-   every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none.
+   every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
+   the GPU's instances: every other one, in turns, where the GPU is simulated, and then without products.
    An instance that no problem executed is a failure. */
 #define _POSIX_C_SOURCE 200809L
 #include "naive.h"
