@@ -2646,9 +2646,8 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         enum {
             ACROSS_STRIPS = G::TN * U::N / G::STRIP,
             STRIPS = G::TM * ACROSS_STRIPS,
-            SHIFT = U::WAVE == 32 &&
-                    (SIZE == 8 || (SIZE == 4 && !U::ASYNC) || (SIZE == 1 && U::ASYNC && STRIPS > 2)),
-            SPREAD = (U::ASYNC || SIZE == 8) && !SHIFT,
+            SHIFT = U::ASYNC || (U::WAVE == 32 && (SIZE == 8 || SIZE == 4)),
+            SPREAD = SIZE == 8 && !SHIFT,
             PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH /* so that reads do not meet in the banks */
         };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
@@ -2958,17 +2957,39 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* Sums as they lie in registers: out(row, column, two columns). Four threads fill a sector of f32. */
-    template <class Out> CKCI_K_MEMBER void pairs(Out out) const
+    /* Sums as they lie in registers, as f32, f16 or bf16: of so many rows and columns, an even number, to rows
+       that are `pitch` numbers apart. Four threads fill a sector of f32. */
+    CKCI_K_MEMBER void store(unsigned char *to, int64_t pitch, int32_t rows, int32_t columns,
+                             int32_t dtype) const
     {
-        int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
-        int row0 = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
-        int column0 = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2;
-        CKCI_K_UNROLL(64)
-        for (int i = 0; i < N / 2; i += 2) {
-            if (i < N / 4 || !half) {
-                out(row0 + i % 4 / 2 * 8, column0 + i / 4 * 8, ckci_k_bits(sum[i]), ckci_k_bits(sum[i + 1]));
+        const int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        const int row = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
+        const int column = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2, size = dtype == CKCONV_F32 ? 4 : 2;
+        unsigned char *down = to + size * ((row + 8) * pitch + column);
+        const bool above = row < rows, below = row + 8 < rows;
+        to += size * (row * pitch + column);
+        columns -= column;
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N / 8; i++) {
+            if (i * 8 >= columns || (i >= N / 16 && half)) {
+                return;
             }
+            if (above) {
+                pair(to, i, dtype, sum[4 * i], sum[4 * i + 1]);
+            }
+            if (below) {
+                pair(down, i, dtype, sum[4 * i + 2], sum[4 * i + 3]);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void pair(unsigned char *to, int i, int32_t dtype, float x, float y)
+    {
+        if (dtype == CKCONV_F32) {
+            const ckci_k_uint2 two = {ckci_k_bits(x), ckci_k_bits(y)};
+            *(ckci_k_uint2 *)(to + i * 32) = two;
+        } else {
+            *(uint32_t *)(to + i * 16) = ckci_k_two(dtype, ckci_k_bits(x), ckci_k_bits(y));
         }
     }
 
@@ -3527,9 +3548,10 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
 {
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
-    if (p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute) {
-        int64_t *at = m.outputs;
-        const ckci_tensor &t = p.o.t;
+    const ckci_tensor &t = p.o.t;
+    const bool plain = p.o_vec && t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+    int64_t *at = m.outputs;
+    if (plain) {
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             ckci_k_place q = ckci_k_row(b.axis, b.row + r);
             at[r] = q.n >= p.n ? -1
@@ -3538,20 +3560,20 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                                      (b.axis[1].write0 + q.y * p.dim[1].write_step) * t.stride[4] +
                                      (b.axis[2].write0 + q.x * p.dim[2].write_step) * t.stride[5];
         }
-        const int32_t size = ckci_k_size(t.dtype), dtype = t.dtype, columns = p.columns;
-        unsigned char *base = t.p;
-        f.template finish<8>(m.tiles, false, [&](int row, int column, typename F::number *v, int) {
-            if (at[row] >= 0 && b.column + column < columns) {
-                ckci_k_store8(dtype, base + (at[row] + b.column + column) * size, v);
-            }
-        });
-        return;
     }
-    f.template finish<8>(m.tiles, p.o.t.stride[5] < p.o.t.stride[2],
+    f.template finish<8>(m.tiles, !plain && t.stride[5] < t.stride[2],
                          [&](int row, int column, typename F::number *v, int count) {
+                             column += b.column;
+                             if (plain) {
+                                 if (at[row] >= 0 && column < p.columns) {
+                                     ckci_k_store8(t.dtype, t.p + (at[row] + column) * ckci_k_size(t.dtype),
+                                                   v);
+                                 }
+                                 return;
+                             }
                              ckci_k_place q = ckci_k_row(b.axis, b.row + row);
-                             if (q.n < p.n && b.column + column < p.columns) {
-                                 ckci_k_write8(p, v, count, b.group, q.n, b.column + column, p.columns,
+                             if (q.n < p.n && column < p.columns) {
+                                 ckci_k_write8(p, v, count, b.group, q.n, column, p.columns,
                                                b.axis[0].write0 + q.z * p.dim[0].write_step,
                                                b.axis[1].write0 + q.y * p.dim[1].write_step,
                                                b.axis[2].write0 + q.x * p.dim[2].write_step);
@@ -4237,20 +4259,11 @@ CKCI_K_FN void ckci_k_matrix_weight_part(const ckci_gpu_conv &p, int32_t work, i
     typedef typename F::number number;
     if constexpr (F::SIXTEEN) {
         if (p.o_vec) {
-            const int32_t dtype = p.o.partial ? CKCONV_F32 : p.o.t.dtype, columns = p.columns;
-            unsigned char *base = p.o.partial ? p.o.partial : p.o.t.p;
-            const int64_t slice = ((int64_t)part * p.g + group) * p.rows;
-            f.pairs([&](int row, int column, uint32_t first, uint32_t second) {
-                if (row0 + row < p.rows && column0 + column < columns) {
-                    int64_t at = (slice + row0 + row) * columns + column0 + column;
-                    if (dtype == CKCONV_F32) {
-                        const ckci_k_uint2 two = {first, second};
-                        *(ckci_k_uint2 *)(base + 4 * at) = two;
-                    } else {
-                        *(uint32_t *)(base + 2 * at) = ckci_k_two(dtype, first, second);
-                    }
-                }
-            });
+            const int32_t dtype = p.o.partial ? CKCONV_F32 : p.o.t.dtype;
+            const int32_t size = p.o.partial ? 4 : ckci_k_size(dtype);
+            const int64_t row = ((int64_t)part * p.g + group) * p.rows + row0;
+            f.store((p.o.partial ? p.o.partial : p.o.t.p) + size * (row * p.columns + column0), p.columns,
+                    p.rows - row0, p.columns - column0, dtype);
             return;
         }
     }
@@ -4980,25 +4993,39 @@ template <class U, int Q> struct ckci_k_near {
         const int32_t c = (int32_t)p.by_one_c.d, all = (good < 64 ? good : 64) * c * taps;
         const int64_t *s = p.b.stride;
         const uint16_t *from = (const uint16_t *)p.b.p + ckci_k_divide(channel, p.by_one_c) * s[0];
+        const int32_t some = p.region.fours ? 4 : 1; /* neighbours that are fetched together */
         CKCI_K_UNROLL(1)
-        for (int32_t first = thread; first < all; first += FILL * 256) {
-            uint16_t v[FILL];
+        for (int32_t first = thread * some; first < all; first += FILL * 256 * some) {
+            ckci_k_uint2 v[FILL];
             int32_t at[FILL];
             CKCI_K_UNROLL(12)
             for (int j = 0; j < FILL; j++) {
-                const int32_t i = first + j * 256 < all ? first + j * 256 : first;
+                const int32_t i = first + j * 256 * some < all ? first + j * 256 * some : first;
                 const int32_t line = ckci_k_divide(i, p.by_one_c), one = i - line * c;
                 const int32_t k = ckci_k_divide(line, p.region.by_taps), tap = line - k * taps;
                 const int32_t group = ckci_k_divide(k, p.by_one_c),
                               y = ckci_k_divide(tap, p.region.by_filter_x);
                 const int32_t other = group * c + one, x = tap - y * (int32_t)p.region.by_filter_x.d;
-                v[j] = from[group * s[0] + (k - group * c) * s[1] + one * s[2] + y * s[4] + x * s[5]];
+                const uint16_t *w =
+                    from + group * s[0] + (k - group * c) * s[1] + one * s[2] + y * s[4] + x * s[5];
+                if (some == 4) {
+                    v[j] = *(const ckci_k_uint2 *)w;
+                } else {
+                    v[j].x = *w;
+                }
                 at[j] = (p.region.back ? other : k) * pitch +
                         (tap * Q + (p.region.back ? k : other) % Q) * CKCI_K_HALF;
             }
+            const int32_t step = p.region.back ? pitch : +CKCI_K_HALF;
             CKCI_K_UNROLL(12)
             for (int j = 0; j < FILL; j++) {
-                *(uint16_t *)(to + at[j]) = v[j];
+                unsigned char *q = to + at[j];
+                *(uint16_t *)q = (uint16_t)v[j].x;
+                if (some == 4) {
+                    *(uint16_t *)(q + step) = (uint16_t)(v[j].x >> 16);
+                    *(uint16_t *)(q + 2 * step) = (uint16_t)v[j].y;
+                    *(uint16_t *)(q + 3 * step) = (uint16_t)(v[j].y >> 16);
+                }
             }
         }
     }
@@ -5629,6 +5656,9 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_gather, 128, 128>
     enum { BLOCKS = 2 };
 };
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_back, 128, 128>> {
+    enum { BLOCKS = 2 };
+};
+template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single, 128, 128>> {
     enum { BLOCKS = 2 };
 };
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 192>> {
