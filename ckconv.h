@@ -3077,7 +3077,6 @@ typedef struct ckci_gpu_near {
     int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
     int32_t channels, taps, plain;  /* of all groups; of the filter; stored without an epilogue */
     int32_t back, packed, merge;    /* taps are turned round; weights lie in order; groups that are one */
-    int32_t fours;                  /* else weights of four neighbouring channels lie together, aligned */
     int64_t out_row;                /* from row to row of what is written, bytes */
     int32_t tap[9];                 /* from a position's first pixel to a tap's in LDS, bytes */
     ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y; /* by_rows: lines */
@@ -5431,11 +5430,8 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
         *w = native; /* they lie like that */
         m->pack = 0;
     }
-    /* blocks of NVIDIA put few weights in order themselves, or those that they can fetch together */
-    int fours = p->c % 4 == 0 && native.stride[2] == 1 && (uintptr_t)native.p % 8 == 0 &&
-                native.stride[0] % 4 == 0 && native.stride[1] % 4 == 0 && native.stride[4] % 4 == 0 &&
-                native.stride[5] % 4 == 0;
-    int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && (p->c <= 16 || fours) && native.plain &&
+    /* blocks of NVIDIA put few weights in order themselves */
+    int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && p->c <= 16 && native.plain &&
               native.dtype == w->dtype;
     if (own) {
         m->pack = 0;
@@ -5446,7 +5442,6 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     }
     ckci_make_gpu_conv(c, k);
     k->region.packed = !own;
-    k->region.fours = fours;
     k->region.merge = (int32_t)m->merge;
     k->region.by_chunks = ckci_make_divisor(p->filter[1] * p->filter[2] * block / 8);
     k->region.by_taps = ckci_make_divisor(p->filter[1] * p->filter[2]);

@@ -4993,39 +4993,25 @@ template <class U, int Q> struct ckci_k_near {
         const int32_t c = (int32_t)p.by_one_c.d, all = (good < 64 ? good : 64) * c * taps;
         const int64_t *s = p.b.stride;
         const uint16_t *from = (const uint16_t *)p.b.p + ckci_k_divide(channel, p.by_one_c) * s[0];
-        const int32_t some = p.region.fours ? 4 : 1; /* neighbours that are fetched together */
         CKCI_K_UNROLL(1)
-        for (int32_t first = thread * some; first < all; first += FILL * 256 * some) {
-            ckci_k_uint2 v[FILL];
+        for (int32_t first = thread; first < all; first += FILL * 256) {
+            uint16_t v[FILL];
             int32_t at[FILL];
             CKCI_K_UNROLL(12)
             for (int j = 0; j < FILL; j++) {
-                const int32_t i = first + j * 256 * some < all ? first + j * 256 * some : first;
+                const int32_t i = first + j * 256 < all ? first + j * 256 : first;
                 const int32_t line = ckci_k_divide(i, p.by_one_c), one = i - line * c;
                 const int32_t k = ckci_k_divide(line, p.region.by_taps), tap = line - k * taps;
                 const int32_t group = ckci_k_divide(k, p.by_one_c),
                               y = ckci_k_divide(tap, p.region.by_filter_x);
                 const int32_t other = group * c + one, x = tap - y * (int32_t)p.region.by_filter_x.d;
-                const uint16_t *w =
-                    from + group * s[0] + (k - group * c) * s[1] + one * s[2] + y * s[4] + x * s[5];
-                if (some == 4) {
-                    v[j] = *(const ckci_k_uint2 *)w;
-                } else {
-                    v[j].x = *w;
-                }
+                v[j] = from[group * s[0] + (k - group * c) * s[1] + one * s[2] + y * s[4] + x * s[5]];
                 at[j] = (p.region.back ? other : k) * pitch +
                         (tap * Q + (p.region.back ? k : other) % Q) * CKCI_K_HALF;
             }
-            const int32_t step = p.region.back ? pitch : +CKCI_K_HALF;
             CKCI_K_UNROLL(12)
             for (int j = 0; j < FILL; j++) {
-                unsigned char *q = to + at[j];
-                *(uint16_t *)q = (uint16_t)v[j].x;
-                if (some == 4) {
-                    *(uint16_t *)(q + step) = (uint16_t)(v[j].x >> 16);
-                    *(uint16_t *)(q + 2 * step) = (uint16_t)v[j].y;
-                    *(uint16_t *)(q + 3 * step) = (uint16_t)(v[j].y >> 16);
-                }
+                *(uint16_t *)(to + at[j]) = v[j];
             }
         }
     }
