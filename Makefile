@@ -131,13 +131,14 @@ $(B)/single/ckconv.h: $(HEADERS) tools/single.awk
 $(B)/ckconv.h: $(B)/single/ckconv.h
 	cp $< $@
 
-# --- Tests: scripts, and three builds of the same programs: as users build it, from the merged file, with
-# sanitizers (without the longest programs, except for test-full)
+# --- Tests: scripts, and three builds of the same programs: as users build it; from the merged file and with
+# sanitizers, both without the longest programs, except for test-full
 
 TESTS := $(basename $(notdir $(wildcard tests/test_*.c)))
 SCRIPTS := $(wildcard tests/test_*.sh)
 TEST_IMPLEMENTERS := $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTATION' tests/*.c)))
 SANITIZED = $(if $(CKCONV_TEST_FULL),$(TESTS),$(filter-out test_cross test_conv_conv,$(TESTS)))
+MERGED = $(if $(CKCONV_TEST_FULL),$(TESTS),$(filter-out test_cross test_conv_conv test_groupnorm,$(TESTS)))
 SANITIZER_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 # $(call variant,name,folder of ckconv.h,flags)
@@ -218,14 +219,14 @@ $(B)/sanitizers: $(B)/openmp
 	fi >$@
 	@rm -f $(B)/probe_s.c $(B)/probe_s
 
-test: $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%) $(SIMULATED) examples single sim \
+test: $(TESTS:%=$(B)/test/main/%) $(MERGED:%=$(B)/test/merged/%) $(SIMULATED) examples single sim \
     $(B)/sanitizers
 	@if [ -s $(B)/sanitizers ]; then \
 	    $(MAKE) --no-print-directory $(SANITIZED:%=$(B)/test/sanitized/%) $(SIM_SANITIZED:%=$(B)/test/simasan/%); \
 	else echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'; fi
 	@BUILD=$(B) sh tests/run.sh $(LONGEST) $(SCRIPTS) $$([ ! -s $(B)/sanitizers ] || \
 	    echo $(SIM_SANITIZED:%=$(B)/test/simasan/%) $(SANITIZED:%=$(B)/test/sanitized/%)) \
-	    $(filter-out $(LONGEST),$(SIMULATED)) $(TESTS:%=$(B)/test/main/%) $(TESTS:%=$(B)/test/merged/%)
+	    $(filter-out $(LONGEST),$(SIMULATED)) $(TESTS:%=$(B)/test/main/%) $(MERGED:%=$(B)/test/merged/%)
 
 test-full: export CKCONV_TEST_FULL = 1
 test-full: test

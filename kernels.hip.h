@@ -2957,8 +2957,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* Sums as they lie in registers, as f32, f16 or bf16: of so many rows and columns, an even number, to rows
-       that are `pitch` numbers apart. Four threads fill a sector of f32. */
+    /* Sums as they lie in registers, as f32, f16 or bf16: of so many rows and columns (an even number), to
+       rows that are `pitch` numbers apart. Four threads fill a sector of f32. */
     CKCI_K_MEMBER void store(unsigned char *to, int64_t pitch, int32_t rows, int32_t columns,
                              int32_t dtype) const
     {
