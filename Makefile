@@ -132,7 +132,8 @@ $(B)/ckconv.h: $(B)/single/ckconv.h
 	cp $< $@
 
 # --- Tests: scripts, and three builds of the same programs: as users build it; from the merged file and with
-# sanitizers, both without the longest programs, except for test-full
+# sanitizers, both without their longest programs, except for test-full. Recipes expand what differs for
+# test-full: prerequisites would be those of test.
 
 TESTS := $(basename $(notdir $(wildcard tests/test_*.c)))
 SCRIPTS := $(wildcard tests/test_*.sh)
@@ -219,11 +220,10 @@ $(B)/sanitizers: $(B)/openmp
 	fi >$@
 	@rm -f $(B)/probe_s.c $(B)/probe_s
 
-test: $(TESTS:%=$(B)/test/main/%) $(MERGED:%=$(B)/test/merged/%) $(SIMULATED) examples single sim \
-    $(B)/sanitizers
-	@if [ -s $(B)/sanitizers ]; then \
-	    $(MAKE) --no-print-directory $(SANITIZED:%=$(B)/test/sanitized/%) $(SIM_SANITIZED:%=$(B)/test/simasan/%); \
-	else echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'; fi
+test: $(TESTS:%=$(B)/test/main/%) $(SIMULATED) examples single sim $(B)/sanitizers
+	@[ -s $(B)/sanitizers ] || echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'
+	@$(MAKE) --no-print-directory $(MERGED:%=$(B)/test/merged/%) $$([ ! -s $(B)/sanitizers ] || \
+	    echo $(SANITIZED:%=$(B)/test/sanitized/%) $(SIM_SANITIZED:%=$(B)/test/simasan/%))
 	@BUILD=$(B) sh tests/run.sh $(LONGEST) $(SCRIPTS) $$([ ! -s $(B)/sanitizers ] || \
 	    echo $(SIM_SANITIZED:%=$(B)/test/simasan/%) $(SANITIZED:%=$(B)/test/sanitized/%)) \
 	    $(filter-out $(LONGEST),$(SIMULATED)) $(TESTS:%=$(B)/test/main/%) $(MERGED:%=$(B)/test/merged/%)

@@ -106,8 +106,8 @@ ERRORS
 
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
-    (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and, but for gfx1030,
-    executed by an emulator.
+    and H200 (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and, but for
+    gfx1030, executed by an emulator.
 
 TAGS (search for them)
     >>head      version, linkage                     >>ref       naive engine, the specification
@@ -4963,23 +4963,29 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
            m->tile_m >= (weight ? 64 : 128) && m->tile_n >= (weight ? 128 : 64);
 }
 
-/* How much slower than .022 ns an output a tile takes 64 places of the reduction; fitted to an H100 and an
-   H200. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of measurements. */
+/* How much slower than .022 ns an output a tile takes 64 places of the reduction. sm_90 with f16 and bf16:
+   fitted to an H100 and an H200; on other NVIDIA devices and in other types all tiles are mma.sync's, and not
+   measured. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of
+   measurements. */
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
-    static const struct {
+    typedef struct tile_cost {
         int32_t tile;
         double gather, weight;
-    } table[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.23}, {512064, 1.3, 0},
-                 {128256, 0, 1.12}, {64256, 0, 1.7},    {64192, 0, 1.57},     {64064, 3.6, 3.6},
-                 {128032, 3.6, 0},  {32128, 0, 4.6}};
+    } tile_cost;
+    static const tile_cost sm_90[] = {
+        {256128, .97, 0}, {192128, 1.075, 0}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
+        {64256, 0, 1.7},  {64192, 0, 1.57},   {64064, 3.6, 3.6},    {128032, 3.6, 0}, {32128, 0, 4.6}};
+    static const tile_cost others[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.2},
+                                       {512064, 1.53, 0}, {128256, 0, 1.12},  {64256, 0, 1.7},
+                                       {64192, 0, 1.87}};
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
         return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
     }
-    if (m->tile_m * m->tile_n < 16384 && ckci_size(ckci_matrix_stored(m->type)) != 2) {
-        return 2.6; /* not measured like this */
-    }
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    int fitted = strcmp(device->arch, "sm_90") == 0 && ckci_size(ckci_matrix_stored(m->type)) == 2;
+    const tile_cost *table = fitted ? sm_90 : others;
+    size_t count = fitted ? sizeof sm_90 / sizeof sm_90[0] : sizeof others / sizeof others[0];
+    for (size_t i = 0; i < count; i++) {
         if (table[i].tile == m->tile_m * 1000 + m->tile_n) {
             return m->conv.op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
         }
@@ -5972,7 +5978,7 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
     m->l.grid = (int64_t)k->region.parts * k->tiles_n;
-    *cost = device->kind == CKCONV_DEVICE_NVIDIA ? 2 * *cost + 22000 : *cost; /* as measured beside tiles */
+    *cost = strcmp(device->arch, "sm_90") == 0 ? 2 * *cost + 22000 : *cost; /* as measured beside tiles */
     *cost = 218 * CKCI_NEAR_BESIDE * (*cost + 8000) + ckci_sums_cost(device, m->split + 1, bytes) / 2;
     return CKCONV_OK;
 }
