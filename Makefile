@@ -220,12 +220,14 @@ $(B)/sanitizers: $(B)/openmp
 	fi >$@
 	@rm -f $(B)/probe_s.c $(B)/probe_s
 
+# Programs with sanitizers, none where that file is empty.
+IF_SANITIZERS = $$([ ! -s $(B)/sanitizers ] || \
+    echo $(SIM_SANITIZED:%=$(B)/test/simasan/%) $(SANITIZED:%=$(B)/test/sanitized/%))
+
 test: $(TESTS:%=$(B)/test/main/%) $(SIMULATED) examples single sim $(B)/sanitizers
 	@[ -s $(B)/sanitizers ] || echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'
-	@$(MAKE) --no-print-directory $(MERGED:%=$(B)/test/merged/%) $$([ ! -s $(B)/sanitizers ] || \
-	    echo $(SANITIZED:%=$(B)/test/sanitized/%) $(SIM_SANITIZED:%=$(B)/test/simasan/%))
-	@BUILD=$(B) sh tests/run.sh $(LONGEST) $(SCRIPTS) $$([ ! -s $(B)/sanitizers ] || \
-	    echo $(SIM_SANITIZED:%=$(B)/test/simasan/%) $(SANITIZED:%=$(B)/test/sanitized/%)) \
+	@$(MAKE) --no-print-directory $(MERGED:%=$(B)/test/merged/%) $(IF_SANITIZERS)
+	@BUILD=$(B) sh tests/run.sh $(LONGEST) $(SCRIPTS) $(IF_SANITIZERS) \
 	    $(filter-out $(LONGEST),$(SIMULATED)) $(TESTS:%=$(B)/test/main/%) $(MERGED:%=$(B)/test/merged/%)
 
 test-full: export CKCONV_TEST_FULL = 1

@@ -4955,12 +4955,18 @@ CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, in
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
 }
 
-/* Do groups of waves multiply these tiles? */
+/* Can groups of waves multiply there (wgmma)? In types of two bytes. */
+CKCI_FN int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m)
+{
+    return strcmp(device->arch, "sm_90") == 0 && ckci_size(ckci_matrix_stored(m->type)) == 2;
+}
+
+/* Do they multiply these tiles? */
 CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
 {
     int weight = m->conv.op == CKCONV_BWD_WEIGHT;
-    return strcmp(device->arch, "sm_90") == 0 && ckci_size(ckci_matrix_stored(m->type)) == 2 &&
-           m->tile_m >= (weight ? 64 : 128) && m->tile_n >= (weight ? 128 : 64);
+    return ckci_matrix_groups(device, m) && m->tile_m >= (weight ? 64 : 128) &&
+           m->tile_n >= (weight ? 128 : 64);
 }
 
 /* How much slower than .022 ns an output a tile takes 64 places of the reduction. sm_90 with f16 and bf16:
@@ -4982,7 +4988,7 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
         return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
     }
-    int fitted = strcmp(device->arch, "sm_90") == 0 && ckci_size(ckci_matrix_stored(m->type)) == 2;
+    int fitted = ckci_matrix_groups(device, m);
     const tile_cost *table = fitted ? sm_90 : others;
     size_t count = fitted ? sizeof sm_90 / sizeof sm_90[0] : sizeof others / sizeof others[0];
     for (size_t i = 0; i < count; i++) {
@@ -5978,8 +5984,9 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
     m->l.grid = (int64_t)k->region.parts * k->tiles_n;
-    *cost = strcmp(device->arch, "sm_90") == 0 ? 2 * *cost + 22000 : *cost; /* as measured beside tiles */
-    *cost = 218 * CKCI_NEAR_BESIDE * (*cost + 8000) + ckci_sums_cost(device, m->split + 1, bytes) / 2;
+    double time =
+        ckci_matrix_groups(device, m) ? 2 * *cost + 30000 : *cost + 8000; /* measured beside tiles */
+    *cost = 218 * CKCI_NEAR_BESIDE * time + ckci_sums_cost(device, m->split + 1, bytes) / 2;
     return CKCONV_OK;
 }
 

@@ -2640,7 +2640,8 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
 
     /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
        neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE. The code of out
-       stands once, but where no registers are to spare for a loop that keeps all sums. */
+       stands once, but where no registers are to spare for a loop that keeps all sums. In that loop sums move
+       up a strip (SHIFT) where the compiler would otherwise index them, in memory or by long tests. */
     template <int WIDE, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
     {
         enum {
