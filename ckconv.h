@@ -4969,27 +4969,29 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
            m->tile_n >= (weight ? 128 : 64);
 }
 
+/* A tile, 1000 times its rows plus its columns, and how much slower than the best one it is. */
+typedef struct ckci_tile_speed {
+    int32_t tile;
+    double gather, weight;
+} ckci_tile_speed;
+
 /* How much slower than .022 ns an output a tile takes 64 places of the reduction. sm_90 with f16 and bf16:
    fitted to an H100 and an H200; on other NVIDIA devices and in other types all tiles are mma.sync's, and not
    measured. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of
    measurements. */
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
-    typedef struct tile_cost {
-        int32_t tile;
-        double gather, weight;
-    } tile_cost;
-    static const tile_cost sm_90[] = {
+    static const ckci_tile_speed sm_90[] = {
         {256128, .97, 0}, {192128, 1.075, 0}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
         {64256, 0, 1.7},  {64192, 0, 1.57},   {64064, 3.6, 3.6},    {128032, 3.6, 0}, {32128, 0, 4.6}};
-    static const tile_cost others[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.2},
-                                       {512064, 1.53, 0}, {128256, 0, 1.12},  {64256, 0, 1.7},
-                                       {64192, 0, 1.87}};
+    static const ckci_tile_speed others[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.2},
+                                             {512064, 1.53, 0}, {128256, 0, 1.12},  {64256, 0, 1.7},
+                                             {64192, 0, 1.87}};
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
         return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
     }
     int fitted = ckci_matrix_groups(device, m);
-    const tile_cost *table = fitted ? sm_90 : others;
+    const ckci_tile_speed *table = fitted ? sm_90 : others;
     size_t count = fitted ? sizeof sm_90 / sizeof sm_90[0] : sizeof others / sizeof others[0];
     for (size_t i = 0; i < count; i++) {
         if (table[i].tile == m->tile_m * 1000 + m->tile_n) {
