@@ -183,7 +183,7 @@ $(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h
 	$(CXX) $(SIM_FLAGS) $< -o $@
 $(B)/test/sim/test_sim_faults: tests/test_sim_faults.cc tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
 	@mkdir -p $(@D)
-	$(CXX) $(SIM_FLAGS) -O1 $(OPENMP) -I. -Itests $< -o $@ $(OPENMP) -lm
+	$(CXX) $(SIM_FLAGS) -O0 $(OPENMP) -I. -Itests $< -o $@ $(OPENMP) -lm
 $(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 sim: $(B)/ckconv-sim
@@ -197,12 +197,19 @@ test-gpu: $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%))
 	@if [ '$(GPU)' = none ]; then echo 'test-gpu: no GPU with hipcc or nvcc here (GPU=hip or GPU=cuda forces one)'; \
 	else BUILD=$(B) JOBS=1 sh tests/run.sh $(GPU_TESTS:%=$(B)/test/gpu/%); fi
 
-# With TINYGRAD and AMDEMU (tests/amd_emulate.py says what they are) the code objects are executed too.
-test-amd: $(B)/ckconv
+# With TINYGRAD and AMDEMU (tests/amd_emulate.py says what they are) the code objects are executed too: PyTorch's
+# problems, then the tables of the simulated programs. EMULATED: targets. SECONDS: for each program.
+EMULATED ?= gfx90a gfx942 gfx950 gfx1100 gfx1201
+SECONDS ?= 1200
+test-amd: $(B)/ckconv $(GPU_TESTS:%=$(B)/test/sim/%)
 	@BUILD=$(B) CKCONV_TEST_FULL=1 sh tests/test_amd.sh
 	@if [ -n "$$TINYGRAD" ] && [ -n "$$AMDEMU" ]; then \
-	    for t in gfx90a gfx942 gfx950 gfx1100 gfx1201; do \
-	        [ ! -e $(B)/amd/$$t.hsaco ] || python3 tests/amd_golden.py $(B)/amd/$$t.hsaco $$t $(B)/ckconv tests/golden || exit 1; \
+	    for t in $(EMULATED); do \
+	        [ -e $(B)/amd/$$t.hsaco ] || continue; \
+	        python3 tests/amd_golden.py $(B)/amd/$$t.hsaco $$t $(B)/ckconv tests/golden || exit 1; \
+	        for p in $(filter-out test_device,$(GPU_TESTS)); do \
+	            python3 tests/amd_tables.py --seconds $(SECONDS) $(B)/amd/$$t.hsaco $$t $(B)/test/sim/$$p || exit 1; \
+	        done; \
 	    done; \
 	else echo 'skipped: execution on an emulator (TINYGRAD and AMDEMU are not set)'; fi
 

@@ -13215,7 +13215,8 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
     case CKCI_KERNEL_##NAME: {                                                                               \
         ARGS args;                                                                                           \
         memcpy(&args, &l->a, sizeof args);                                                                   \
-        return sim_launch<const ARGS>(ckconv_k_##NAME, args, l->grid, l->threads, stream);                   \
+        return sim_launch_named<const ARGS>("ckconv_k_" #NAME, ckconv_k_##NAME, args, l->grid, l->threads,   \
+                                            stream);                                                         \
     }
         CKCI_GPU_KERNELS(CKCI_ROW)
 #undef CKCI_ROW

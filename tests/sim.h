@@ -19,6 +19,7 @@
        CKCONV_SIM_ORDER   forward (default): blocks and threads by number; reverse: both from the last to the
                           first; random: threads in an order of its own for each block and each interval
                           between barriers, from a fixed seed
+       CKCONV_SIM_EMULATOR  set by tests/amd_tables.py: launches go to an emulator of AMD's instructions
 
    x86-64 switches fibers with a few instructions, other machines and -DSIM_UCONTEXT with ucontext. C++17,
    POSIX; one translation unit includes this file, and one thread uses it. */
@@ -35,6 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <type_traits>
+#include <unordered_map>
 #if !defined(SIM_UCONTEXT) && !(defined(__x86_64__) && defined(__ELF__))
 #define SIM_UCONTEXT
 #endif
@@ -176,9 +178,102 @@ static inline void sim_configure(const char *target, const char *order)
     sim_random = 0x9e3779b97f4a7c15u;
 }
 
+/* ---- Device code of another compiler, executed by an emulator in another process, which shares the memory
+   of the device at the same addresses: tests/amd_tables.py. Lines ask: `map ADDRESS BYTES`, `unmap ADDRESS
+   BYTES` (whole pages), `run KERNEL GRID BLOCK ARGUMENT`; numbers but GRID and BLOCK are hexadecimal. Only
+   `run` is answered, by one line: ok, or what went wrong. */
+enum : uint64_t {
+    SIM_MEMORY = (uint64_t)0x2000 << 32,
+    SIM_MEMORY_BYTES = (uint64_t)1 << 40,
+    SIM_PAGE = 4096
+};
+enum { SIM_BESIDE = 0xff };
+static struct {
+    FILE *ask, *answer;
+    int memory;    /* descriptor */
+    uint64_t next; /* free address; none is used twice */
+    std::unordered_map<void *, size_t> bytes;
+} sim_emulator;
+
+static inline void sim_find_emulator()
+{
+    const char *text = getenv("CKCONV_SIM_EMULATOR");
+    int ask, answer;
+    if (text == NULL || sim_emulator.ask != NULL) {
+        return;
+    }
+    if (sscanf(text, "%d,%d,%d", &ask, &answer, &sim_emulator.memory) != 3 ||
+        (sim_emulator.ask = fdopen(ask, "w")) == NULL ||
+        (sim_emulator.answer = fdopen(answer, "r")) == NULL) {
+        sim_die("CKCONV_SIM_EMULATOR=%s: must be three descriptors, as tests/amd_tables.py sets them", text);
+    }
+    if (mmap((void *)SIM_MEMORY, SIM_MEMORY_BYTES, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, sim_emulator.memory,
+             0) != (void *)SIM_MEMORY) {
+        sim_die("no room for the emulator's memory");
+    }
+    sim_emulator.next = SIM_MEMORY;
+}
+
+/* On pages of its own, at their end, so that the emulator sees what passes it by more than 15 bytes. */
+static inline void *sim_map(size_t bytes)
+{
+    const uint64_t pages = (bytes + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE, start = sim_emulator.next;
+    sim_emulator.next += pages + SIM_PAGE; /* never mapped: the page between two */
+    if (sim_emulator.next > SIM_MEMORY + SIM_MEMORY_BYTES) {
+        sim_die("no addresses left in the emulator's memory");
+    }
+    fprintf(sim_emulator.ask, "map %llx %llx\n", (unsigned long long)start, (unsigned long long)pages);
+    memset((void *)start, SIM_BESIDE, pages);
+    unsigned char *made = (unsigned char *)start + pages - (bytes + 15) / 16 * 16;
+    sim_emulator.bytes[made] = bytes;
+    return memset(made, 0x7f, bytes);
+}
+
+static inline void sim_unmap(void *memory)
+{
+    const auto found = sim_emulator.bytes.find(memory);
+    if (found == sim_emulator.bytes.end()) {
+        sim_die("simFree of a pointer that simMalloc did not give");
+    }
+    const size_t bytes = found->second;
+    const uint64_t pages = (bytes + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE;
+    unsigned char *made = (unsigned char *)memory, *start = made - (uintptr_t)made % SIM_PAGE;
+    for (unsigned char *p = start; p < start + pages; p++) {
+        if ((p < made || p >= made + bytes) && *p != SIM_BESIDE) {
+            sim_die("byte %lld of an allocation of %zu bytes was written", (long long)(p - made), bytes);
+        }
+    }
+    fprintf(sim_emulator.ask, "unmap %llx %llx\n", (unsigned long long)(uintptr_t)start,
+            (unsigned long long)pages);
+    madvise(start, pages, MADV_REMOVE);
+    sim_emulator.bytes.erase(found);
+}
+
+static inline simError_t sim_emulate(const char *name, const void *args, size_t bytes, int64_t grid,
+                                     int32_t block)
+{
+    char line[400];
+    fprintf(sim_emulator.ask, "run %s %lld %d ", name, (long long)grid, (int)block);
+    for (size_t i = 0; i < bytes; i++) {
+        fprintf(sim_emulator.ask, "%02x", ((const unsigned char *)args)[i]);
+    }
+    fprintf(sim_emulator.ask, "\n");
+    fflush(sim_emulator.ask);
+    if (fgets(line, sizeof line, sim_emulator.answer) == NULL) {
+        sim_die("the emulator is gone");
+    }
+    line[strcspn(line, "\n")] = 0;
+    if (strcmp(line, "ok") != 0) {
+        sim_die("%s", line);
+    }
+    return simSuccess;
+}
+
 static inline int sim_device_count()
 {
     if (!sim_configured) {
+        sim_find_emulator();
         sim_configure(getenv("CKCONV_SIM_TARGET"), getenv("CKCONV_SIM_ORDER"));
     }
     return sim_device.arch[0] != 0 ? 2 : 0;
@@ -282,6 +377,10 @@ static inline simError_t simMalloc(void **memory, size_t bytes)
         return simSuccess;
     }
     void *made = NULL;
+    if (sim_emulator.ask != NULL && bytes <= SIM_LARGEST_ALLOCATION) {
+        *memory = sim_map(bytes);
+        return simSuccess;
+    }
     if (bytes > SIM_LARGEST_ALLOCATION || posix_memalign(&made, 256, bytes) != 0) {
         return sim_answer(simErrorMemoryAllocation);
     }
@@ -291,7 +390,11 @@ static inline simError_t simMalloc(void **memory, size_t bytes)
 
 static inline simError_t simFree(void *memory)
 {
-    free(memory);
+    if (sim_emulator.ask == NULL) {
+        free(memory);
+    } else if (memory != NULL) {
+        sim_unmap(memory);
+    }
     return simSuccess;
 }
 
@@ -1200,9 +1303,10 @@ static inline void sim_run_block()
     sim_switch(sim_fiber_for(sim_next()));
 }
 
+/* name: what an emulator knows the kernel by. */
 template <class A>
-static inline simError_t sim_launch(void (*kernel)(A), const A &args, int64_t grid_x, int32_t block_x,
-                                    simStream_t stream)
+static inline simError_t sim_launch_named(const char *name, void (*kernel)(A), const A &args, int64_t grid_x,
+                                          int32_t block_x, simStream_t stream)
 {
     (void)stream;
     if (sim_device_count() == 0) {
@@ -1219,6 +1323,9 @@ static inline simError_t sim_launch(void (*kernel)(A), const A &args, int64_t gr
     const int64_t most = sim_device.kind == 1 ? (int64_t)UINT32_MAX / (block_x < 1 ? 1 : block_x) : INT32_MAX;
     if (grid_x < 1 || grid_x > most || block_x < 1 || block_x > SIM_THREADS) {
         return sim_answer(simErrorInvalidConfiguration);
+    }
+    if (sim_emulator.ask != NULL) {
+        return sim_emulate(name, &args, sizeof args, grid_x, block_x);
     }
     sim_fiber launcher;
     memset(&launcher, 0, sizeof launcher);
@@ -1242,6 +1349,13 @@ static inline simError_t sim_launch(void (*kernel)(A), const A &args, int64_t gr
     sim_in_kernel = 0;
     sim_block.lds_fresh = 0;
     return simSuccess;
+}
+
+template <class A>
+static inline simError_t sim_launch(void (*kernel)(A), const A &args, int64_t grid_x, int32_t block_x,
+                                    simStream_t stream)
+{
+    return sim_launch_named("", kernel, args, grid_x, block_x, stream);
 }
 
 #endif /* CKCONV_TEST_SIM_H */

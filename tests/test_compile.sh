@@ -84,7 +84,7 @@ one_compiler() {
             strict declarations "$compiler" $std $omp $extra -fsyntax-only "$src/declare.c"
             # shellcheck disable=SC2086
             strict "declarations first" "$compiler" $std $omp $extra -fsyntax-only "$src/late.c"
-            case $std$omp in c99* | c++17) output="-O2 -c -o $dir/$compiler-$std$omp.o" ;; esac
+            case $std$omp in c99* | c++17) output="-O1 -c -o $dir/$compiler-$std$omp.o" ;; esac
             # shellcheck disable=SC2086
             strict implementation "$compiler" $std $omp $extra $output "$src/impl.c"
         done
@@ -171,7 +171,10 @@ one_switch() {
         ;;
     esac
     for cc in $compilers; do
-        strict "$1" "$cc" c99 -O0 -D"$1" -c "$src/impl.c" -o "$dir/switch-$cc.o"
+        output=-fsyntax-only
+        [ "$cc" != "$first" ] || output="-c -o $dir/switch-$cc.o"
+        # shellcheck disable=SC2086
+        strict "$1" "$cc" c99 -O0 -D"$1" $output "$src/impl.c"
         strict "$1" "$(cxx_of "$cc")" c++11 -D"$1" -fsyntax-only "$src/impl.c"
     done
     if [ "$1" != CKCONV_STATIC ]; then

@@ -29,7 +29,8 @@ without_info() {
 }
 
 if have "$HIPCC"; then
-    quiet hipcc "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a -O1 -Wall -Wextra -I"$INCLUDE" \
+    # without optimisation, as for debuggers: with it test_amd.sh compiles device code
+    quiet hipcc "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a -O0 -Wall -Wextra -I"$INCLUDE" \
         -c "$src/impl.c" -o "$dir/hip.o"
     # a program may hold several static copies: nothing of them is external, kernels and stubs included
     quiet "hipcc, CKCONV_STATIC" "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a --cuda-host-only -O0 \
