@@ -378,16 +378,31 @@ static void part_units(void)
     }
 }
 
-int main(void)
+static int wants(const char *only, const char *part)
 {
+    return strcmp(only, "") == 0 || strcmp(only, part) == 0;
+}
+
+/* An argument, random, separate, layers or units, runs that part alone. */
+int main(int argc, char **argv)
+{
+    const char *only = argc > 1 ? argv[1] : "";
     test_begin("test_conv_conv");
     device_count = test_cpu_devices(devices);
-    part_random(test_effort() == 0 ? 200 : test_full() ? 6000 : 800);
-    part_separate();
-    part_layers();
-    part_units();
+    if (wants(only, "random")) {
+        part_random(test_effort() == 0 ? 200 : test_full() ? 6000 : 800);
+    }
+    if (wants(only, "separate")) {
+        part_separate();
+    }
+    if (wants(only, "layers")) {
+        part_layers();
+    }
+    if (wants(only, "units")) {
+        part_units();
+    }
     test.plan = NULL;
-    for (int32_t i = 0; i < ckconv_instance_count(); i++) {
+    for (int32_t i = 0; i < ckconv_instance_count() && strcmp(only, "") == 0; i++) {
         if (ckconv_instance_does(i, CKCONV_CONV_CONV_FWD) && ckconv_instance_engine(i) == test_engine()) {
             CHECK_MSG(executed[i] > 0 || test_needs_other_cpu(i), "nothing executed instance %s",
                       ckconv_instance_name(i));
