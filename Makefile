@@ -198,9 +198,9 @@ test-gpu: $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%))
 	else BUILD=$(B) JOBS=1 sh tests/run.sh $(GPU_TESTS:%=$(B)/test/gpu/%); fi
 
 # With TINYGRAD and AMDEMU (tests/amd_emulate.py says what they are) the code objects are executed too: PyTorch's
-# problems, then the tables of the simulated programs. EMULATED: targets. SECONDS: for each program.
+# problems, then the tables of the simulated programs. EMULATED: targets. EMULATED_SECONDS: for each program.
 EMULATED ?= gfx90a gfx942 gfx950 gfx1100 gfx1201
-SECONDS ?= 1200
+EMULATED_SECONDS ?= 1200
 test-amd: $(B)/ckconv $(GPU_TESTS:%=$(B)/test/sim/%)
 	@BUILD=$(B) CKCONV_TEST_FULL=1 sh tests/test_amd.sh
 	@if [ -n "$$TINYGRAD" ] && [ -n "$$AMDEMU" ]; then \
@@ -208,7 +208,7 @@ test-amd: $(B)/ckconv $(GPU_TESTS:%=$(B)/test/sim/%)
 	        [ -e $(B)/amd/$$t.hsaco ] || continue; \
 	        python3 tests/amd_golden.py $(B)/amd/$$t.hsaco $$t $(B)/ckconv tests/golden || exit 1; \
 	        for p in $(filter-out test_device,$(GPU_TESTS)); do \
-	            python3 tests/amd_tables.py --seconds $(SECONDS) $(B)/amd/$$t.hsaco $$t $(B)/test/sim/$$p || exit 1; \
+	            python3 tests/amd_tables.py --seconds $(EMULATED_SECONDS) $(B)/amd/$$t.hsaco $$t $(B)/test/sim/$$p || exit 1; \
 	        done; \
 	    done; \
 	else echo 'skipped: execution on an emulator (TINYGRAD and AMDEMU are not set)'; fi

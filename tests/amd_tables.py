@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Runs a test program with its kernels executed from an AMD code object, on an emulator of AMD's instructions.
+"""Runs a test program with its kernels executed from an AMD code object, on an emulator.
 
-    python3 tests/amd_tables.py [OPTIONS] build/amd/gfx942.hsaco gfx942 build/test/sim/test_transform ARGUMENTS...
+    python3 tests/amd_tables.py [OPTIONS] CODE_OBJECT TARGET PROGRAM ARGUMENTS...
+    python3 tests/amd_tables.py build/amd/gfx942.hsaco gfx942 build/test/sim/test_transform
     python3 tests/amd_tables.py build/amd/gfx942.hsaco gfx942 build/ckconv-sim verify fwd ... --engine gpu
 
     --seconds X    end the program after that time
     --reverse      waves and blocks in the opposite order: a result that changes shows a missing barrier
 
-The program is built with tests/sim.h and does not notice: its launches come here by a pipe, its device memory
-is shared, at the same addresses, each allocation between pages that cannot be accessed. What the kernels
-computed, the program checks as ever.
+The program is built with tests/sim.h (which says what is asked and answered) and does not notice: its
+launches come here by a pipe, its device memory is shared, at the same addresses, each allocation between
+pages that cannot be accessed. What the kernels computed, the program checks as ever.
 
 From the environment, as amd_emulate.py: AMDEMU and TINYGRAD. The program's output, then the kernels that ran.
-Exit status: the program's; 1 if it ended by a signal, but 0 if the time was over and nothing had failed.
+Exit status: the program's, 1 if it ended by a signal. When the time is over: 1 if a check had failed, else 0.
 SPDX-License-Identifier: MIT
 """
 import collections
 import ctypes
 import mmap
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +27,6 @@ import time
 
 import amd_emulate
 
-MEMORY, MEMORY_BYTES = 0x2000 << 32, 1 << 40  # as in tests/sim.h
 LIMIT = 10**12  # instructions of a launch
 NONE, READ_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
 
@@ -37,18 +36,19 @@ class Memory:
 
     def __init__(self):
         self.file = os.memfd_create("ckconv")
-        os.truncate(self.file, MEMORY_BYTES)
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.mmap.restype, self.libc.mmap.argtypes = ctypes.c_void_p, [
             ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-        libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        self.libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+    def reserve(self, address, size):
         shared_fixed_noreserve = 0x01 | 0x100000 | 0x4000
-        if libc.mmap(MEMORY, MEMORY_BYTES, NONE, shared_fixed_noreserve, self.file, 0) != MEMORY:
+        at = int(address, 16)
+        if self.libc.mmap(at, int(size, 16), NONE, shared_fixed_noreserve, self.file, 0) != at:
             raise amd_emulate.Failure("no room for the memory of the device")
-        self.mprotect = libc.mprotect
 
     def protect(self, address, size, access):
-        if self.mprotect(int(address, 16), int(size, 16), access) != 0:
+        if self.libc.mprotect(int(address, 16), int(size, 16), access) != 0:
             raise amd_emulate.Failure("memory of the device cannot be mapped")
 
 
@@ -57,7 +57,9 @@ def serve(code, asked, answers, options, deadline):
     memory, kernels = options["memory"], collections.Counter()
     for line in asked:
         kind, *fields = line.split()
-        if kind == "map":
+        if kind == "memory":
+            memory.reserve(*fields)
+        elif kind == "map":
             memory.protect(*fields, READ_WRITE)
         elif kind == "unmap":
             memory.protect(*fields, NONE)
@@ -111,9 +113,13 @@ def main(arguments):
     os.close(ask)
     os.close(answer)
     with os.fdopen(asked) as lines, os.fdopen(answered, "w") as answers:
-        kernels, late = serve(code, lines, answers, {"memory": memory, "reverse": reverse}, began + seconds)
-        if late:
-            child.send_signal(signal.SIGKILL)
+        late = True
+        try:
+            options = {"memory": memory, "reverse": reverse}
+            kernels, late = serve(code, lines, answers, options, began + seconds)
+        finally:
+            if late:
+                child.kill()
     child.wait()
     output.seek(0)
     text = output.read()
@@ -122,7 +128,7 @@ def main(arguments):
     print("%s: %s: %d launches of %d kernels, %.0f s%s%s" % (
         target, os.path.basename(program[0]), sum(kernels.values()), len(kernels), time.time() - began,
         ", time was over" if late else "", ", FAILED" if failed else ""))
-    print("kernels: " + " ".join("%s %d" % (k.replace("ckconv_k_", ""), n) for k, n in sorted(kernels.items())))
+    print("kernels:", *("%s %d" % (k.replace("ckconv_k_", ""), n) for k, n in sorted(kernels.items())))
     return int(failed) if late or child.returncode < 0 else child.returncode
 
 

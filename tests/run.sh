@@ -30,7 +30,8 @@ run_one() {
     # kernels on the simulator (wave 64, wave 32, NVIDIA) and on a GPU
     case $program in
     */sim32/*) export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=gfx1100 CKCONV_SIM_ORDER=reverse ;;
-    */simsm/*) export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=sm_90 CKCONV_SIM_ORDER=random CKCONV_SIM_UNITS=1 ;;
+    */simsm/*)
+        export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=sm_90 CKCONV_SIM_ORDER=random CKCONV_SIM_UNITS=1 ;;
     */sim/* | */simasan/*)
         export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET="${CKCONV_SIM_TARGET:-gfx942}"
         export CKCONV_SIM_ORDER="${CKCONV_SIM_ORDER:-random}" ;;

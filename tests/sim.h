@@ -179,9 +179,10 @@ static inline void sim_configure(const char *target, const char *order)
 }
 
 /* ---- Device code of another compiler, executed by an emulator in another process, which shares the memory
-   of the device at the same addresses: tests/amd_tables.py. Lines ask: `map ADDRESS BYTES`, `unmap ADDRESS
-   BYTES` (whole pages), `run KERNEL GRID BLOCK ARGUMENT`; numbers but GRID and BLOCK are hexadecimal. Only
-   `run` is answered, by one line: ok, or what went wrong. */
+   of the device at the same addresses: tests/amd_tables.py. Lines ask: first `memory ADDRESS BYTES`, what
+   may be mapped at all, then `map ADDRESS BYTES`, `unmap ADDRESS BYTES` (whole pages), `run KERNEL GRID BLOCK
+   ARGUMENT`; numbers but GRID and BLOCK are hexadecimal. Only `run` is answered, by one line: ok, or what
+   went wrong. */
 enum : uint64_t {
     SIM_MEMORY = (uint64_t)0x2000 << 32,
     SIM_MEMORY_BYTES = (uint64_t)1 << 40,
@@ -207,18 +208,27 @@ static inline void sim_find_emulator()
         (sim_emulator.answer = fdopen(answer, "r")) == NULL) {
         sim_die("CKCONV_SIM_EMULATOR=%s: must be three descriptors, as tests/amd_tables.py sets them", text);
     }
-    if (mmap((void *)SIM_MEMORY, SIM_MEMORY_BYTES, PROT_READ | PROT_WRITE,
+    if (ftruncate(sim_emulator.memory, (off_t)SIM_MEMORY_BYTES) != 0 ||
+        mmap((void *)SIM_MEMORY, SIM_MEMORY_BYTES, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, sim_emulator.memory,
              0) != (void *)SIM_MEMORY) {
         sim_die("no room for the emulator's memory");
     }
+    fprintf(sim_emulator.ask, "memory %llx %llx\n", (unsigned long long)SIM_MEMORY,
+            (unsigned long long)SIM_MEMORY_BYTES);
     sim_emulator.next = SIM_MEMORY;
+}
+
+/* Whole pages that hold so many bytes. */
+static inline uint64_t sim_pages(size_t bytes)
+{
+    return (bytes + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE;
 }
 
 /* On pages of its own, at their end, so that the emulator sees what passes it by more than 15 bytes. */
 static inline void *sim_map(size_t bytes)
 {
-    const uint64_t pages = (bytes + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE, start = sim_emulator.next;
+    const uint64_t pages = sim_pages(bytes), start = sim_emulator.next;
     sim_emulator.next += pages + SIM_PAGE; /* never mapped: the page between two */
     if (sim_emulator.next > SIM_MEMORY + SIM_MEMORY_BYTES) {
         sim_die("no addresses left in the emulator's memory");
@@ -237,7 +247,7 @@ static inline void sim_unmap(void *memory)
         sim_die("simFree of a pointer that simMalloc did not give");
     }
     const size_t bytes = found->second;
-    const uint64_t pages = (bytes + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE;
+    const uint64_t pages = sim_pages(bytes);
     unsigned char *made = (unsigned char *)memory, *start = made - (uintptr_t)made % SIM_PAGE;
     for (unsigned char *p = start; p < start + pages; p++) {
         if ((p < made || p >= made + bytes) && *p != SIM_BESIDE) {
@@ -376,12 +386,15 @@ static inline simError_t simMalloc(void **memory, size_t bytes)
     if (bytes == 0) {
         return simSuccess;
     }
-    void *made = NULL;
-    if (sim_emulator.ask != NULL && bytes <= SIM_LARGEST_ALLOCATION) {
+    if (bytes > SIM_LARGEST_ALLOCATION) {
+        return sim_answer(simErrorMemoryAllocation);
+    }
+    if (sim_emulator.ask != NULL) {
         *memory = sim_map(bytes);
         return simSuccess;
     }
-    if (bytes > SIM_LARGEST_ALLOCATION || posix_memalign(&made, 256, bytes) != 0) {
+    void *made = NULL;
+    if (posix_memalign(&made, 256, bytes) != 0) {
         return sim_answer(simErrorMemoryAllocation);
     }
     *memory = memset(made, 0x7f, bytes);

@@ -30,8 +30,9 @@
 #define TEST_ASAN 0
 #endif
 
-/* Bytes before and after each buffer. None where reads are seen too: under ASan, whose red zones begin at the
-   first wrong byte, and on an emulator, where a buffer ends at a page without access (tests/amd_tables.py). */
+/* Bytes before and after each buffer. None where reads are seen too: under ASan, whose red zones begin at
+   the first wrong byte, and on an emulator (tests/amd_tables.py), where a buffer ends at a page without
+   access. */
 #define TEST_GUARD ((size_t)(TEST_ASAN || getenv("CKCONV_SIM_EMULATOR") != NULL ? 0 : 128))
 #define TEST_CANARY 0xC7
 #define TEST_MAX_PRINTED 40

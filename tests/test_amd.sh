@@ -93,13 +93,14 @@ look_for_tools() {
     fi
 }
 
-# compile TARGET LEVEL FILE: a bare ELF with code object version 5 (hipcc: its own default, as lld 15 does not link 5).
+# compile TARGET LEVEL FILE: a bare ELF with code object version 5 (hipcc: its own default, as lld 15 does not
+# link 5).
 # The line of clang 22 is what it takes to read headers as old as HIP 5.2: a macro that it dropped, two
 # functions of libraries that it replaced by builtins, and the library files that it no longer asks for.
 compile() {
     level=$2
     file=$3
-    set -- "$1" --cuda-device-only --no-gpu-bundle-output "$level" -std=c++17 -I"$INCLUDE"
+    set -- "$1" --cuda-device-only --no-gpu-bundle-output "$level" -std=c++17 -Wall -Wextra -I"$INCLUDE"
     if [ "$compiler" = hipcc ]; then
         set -- "$@" -c
     else
@@ -139,6 +140,7 @@ one_target() {
     read_times
     seconds=$(echo $((spent - before)) | awk '{ printf "%.1f", $1 / 100 }')
     check "$1: compiles" true
+    check "$1: warnings in $dir/$1.log" [ ! -s "$dir/$1.log" ]
     if ! python3 "$here/amd_kernels.py" "$object" "$table" >"$dir/$1.sum" 2>&1; then
         check "$1: kernels of $object cannot be read: $(tail -n 1 "$dir/$1.sum")" false
         return
@@ -169,7 +171,8 @@ for target in $targets; do
 done
 # for debuggers; inline assembly may need what only optimisation gives. gfx90a: test_compile_gpu.sh
 if [ -z "$missing" ] && [ "$target" != gfx90a ]; then
-    check "$target: compiles without optimisation ($dir/$target.log)" compile "$target" -O0 "$dir/unoptimised.hsaco"
+    check "$target: compiles without optimisation ($dir/$target.log)" \
+        compile "$target" -O0 "$dir/unoptimised.hsaco"
 fi
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -12,8 +12,8 @@
      depthwise each way in which the GPU's kernels walk
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
-   the GPU's instances: every second or fourth one, in turns, where it is simulated, and then without products.
-   An instance that no problem executed is a failure. */
+   the GPU's instances: every second or fourth one, in turns, where it is simulated, and then without
+   products. An instance that no problem executed is a failure. */
 #define _POSIX_C_SOURCE 200809L
 #include "naive.h"
 
@@ -249,7 +249,7 @@ static ckconv_device devices[3];
 static int device_count;
 static long executed[512]; /* by instance */
 static long problems, runs;
-static int turns = 1; /* 2: problems run on every second instance, in turns */
+static int turns = 1; /* a problem runs on one in so many instances, the next problem on others */
 
 /* The library's idea of each tensor against the test's own. */
 static void check_tensors(const naive_case *c, const ckconv_plan *plan)

@@ -71,9 +71,13 @@ rules_missing() {
         { before = $0 }' "$1"
 }
 
+narrow() {
+    awk 'length($0) > 110 { print FILENAME ":" FNR ": " length($0) " columns" }' "$@"
+}
+
 text_rules() {
     file=$1
-    awk 'length($0) > 110 { print FNR ": " length($0) " columns" }' "$file" >"$dir/out"
+    narrow "$file" >"$dir/out"
     check "$file: lines of 110 columns at most" "$dir/out"
     LC_ALL=C awk '/[^ -~]/ { print FNR ": " $0 }' "$file" >"$dir/out"
     check "$file: ASCII without tabs" "$dir/out"
@@ -210,5 +214,8 @@ for part in ckconv.cpu.h kernels.hip.h; do
         echo "skipped: no $part"
     fi
 done
+here=$(dirname "$0")
+narrow "$here"/*.[ch] "$here"/*.cc "$here"/*.sh "$here"/../examples/*.[ch] >"$dir/out"
+check "tests and examples: lines of 110 columns at most" "$dir/out"
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
