@@ -2879,6 +2879,8 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(matrix_weight_64x192, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                \
     X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)                               \
     X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)                               \
+    X(matrix_near_down_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 16>)                     \
+    X(matrix_near_down_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 32>)                     \
     X(matrix_near_weight_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 16>)                 \
     X(matrix_near_weight_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 32>)                 \
     X(matrix_stem_fwd, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_fwd_of>)                                  \
@@ -3070,6 +3072,7 @@ typedef struct ckci_gpu_target {
 typedef struct ckci_gpu_near {
     int32_t images, rows, columns, tiles; /* positions; a tile has 16 of them */
     int32_t rolled, lines;          /* waves walk down rows; rows of positions that tiles hold, then 1 */
+    int32_t chunk;                  /* rows of positions that are in LDS at a time (rolled, NVIDIA) */
     int32_t high, wide;             /* pixels of one image of a region, halo and all */
     int32_t image_pitch, row_pitch; /* in LDS, bytes */
     int32_t bytes;                  /* of all pixels there; bwd_weight: dout lies behind them */
@@ -3077,7 +3080,7 @@ typedef struct ckci_gpu_near {
     int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
     int32_t channels, taps, plain;  /* of all groups; of the filter; stored without an epilogue */
     int32_t back, packed, merge;    /* taps are turned round; weights lie in order; groups that are one */
-    int64_t out_row;                /* from row to row of what is written, bytes */
+    int32_t eights;                 /* eight neighbours along C of weights that do not are one load */
     int32_t tap[9];                 /* from a position's first pixel to a tap's in LDS, bytes */
     ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y; /* by_rows: lines */
     ckci_divisor by_taps, by_filter_x, by_chunks; /* by_chunks: pieces of 16 bytes of a column's weights */
@@ -5307,7 +5310,7 @@ CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckc
     image = high * row;
     image += (lines * columns * k->dim[2].read_step - image) & 7;
     q->images = (int32_t)images;
-    q->rows = (int32_t)rows;
+    q->rows = q->chunk = (int32_t)rows;
     q->columns = (int32_t)columns;
     q->lines = (int32_t)lines;
     q->tiles = (int32_t)ckci_ceil_div(images * lines * columns, 16);
@@ -5329,8 +5332,11 @@ CKCI_FN double ckci_near_cost(const ckci_gpu_near *q, int64_t block)
     double pixels = (double)q->images * q->high * q->wide,
            positions = (double)q->images * q->rows * q->columns;
     if (q->rolled) {
+        int64_t chunks = ckci_ceil_div(q->rows, q->chunk);
         double steps = (q->rows + 2) * (20 + 1.5 * (double)block) + q->rows * 25;
-        return 5 * (260 + pixels * 0.36 + (double)ckci_ceil_div(q->tiles, 2) * (120 + steps));
+        pixels = (double)q->images * (q->rows + 2) * q->wide;
+        return 5 * ((double)chunks * 180 + 80 + pixels * 0.36 +
+                    (double)ckci_ceil_div(q->tiles, 2) * (120 + steps));
     }
     return 2 * (250 + pixels * 1.5 + positions * 11.2 + (double)q->tiles * (double)block * 2);
 }
@@ -5349,7 +5355,7 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
     int64_t lanes =
         device->kind == CKCONV_DEVICE_NVIDIA ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS;
     int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
-    int rolled = k->region.rolled;
+    int rolled = k->region.rolled, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     ckci_gpu_near best;
     memset(&best, 0, sizeof best);
     int64_t over = ckci_ceil_div(wide, lanes);
@@ -5363,16 +5369,23 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
                 most = ckci_max(ckci_min(c->n, lanes / (x * line)), 1);
             }
             for (int64_t n = most; n > 0; n--) {
-                int64_t regions =
-                    ckci_saturating_mul(ckci_ceil_div(ckci_max(c->n, 1), n), ckci_saturating_mul(over, down));
-                if (regions > INT32_MAX || !ckci_near_shape(c, device, k, n, y, x)) {
+                int64_t images = ckci_ceil_div(ckci_max(c->n, 1), n);
+                if (!ckci_near_shape(c, device, k, n, y, x)) {
                     continue;
                 }
-                double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(&k->region, block);
-                if (best.images == 0 || time < *cost) {
-                    best = k->region;
-                    best.regions = (int32_t)regions;
-                    *cost = time;
+                /* the waves' way down: of one chunk, or on through several ones of up to all rows */
+                int64_t ways = rolled && nvidia && k->region.plain && k->region.tiles <= 2 ? down : 1;
+                for (int64_t way = 1; way <= ways; way = way < ways ? ckci_min(2 * way, ways) : ways + 1) {
+                    int64_t tall = ckci_min(ckci_ceil_div(high, ckci_ceil_div(ways, way)), high);
+                    k->region.rows = (int32_t)(way == 1 ? y : ckci_ceil_div(tall, y) * y);
+                    int64_t regions = ckci_saturating_mul(
+                        images, ckci_saturating_mul(over, ckci_ceil_div(high, k->region.rows)));
+                    double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(&k->region, block);
+                    if (regions <= INT32_MAX && (best.images == 0 || time < *cost)) {
+                        best = k->region;
+                        best.regions = (int32_t)regions;
+                        *cost = time;
+                    }
                 }
             }
         }
@@ -5397,7 +5410,8 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     side = ckci_max(side, 1);
     /* gfx11's operands are large: it holds the weights of 16 channels, and no more */
     q->rolled = c->op != CKCONV_BWD_WEIGHT && c->filter[1] == 3 && c->filter[2] == 3 && c->dilation[1] == 1 &&
-                k->dim[1].read_step == 1 && (block == 16 || strncmp(device->arch, "gfx11", 5) != 0);
+                c->dilation[2] == 1 && k->dim[1].read_step == 1 &&
+                (block == 16 || strncmp(device->arch, "gfx11", 5) != 0);
     CKCI_TRY(ckci_near_regions(c, device, block, blocks ? blocks : side, k, cost, err));
     q->parts = (int32_t)ckci_min(blocks ? blocks : side, q->regions);
     for (int i = 0; i < 2; i++) {
@@ -5445,8 +5459,12 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
         m->pack = 0;
     }
     /* blocks of NVIDIA put few weights in order themselves */
-    int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && p->c <= 16 && native.plain &&
-              native.dtype == w->dtype;
+    int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && native.plain && native.dtype == w->dtype;
+    int eights = own && p->c % 8 == 0 && native.stride[2] == 1 && (uintptr_t)native.p % 16 == 0;
+    for (int i = 0; i < 6; i++) {
+        eights = eights && (i == 2 || native.stride[i] % 8 == 0);
+    }
+    own = own && (eights || p->c <= 16);
     if (own) {
         m->pack = 0;
         *w = p->t[CKCI_WEI];
@@ -5456,20 +5474,21 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     }
     ckci_make_gpu_conv(c, k);
     k->region.packed = !own;
+    k->region.eights = eights;
     k->region.merge = (int32_t)m->merge;
     k->region.by_chunks = ckci_make_divisor(p->filter[1] * p->filter[2] * block / 8);
     k->region.by_taps = ckci_make_divisor(p->filter[1] * p->filter[2]);
     k->region.by_filter_x = ckci_make_divisor(p->filter[2]);
     k->by_one_c = ckci_make_divisor(p->c);
-    ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_16 + (block == 32));
-    CKCI_TRY(ckci_near_walk(c, device, block, 0, k, cost, err));
-    CKCI_TRY(ckci_matrix_reach(read, what, k->region.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->region.images + 1, 0, err));
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
     k->region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
                       !k->o.compute && type == m->type;
-    k->region.out_row = k->o.t.stride[4] * (int64_t)ckconv_dtype_size(type);
+    CKCI_TRY(ckci_near_walk(c, device, block, 0, k, cost, err));
+    ckci_set_kernel(&m->l, (k->region.rolled ? CKCI_KERNEL_matrix_near_down_16 : CKCI_KERNEL_matrix_near_16) +
+                               (block == 32));
+    CKCI_TRY(ckci_matrix_reach(read, what, k->region.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->region.images + 1, 0, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->region.parts * k->tiles_n;
     *cost = 218 * CKCI_NEAR_BESIDE * (1.3 * *cost + 8000 + (m->pack ? 4500 : 0));
     return CKCONV_OK;

@@ -4722,7 +4722,7 @@ template <> struct ckci_k_near_unit<ckci_k_mma> {
 template <int ASYNC> struct ckci_k_near_lds {
     enum { STAGES = ASYNC ? 2 : 1, BYTES = ASYNC ? CKCI_NEAR_NVIDIA_BYTES : CKCI_NEAR_AMD_BYTES };
     alignas(128) unsigned char stage[STAGES * BYTES];
-    ckci_k_near_spot pixel[ASYNC ? CKCI_NEAR_NVIDIA_PIXELS : CKCI_NEAR_AMD_PIXELS];
+    ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels each */
     ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
 };
 
@@ -4750,44 +4750,49 @@ struct ckci_k_near_region {
     }
 };
 
-/* What threads copy from memory: eight of them the 128 bytes of a pixel, and of dout's positions. */
-template <class U, int WEIGHT> struct ckci_k_near_copies {
-    typedef ckci_k_near_lds<U::ASYNC> lds;
-    enum {
-        PIXELS = CKCI_NEAR_AMD_PIXELS / 32,
-        POSITIONS = WEIGHT ? CKCI_NEAR_AMD_POSITIONS / 32 : 0,
-        KEPT = U::ASYNC ? 1 : PIXELS + POSITIONS
-    };
-    ckci_k_uint4 kept[KEPT];
-    int32_t channel;
-    bool inside;
+/* From one image, row, pixel to the next, in elements: images of a block reach over less than 2^31 bytes. */
+struct ckci_k_near_steps {
+    int32_t n, y, x;
 
-    CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &p, int32_t first)
+    explicit CKCI_K_MEMBER ckci_k_near_steps(const ckci_tensor &t)
     {
-        const int32_t chunk = (int32_t)threadIdx.x % 8;
-        channel = first;
-        inside = first + chunk * 8 < p.region.channels;
+        n = (int32_t)t.stride[1];
+        y = (int32_t)t.stride[4];
+        x = (int32_t)t.stride[5];
     }
 
-    /* Sets out what each(slot, good, window, offset, place in LDS) shall copy. */
-    template <class F>
-    CKCI_K_MEMBER void all(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
-                           const F &each)
+    CKCI_K_MEMBER int64_t at(int32_t image, int32_t row, int32_t column) const
+    {
+        return (int64_t)image * n + (int64_t)row * y + (int64_t)column * x;
+    }
+};
+
+/* AMD: what threads copy from memory, eight of them the 128 bytes of a pixel and of a position of dout. */
+template <class U, int WEIGHT> struct ckci_k_near_copies {
+    typedef ckci_k_near_lds<0> lds;
+    enum { PIXELS = CKCI_NEAR_AMD_PIXELS / 32, POSITIONS = WEIGHT ? CKCI_NEAR_AMD_POSITIONS / 32 : 0 };
+    ckci_k_uint4 kept[PIXELS + POSITIONS];
+    int32_t channel;
+
+    CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &, int32_t first)
+    {
+        channel = first;
+    }
+
+    /* Begins to load a region. */
+    CKCI_K_MEMBER void fetch(const ckci_gpu_conv &conv, const ckci_k_near_region &r, lds &m, int32_t, int32_t)
     {
         const ckci_gpu_conv &p = ckci_k_again(conv);
         const ckci_gpu_near &q = p.region;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
-        bool inside = this->inside;
-#if defined(__HIP_DEVICE_COMPILE__)
-        inside = channel + thread % 8 * 8 < q.channels; /* not kept from region to region */
-#endif
+        const bool inside = channel + thread % 8 * 8 < q.channels; /* not kept from region to region */
         const int32_t y = r.y * p.dim[1].read_step + q.first_y, x = r.x * p.dim[2].read_step + q.first_x;
         const ckci_k_window from = ckci_k_make_window(
             t.p + CKCI_K_HALF * (r.n * t.stride[1] + y * t.stride[4] + x * t.stride[5] + channel));
         const int32_t pixels = r.images * q.high * q.wide, room = q.images * q.high * q.wide;
         CKCI_K_UNROLL(6)
-        for (int slot = 0; slot < (U::ASYNC ? CKCI_NEAR_NVIDIA_PIXELS / 32 : +PIXELS); slot++) {
+        for (int slot = 0; slot < PIXELS; slot++) {
             const int32_t i = thread / 8 + slot * 32;
             if (i >= room) {
                 break;
@@ -4795,44 +4800,26 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
             const ckci_k_near_spot s = m.pixel[i];
             const bool good = inside && i < pixels && (uint32_t)(y + s.y()) < (uint32_t)p.dim[1].read_len &&
                               (uint32_t)(x + s.x()) < (uint32_t)p.dim[2].read_len;
-            each(slot, good, from, s.offset + chunk, s.at() + chunk);
+            kept[slot] = ckci_k_window_load(from, good ? s.offset + chunk : INT32_MIN);
         }
         if constexpr (WEIGHT) {
             const int64_t *s = p.a.stride;
             const ckci_k_window dout =
                 ckci_k_make_window(p.a.p + CKCI_K_HALF * (r.n * s[1] + r.y * s[4] + r.x * s[5] + channel));
             CKCI_K_UNROLL(4)
-            for (int slot = 0; slot < (U::ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS / 32 : +POSITIONS); slot++) {
+            for (int slot = 0; slot < POSITIONS; slot++) {
                 const int32_t i = thread / 8 + slot * 32;
                 if (i >= q.tiles * 16) {
                     break;
                 }
                 const ckci_k_near_spot e = m.position[i];
-                each(PIXELS + slot, inside && r.holds(q, i, e), dout, CKCI_K_HALF * e.offset + chunk,
-                     q.bytes + i * CKCI_NEAR_PITCH + chunk);
+                kept[PIXELS + slot] = ckci_k_window_load(
+                    dout, inside && r.holds(q, i, e) ? CKCI_K_HALF * e.offset + chunk : INT32_MIN);
             }
         }
     }
 
-    /* Begins to load a region; `to`: NVIDIA's stage. */
-    CKCI_K_MEMBER void fetch(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
-                             unsigned char *to)
-    {
-        all(p, r, m, [&](int slot, bool good, const ckci_k_window &from, int32_t offset, int32_t at) {
-            if constexpr (U::ASYNC) {
-#if defined(CKCI_K_MMA)
-                ckci_k_copy(to + at, from, offset, good ? 16 : 0);
-#endif
-            } else {
-                kept[slot] = ckci_k_window_load(from, good ? offset : INT32_MIN);
-            }
-            (void)slot;
-            (void)at;
-        });
-        (void)to;
-    }
-
-    /* AMD: what was loaded, into LDS. */
+    /* What was loaded, into LDS. */
     CKCI_K_MEMBER void store(const ckci_gpu_conv &p, lds &m) const
     {
         const ckci_gpu_near &q = ckci_k_again(p).region;
@@ -4841,68 +4828,158 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
         for (int slot = 0; slot < PIXELS; slot++) {
             const int32_t i = thread / 8 + slot * 32;
             if (i < q.images * q.high * q.wide) {
-                *(ckci_k_uint4 *)(m.stage + m.pixel[i].at() + chunk) = kept[slot % KEPT];
+                *(ckci_k_uint4 *)(m.stage + m.pixel[i].at() + chunk) = kept[slot];
             }
         }
         CKCI_K_UNROLL(4)
         for (int slot = 0; slot < POSITIONS; slot++) {
             const int32_t i = thread / 8 + slot * 32;
             if (i < q.tiles * 16) {
-                *(ckci_k_uint4 *)(m.stage + q.bytes + i * CKCI_NEAR_PITCH + chunk) =
-                    kept[(PIXELS + slot) % KEPT];
+                *(ckci_k_uint4 *)(m.stage + q.bytes + i * CKCI_NEAR_PITCH + chunk) = kept[PIXELS + slot];
             }
         }
     }
 };
 
-/* The walk of a block over its regions: work(region, stage) for each; before, while the first one is on its
-   way, begin(). */
+#if defined(CKCI_K_MMA)
+/* NVIDIA: eight threads copy a pixel straight into LDS, a block 32 pixels of one or several rows at a time,
+   and then those of the rows below. */
+template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
+    typedef ckci_k_near_lds<1> lds;
+    int32_t channel, chunk;
+    bool inside;
+
+    CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &p, int32_t first)
+    {
+        chunk = (int32_t)threadIdx.x % 8 * 16;
+        channel = first + chunk / CKCI_K_HALF;
+        inside = channel < p.region.channels;
+    }
+
+    /* Begins to load a region's chunk of rows into the stage that begins there: pixels that no chunk before
+       it had. */
+    CKCI_K_MEMBER void fetch(const ckci_gpu_conv &p, const ckci_k_near_region &r, lds &m, int32_t row,
+                             int32_t stage) const
+    {
+        const ckci_gpu_near &q = p.region;
+        const int32_t above = q.high - q.chunk,
+                      had = row ? row + above : 0; /* rolled: rows of taps less one */
+        unsigned char *to = m.stage + stage + chunk;
+        const int32_t y = r.y * p.dim[1].read_step + q.first_y + had;
+        const int32_t x = r.x * p.dim[2].read_step + q.first_x;
+        const int32_t high = row ? q.chunk : q.high, left = r.rows + above - had;
+        const rows in = {
+            y,      x,          p.dim[1].read_len, p.dim[2].read_len, q.rolled && left < high ? left : high,
+            q.wide, q.row_pitch};
+        image(WEIGHT ? p.b : p.a, r, in, q.by_wide, q.images, q.image_pitch, to);
+        if constexpr (WEIGHT) {
+            const int32_t pitch = q.columns * CKCI_NEAR_PITCH;
+            const rows dout = {r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, pitch};
+            image(p.a, r, dout, q.by_columns, q.images, q.rows * pitch, to + q.bytes);
+        }
+    }
+
+    /* From where on, up to where rows and columns exist; how many, and how far apart in LDS rows are. */
+    struct rows {
+        int32_t y, x, end_y, end_x, high, wide, pitch;
+    };
+
+    CKCI_K_MEMBER void image(const ckci_tensor &t, const ckci_k_near_region &r, const rows &w,
+                             const ckci_divisor &by_wide, int32_t images, int32_t image_pitch,
+                             unsigned char *to) const
+    {
+        int32_t first_x = (int32_t)threadIdx.x / 8, first_y = 0, down = 1;
+        if (w.wide < 32) {
+            down = ckci_k_divide(32, by_wide);
+            first_y = ckci_k_divide(first_x, by_wide);
+            first_x = first_y < down ? first_x - first_y * w.wide : w.wide;
+        }
+        const ckci_k_near_steps s(t);
+        const unsigned char *from = t.p + CKCI_K_HALF * (s.at(r.n, w.y + first_y, w.x + first_x) + channel);
+        const int32_t below = CKCI_K_HALF * down * s.y, pitch = down * w.pitch;
+        to += first_y * w.pitch + first_x * CKCI_NEAR_PITCH;
+        CKCI_K_UNROLL(1)
+        for (int32_t n = 0; n < images; n++) {
+            const unsigned char *column = from;
+            unsigned char *place = to;
+            CKCI_K_UNROLL(1)
+            for (int32_t x = first_x; x < w.wide; x += 32) {
+                const bool good = inside && n < r.images && (uint32_t)(w.x + x) < (uint32_t)w.end_x;
+                const uint32_t end = good ? (uint32_t)w.end_y : 0;
+                const unsigned char *now = column;
+                unsigned char *at = place;
+                CKCI_K_UNROLL(4)
+                for (int32_t row = first_y; row < w.high; row += down) {
+                    ckci_k_copy_from(at, now, (uint32_t)(w.y + row) < end ? 16 : 0);
+                    now += below;
+                    at += pitch;
+                }
+                column += 32 * CKCI_K_HALF * s.x;
+                place += 32 * CKCI_NEAR_PITCH;
+            }
+            from += CKCI_K_HALF * s.n;
+            to += image_pitch;
+        }
+    }
+};
+#endif
+
+/* The walk of a block over its regions: work(region, first row, stage) for each, on NVIDIA for each chunk of
+   its rows; before, while the first one is on its way, begin(). */
 template <class U, int WEIGHT, class B, class F>
 CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC> &m, int32_t part,
                                 int32_t channel, const B &begin, const F &work)
 {
-    typedef ckci_k_near_lds<U::ASYNC> lds;
     const int32_t regions = p.region.regions, step = p.region.parts;
     ckci_k_near_copies<U, WEIGHT> copies(p, channel);
-    int32_t stage = 0;
-    copies.fetch(p, ckci_k_near_region(p, part), m, m.stage);
+    copies.fetch(p, ckci_k_near_region(p, part), m, 0, 0);
 #if defined(CKCI_K_MMA)
-    ckci_k_copies_end();
-#endif
-    begin();
-    CKCI_K_UNROLL(1)
-    for (int32_t region = part; region < regions; region += step) {
-        const int32_t next = region + step;
-        if constexpr (U::ASYNC) {
-#if defined(CKCI_K_MMA)
+    if constexpr (U::ASYNC) {
+        ckci_k_copies_end();
+        begin();
+        int32_t region = part, row = 0, stage = 0;
+        CKCI_K_UNROLL(1)
+        while (region < regions) {
+            const ckci_k_near_region now(p, region);
+            const bool last = row + p.region.chunk >= now.rows;
+            const int32_t next = last ? region + step : region, next_row = last ? 0 : row + p.region.chunk;
             if (next < regions) {
-                copies.fetch(p, ckci_k_near_region(p, next), m, m.stage + (lds::BYTES - stage));
+                copies.fetch(p, ckci_k_near_region(p, next), m, next_row, CKCI_NEAR_NVIDIA_BYTES - stage);
             }
             ckci_k_copies_end();
             ckci_k_copies_wait<1>();
             __syncthreads();
+            work(now, row, m.stage + stage);
+            stage = CKCI_NEAR_NVIDIA_BYTES - stage;
+            region = next;
+            row = next_row;
+            __syncthreads();
+        }
+    }
 #endif
-        } else {
+    if constexpr (!U::ASYNC) {
+        begin();
+        CKCI_K_UNROLL(1)
+        for (int32_t region = part; region < regions; region += step) {
             copies.store(p, m);
             __syncthreads();
-            if (next < regions) {
-                copies.fetch(p, ckci_k_near_region(p, next), m, m.stage);
+            if (region + step < regions) {
+                copies.fetch(p, ckci_k_near_region(p, region + step), m, 0, 0);
             }
+            work(ckci_k_near_region(p, region), 0, m.stage);
+            __syncthreads();
         }
-        work(ckci_k_near_region(p, region), m.stage + stage);
-        stage = U::ASYNC ? lds::BYTES - stage : 0;
-        __syncthreads();
     }
 }
 
-template <class L>
+template <int ASYNC>
 CKCI_K_FN void ckci_k_near_tables(const ckci_gpu_conv &p, const ckci_tensor &pixels,
-                                  const ckci_tensor &positions, L &m)
+                                  const ckci_tensor &positions, ckci_k_near_lds<ASYNC> &m)
 {
     const ckci_gpu_near &q = p.region;
     const int64_t *s = pixels.stride, *o = positions.stride;
     CKCI_K_UNROLL(1)
-    for (int32_t i = (int32_t)threadIdx.x; i < q.images * q.high * q.wide; i += 256) {
+    for (int32_t i = (int32_t)threadIdx.x; !ASYNC && i < q.images * q.high * q.wide; i += 256) {
         const int32_t row = ckci_k_divide(i, q.by_wide), n = ckci_k_divide(row, q.by_high);
         const int32_t y = row - n * q.high, x = i - row * q.wide;
         m.pixel[i].set(CKCI_K_HALF * (n * s[1] + y * s[4] + x * s[5]),
@@ -4935,7 +5012,8 @@ template <class U> CKCI_K_FN void ckci_k_settle(typename U::sums &d)
     (void)d;
 }
 
-template <class U, int Q> struct ckci_k_near {
+/* DOWN: by strips, else by tiles of any filter. */
+template <class U, int Q, int DOWN> struct ckci_k_near_gather {
     typedef ckci_k_near_lds<U::ASYNC> lds;
     typedef ckci_k_near_unit<U> unit;
     typedef typename U::operand operand;
@@ -4948,6 +5026,17 @@ template <class U, int Q> struct ckci_k_near {
         TILES = HELD ? 1 : CKCI_NEAR_AMD_POSITIONS / 16 / HALVES /* side by side */
     };
     typedef operand held[HELD ? +CKCI_K_NEAR_TAPS : 1][TERMS];
+    /* Where a lane's sums of 16 positions go, so many rows further and then row by row, and how many rows there
+       are of each. */
+    struct places {
+        unsigned char *to[unit::PIECES];
+        int32_t rows[unit::PIECES];
+    };
+    /* and the sums of three rows on the way down */
+    struct strip {
+        places out;
+        typename U::sums sum[3];
+    };
     struct run_sums {
         float v[unit::RUN];
     };
@@ -4994,6 +5083,40 @@ template <class U, int Q> struct ckci_k_near {
         const int32_t c = (int32_t)p.by_one_c.d, all = (good < 64 ? good : 64) * c * taps;
         const int64_t *s = p.b.stride;
         const uint16_t *from = (const uint16_t *)p.b.p + ckci_k_divide(channel, p.by_one_c) * s[0];
+        if (p.region.eights) {
+            /* threads side by side have columns side by side, or neighbours of the reduction: no two of a
+               wave write to a bank */
+            const int32_t pieces = 64 * taps * (c / 8);
+            CKCI_K_UNROLL(1)
+            for (int32_t first = thread; first < pieces; first += FILL / 2 * 256) {
+                ckci_k_uint4 v[FILL / 2];
+                int32_t at[FILL / 2];
+                CKCI_K_UNROLL(6)
+                for (int j = 0; j < FILL / 2; j++) {
+                    const int32_t i = first + j * 256, k = i % 64;
+                    at[j] = -1;
+                    if (i < pieces && k < good) {
+                        v[j] = *(const ckci_k_uint4 *)(from + place(p, k, i / 64 * 8, pitch, at[j]));
+                    }
+                }
+                CKCI_K_UNROLL(6)
+                for (int j = 0; j < FILL / 2; j++) {
+                    if (at[j] < 0) {
+                        continue;
+                    }
+                    if (!p.region.back) {
+                        *(ckci_k_uint4 *)(to + at[j]) = v[j];
+                        continue;
+                    }
+                    const uint32_t two[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
+                    CKCI_K_UNROLL(8)
+                    for (int e = 0; e < 8; e++) {
+                        *(uint16_t *)(to + at[j] + e * pitch) = (uint16_t)(two[e / 2] >> 16 * (e % 2));
+                    }
+                }
+            }
+            return;
+        }
         CKCI_K_UNROLL(1)
         for (int32_t first = thread; first < all; first += FILL * 256) {
             uint16_t v[FILL];
@@ -5001,14 +5124,8 @@ template <class U, int Q> struct ckci_k_near {
             CKCI_K_UNROLL(12)
             for (int j = 0; j < FILL; j++) {
                 const int32_t i = first + j * 256 < all ? first + j * 256 : first;
-                const int32_t line = ckci_k_divide(i, p.by_one_c), one = i - line * c;
-                const int32_t k = ckci_k_divide(line, p.region.by_taps), tap = line - k * taps;
-                const int32_t group = ckci_k_divide(k, p.by_one_c),
-                              y = ckci_k_divide(tap, p.region.by_filter_x);
-                const int32_t other = group * c + one, x = tap - y * (int32_t)p.region.by_filter_x.d;
-                v[j] = from[group * s[0] + (k - group * c) * s[1] + one * s[2] + y * s[4] + x * s[5]];
-                at[j] = (p.region.back ? other : k) * pitch +
-                        (tap * Q + (p.region.back ? k : other) % Q) * CKCI_K_HALF;
+                const int32_t k = ckci_k_divide(ckci_k_divide(i, p.by_one_c), p.region.by_taps);
+                v[j] = from[place(p, k, i - k * taps * c, pitch, at[j])];
             }
             CKCI_K_UNROLL(12)
             for (int j = 0; j < FILL; j++) {
@@ -5017,12 +5134,32 @@ template <class U, int Q> struct ckci_k_near {
         }
     }
 
+    /* Where weight i of output channel k lies, from those of the first one on; `at`: in LDS. */
+    static CKCI_K_MEMBER int64_t place(const ckci_gpu_conv &p, int32_t k, int32_t i, int32_t pitch,
+                                       int32_t &at)
+    {
+        const int32_t c = (int32_t)p.by_one_c.d, tap = ckci_k_divide(i, p.by_one_c), one = i - tap * c;
+        const int32_t group = ckci_k_divide(k, p.by_one_c), y = ckci_k_divide(tap, p.region.by_filter_x);
+        const int32_t other = group * c + one, x = tap - y * (int32_t)p.region.by_filter_x.d;
+        const int64_t *s = p.b.stride;
+        at = (p.region.back ? other : k) * pitch + (tap * Q + (p.region.back ? k : other) % Q) * CKCI_K_HALF;
+        return group * s[0] + (k - group * c) * s[1] + one * s[2] + y * s[4] + x * s[5];
+    }
+
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        if constexpr (HELD || !DOWN) {
+            walk(p, m);
+        }
+    }
+
+    static CKCI_K_MEMBER void walk(const ckci_gpu_conv &p, lds &m)
     {
         const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
         const int32_t channel = ((int32_t)blockIdx.x - part * p.tiles_n) * 64;
         const int32_t column = channel + ckci_k_same((int32_t)threadIdx.x / U::WAVE) % 4 * 16;
         held weights;
+        strip down;
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0>(
             p, m, part, channel,
@@ -5045,55 +5182,76 @@ template <class U, int Q> struct ckci_k_near {
                     }
                 }
             },
-            [&](const ckci_k_near_region &r, const unsigned char *stage) {
+            [&](const ckci_k_near_region &r, int32_t row, const unsigned char *stage) {
                 if (ckci_k_lane_afresh(column) >= p.region.channels) {
                     return;
                 }
                 if (p.a.compute == CKCONV_BF16) {
-                    multiply<ckci_k_bf16>(p, r, m, stage, column, weights);
+                    multiply<ckci_k_bf16>(p, r, m, row, stage, column, weights, down);
                 } else {
-                    multiply<ckci_k_f16>(p, r, m, stage, column, weights);
+                    multiply<ckci_k_f16>(p, r, m, row, stage, column, weights, down);
                 }
             });
     }
 
     template <class T>
     static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
-                                       const unsigned char *stage, int32_t column, held &weights)
+                                       int32_t row, const unsigned char *stage, int32_t column, held &weights,
+                                       strip &down)
     {
-        if constexpr (HELD) {
-            if (p.region.rolled) {
-                strips<T>(p, r, m, stage, column, weights);
-                return;
+        if constexpr (DOWN && HELD) {
+            if (p.region.plain) {
+                strips<T, 1>(p, r, m, row, stage, column, weights, down);
+            } else {
+                strips<T, 0>(p, r, m, row, stage, column, weights, down);
             }
-        }
-        if (ckci_k_afresh(p.region.taps) == CKCI_K_NEAR_TAPS) {
-            tiles<T, 1>(p, r, m, stage, column, weights);
-        } else {
-            tiles<T, 0>(p, r, m, stage, column, weights);
+        } else if constexpr (!DOWN) {
+            if (ckci_k_afresh(p.region.taps) == CKCI_K_NEAR_TAPS) {
+                tiles<T, 1>(p, r, m, stage, column, weights);
+            } else {
+                tiles<T, 0>(p, r, m, stage, column, weights);
+            }
         }
     }
 
     /* Down the rows of 16 columns of positions: what is read of a row of pixels is multiplied with all three
-       rows of the filter, into the sums of three rows of positions, of which one is then complete. */
-    template <class T>
+       rows of the filter, into the sums of three rows of positions, of which one is then complete. From `first`
+       on; a chunk that is not a region's first one goes on with the sums of the one before. On NVIDIA the next
+       row is on its way from LDS meanwhile. */
+    template <class T, int PLAIN>
     static CKCI_K_MEMBER void strips(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
-                                     const unsigned char *stage, int32_t column, held &weights)
+                                     int32_t first, const unsigned char *stage, int32_t column, held &weights,
+                                     strip &down)
     {
+        enum { AHEAD = U::ASYNC && PLAIN };
         const ckci_gpu_near &q = p.region;
+        const int32_t end = U::ASYNC && first + q.chunk < r.rows ? first + q.chunk : r.rows;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
         CKCI_K_UNROLL(1)
         for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles; tile += HALVES) {
             const unsigned char *from = stage + m.position[tile * 16 + (int32_t)threadIdx.x % 16].at();
-            unsigned char *to[unit::PIECES];
-            typename U::sums sum[3];
-            targets(p, r, m, tile, column + unit::channel(), to);
-            CKCI_K_UNROLL(8)
-            for (int e = 0; e < U::SUMS; e++) {
-                sum[0].v[e] = sum[1].v[e] = 0;
+            typename U::sums(&sum)[3] = down.sum;
+            operand pixels[3][TERMS];
+            if (first == 0) {
+                targets(p, r, m, tile, column + unit::channel(), -2, down.out);
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < U::SUMS; e++) {
+                    sum[0].v[e] = sum[1].v[e] = 0;
+                }
+            }
+            if constexpr (AHEAD) {
+                load_row(from, pixels);
             }
             CKCI_K_UNROLL(1)
-            for (int32_t row = -2; row < r.rows; row++) {
+            for (int32_t row = first ? first : -2; row < end; row++) {
+                operand ahead[3][TERMS];
+                if constexpr (AHEAD) {
+                    from += row + 1 < end ? q.row_pitch : 0;
+                    load_row(from, ahead);
+                } else {
+                    load_row(from, pixels);
+                    from += q.row_pitch;
+                }
                 CKCI_K_UNROLL(8)
                 for (int e = 0; e < U::SUMS; e++) {
                     sum[2].v[e] = 0;
@@ -5102,19 +5260,30 @@ template <class U, int Q> struct ckci_k_near {
                 for (int x = 0; x < 3; x++) {
                     CKCI_K_UNROLL(2)
                     for (int i = 0; i < TERMS; i++) {
-                        const operand pixels = U::load_rows(from + q.tap[x], i * 32);
                         CKCI_K_UNROLL(3)
                         for (int y = 0; y < 3; y++) {
-                            unit::template multiply<T>(sum[2 - y], weights[3 * y + x][i], pixels);
+                            unit::template multiply<T>(sum[2 - y], weights[3 * y + x][i], pixels[x][i]);
+                        }
+                        if constexpr (AHEAD) {
+                            pixels[x][i] = ahead[x][i];
                         }
                     }
                 }
-                from += q.row_pitch;
-                if (row >= 0) {
-                    write<T>(p, r, m, tile, row, column + unit::channel(), to, sum[0]);
-                }
+                write<T, PLAIN>(p, r, m, tile, row, column + unit::channel(), down.out, sum[0]);
                 sum[0] = sum[1];
                 sum[1] = sum[2];
+            }
+        }
+    }
+
+    /* What 16 positions read of a row of pixels. */
+    static CKCI_K_MEMBER void load_row(const unsigned char *from, operand (&pixels)[3][TERMS])
+    {
+        CKCI_K_UNROLL(3)
+        for (int x = 0; x < 3; x++) {
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < TERMS; i++) {
+                pixels[x][i] = U::load_rows(from + x * CKCI_NEAR_PITCH, i * 32);
             }
         }
     }
@@ -5159,9 +5328,14 @@ template <class U, int Q> struct ckci_k_near {
             CKCI_K_UNROLL(4)
             for (int n = 0; n < TILES; n++) {
                 if (tile + n * HALVES < q.tiles) {
-                    unsigned char *to[unit::PIECES];
-                    targets(p, r, m, tile + n * HALVES, column + unit::channel(), to);
-                    write<T>(p, r, m, tile + n * HALVES, 0, column + unit::channel(), to, sum[n]);
+                    places out;
+                    const int32_t at = tile + n * HALVES, channel = column + unit::channel();
+                    targets(p, r, m, at, channel, 0, out);
+                    if (q.plain) {
+                        write<T, 1>(p, r, m, at, 0, channel, out, sum[n]);
+                    } else {
+                        write<T, 0>(p, r, m, at, 0, channel, out, sum[n]);
+                    }
                 }
             }
         }
@@ -5181,45 +5355,47 @@ template <class U, int Q> struct ckci_k_near {
         }
     }
 
-    /* Where the sums of 16 positions go; NULL: beyond the region. */
     static CKCI_K_MEMBER void targets(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
-                                      int32_t tile, int32_t channel, unsigned char *(&to)[unit::PIECES])
+                                      int32_t tile, int32_t channel, int32_t row, places &out)
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
         const ckci_tensor &t = p.o.t;
-        const int64_t at = r.n * t.stride[1] + r.y * t.stride[4] + r.x * t.stride[5] + channel;
+        unsigned char *first = t.p + (ckci_k_near_steps(t).at(r.n, r.y + row, r.x) + channel) * CKCI_K_HALF;
         CKCI_K_UNROLL(2)
         for (int piece = 0; piece < unit::PIECES; piece++) {
             const int32_t i = tile * 16 + unit::position(piece);
             const ckci_k_near_spot s = m.position[i];
-            to[piece] = r.holds(p.region, i, s) ? t.p + (at + s.offset) * ckci_k_size(t.dtype) : NULL;
+            out.rows[piece] = r.holds(p.region, i, s) ? r.rows : 0;
+            out.to[piece] = first + (int64_t)s.offset * CKCI_K_HALF;
         }
     }
 
-    /* These sums, so many rows further: straight to memory, or each through the epilogue. */
-    template <class T>
+    /* The sums of such a row (before the first one: of none): straight to memory or each through the
+       epilogue. */
+    template <class T, int PLAIN>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
-                                    int32_t tile, int32_t row, int32_t channel,
-                                    unsigned char *const (&to)[unit::PIECES], typename U::sums &sum)
+                                    int32_t tile, int32_t row, int32_t channel, places &out,
+                                    typename U::sums &sum)
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
         ckci_k_settle<U>(sum);
         CKCI_K_UNROLL(2)
         for (int piece = 0; piece < unit::PIECES; piece++) {
-            if (to[piece] == NULL) {
-                continue;
-            }
             run_sums own;
             CKCI_K_UNROLL(8)
             for (int j = 0; j < unit::RUN; j++) {
                 own.v[j] = sum.v[unit::sum(piece, j)];
             }
-            if (p.region.plain) {
-                store<T>(to[piece] + (int64_t)row * p.region.out_row, own);
-                continue;
+            const bool good = (uint32_t)row < (uint32_t)out.rows[piece];
+            if constexpr (PLAIN) {
+                if (good) {
+                    store<T>(out.to[piece], own);
+                }
+                out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
+            } else if (good) {
+                const int32_t i = tile * 16 + unit::position(piece);
+                finish(p, r.n, r.y + row, r.x, i, m.position[i], channel, own);
             }
-            const int32_t i = tile * 16 + unit::position(piece);
-            finish(p, r.n, r.y + row, r.x, i, m.position[i], channel, own);
         }
     }
 
@@ -5257,6 +5433,11 @@ template <class U, int Q> struct ckci_k_near {
     }
 };
 
+template <class U, int Q> struct ckci_k_near : ckci_k_near_gather<U, Q, 0> {
+};
+template <class U, int Q> struct ckci_k_near_down : ckci_k_near_gather<U, Q, 1> {
+};
+
 template <class U, int Q> struct ckci_k_near_weight {
     typedef ckci_k_near_lds<U::ASYNC> lds;
     typedef ckci_k_near_unit<U> unit;
@@ -5290,12 +5471,19 @@ template <class U, int Q> struct ckci_k_near_weight {
         }
         if (threadIdx.x < 32 * lds::STAGES) {
             const int32_t thread = (int32_t)threadIdx.x;
-            ((uint32_t *)(m.stage + thread / 32 * lds::BYTES + ZEROS))[thread % 32] = 0;
+            unsigned char *stage = m.stage + thread / 32 * lds::BYTES + thread % 32 * 4;
+            *(uint32_t *)(stage + ZEROS) = 0;
+            /* and dout's places after the last one in use */
+            const ckci_gpu_near &q = p.region;
+            CKCI_K_UNROLL(1)
+            for (int32_t i = q.images * q.rows * q.columns; i < q.tiles * 16; i++) {
+                *(uint32_t *)(stage + q.bytes + i * CKCI_NEAR_PITCH) = 0;
+            }
         }
         ckci_k_near_tables(p, p.b, p.a, m);
         ckci_k_near_walk<U, 1>(
             p, m, part, channel, []() {},
-            [&](const ckci_k_near_region &r, const unsigned char *stage) {
+            [&](const ckci_k_near_region &r, int32_t, const unsigned char *stage) {
                 if (p.a.compute == CKCONV_BF16) {
                     multiply<ckci_k_bf16>(p, r, m, stage, row, column, sum);
                 } else {
@@ -5656,7 +5844,7 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 64>> 
 };
 #endif
 
-/* Body: ckci_k_near or ckci_k_near_weight. */
+/* Body: ckci_k_near, ckci_k_near_down or ckci_k_near_weight. */
 template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
 #if defined(CKCI_SIMULATOR)
     struct lds {
@@ -5714,6 +5902,9 @@ template <template <class, int> class Body, int Q> struct ckci_k_resident<ckci_k
     enum { BLOCKS = 2 };
 };
 template <> struct ckci_k_resident<ckci_k_matrix_near<ckci_k_near, 32>> {
+    enum { BLOCKS = 1 };
+};
+template <> struct ckci_k_resident<ckci_k_matrix_near<ckci_k_near_down, 32>> {
     enum { BLOCKS = 1 };
 };
 
