@@ -5458,7 +5458,7 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
         *w = native; /* they lie like that */
         m->pack = 0;
     }
-    /* blocks of NVIDIA put few weights in order themselves */
+    /* blocks of NVIDIA put weights in order themselves, if these are few or eight of them are a load */
     int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && native.plain && native.dtype == w->dtype;
     int eights = own && p->c % 8 == 0 && native.stride[2] == 1 && (uintptr_t)native.p % 16 == 0;
     for (int i = 0; i < 6; i++) {
@@ -5490,7 +5490,11 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_matrix_reach(read, what, k->region.images + 1, span, err));
     CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->region.images + 1, 0, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->region.parts * k->tiles_n;
-    *cost = 218 * CKCI_NEAR_BESIDE * (1.3 * *cost + 8000 + (m->pack ? 4500 : 0));
+    /* on NVIDIA strips were timed: a block that has a compute unit for itself takes three quarters */
+    *cost = k->region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
+                ? (block == 32 ? 0.82 : 1.1) * *cost + 5000
+                : 1.3 * *cost + 8000;
+    *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0));
     return CKCONV_OK;
 }
 

@@ -4533,8 +4533,10 @@ struct ckci_k_pack_data {
    region is on its way while one is multiplied: on NVIDIA into LDS, on AMD into registers.
    fwd, bwd_data: a wave owns 16 channels of the written tensor, whose weights it keeps in registers, and all
    positions of a region, or half of them. The weights of merged groups lie on the diagonal, [column][tap][Q].
-   With 3 x 3 filters that step from row to row, 16 positions are of one row (of several images, if these are
-   narrow), and the wave walks down: what it reads of a row of pixels serves three rows of positions.
+   With 3 x 3 filters that step from row to row (near_down), 16 positions are of one row (of several images, if
+   these are narrow), and the wave walks down: what it reads of a row of pixels serves three rows of positions.
+   On NVIDIA a region may then be as high as the image and pass through LDS in chunks of rows: waves keep the
+   sums of the rows that a chunk leaves unfinished, and no row is read twice.
    bwd_weight: dout lies in LDS behind the pixels. Channels are rows and columns here and positions the
    reduction, so operands are turned when they are loaded. A wave owns 16 output x 16 input channels, for all
    taps, all along its regions; two waves that share them add theirs at the end. Sums go to workspace. */
