@@ -14,7 +14,8 @@ the sums, and every storage type is converted when it is loaded)
     matrix_gather_R    fwd, bwd_data on a matrix unit, f16 or bf16, blocks of R outputs
     matrix_back_R      bwd_data likewise, weights read as they lie
     matrix_weight_R    bwd_weight likewise
-    matrix_near_Q, matrix_near_weight_Q  small groups in blocks of Q channels: fwd, bwd_data; bwd_weight
+    matrix_near_Q      small groups in blocks of Q channels, fwd, bwd_data; matrix_near_down_Q: those of 3 x 3
+                       filters by strips; matrix_near_weight_Q: bwd_weight
     matrix_stem_OP     first layers: few channels, channels last
     matrix_whole_R     fwd, bwd_data in i8
     matrix_single_R    fwd, bwd_data in f32 (CDNA) and tf32; matrix_single_weight_R: bwd_weight
@@ -4533,10 +4534,10 @@ struct ckci_k_pack_data {
    region is on its way while one is multiplied: on NVIDIA into LDS, on AMD into registers.
    fwd, bwd_data: a wave owns 16 channels of the written tensor, whose weights it keeps in registers, and all
    positions of a region, or half of them. The weights of merged groups lie on the diagonal, [column][tap][Q].
-   With 3 x 3 filters that step from row to row (near_down), 16 positions are of one row (of several images, if
-   these are narrow), and the wave walks down: what it reads of a row of pixels serves three rows of positions.
-   On NVIDIA a region may then be as high as the image and pass through LDS in chunks of rows: waves keep the
-   sums of the rows that a chunk leaves unfinished, and no row is read twice.
+   With 3 x 3 filters that step from row to row (near_down), 16 positions are of one row (of several images,
+   if these are narrow), and the wave walks down: what it reads of a row of pixels serves three rows of
+   positions. On NVIDIA a region may then be as high as the image and pass through LDS in chunks of rows:
+   waves keep the sums of the rows that a chunk leaves unfinished, and no row is read twice.
    bwd_weight: dout lies in LDS behind the pixels. Channels are rows and columns here and positions the
    reduction, so operands are turned when they are loaded. A wave owns 16 output x 16 input channels, for all
    taps, all along its regions; two waves that share them add theirs at the end. Sums go to workspace. */
@@ -5028,8 +5029,8 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
         TILES = HELD ? 1 : CKCI_NEAR_AMD_POSITIONS / 16 / HALVES /* side by side */
     };
     typedef operand held[HELD ? +CKCI_K_NEAR_TAPS : 1][TERMS];
-    /* Where a lane's sums of 16 positions go, so many rows further and then row by row, and how many rows there
-       are of each. */
+    /* Where a lane's sums of 16 positions go, so many rows further and then row by row, and how many rows
+       there are of each. */
     struct places {
         unsigned char *to[unit::PIECES];
         int32_t rows[unit::PIECES];
@@ -5217,9 +5218,9 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
     }
 
     /* Down the rows of 16 columns of positions: what is read of a row of pixels is multiplied with all three
-       rows of the filter, into the sums of three rows of positions, of which one is then complete. From `first`
-       on; a chunk that is not a region's first one goes on with the sums of the one before. On NVIDIA the next
-       row is on its way from LDS meanwhile. */
+       rows of the filter, into the sums of three rows of positions, of which one is then complete. A chunk
+       that begins at a row other than 0 goes on with the sums of the one before. On NVIDIA the next row is
+       on its way from LDS meanwhile. */
     template <class T, int PLAIN>
     static CKCI_K_MEMBER void strips(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                      int32_t first, const unsigned char *stage, int32_t column, held &weights,
