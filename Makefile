@@ -88,7 +88,10 @@ COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
 LINK = hipcc $(GPUFLAGS) $^ -o $@ $(OPENMP_GPU) -lm
 GPU_PROBE = $(B)/openmp_gpu
 else ifeq ($(GPU),cuda)
-COMPILE_GPU = nvcc -x cu -std=c++17 $(GPUFLAGS) $(OPENMP_GPU) -I. -c $< -o $@
+# nvcc's own default is an old architecture, without matrix units; sm_90 has its fast ones as sm_90a.
+CUDA_ARCH := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | \
+    sed -n '1{s/\.//;s/^90$$/90a/;s/^[0-9]/-arch=sm_&/p;}')
+COMPILE_GPU = nvcc -x cu -std=c++17 $(if $(findstring arch,$(GPUFLAGS)),,$(CUDA_ARCH)) $(GPUFLAGS) $(OPENMP_GPU) -I. -c $< -o $@
 COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
 LINK = nvcc $^ -o $@ $(OPENMP_GPU) -lm
 GPU_PROBE = $(B)/openmp_gpu

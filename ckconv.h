@@ -14,7 +14,8 @@ DO THIS
     Everywhere else include ckconv.h alone. Build that file with
         cc -O3 -fopenmp yourfile.c -lm                                      CPU only (OpenMP is optional)
         hipcc -x hip -std=c++17 -O3 --offload-arch=gfx942 -c yourfile.c     AMD GPUs, and the CPU
-        nvcc -x cu -std=c++17 -O3 -arch=sm_90 -c yourfile.c                 NVIDIA GPUs, and the CPU
+        nvcc -x cu -std=c++17 -O3 -arch=sm_90a -c yourfile.c                NVIDIA GPUs (here an H100; a: all
+                                                                            that it has), and the CPU
 
 WHAT IT DOES
     fwd, bwd_data, bwd_weight   convolution and its two gradients; 1D, 2D, 3D; dense, grouped, depthwise;
@@ -5460,7 +5461,7 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     }
     /* blocks of NVIDIA put weights in order themselves, if these are few or eight of them are a load */
     int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && native.plain && native.dtype == w->dtype;
-    int eights = own && p->c % 8 == 0 && native.stride[2] == 1 && (uintptr_t)native.p % 16 == 0;
+    int eights = p->c % 8 == 0 && native.stride[2] == 1;
     for (int i = 0; i < 6; i++) {
         eights = eights && (i == 2 || native.stride[i] % 8 == 0);
     }
@@ -5474,7 +5475,7 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     }
     ckci_make_gpu_conv(c, k);
     k->region.packed = !own;
-    k->region.eights = eights;
+    k->region.eights = own && eights && (uintptr_t)native.p % 16 == 0;
     k->region.merge = (int32_t)m->merge;
     k->region.by_chunks = ckci_make_divisor(p->filter[1] * p->filter[2] * block / 8);
     k->region.by_taps = ckci_make_divisor(p->filter[1] * p->filter[2]);

@@ -155,7 +155,18 @@ static void ckci_gpu_describe(const ckci_gpu_properties *prop, ckconv_device *de
     device->kind = CKCONV_DEVICE_AMD;
     device->lds_bytes = (int32_t)prop->sharedMemPerBlock;
 #else
-    snprintf(device->arch, sizeof device->arch, "sm_%d%d", prop->major, prop->minor);
+    int sm = prop->major * 10 + prop->minor;
+#if defined(__CUDA_ARCH_LIST__)
+    /* What runs there is code for the newest architecture, up to its own, of those compiled for: facts are of
+       that one. */
+    static const int compiled[] = {__CUDA_ARCH_LIST__};
+    int newest = 0;
+    for (size_t i = 0; i < sizeof compiled / sizeof compiled[0]; i++) {
+        newest = compiled[i] / 10 <= sm && compiled[i] / 10 > newest ? compiled[i] / 10 : newest;
+    }
+    sm = newest ? newest : sm;
+#endif
+    snprintf(device->arch, sizeof device->arch, "sm_%d", sm);
     device->kind = CKCONV_DEVICE_NVIDIA;
     device->lds_bytes = (int32_t)prop->sharedMemPerBlockOptin;
 #endif
@@ -1704,6 +1715,8 @@ template <class T> struct ckci_k_reduce {
 #define CKCI_K_MMA 1 /* on the host too: a launch needs the size of shared memory */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define CKCI_K_WGMMA 1
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#pragma message("ckconv: -arch=sm_90 leaves out an H100's fast matrix instructions; use -arch=sm_90a")
 #endif
 #endif
 

@@ -5,7 +5,7 @@ usage: torch_peer.py [--lib build/libckconv.so] [--cases bench/cases.tsv] [--mat
                      [--rounds 3] [--rep 40] [--seconds 500] [--instances REGEX]
 
 Build the library first:
-    nvcc -x cu -std=c++17 -O3 -arch=native -shared -Xcompiler -fPIC -I. examples/ckconv_impl.c -o build/libckconv.so
+    nvcc -x cu -std=c++17 -O3 -arch=sm_90a -shared -Xcompiler -fPIC -I. examples/ckconv_impl.c -o build/libckconv.so
 
 Both sides get the same channels-last tensors of normal random numbers and are timed by triton's do_bench, which
 writes 256 MB before each run; a figure is the median of the rounds' medians. f32 is computed without reduced
