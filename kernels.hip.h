@@ -1715,8 +1715,6 @@ template <class T> struct ckci_k_reduce {
 #define CKCI_K_MMA 1 /* on the host too: a launch needs the size of shared memory */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define CKCI_K_WGMMA 1
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-#pragma message("ckconv: -arch=sm_90 leaves out an H100's fast matrix instructions; use -arch=sm_90a")
 #endif
 #endif
 
