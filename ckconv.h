@@ -647,7 +647,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 
 /* Facts: of this CPU (threads as OpenMP would use), of GPU `ordinal`, of an architecture by name ("gfx942",
    "sm_90", "x86_64"; typical figures, for planning without the device; cautious ones for gfx... and sm_...
-   names that this version does not know). *device is all zero on an error. */
+   names that this version does not know). Of an NVIDIA GPU those of the newest architecture, up to its own,
+   that nvcc compiled for: that code runs there. *device is all zero on an error. */
 CKCONV_API void ckconv_device_cpu(ckconv_device *device);
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
