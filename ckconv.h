@@ -2883,6 +2883,8 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)                               \
     X(matrix_near_down_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 16>)                     \
     X(matrix_near_down_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 32>)                     \
+    X(matrix_near_deep_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 16>)                     \
+    X(matrix_near_deep_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 32>)                     \
     X(matrix_near_weight_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 16>)                 \
     X(matrix_near_weight_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 32>)                 \
     X(matrix_stem_fwd, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_fwd_of>)                                  \
@@ -3070,7 +3072,7 @@ typedef struct ckci_gpu_target {
     ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
 } ckci_gpu_target;
 
-/* near: regions of so many images, rows and columns of positions. */
+/* near: regions of so many images, rows and columns of positions, of one plane of the output. */
 typedef struct ckci_gpu_near {
     int32_t images, rows, columns, tiles; /* positions; a tile has 16 of them */
     int32_t rolled, lines;          /* waves walk down rows; rows of positions that tiles hold, then 1 */
@@ -3081,11 +3083,14 @@ typedef struct ckci_gpu_near {
     int32_t first_y, first_x;       /* the first pixel of position 0 */
     int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
     int32_t channels, taps, plain;  /* of all groups; of the filter; stored without an epilogue */
-    int32_t back, packed, merge;    /* taps are turned round; weights lie in order; groups that are one */
+    int32_t back, packed;           /* taps are turned round; weights lie in order */
     int32_t eights;                 /* eight neighbours along C of weights that do not are one load */
+    int32_t planes, first_z;        /* of the filter, each with so many taps; the first one of output 0 */
+    int32_t deep, log_sides;        /* by planes; waves for the 16s of a slice's channels: 1, 2, 4 */
     int32_t tap[9];                 /* from a position's first pixel to a tap's in LDS, bytes */
     ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y; /* by_rows: lines */
-    ckci_divisor by_taps, by_filter_x, by_chunks; /* by_chunks: pieces of 16 bytes of a column's weights */
+    ckci_divisor by_regions_z, by_planes;
+    ckci_divisor by_taps, by_filter_x;
 } ckci_gpu_near;
 
 /* matrix bwd_weight in groups of waves: all blocks have equal shares of the steps of all tiles, tile by tile.
@@ -3129,7 +3134,8 @@ typedef struct ckci_gpu_conv {
     int32_t merge; /* matrix bwd_weight: groups that are one here, 0: rows and columns are weights */
     int32_t shift, filter_x; /* and taps along x: those of the filter, if two are one here, and the first */
     int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
-                                   others positions; narrow: that take positions of a row */
+                                   others positions; narrow: that take positions of a row; reduce: log2 of
+                                   threads for the same weights */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
@@ -3765,7 +3771,7 @@ CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
     return fits && next % 4 == 0;
 }
 
-/* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in their order. matrix: what
+/* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in a fixed order. matrix: what
    wrote them, if a matrix kernel did; else NULL. */
 CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
                                        unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
@@ -3785,9 +3791,13 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const 
         k->float_parts = matrix->float_parts;
     }
     k->o_vec = ckci_conv_kind(p) == CKCONV_F32 && ckci_weights_as_sums(&k->o.t) && !k->o.scale &&
-               !k->o.shift && !k->o.compute && (uintptr_t)ws % 16 == 0 &&
-               (split <= 4 || (int64_t)k->g * k->rows * k->columns >= 32768); /* else threads are few */
-    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * k->columns, k->o_vec ? 1024 : 256);
+               !k->o.shift && !k->o.compute && (uintptr_t)ws % 16 == 0;
+    /* several threads for the same weights, lest they be few; each with four parts at least */
+    int64_t weights = (int64_t)k->g * k->rows * k->columns;
+    while (k->o_vec && k->lanes < 5 && 8 << k->lanes <= split && weights << k->lanes < 524288) {
+        k->lanes++;
+    }
+    l.grid = ckci_ceil_div(weights, k->o_vec ? 1024 >> k->lanes : 256);
     return e->emit(e->context, &l, err);
 }
 
@@ -5273,12 +5283,12 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
     for (int i = 0; i < p->num_d && p->op != CKCONV_BWD_WEIGHT; i++) {
         touch = touch && ckci_groups_touch(&p->d[i]);
     }
-    if (p->filter[0] * p->input[0] > 1 || p->pad[0] != 0 || p->output[0] != 1 ||
-        p->filter[1] * p->filter[2] > 9 || device->lds_bytes < 65536 ||
-        (p->op == CKCONV_BWD_DATA && (p->stride[1] > 1 || p->stride[2] > 1)) || m->terms > 1 || !touch) {
+    int steps = p->stride[0] > 1 || p->stride[1] > 1 || p->stride[2] > 1;
+    if (p->filter[1] * p->filter[2] > 9 || device->lds_bytes < 65536 || (p->op == CKCONV_BWD_DATA && steps) ||
+        m->terms > 1 || !touch) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
-            "near takes up to 9 taps in 1D or 2D, no stride in bwd_data, channels of all groups side by "
+            "near takes up to 9 taps in a plane, no stride in bwd_data, channels of all groups side by "
             "side, and 64 KiB of LDS");
     }
     m->conv = *p;
@@ -5321,7 +5331,11 @@ CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckc
     q->row_pitch = (int32_t)(row * 16);
     q->image_pitch = (int32_t)(image * 16);
     q->bytes = (int32_t)(images * image * 16);
-    return q->bytes + (weight ? q->tiles * 16 * CKCI_NEAR_PITCH : 0) <= bytes - 128;
+    int64_t behind = weight ? (int64_t)q->tiles * 16 * CKCI_NEAR_PITCH
+                     : nvidia && q->deep
+                         ? ((int64_t)16 << q->log_sides) * (c->filter[1] * c->filter[2] * c->k * 2 + 20)
+                         : 0;
+    return q->bytes + behind <= bytes - 128;
 }
 
 /* What near's time counts beside that of tiles, whose costs are less than half of what they take where groups
@@ -5340,6 +5354,11 @@ CKCI_FN double ckci_near_cost(const ckci_gpu_near *q, int64_t block)
         return 5 * ((double)chunks * 180 + 80 + pixels * 0.36 +
                     (double)ckci_ceil_div(q->tiles, 2) * (120 + steps));
     }
+    if (q->deep) {
+        double tiles = (double)ckci_ceil_div((int64_t)q->tiles << q->log_sides, 8);
+        double weights = (double)(q->taps << q->log_sides) * (double)block;
+        return q->planes * (1480 + 4 * pixels + tiles * (double)block * 24 + weights * 0.56);
+    }
     return 2 * (250 + pixels * 1.5 + positions * 11.2 + (double)q->tiles * (double)block * 2);
 }
 
@@ -5354,10 +5373,13 @@ CKCI_FN int64_t ckci_near_less(int64_t all, int64_t size)
 CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t block,
                                         int64_t side, ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
-    int64_t lanes =
-        device->kind == CKCONV_DEVICE_NVIDIA ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS;
+    int64_t deep = ckci_max(k->dim[0].length, 1);
     int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
     int rolled = k->region.rolled, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    int64_t lanes = nvidia ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS;
+    if (nvidia && k->region.deep && k->region.log_sides == 2) {
+        lanes /= 2; /* a wave's sums: four tiles */
+    }
     ckci_gpu_near best;
     memset(&best, 0, sizeof best);
     int64_t over = ckci_ceil_div(wide, lanes);
@@ -5380,8 +5402,9 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
                 for (int64_t way = 1; way <= ways; way = way < ways ? ckci_min(2 * way, ways) : ways + 1) {
                     int64_t tall = ckci_min(ckci_ceil_div(high, ckci_ceil_div(ways, way)), high);
                     k->region.rows = (int32_t)(way == 1 ? y : ckci_ceil_div(tall, y) * y);
-                    int64_t regions = ckci_saturating_mul(
-                        images, ckci_saturating_mul(over, ckci_ceil_div(high, k->region.rows)));
+                    int64_t regions =
+                        ckci_saturating_mul(ckci_saturating_mul(images, deep),
+                                            ckci_saturating_mul(over, ckci_ceil_div(high, k->region.rows)));
                     double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(&k->region, block);
                     if (regions <= INT32_MAX && (best.images == 0 || time < *cost)) {
                         best = k->region;
@@ -5403,30 +5426,36 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
                                      int64_t blocks, ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
     ckci_gpu_near *q = &k->region;
-    int back = c->op == CKCONV_BWD_DATA;
-    int64_t first[2];
+    int back = c->op == CKCONV_BWD_DATA, weight = c->op == CKCONV_BWD_WEIGHT;
+    int64_t first[3];
     k->tiles_n = (int32_t)ckci_max(ckci_ceil_div(c->g * c->k, 64), 1);
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    int once = device->kind == CKCONV_DEVICE_NVIDIA && block == 32 && c->op != CKCONV_BWD_WEIGHT;
+    int once = device->kind == CKCONV_DEVICE_NVIDIA && block == 32 && !weight && c->filter[0] == 1;
+    q->planes = (int32_t)c->filter[0];
+    q->taps = (int32_t)(c->filter[1] * c->filter[2]);
+    q->by_planes = ckci_make_divisor(q->planes);
     int64_t side = (once ? 1 : 2) * (int64_t)ckci_max(device->compute_units, 1) / k->tiles_n;
-    side = ckci_max(side, 1);
+    side = ckci_max(weight ? side / q->planes : side, 1);
     /* gfx11's operands are large: it holds the weights of 16 channels, and no more */
-    q->rolled = c->op != CKCONV_BWD_WEIGHT && c->filter[1] == 3 && c->filter[2] == 3 && c->dilation[1] == 1 &&
+    q->rolled = !weight && q->planes == 1 && c->filter[1] == 3 && c->filter[2] == 3 && c->dilation[1] == 1 &&
                 c->dilation[2] == 1 && k->dim[1].read_step == 1 &&
                 (block == 16 || strncmp(device->arch, "gfx11", 5) != 0);
+    q->channels = (int32_t)(c->g * c->k);
+    q->deep = !weight && q->planes > 1;
+    q->log_sides = q->channels <= 16 ? 0 : q->channels <= 32 ? 1 : 2;
     CKCI_TRY(ckci_near_regions(c, device, block, blocks ? blocks : side, k, cost, err));
     q->parts = (int32_t)ckci_min(blocks ? blocks : side, q->regions);
-    for (int i = 0; i < 2; i++) {
-        int64_t reach = (c->filter[i + 1] - 1) * c->dilation[i + 1];
-        first[i] = back ? c->pad[i + 1] - reach : -c->pad[i + 1];
+    for (int i = 0; i < 3; i++) {
+        int64_t reach = (c->filter[i] - 1) * c->dilation[i];
+        first[i] = back ? c->pad[i] - reach : -c->pad[i];
     }
-    q->first_y = (int32_t)first[0];
-    q->first_x = (int32_t)first[1];
+    q->first_z = (int32_t)first[0];
+    q->first_y = (int32_t)first[1];
+    q->first_x = (int32_t)first[2];
     q->back = back;
-    q->channels = (int32_t)(c->g * c->k);
-    q->taps = (int32_t)(c->filter[1] * c->filter[2]);
     for (int32_t t = 0; t < q->taps; t++) {
-        int64_t y = t / c->filter[2], x = t % c->filter[2];
+        int32_t at = back && q->deep ? q->taps - 1 - t : t; /* in the order of the weights, not of pixels */
+        int64_t y = at / c->filter[2], x = at % c->filter[2];
         q->tap[t] = (int32_t)(y * c->dilation[1] * q->row_pitch + x * c->dilation[2] * CKCI_NEAR_PITCH);
     }
     q->by_wide = ckci_make_divisor(q->wide);
@@ -5435,6 +5464,7 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     q->by_rows = ckci_make_divisor(q->lines);
     q->by_regions_x = ckci_make_divisor(ckci_ceil_div(k->dim[2].length, q->columns));
     q->by_regions_y = ckci_make_divisor(ckci_ceil_div(k->dim[1].length, q->rows));
+    q->by_regions_z = ckci_make_divisor(k->dim[0].length);
     return CKCONV_OK;
 }
 
@@ -5454,11 +5484,18 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
     ckci_tensor native = *w;
     m->pack = 1;
+    /* several planes on NVIDIA: turned on the way from LDS */
+    int turn = back && p->filter[0] > 1 && device->kind == CKCONV_DEVICE_NVIDIA;
+    c->op = turn ? CKCONV_FWD : p->op;
     ckci_packed_weights(c, m->type, NULL, w);
+    c->op = p->op;
     if (m->merge == 1 && native.plain && native.dtype == w->dtype && (uintptr_t)native.p % 16 == 0 &&
         memcmp(native.stride, w->stride, sizeof native.stride) == 0) {
         *w = native; /* they lie like that */
         m->pack = 0;
+    } else {
+        turn = 0;
+        ckci_packed_weights(c, m->type, NULL, w);
     }
     /* blocks of NVIDIA put weights in order themselves, if these are few or eight of them are a load */
     int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && native.plain && native.dtype == w->dtype;
@@ -5466,7 +5503,7 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     for (int i = 0; i < 6; i++) {
         eights = eights && (i == 2 || native.stride[i] % 8 == 0);
     }
-    own = own && (eights || p->c <= 16);
+    own = own && p->filter[0] == 1 && (eights || p->c <= 16);
     if (own) {
         m->pack = 0;
         *w = p->t[CKCI_WEI];
@@ -5475,10 +5512,8 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
         CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), 2), limit, ws, &w->p, err));
     }
     ckci_make_gpu_conv(c, k);
-    k->region.packed = !own;
+    k->region.packed = !own && !turn;
     k->region.eights = own && eights && (uintptr_t)native.p % 16 == 0;
-    k->region.merge = (int32_t)m->merge;
-    k->region.by_chunks = ckci_make_divisor(p->filter[1] * p->filter[2] * block / 8);
     k->region.by_taps = ckci_make_divisor(p->filter[1] * p->filter[2]);
     k->region.by_filter_x = ckci_make_divisor(p->filter[2]);
     k->by_one_c = ckci_make_divisor(p->c);
@@ -5487,13 +5522,16 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     k->region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
                       !k->o.compute && type == m->type;
     CKCI_TRY(ckci_near_walk(c, device, block, 0, k, cost, err));
-    ckci_set_kernel(&m->l, (k->region.rolled ? CKCI_KERNEL_matrix_near_down_16 : CKCI_KERNEL_matrix_near_16) +
+    ckci_set_kernel(&m->l, (k->region.rolled ? CKCI_KERNEL_matrix_near_down_16
+                            : k->region.deep ? CKCI_KERNEL_matrix_near_deep_16
+                                             : CKCI_KERNEL_matrix_near_16) +
                                (block == 32));
     CKCI_TRY(ckci_matrix_reach(read, what, k->region.images + 1, span, err));
     CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->region.images + 1, 0, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->region.parts * k->tiles_n;
     /* on NVIDIA strips were timed: a block that has a compute unit for itself takes three quarters */
-    *cost = k->region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
+    *cost = k->region.deep ? 1.67 * (*cost + 4000)
+            : k->region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
                 ? (block == 32 ? 0.82 : 1.1) * *cost + 5000
                 : 1.3 * *cost + 8000;
     *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0));
@@ -5992,7 +6030,8 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     ckci_gpu_conv *k = &m->l.a.conv;
     int64_t block = c->k, space, span;
     ckci_image(c, &space, &span);
-    int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g * p->k, p->c), p->filter[1] * p->filter[2]);
+    int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g * p->k, p->c),
+                                      ckci_saturating_mul(p->filter[0], p->filter[1] * p->filter[2]));
     CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_IN], "in", m->type, block, err));
     CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_OUT], "dout", m->type, block, err));
     ckci_make_gpu_conv(c, k);
@@ -6000,7 +6039,7 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_near_walk(c, device, block, split_k, k, cost, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->region.images + 1, span, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->region.images + 1, 0, err));
-    int64_t positions = c->n * c->output[1] * c->output[2];
+    int64_t positions = c->n * c->output[0] * c->output[1] * c->output[2];
     int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->region.parts);
     if (one > INT32_MAX || positions == 0 || one == 0) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "near takes up to 2^31 - 1 weights and some positions");
@@ -6010,10 +6049,11 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     m->fold = 1;
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
-    m->l.grid = (int64_t)k->region.parts * k->tiles_n;
-    double time =
-        ckci_matrix_groups(device, m) ? 2 * *cost + 30000 : *cost + 8000; /* measured beside tiles */
-    *cost = 218 * CKCI_NEAR_BESIDE * time + ckci_sums_cost(device, m->split + 1, bytes) / 2;
+    m->l.grid = ckci_saturating_mul((int64_t)k->region.parts * k->tiles_n, k->region.planes);
+    double sums = ckci_sums_cost(device, m->split + 1, bytes);
+    *cost = ckci_matrix_groups(device, m)
+                ? 218 * (*cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums /* measured beside tiles */
+                : 218 * CKCI_NEAR_BESIDE * (*cost + 8000) + sums / 2;
     return CKCONV_OK;
 }
 
@@ -9274,11 +9314,11 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     static const char *const unit[2][2] = {
         {"implicit GEMM on the matrix unit",
          "implicit GEMM on the matrix unit; parts of the reduction go through "
-         "workspace and are added in order"},
+         "workspace and are added in a fixed order"},
         {"implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first",
          "implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first; "
          "parts "
-         "of the reduction are added in order"}};
+         "of the reduction are added in a fixed order"}};
     int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1;
     switch (instance->family) {
     case CKCONV_FAMILY_MFMA:
@@ -9302,7 +9342,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
         return plan->launches > (back ? 2 : 1) ? "slabs are shared by several blocks" : "a block owns a slab";
     default:
         return split ? "implicit GEMM on multiply-adds; parts of the reduction go through "
-                       "workspace and are added in order"
+                       "workspace and are added in a fixed order"
                      : "implicit GEMM on multiply-adds";
     }
 }

@@ -15,7 +15,8 @@ the sums, and every storage type is converted when it is loaded)
     matrix_back_R      bwd_data likewise, weights read as they lie
     matrix_weight_R    bwd_weight likewise
     matrix_near_Q      small groups in blocks of Q channels, fwd, bwd_data; matrix_near_down_Q: those of 3 x 3
-                       filters by strips; matrix_near_weight_Q: bwd_weight
+                       filters by strips, matrix_near_deep_Q: of filters of several planes;
+                       matrix_near_weight_Q: bwd_weight
     matrix_stem_OP     first layers: few channels, channels last
     matrix_whole_R     fwd, bwd_data in i8
     matrix_single_R    fwd, bwd_data in f32 (CDNA) and tf32; matrix_single_weight_R: bwd_weight
@@ -1589,10 +1590,11 @@ CKCI_K_FN int32_t ckci_k_share_block(const ckci_gpu_share &s, int32_t item)
 }
 
 /* One thread per weight adds the parts in their order and runs the epilogue once. o_vec: four weights, that
-   are stored as they lie in the workspace. */
+   are stored as they lie in the workspace; of 2^lanes threads for them each adds every 2^lanes-th part, and
+   the first one adds their sums, in LDS, in their order. */
 template <class T> struct ckci_k_reduce {
     struct lds {
-        int32_t unused;
+        float sum[ckci_k_is_float<T>::YES ? 4 : 1][256];
     };
 
     /* Parts of weight e, as many as blocks had a share in its tile. */
@@ -1611,31 +1613,46 @@ template <class T> struct ckci_k_reduce {
                1;
     }
 
-    static CKCI_K_MEMBER void four(const ckci_gpu_conv &p, int64_t all, int64_t e)
+    static CKCI_K_MEMBER void four(const ckci_gpu_conv &p, int64_t all, lds &m)
     {
-        if (e >= all) {
-            return;
-        }
+        const int32_t log = p.lanes, wide = 256 >> log, t = (int32_t)threadIdx.x, first = t >> (8 - log);
+        const int64_t e = 4 * ((int64_t)blockIdx.x * wide + (t & (wide - 1)));
         float sum[4] = {0, 0, 0, 0};
-        const unsigned char *part = p.o.partial + 4 * e;
-        for (int32_t left = parts(p, e); left > 0; left -= 4) {
+        const unsigned char *part = p.o.partial + 4 * (first * all + e);
+        const int64_t next = 4 * all << log;
+        for (int32_t left = e < all ? parts(p, e) - first : 0; left > 0; left -= 4 << log) {
             ckci_k_uint4 v[4] = {};
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
-                if (i < left) {
-                    v[i] = *(const ckci_k_uint4 *)(part + 4 * i * all);
+                if (i << log < left) {
+                    v[i] = *(const ckci_k_uint4 *)(part + i * next);
                 }
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
-                if (i < left) {
+                if (i << log < left) {
                     sum[0] += ckci_k_float(v[i].x);
                     sum[1] += ckci_k_float(v[i].y);
                     sum[2] += ckci_k_float(v[i].z);
                     sum[3] += ckci_k_float(v[i].w);
                 }
             }
-            part += 16 * all;
+            part += 4 * next;
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            m.sum[i][t] = sum[i];
+        }
+        __syncthreads();
+        if (first > 0 || e >= all) {
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t at = t + wide; at < 256; at += wide) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                sum[i] += m.sum[i][at];
+            }
         }
         const int32_t dtype = p.o.t.dtype;
         if (dtype == CKCONV_F32) {
@@ -1649,13 +1666,14 @@ template <class T> struct ckci_k_reduce {
         }
     }
 
-    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &)
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
+        (void)m;
         int64_t all = (int64_t)p.g * p.rows * p.columns;
         int64_t e = (int64_t)blockIdx.x * 256 + threadIdx.x;
         if constexpr (ckci_k_is_float<T>::YES) {
             if (p.o_vec) {
-                four(p, all, 4 * e);
+                four(p, all, m);
                 return;
             }
         }
@@ -2437,6 +2455,8 @@ CKCI_K_FN void ckci_k_copy(unsigned char *to, const ckci_k_window &w, int32_t of
     ckci_k_copy_from(to, w.base + (uint32_t)offset, size);
 }
 
+#endif
+
 CKCI_K_FN void ckci_k_copies_end()
 {
 #if defined(__CUDA_ARCH__)
@@ -2450,7 +2470,6 @@ template <int COUNT> CKCI_K_FN void ckci_k_copies_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
 #endif
 }
-#endif
 
 CKCI_K_FN int32_t ckci_k_add(int32_t a, int32_t b, int32_t c)
 {
@@ -4537,21 +4556,26 @@ struct ckci_k_pack_data {
     }
 };
 
-/* ---- Small groups in one or two dimensions and one phase: fwd and bwd_data, and bwd_weight. A block owns 64
-   channels, in blocks of Q that hold one group or several whole ones, and walks over regions of some images x
-   rows x columns of positions. What the positions of a region read, with its halo, lies in LDS as rows of 128
-   bytes for each pixel, padding as zeros; every tap reads its operand from there, so that memory is read
-   once. A row's pitch is such that 16 positions, which may be parts of two rows, meet in no bank. The next
-   region is on its way while one is multiplied: on NVIDIA into LDS, on AMD into registers.
+/* ---- Small groups in one phase: fwd and bwd_data, and bwd_weight. A block owns 64 channels, in blocks of Q
+   that hold one group or several whole ones, and walks over regions of some images x rows x columns of
+   positions in one plane of the output. What the positions of a region read of a plane, with its halo, lies
+   in LDS as rows of 128 bytes for each pixel, padding as zeros; every tap reads its operand from there, so
+   that memory is read once for each plane of the filter. A row's pitch is such that 16 positions, which may
+   be parts of two rows, meet in no bank. The next region is on its way while one is multiplied: on NVIDIA
+   into LDS, on AMD into registers.
    fwd, bwd_data: a wave owns 16 channels of the written tensor, whose weights it keeps in registers, and all
    positions of a region, or half of them. The weights of merged groups lie on the diagonal, [column][tap][Q].
    With 3 x 3 filters that step from row to row (near_down), 16 positions are of one row (of several images,
    if these are narrow), and the wave walks down: what it reads of a row of pixels serves three rows of
    positions. On NVIDIA a region may then be as high as the image and pass through LDS in chunks of rows:
    waves keep the sums of the rows that a chunk leaves unfinished, and no row is read twice.
+   With filters of several planes (near_deep) those that a region reads pass through LDS one after the other;
+   a wave keeps the sums of all its positions. The weights of a plane come with it: on NVIDIA into LDS too,
+   where bwd_data finds them as they lie in memory and turns them when it loads them.
    bwd_weight: dout lies in LDS behind the pixels. Channels are rows and columns here and positions the
    reduction, so operands are turned when they are loaded. A wave owns 16 output x 16 input channels, for all
-   taps, all along its regions; two waves that share them add theirs at the end. Sums go to workspace. */
+   taps of a plane of the filter, all along its regions; two waves that share them add theirs at the end. Sums
+   go to workspace. */
 enum { CKCI_K_NEAR_TAPS = 9 };
 
 /* A position or pixel of a region: where it lies from the region's first in memory (bytes of pixels, elements
@@ -4615,6 +4639,18 @@ template <class U, int R, int T> struct ckci_k_near_amd {
         return (int)threadIdx.x % U::WAVE / 16 * RUN;
     }
 
+    template <class E>
+    static CKCI_K_MEMBER void multiply_turned(typename U::sums &d, const operand &first,
+                                              const operand &second)
+    {
+        U::template multiply<E>(d, first, second);
+    }
+
+    template <class F> static CKCI_K_MEMBER operand load_turned_second(const F &position)
+    {
+        return load_turned(position);
+    }
+
     /* this lane's channel of 16, from the address of a position's first one */
     template <class F> static CKCI_K_MEMBER operand load_turned(const F &position)
     {
@@ -4645,6 +4681,11 @@ template <> struct ckci_k_near_unit<ckci_k_mfma16> : ckci_k_near_amd<ckci_k_mfma
     {
         return (int)threadIdx.x % 64 / 16 * 4 + i;
     }
+
+    static CKCI_K_MEMBER int turned_second(int i)
+    {
+        return turned(i);
+    }
 };
 #endif
 
@@ -4673,6 +4714,11 @@ struct ckci_k_near_unit<ckci_k_wmma<GFX>> : ckci_k_near_amd<ckci_k_wmma<GFX>, 8,
     {
         return GFX == 11 ? i : (int)threadIdx.x % 32 / 16 * 8 + i;
     }
+
+    static CKCI_K_MEMBER int turned_second(int i)
+    {
+        return turned(i);
+    }
 };
 #endif
 
@@ -4682,10 +4728,12 @@ template <> struct ckci_k_near_unit<ckci_k_mma> {
     enum { PIECES = 2, RUN = 4, TURNED = 1, ACROSS = 2 };
     typedef ckci_k_mma::operand operand;
 
+    /* Of the second operand the registers of one product lie side by side. */
     template <class E>
     static CKCI_K_MEMBER void multiply(ckci_k_mma::sums &d, const operand &weights, const operand &pixels)
     {
-        ckci_k_mma::multiply<E>(d, pixels, weights);
+        ckci_k_mma::half<E>(d.v, pixels, weights.x, weights.y);
+        ckci_k_mma::half<E>(d.v + 4, pixels, weights.z, weights.w);
     }
 
     static CKCI_K_MEMBER int sum(int piece, int j)
@@ -4707,19 +4755,83 @@ template <> struct ckci_k_near_unit<ckci_k_mma> {
     {
         const int lane = (int)threadIdx.x % 32, column = lane / 8 * 4 + lane / 4 % 2, word = lane % 4;
         const uint32_t *low = (const uint32_t *)row(column), *high = (const uint32_t *)row(column + 2);
-        const operand r = {low[word], high[word], low[4 + word], high[4 + word]};
+        const operand r = {low[word], low[4 + word], high[word], high[4 + word]};
         return r;
     }
 
+    /* of the first operand, and of the second one */
     static CKCI_K_MEMBER int turned(int)
     {
         const int lane = (int)threadIdx.x % 32;
         return lane / 16 * 8 + lane % 8;
     }
 
+    static CKCI_K_MEMBER int turned_second(int)
+    {
+        return (int)threadIdx.x % 16;
+    }
+
+    /* Weights from LDS, 16 rows `pitch` apart and those from the eighth on 32 bytes more, so that no two
+       meet in a bank: rows are columns of the product, in the order above, or, TURN, the reduction, and
+       columns in their own order; see own_four. Where this lane reads: */
+    template <int TURN> static CKCI_K_MEMBER int32_t weights_at(int32_t pitch)
+    {
+        const int lane = (int)threadIdx.x % 32, one = lane % 8, two = lane / 8 % 2;
+        const int32_t row = TURN ? two * 8 + one : one / 2 * 4 + one % 2 + lane / 16 * 2;
+        return row * pitch + row / 8 * 32 + (TURN ? lane / 16 : two) * 16;
+    }
+
+    template <int TURN> static CKCI_K_MEMBER operand load_weights_at(const unsigned char *p)
+    {
+        if constexpr (TURN) {
+            return load_trans(p);
+        } else {
+            return ckci_k_mma::load_rows(p - (int)threadIdx.x % 32 / 16 * 16, 0);
+        }
+    }
+
+    /* After TURN a lane has sums of two channels and of those eight further on: its neighbour's two and its
+       own make four, the first ones of an even lane. */
+    static CKCI_K_MEMBER void own_four(ckci_k_mma::sums &d)
+    {
+        const bool odd = threadIdx.x % 2;
+        CKCI_K_UNROLL(4)
+        for (int e = 0; e < 4; e++) {
+            const float given = odd ? d.v[e] : d.v[4 + e];
+#if defined(CKCI_SIMULATOR)
+            const float other = sim_shuffle_xor(given, 1);
+#else
+            const float other = __shfl_xor_sync(0xffffffffu, given, 1);
+#endif
+            d.v[e] = odd ? other : d.v[e];
+            d.v[4 + e] = odd ? d.v[4 + e] : other;
+        }
+    }
+
+    static CKCI_K_MEMBER int channel_of_four()
+    {
+        return (int)threadIdx.x % 4 / 2 * 4 + (int)threadIdx.x % 2 * 8;
+    }
+
     template <class F> static CKCI_K_MEMBER operand load_turned(const F &position)
     {
-        const unsigned char *p = position(0) + (int)threadIdx.x / 8 % 2 * 16;
+        return load_trans(position(0) + (int)threadIdx.x / 8 % 2 * 16);
+    }
+
+    template <class F> static CKCI_K_MEMBER operand load_turned_second(const F &position)
+    {
+        return load_trans(position(0) + (int)threadIdx.x / 16 % 2 * 16);
+    }
+
+    template <class E>
+    static CKCI_K_MEMBER void multiply_turned(ckci_k_mma::sums &d, const operand &first,
+                                              const operand &second)
+    {
+        multiply<E>(d, second, first);
+    }
+
+    static CKCI_K_MEMBER operand load_trans(const unsigned char *p)
+    {
         operand r;
 #if defined(CKCI_SIMULATOR)
         sim_ldmatrix_x4_trans(&r, p);
@@ -4742,16 +4854,18 @@ template <int ASYNC> struct ckci_k_near_lds {
 
 /* A region: its first position, how much of it there is. */
 struct ckci_k_near_region {
-    int32_t n, y, x, images, rows, columns;
+    int32_t n, z, y, x, images, rows, columns;
 
     CKCI_K_MEMBER ckci_k_near_region(const ckci_gpu_conv &conv, int32_t index)
     {
         const ckci_gpu_conv &p = ckci_k_again(conv);
         const ckci_gpu_near &q = p.region;
         const int32_t line = ckci_k_divide(index, q.by_regions_x),
-                      group = ckci_k_divide(line, q.by_regions_y);
+                      plane = ckci_k_divide(line, q.by_regions_y),
+                      group = ckci_k_divide(plane, q.by_regions_z);
         n = group * q.images;
-        y = (line - group * (int32_t)q.by_regions_y.d) * q.rows;
+        z = plane - group * (int32_t)q.by_regions_z.d;
+        y = (line - plane * (int32_t)q.by_regions_y.d) * q.rows;
         x = (index - line * (int32_t)q.by_regions_x.d) * q.columns;
         images = p.n - n < q.images ? p.n - n : q.images;
         rows = p.dim[1].length - y < q.rows ? p.dim[1].length - y : q.rows;
@@ -4764,22 +4878,30 @@ struct ckci_k_near_region {
     }
 };
 
-/* From one image, row, pixel to the next, in elements: images of a block reach over less than 2^31 bytes. */
+/* From one image, plane, row, pixel to the next, in elements: images of a block reach over less than 2^31
+   bytes. */
 struct ckci_k_near_steps {
-    int32_t n, y, x;
+    int32_t n, z, y, x;
 
     explicit CKCI_K_MEMBER ckci_k_near_steps(const ckci_tensor &t)
     {
         n = (int32_t)t.stride[1];
+        z = (int32_t)t.stride[3];
         y = (int32_t)t.stride[4];
         x = (int32_t)t.stride[5];
     }
 
-    CKCI_K_MEMBER int64_t at(int32_t image, int32_t row, int32_t column) const
+    CKCI_K_MEMBER int64_t at(int32_t image, int32_t plane, int32_t row, int32_t column) const
     {
-        return (int64_t)image * n + (int64_t)row * y + (int64_t)column * x;
+        return (int64_t)image * n + (plane * z + row * y + column * x);
     }
 };
+
+/* The plane of pixels that a plane of the filter reads. */
+CKCI_K_FN int32_t ckci_k_near_plane(const ckci_gpu_conv &p, const ckci_k_near_region &r, int32_t plane)
+{
+    return r.z * p.dim[0].read_step + p.region.first_z + plane * p.dim[0].dilation;
+}
 
 /* AMD: what threads copy from memory, eight of them the 128 bytes of a pixel and of a position of dout. */
 template <class U, int WEIGHT> struct ckci_k_near_copies {
@@ -4793,18 +4915,22 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
         channel = first;
     }
 
-    /* Begins to load a region. */
-    CKCI_K_MEMBER void fetch(const ckci_gpu_conv &conv, const ckci_k_near_region &r, lds &m, int32_t, int32_t)
+    /* Begins to load what a region reads of a plane. */
+    CKCI_K_MEMBER void fetch(const ckci_gpu_conv &conv, const ckci_k_near_region &r, lds &m, int32_t plane,
+                             int32_t, int32_t)
     {
         const ckci_gpu_conv &p = ckci_k_again(conv);
         const ckci_gpu_near &q = p.region;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
         const bool inside = channel + thread % 8 * 8 < q.channels; /* not kept from region to region */
+        const int32_t z = ckci_k_near_plane(p, r, plane);
         const int32_t y = r.y * p.dim[1].read_step + q.first_y, x = r.x * p.dim[2].read_step + q.first_x;
-        const ckci_k_window from = ckci_k_make_window(
-            t.p + CKCI_K_HALF * (r.n * t.stride[1] + y * t.stride[4] + x * t.stride[5] + channel));
-        const int32_t pixels = r.images * q.high * q.wide, room = q.images * q.high * q.wide;
+        const ckci_k_window from =
+            ckci_k_make_window(t.p + CKCI_K_HALF * (r.n * t.stride[1] + z * t.stride[3] + y * t.stride[4] +
+                                                    x * t.stride[5] + channel));
+        const int32_t images = (uint32_t)z < (uint32_t)p.dim[0].read_len ? r.images : 0;
+        const int32_t pixels = images * q.high * q.wide, room = q.images * q.high * q.wide;
         CKCI_K_UNROLL(6)
         for (int slot = 0; slot < PIXELS; slot++) {
             const int32_t i = thread / 8 + slot * 32;
@@ -4818,8 +4944,8 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
         }
         if constexpr (WEIGHT) {
             const int64_t *s = p.a.stride;
-            const ckci_k_window dout =
-                ckci_k_make_window(p.a.p + CKCI_K_HALF * (r.n * s[1] + r.y * s[4] + r.x * s[5] + channel));
+            const ckci_k_window dout = ckci_k_make_window(
+                p.a.p + CKCI_K_HALF * (r.n * s[1] + r.z * s[3] + r.y * s[4] + r.x * s[5] + channel));
             CKCI_K_UNROLL(4)
             for (int slot = 0; slot < POSITIONS; slot++) {
                 const int32_t i = thread / 8 + slot * 32;
@@ -4870,10 +4996,10 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
         inside = channel < p.region.channels;
     }
 
-    /* Begins to load a region's chunk of rows into the stage that begins there: pixels that no chunk before
-       it had. */
-    CKCI_K_MEMBER void fetch(const ckci_gpu_conv &p, const ckci_k_near_region &r, lds &m, int32_t row,
-                             int32_t stage) const
+    /* Begins to load what a region reads of a plane, or its chunk of rows that begins at `row` (pixels that
+       no chunk before it had), into the stage that begins there. */
+    CKCI_K_MEMBER void fetch(const ckci_gpu_conv &p, const ckci_k_near_region &r, lds &m, int32_t plane,
+                             int32_t row, int32_t stage) const
     {
         const ckci_gpu_near &q = p.region;
         const int32_t above = q.high - q.chunk,
@@ -4882,20 +5008,21 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
         const int32_t y = r.y * p.dim[1].read_step + q.first_y + had;
         const int32_t x = r.x * p.dim[2].read_step + q.first_x;
         const int32_t high = row ? q.chunk : q.high, left = r.rows + above - had;
+        const int32_t z = ckci_k_near_plane(p, r, plane);
+        const int32_t end_y = (uint32_t)z < (uint32_t)p.dim[0].read_len ? p.dim[1].read_len : 0;
         const rows in = {
-            y,      x,          p.dim[1].read_len, p.dim[2].read_len, q.rolled && left < high ? left : high,
-            q.wide, q.row_pitch};
+            z, y, x, end_y, p.dim[2].read_len, q.rolled && left < high ? left : high, q.wide, q.row_pitch};
         image(WEIGHT ? p.b : p.a, r, in, q.by_wide, q.images, q.image_pitch, to);
         if constexpr (WEIGHT) {
             const int32_t pitch = q.columns * CKCI_NEAR_PITCH;
-            const rows dout = {r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, pitch};
+            const rows dout = {r.z, r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, pitch};
             image(p.a, r, dout, q.by_columns, q.images, q.rows * pitch, to + q.bytes);
         }
     }
 
     /* From where on, up to where rows and columns exist; how many, and how far apart in LDS rows are. */
     struct rows {
-        int32_t y, x, end_y, end_x, high, wide, pitch;
+        int32_t z, y, x, end_y, end_x, high, wide, pitch;
     };
 
     CKCI_K_MEMBER void image(const ckci_tensor &t, const ckci_k_near_region &r, const rows &w,
@@ -4909,7 +5036,8 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
             first_x = first_y < down ? first_x - first_y * w.wide : w.wide;
         }
         const ckci_k_near_steps s(t);
-        const unsigned char *from = t.p + CKCI_K_HALF * (s.at(r.n, w.y + first_y, w.x + first_x) + channel);
+        const unsigned char *from =
+            t.p + CKCI_K_HALF * (s.at(r.n, w.z, w.y + first_y, w.x + first_x) + channel);
         const int32_t below = CKCI_K_HALF * down * s.y, pitch = down * w.pitch;
         to += first_y * w.pitch + first_x * CKCI_NEAR_PITCH;
         CKCI_K_UNROLL(1)
@@ -4938,51 +5066,67 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
 };
 #endif
 
-/* The walk of a block over its regions: work(region, first row, stage) for each, on NVIDIA for each chunk of
-   its rows; before, while the first one is on its way, begin(). */
-template <class U, int WEIGHT, class B, class F>
+/* The walk of a block over its regions: work(region, step, stage) for each, where a step is the first row of
+   a chunk (NVIDIA; elsewhere 0) or, if DEEP, a plane of the filter: all of them one after the other. Others
+   take `plane`. begin() comes once, while the first pixels are on their way; beside(step, stage) for each
+   step, on NVIDIA when the copies of its pixels begin, elsewhere before they are multiplied. */
+template <class U, int WEIGHT, int DEEP, class B, class A, class F>
 CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC> &m, int32_t part,
-                                int32_t channel, const B &begin, const F &work)
+                                int32_t channel, int32_t plane, const B &begin, const A &beside,
+                                const F &work)
 {
-    const int32_t regions = p.region.regions, step = p.region.parts;
+    const int32_t regions = p.region.regions, parts = p.region.parts;
     ckci_k_near_copies<U, WEIGHT> copies(p, channel);
-    copies.fetch(p, ckci_k_near_region(p, part), m, 0, 0);
-#if defined(CKCI_K_MMA)
+    copies.fetch(p, ckci_k_near_region(p, part), m, plane, 0, 0);
     if constexpr (U::ASYNC) {
+        beside(0, 0);
         ckci_k_copies_end();
-        begin();
-        int32_t region = part, row = 0, stage = 0;
-        CKCI_K_UNROLL(1)
-        while (region < regions) {
-            const ckci_k_near_region now(p, region);
-            const bool last = row + p.region.chunk >= now.rows;
-            const int32_t next = last ? region + step : region, next_row = last ? 0 : row + p.region.chunk;
-            if (next < regions) {
-                copies.fetch(p, ckci_k_near_region(p, next), m, next_row, CKCI_NEAR_NVIDIA_BYTES - stage);
+    }
+    begin();
+    int32_t region = part, step = 0, stage = 0;
+    ckci_k_near_region now(p, region);
+    CKCI_K_UNROLL(1)
+    while (region < regions) {
+        if constexpr (!WEIGHT) {
+            now = ckci_k_near_region(p, region); /* not kept in registers, which are few there */
+        }
+        int32_t next = region + parts, next_step = 0;
+        if constexpr (DEEP) {
+            if (step + 1 < p.region.planes) {
+                next = region;
+                next_step = step + 1;
             }
+        } else if constexpr (U::ASYNC) {
+            if (step + p.region.chunk < now.rows) {
+                next = region;
+                next_step = step + p.region.chunk;
+            }
+        }
+        const int32_t other = CKCI_NEAR_NVIDIA_BYTES - stage;
+        if constexpr (!U::ASYNC) {
+            copies.store(p, m);
+            __syncthreads();
+        }
+        ckci_k_near_region upcoming(p, next);
+        if (next < regions) {
+            copies.fetch(p, upcoming, m, DEEP ? next_step : plane, DEEP ? 0 : next_step, other);
+            if constexpr (U::ASYNC) {
+                beside(next_step, other);
+            }
+        }
+        if constexpr (U::ASYNC) {
             ckci_k_copies_end();
             ckci_k_copies_wait<1>();
             __syncthreads();
-            work(now, row, m.stage + stage);
-            stage = CKCI_NEAR_NVIDIA_BYTES - stage;
-            region = next;
-            row = next_row;
-            __syncthreads();
+        } else {
+            beside(step, 0);
         }
-    }
-#endif
-    if constexpr (!U::ASYNC) {
-        begin();
-        CKCI_K_UNROLL(1)
-        for (int32_t region = part; region < regions; region += step) {
-            copies.store(p, m);
-            __syncthreads();
-            if (region + step < regions) {
-                copies.fetch(p, ckci_k_near_region(p, region + step), m, 0, 0);
-            }
-            work(ckci_k_near_region(p, region), 0, m.stage);
-            __syncthreads();
-        }
+        work(now, step, m.stage + stage);
+        now = upcoming;
+        region = next;
+        step = next_step;
+        stage = U::ASYNC ? other : 0;
+        __syncthreads();
     }
 }
 
@@ -5026,20 +5170,29 @@ template <class U> CKCI_K_FN void ckci_k_settle(typename U::sums &d)
     (void)d;
 }
 
-/* DOWN: by strips, else by tiles of any filter. */
-template <class U, int Q, int DOWN> struct ckci_k_near_gather {
+/* How: by tiles of any filter, by strips, by planes. */
+enum { CKCI_K_NEAR_TILES, CKCI_K_NEAR_DOWN, CKCI_K_NEAR_DEEP };
+
+template <class U, int Q, int HOW> struct ckci_k_near_gather {
     typedef ckci_k_near_lds<U::ASYNC> lds;
     typedef ckci_k_near_unit<U> unit;
     typedef typename U::operand operand;
     enum {
-        HALVES = 256 / U::WAVE / 4,
+        WAVES = 256 / U::WAVE,
+        HALVES = WAVES / 4,
         TERMS = Q / 16,
         FILL = 12, /* weights of a thread on their way together */
+        DOWN = HOW == CKCI_K_NEAR_DOWN,
+        DEEP = HOW == CKCI_K_NEAR_DEEP,
         /* gfx11's operands are twice as large: weights of 32 channels are read again for each region */
-        HELD = CKCI_K_NEAR_TAPS * TERMS * sizeof(operand) <= 288,
-        TILES = HELD ? 1 : CKCI_NEAR_AMD_POSITIONS / 16 / HALVES /* side by side */
+        HELD = !(DEEP && U::ASYNC) && CKCI_K_NEAR_TAPS * TERMS * sizeof(operand) <= 288,
+        TWO = 2,
+        TILES = DEEP   ? 32 / U::SUMS /* side by side */
+                : HELD ? 1
+                       : CKCI_NEAR_AMD_POSITIONS / 16 / HALVES
     };
     typedef operand held[HELD ? +CKCI_K_NEAR_TAPS : 1][TERMS];
+    typedef typename U::sums all_sums[DEEP ? TILES / TWO : 1][TWO];
     /* Where a lane's sums of 16 positions go, so many rows further and then row by row, and how many rows
        there are of each. */
     struct places {
@@ -5059,7 +5212,7 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
     static CKCI_K_MEMBER void load_weights(const ckci_gpu_conv &p, const unsigned char *from, int32_t pitch,
                                            int t, operand (&w)[TERMS])
     {
-        const int32_t taps = p.region.taps, tap = t >= taps ? 0 : p.region.back ? taps - 1 - t : t;
+        const int32_t taps = p.region.taps, tap = DEEP ? t : t >= taps ? 0 : p.region.back ? taps - 1 - t : t;
         CKCI_K_UNROLL(2)
         for (int i = 0; i < TERMS; i++) {
             w[i] = unit::load_weights(
@@ -5069,7 +5222,12 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
 
     static CKCI_K_MEMBER const unsigned char *packed(const ckci_gpu_conv &p, int32_t column)
     {
-        return p.b.p + (int64_t)(column < p.region.channels ? column : 0) * p.region.taps * (Q * CKCI_K_HALF);
+        return p.b.p + (int64_t)(column < p.region.channels ? column : 0) * pitch_of(p);
+    }
+
+    static CKCI_K_MEMBER int32_t pitch_of(const ckci_gpu_conv &p)
+    {
+        return p.region.planes * p.region.taps * (Q * CKCI_K_HALF);
     }
 
     /* NVIDIA: the weights of 64 columns on their way through LDS, rows 16 bytes more than 32 apart, modulo
@@ -5079,10 +5237,10 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
         const ckci_gpu_conv &p = ckci_k_late(conv);
         const int32_t thread = (int32_t)threadIdx.x, taps = p.region.taps, row = taps * (Q * CKCI_K_HALF);
         const int32_t chunks = row / 16, pitch = row + 16, good = p.region.channels - channel;
-        if (p.region.packed || p.region.merge > 1) {
+        if (p.region.packed || (int32_t)p.by_one_c.d < Q) {
             CKCI_K_UNROLL(2)
             for (int32_t i = thread; i < 64 * chunks; i += 256) {
-                const int32_t column = ckci_k_divide(i, p.region.by_chunks);
+                const int32_t column = ckci_k_divide(i / (Q / 8), p.region.by_taps);
                 ckci_k_uint4 v = {};
                 if (p.region.packed && column < good) {
                     v = *(const ckci_k_uint4 *)(p.b.p + ((int64_t)channel * chunks + i) * 16);
@@ -5171,16 +5329,18 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
     {
         const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
         const int32_t channel = ((int32_t)blockIdx.x - part * p.tiles_n) * 64;
-        const int32_t column = channel + ckci_k_same((int32_t)threadIdx.x / U::WAVE) % 4 * 16;
+        const int32_t wave = ckci_k_same((int32_t)threadIdx.x / U::WAVE);
+        const int32_t column = channel + (DEEP ? wave & ((1 << p.region.log_sides) - 1) : wave % 4) * 16;
         held weights;
         strip down;
+        all_sums sum;
         ckci_k_near_tables(p, p.a, p.o.t, m);
-        ckci_k_near_walk<U, 0>(
-            p, m, part, channel,
+        ckci_k_near_walk<U, 0, DEEP>(
+            p, m, part, channel, 0,
             [&]() {
-                if constexpr (HELD) {
+                if constexpr (HELD && !DEEP) {
                     const unsigned char *from = packed(p, column);
-                    int32_t pitch = p.region.taps * (Q * CKCI_K_HALF);
+                    int32_t pitch = pitch_of(p);
                     if constexpr (U::ASYNC) {
                         fill(p, m.stage + lds::BYTES, channel);
                         pitch += 16;
@@ -5196,24 +5356,68 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
                     }
                 }
             },
-            [&](const ckci_k_near_region &r, int32_t row, const unsigned char *stage) {
+            [&](int32_t plane, int32_t at) {
+                if constexpr (DEEP && U::ASYNC) {
+                    copy_weights(p, m.stage + at + p.region.bytes, channel, plane);
+                } else if constexpr (DEEP && HELD) {
+                    if (p.region.taps == CKCI_K_NEAR_TAPS) {
+                        const unsigned char *from = of_plane(p, column, plane);
+                        const int32_t pitch = pitch_of(p);
+                        CKCI_K_UNROLL(9)
+                        for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+                            load_weights(p, from, pitch, t, weights[t]);
+                        }
+                    }
+                }
+                (void)plane, (void)at;
+            },
+            [&](const ckci_k_near_region &r, int32_t step, const unsigned char *stage) {
                 if (ckci_k_lane_afresh(column) >= p.region.channels) {
                     return;
                 }
                 if (p.a.compute == CKCONV_BF16) {
-                    multiply<ckci_k_bf16>(p, r, m, row, stage, column, weights, down);
+                    multiply<ckci_k_bf16>(p, r, m, step, stage, column, weights, down, sum);
                 } else {
-                    multiply<ckci_k_f16>(p, r, m, row, stage, column, weights, down);
+                    multiply<ckci_k_f16>(p, r, m, step, stage, column, weights, down, sum);
                 }
             });
+    }
+
+    /* NVIDIA: the weights of a plane on their way into LDS, in rows of which the unit tells. */
+    static CKCI_K_MEMBER void copy_weights(const ckci_gpu_conv &p, unsigned char *to, int32_t channel,
+                                           int32_t plane)
+    {
+        const int32_t left = p.region.channels - channel, columns = 16 << p.region.log_sides;
+        const int32_t chunks = p.region.taps * (Q / 8), good = left < columns ? left : columns;
+        const unsigned char *from = of_plane(p, channel, plane);
+        CKCI_K_UNROLL(1)
+        for (int32_t i = (int32_t)threadIdx.x; i < good * chunks; i += 256) {
+            const int32_t column = ckci_k_divide(i / (Q / 8), p.region.by_taps), piece = i - column * chunks;
+            ckci_k_copy_from(to + (i + column + column / 8 * 2) * 16,
+                             from + (int64_t)column * pitch_of(p) + piece * 16, 16);
+        }
+    }
+
+    static CKCI_K_MEMBER const unsigned char *of_plane(const ckci_gpu_conv &p, int32_t column, int32_t plane)
+    {
+        const ckci_gpu_near &q = p.region;
+        return packed(p, column) + (q.back ? q.planes - 1 - plane : plane) * q.taps * (Q * CKCI_K_HALF);
     }
 
     template <class T>
     static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                        int32_t row, const unsigned char *stage, int32_t column, held &weights,
-                                       strip &down)
+                                       strip &down, all_sums &sum)
     {
-        if constexpr (DOWN && HELD) {
+        if constexpr (DEEP) {
+            if constexpr (U::ASYNC) {
+                if (!ckci_k_afresh(p.region.packed)) {
+                    planes<T, 1>(p, r, m, row, stage, column, weights, sum);
+                    return;
+                }
+            }
+            planes<T, 0>(p, r, m, row, stage, column, weights, sum);
+        } else if constexpr (DOWN && HELD) {
             if (p.region.plain) {
                 strips<T, 1>(p, r, m, row, stage, column, weights, down);
             } else {
@@ -5335,33 +5539,124 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
                 CKCI_K_UNROLL(1)
                 for (int t = 0; t < q.taps; t++) {
                     operand now[TERMS];
-                    load_weights(p, packed(p, column), q.taps * (Q * CKCI_K_HALF), t, now);
+                    load_weights(p, packed(p, column), pitch_of(p), t, now);
                     one<T>(from, q.tap[t], now, sum);
                 }
             }
             CKCI_K_UNROLL(4)
             for (int n = 0; n < TILES; n++) {
                 if (tile + n * HALVES < q.tiles) {
-                    places out;
-                    const int32_t at = tile + n * HALVES, channel = column + unit::channel();
-                    targets(p, r, m, at, channel, 0, out);
-                    if (q.plain) {
-                        write<T, 1>(p, r, m, at, 0, channel, out, sum[n]);
-                    } else {
-                        write<T, 0>(p, r, m, at, 0, channel, out, sum[n]);
-                    }
+                    finish_tile<T>(p, r, m, tile + n * HALVES, column + unit::channel(), sum[n]);
                 }
             }
         }
     }
 
-    /* a tap */
+    /* One plane of the filter for all tiles of a wave, TWO at a time. The last one completes the sums. TURN
+       (NVIDIA): rows of weights are the reduction. */
+    template <class T, int TURN>
+    static CKCI_K_MEMBER void planes(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                                     int32_t plane, const unsigned char *stage, int32_t column, held &weights,
+                                     all_sums &sum)
+    {
+        const ckci_gpu_near &q = p.region;
+        const int32_t first = ckci_k_same((int32_t)threadIdx.x / U::WAVE) >> q.log_sides;
+        const int32_t step = WAVES >> q.log_sides;
+        const int32_t block = column % 64 / Q * Q; /* its first channel in the slice */
+        const unsigned char *of_weights = stage;
+        int32_t next_term = 0, channel = column + unit::channel();
+        if constexpr (U::ASYNC) {
+            const int32_t pitch = q.taps * (Q * CKCI_K_HALF) + 16, row = TURN ? block : column % 64;
+            of_weights += q.bytes + row * pitch + row / 8 * 32 + unit::template weights_at<TURN>(pitch);
+            of_weights += TURN ? (column % 64 - block) * CKCI_K_HALF : 0;
+            next_term = TURN ? 16 * pitch + 64 : 32;
+            channel = TURN ? column + unit::channel_of_four() : channel;
+        }
+        stage += block * CKCI_K_HALF;
+        CKCI_K_UNROLL(4)
+        for (int n = 0; n < TILES / TWO; n++) {
+            const int32_t tile = first + n * TWO * step;
+            if (tile >= q.tiles) {
+                break;
+            }
+            const unsigned char *from[TWO];
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < TWO; j++) {
+                const int32_t at = tile + j * step;
+                from[j] = stage + m.position[(at < q.tiles ? at : 0) * 16 + (int32_t)threadIdx.x % 16].at();
+                if (plane == 0) {
+                    CKCI_K_UNROLL(8)
+                    for (int e = 0; e < U::SUMS; e++) {
+                        sum[n][j].v[e] = 0;
+                    }
+                }
+            }
+            if (q.taps == CKCI_K_NEAR_TAPS) {
+                CKCI_K_UNROLL(9)
+                for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+                    if constexpr (HELD) {
+                        one<T>(from, q.tap[t], weights[t], sum[n]);
+                    } else {
+                        one_from<T, TURN>(p, from, t, of_weights, next_term, column, plane, sum[n]);
+                    }
+                }
+            } else {
+                CKCI_K_UNROLL(1)
+                for (int t = 0; t < q.taps; t++) {
+                    one_from<T, TURN>(p, from, t, of_weights, next_term, column, plane, sum[n]);
+                }
+            }
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < TWO; j++) {
+                if (plane + 1 == q.planes && tile + j * step < q.tiles) {
+                    if constexpr (TURN) {
+                        unit::own_four(sum[n][j]);
+                    }
+                    finish_tile<T>(p, r, m, tile + j * step, channel, sum[n][j]);
+                }
+            }
+        }
+    }
+
+    /* A tap whose weights are not held: from LDS (NVIDIA) or memory. */
+    template <class T, int TURN>
+    static CKCI_K_MEMBER void one_from(const ckci_gpu_conv &p, const unsigned char *const (&from)[TWO], int t,
+                                       const unsigned char *of_weights, int32_t next_term, int32_t column,
+                                       int32_t plane, typename U::sums (&sum)[TWO])
+    {
+        operand now[TERMS];
+        if constexpr (U::ASYNC) {
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < TERMS; i++) {
+                now[i] =
+                    unit::template load_weights_at<TURN>(of_weights + t * (Q * CKCI_K_HALF) + i * next_term);
+            }
+        } else {
+            load_weights(p, of_plane(p, column, plane), pitch_of(p), t, now);
+        }
+        one<T>(from, p.region.tap[t], now, sum);
+    }
+
     template <class T>
-    static CKCI_K_MEMBER void one(const unsigned char *const (&from)[TILES], int32_t tap,
-                                  const operand (&weights)[TERMS], typename U::sums (&sum)[TILES])
+    static CKCI_K_MEMBER void finish_tile(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                                          int32_t tile, int32_t channel, typename U::sums &sum)
+    {
+        places out;
+        targets(p, r, m, tile, channel, 0, out);
+        if (p.region.plain) {
+            write<T, 1>(p, r, m, tile, 0, channel, out, sum);
+        } else {
+            write<T, 0>(p, r, m, tile, 0, channel, out, sum);
+        }
+    }
+
+    /* a tap */
+    template <class T, int N>
+    static CKCI_K_MEMBER void one(const unsigned char *const (&from)[N], int32_t tap,
+                                  const operand (&weights)[TERMS], typename U::sums (&sum)[N])
     {
         CKCI_K_UNROLL(4)
-        for (int n = 0; n < TILES; n++) {
+        for (int n = 0; n < N; n++) {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < TERMS; i++) {
                 unit::template multiply<T>(sum[n], weights[i], U::load_rows(from[n] + tap, i * 32));
@@ -5374,7 +5669,8 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
         const ckci_tensor &t = p.o.t;
-        unsigned char *first = t.p + (ckci_k_near_steps(t).at(r.n, r.y + row, r.x) + channel) * CKCI_K_HALF;
+        unsigned char *first =
+            t.p + (ckci_k_near_steps(t).at(r.n, r.z, r.y + row, r.x) + channel) * CKCI_K_HALF;
         CKCI_K_UNROLL(2)
         for (int piece = 0; piece < unit::PIECES; piece++) {
             const int32_t i = tile * 16 + unit::position(piece);
@@ -5408,14 +5704,14 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
                 out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
             } else if (good) {
                 const int32_t i = tile * 16 + unit::position(piece);
-                finish(p, r.n, r.y + row, r.x, i, m.position[i], channel, own);
+                finish(p, r.n, r.z, r.y + row, r.x, i, m.position[i], channel, own);
             }
         }
     }
 
     /* Sums of one position through the epilogue; apart, lest it take registers from the rest. */
-    static CKCI_K_APART void finish(const ckci_gpu_conv &p, int32_t n, int32_t y, int32_t x, int32_t i,
-                                    const ckci_k_near_spot s, int32_t channel, const run_sums sum)
+    static CKCI_K_APART void finish(const ckci_gpu_conv &p, int32_t n, int32_t z, int32_t y, int32_t x,
+                                    int32_t i, const ckci_k_near_spot s, int32_t channel, const run_sums sum)
     {
         n += ckci_k_divide(ckci_k_divide(i, p.region.by_columns), p.region.by_rows);
         const int32_t group = ckci_k_divide(channel, p.by_columns), c = channel - group * p.columns;
@@ -5426,7 +5722,7 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
             for (int e = 0; e < unit::RUN; e++) {
                 v = e == j ? sum.v[e] : v;
             }
-            ckci_k_write<float>(p.o, v, group, n, c + j, 0, y + s.y(), x + s.x());
+            ckci_k_write<float>(p.o, v, group, n, c + j, z, y + s.y(), x + s.x());
         }
     }
 
@@ -5447,9 +5743,11 @@ template <class U, int Q, int DOWN> struct ckci_k_near_gather {
     }
 };
 
-template <class U, int Q> struct ckci_k_near : ckci_k_near_gather<U, Q, 0> {
+template <class U, int Q> struct ckci_k_near : ckci_k_near_gather<U, Q, CKCI_K_NEAR_TILES> {
 };
-template <class U, int Q> struct ckci_k_near_down : ckci_k_near_gather<U, Q, 1> {
+template <class U, int Q> struct ckci_k_near_down : ckci_k_near_gather<U, Q, CKCI_K_NEAR_DOWN> {
+};
+template <class U, int Q> struct ckci_k_near_deep : ckci_k_near_gather<U, Q, CKCI_K_NEAR_DEEP> {
 };
 
 template <class U, int Q> struct ckci_k_near_weight {
@@ -5467,8 +5765,10 @@ template <class U, int Q> struct ckci_k_near_weight {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
-        const int32_t channel = ((int32_t)blockIdx.x - part * p.tiles_n) * 64;
+        const int32_t slice = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
+        const int32_t channel = ((int32_t)blockIdx.x - slice * p.tiles_n) * 64;
+        const int32_t part = ckci_k_divide(slice, p.region.by_planes);
+        const int32_t plane = slice - part * p.region.planes;
         const int32_t task = ckci_k_same((int32_t)threadIdx.x / U::WAVE) * EACH % TASKS;
         /* of the slice: output channels, and the input channels of its block */
         const int32_t row = task / (Q / 16) * 16, column = row / Q * Q + task % (Q / 16) * 16;
@@ -5495,30 +5795,35 @@ template <class U, int Q> struct ckci_k_near_weight {
             }
         }
         ckci_k_near_tables(p, p.b, p.a, m);
-        ckci_k_near_walk<U, 1>(
-            p, m, part, channel, []() {},
+        ckci_k_near_walk<U, 1, 0>(
+            p, m, part, channel, plane, []() {}, [](int32_t, int32_t) {},
             [&](const ckci_k_near_region &r, int32_t, const unsigned char *stage) {
                 if (p.a.compute == CKCONV_BF16) {
-                    multiply<ckci_k_bf16>(p, r, m, stage, row, column, sum);
+                    multiply<ckci_k_bf16>(p, r, m, stage, channel, row, column, sum);
                 } else {
-                    multiply<ckci_k_f16>(p, r, m, stage, row, column, sum);
+                    multiply<ckci_k_f16>(p, r, m, stage, channel, row, column, sum);
                 }
             });
-        finish(ckci_k_late(p), m, part, channel + row, channel + column, sum);
+        finish(ckci_k_late(p), m, channel + row, channel + column, sum);
     }
 
     template <class T>
     static CKCI_K_MEMBER void multiply(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
-                                       const unsigned char *stage, int32_t row, int32_t column, block &sum)
+                                       const unsigned char *stage, int32_t first, int32_t row, int32_t column,
+                                       block &sum)
     {
         const ckci_gpu_near &q = p.region;
+        if (ckci_k_afresh(q.channels) <= first + row) {
+            return; /* a slice that has fewer channels */
+        }
+        const bool whole = r.images == q.images && r.rows == q.rows && r.columns == q.columns;
         CKCI_K_UNROLL(1)
         for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) * EACH / TASKS; tile < q.tiles;
              tile += HALVES) {
             int32_t at[unit::TURNED], mask[unit::TURNED];
             CKCI_K_UNROLL(16)
             for (int i = 0; i < unit::TURNED; i++) {
-                const int32_t position = tile * 16 + unit::turned(i);
+                const int32_t position = tile * 16 + unit::turned_second(i);
                 const ckci_k_near_spot s = m.position[position];
                 const bool good = r.holds(q, position, s);
                 at[i] = good ? s.at() + column * CKCI_K_HALF : +ZEROS;
@@ -5527,22 +5832,37 @@ template <class U, int Q> struct ckci_k_near_weight {
             const operand a = unit::load_turned([&](int i) {
                 return stage + q.bytes + (tile * 16 + unit::turned(i)) * CKCI_NEAR_PITCH + row * CKCI_K_HALF;
             });
-            CKCI_K_UNROLL(9)
-            for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
-                CKCI_K_UNROLL(2)
-                for (int j = 0; j < EACH; j++) {
-                    const int32_t more = q.tap[t] + 16 * j * CKCI_K_HALF;
-                    U::template multiply<T>(sum[t][j], a, unit::load_turned([&](int i) {
-                                                return stage + at[i] + (more & mask[i]);
-                                            }));
-                }
+            if (whole && tile * 16 + 16 <= q.images * q.rows * q.columns) {
+                products<T, 0>(q, stage, at, mask, a, sum);
+            } else {
+                products<T, 1>(q, stage, at, mask, a, sum);
             }
         }
     }
 
-    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, lds &m, int32_t part, int32_t row,
-                                     int32_t column, block &sum)
+    /* 16 positions with all taps. HOLES: some of them are none. */
+    template <class T, int HOLES>
+    static CKCI_K_MEMBER void products(const ckci_gpu_near &q, const unsigned char *stage,
+                                       const int32_t (&at)[unit::TURNED], const int32_t (&mask)[unit::TURNED],
+                                       const operand &a, block &sum)
     {
+        CKCI_K_UNROLL(9)
+        for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < EACH; j++) {
+                const int32_t more = q.tap[t] + 16 * j * CKCI_K_HALF;
+                unit::template multiply_turned<T>(sum[t][j], a, unit::load_turned_second([&](int i) {
+                                                      return stage + at[i] + (HOLES ? more & mask[i] : more);
+                                                  }));
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, lds &m, int32_t row, int32_t column, block &sum)
+    {
+        const int32_t slice = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
+        const int32_t part = ckci_k_divide(slice, p.region.by_planes);
+        const int32_t plane = slice - part * p.region.planes;
         const int wave = (int)threadIdx.x / U::WAVE;
         if constexpr (HALVES == 2) {
             float *shared = (float *)m.stage + (int)threadIdx.x % 128;
@@ -5561,8 +5881,8 @@ template <class U, int Q> struct ckci_k_near_weight {
         if (HALVES == 2 && wave >= TASKS) {
             return;
         }
-        const int32_t c = (int32_t)p.by_one_c.d, taps = p.region.taps;
-        float *to = (float *)p.o.partial + (int64_t)part * p.region.channels * taps * c;
+        const int32_t c = (int32_t)p.by_one_c.d, taps = p.region.taps, all = p.region.planes * taps;
+        float *to = (float *)p.o.partial + ((int64_t)part * p.region.channels * all + plane * taps) * c;
         CKCI_K_UNROLL(2)
         for (int j = 0; j < EACH; j++) {
             CKCI_K_UNROLL(8)
@@ -5572,7 +5892,7 @@ template <class U, int Q> struct ckci_k_near_weight {
                 if (y >= p.region.channels || group != ckci_k_divide(x, p.by_one_c)) {
                     continue;
                 }
-                float *filter = to + (int64_t)y * taps * c + (x - group * c);
+                float *filter = to + (int64_t)y * all * c + (x - group * c);
                 CKCI_K_UNROLL(9)
                 for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
                     if (t >= taps) {
