@@ -2424,9 +2424,6 @@ CKCI_K_FN void ckci_k_lds_barrier()
 #endif
 }
 
-#if defined(CKCI_K_MMA)
-/* 16 bytes (size 0: zeros) straight into LDS, behind the thread's back: complete after
-   ckci_k_copies_wait<COUNT> for all but the last COUNT batches, which ckci_k_copies_end closed. */
 /* A pointer that is not to be computed anew. */
 CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 {
@@ -2437,6 +2434,8 @@ CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 #endif
 }
 
+/* 16 bytes (size 0: zeros) straight into LDS, on NVIDIA behind the thread's back: complete after
+   ckci_k_copies_wait<COUNT> for all but the last COUNT batches, which ckci_k_copies_end closed. */
 CKCI_K_FN void ckci_k_copy_from(unsigned char *to, const unsigned char *from, int32_t size)
 {
 #if defined(__CUDA_ARCH__)
@@ -2450,11 +2449,11 @@ CKCI_K_FN void ckci_k_copy_from(unsigned char *to, const unsigned char *from, in
 #endif
 }
 
+#if defined(CKCI_K_MMA)
 CKCI_K_FN void ckci_k_copy(unsigned char *to, const ckci_k_window &w, int32_t offset, int32_t size)
 {
     ckci_k_copy_from(to, w.base + (uint32_t)offset, size);
 }
-
 #endif
 
 CKCI_K_FN void ckci_k_copies_end()
@@ -5185,7 +5184,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         DOWN = HOW == CKCI_K_NEAR_DOWN,
         DEEP = HOW == CKCI_K_NEAR_DEEP,
         /* gfx11's operands are twice as large: weights of 32 channels are read again for each region */
-        HELD = !(DEEP && U::ASYNC) && CKCI_K_NEAR_TAPS * TERMS * sizeof(operand) <= 288,
+        HELD = !(DEEP && (U::ASYNC || sizeof(operand) > 16)) &&
+               CKCI_K_NEAR_TAPS * TERMS * sizeof(operand) <= 288,
         TWO = 2,
         TILES = DEEP   ? 32 / U::SUMS /* side by side */
                 : HELD ? 1
@@ -5555,10 +5555,11 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     /* One plane of the filter for all tiles of a wave, TWO at a time. The last one completes the sums. TURN
        (NVIDIA): rows of weights are the reduction. */
     template <class T, int TURN>
-    static CKCI_K_MEMBER void planes(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+    static CKCI_K_MEMBER void planes(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                      int32_t plane, const unsigned char *stage, int32_t column, held &weights,
                                      all_sums &sum)
     {
+        const ckci_gpu_conv &p = ckci_k_again(conv);
         const ckci_gpu_near &q = p.region;
         const int32_t first = ckci_k_same((int32_t)threadIdx.x / U::WAVE) >> q.log_sides;
         const int32_t step = WAVES >> q.log_sides;
@@ -5591,7 +5592,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                     }
                 }
             }
-            if (q.taps == CKCI_K_NEAR_TAPS) {
+            if ((HELD || U::ASYNC) && q.taps == CKCI_K_NEAR_TAPS) {
                 CKCI_K_UNROLL(9)
                 for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
                     if constexpr (HELD) {
@@ -5606,15 +5607,25 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                     one_from<T, TURN>(p, from, t, of_weights, next_term, column, plane, sum[n]);
                 }
             }
-            CKCI_K_UNROLL(2)
-            for (int j = 0; j < TWO; j++) {
-                if (plane + 1 == q.planes && tile + j * step < q.tiles) {
-                    if constexpr (TURN) {
-                        unit::own_four(sum[n][j]);
-                    }
-                    finish_tile<T>(p, r, m, tile + j * step, channel, sum[n][j]);
+        }
+        if (plane + 1 < q.planes) {
+            return;
+        }
+        /* the code that stores stands once: it takes the sums of a tile after the other */
+        CKCI_K_UNROLL(1)
+        for (int n = 0; n < TILES && first + n * step < q.tiles; n++) {
+            typename U::sums done = sum[0][0];
+            CKCI_K_UNROLL(8)
+            for (int i = 1; i < TILES; i++) {
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < U::SUMS; e++) {
+                    done.v[e] = i == n ? sum[i / TWO][i % TWO].v[e] : done.v[e];
                 }
             }
+            if constexpr (TURN) {
+                unit::own_four(done);
+            }
+            finish_tile<T>(p, r, m, first + n * step, channel, done);
         }
     }
 
@@ -5832,7 +5843,7 @@ template <class U, int Q> struct ckci_k_near_weight {
             const operand a = unit::load_turned([&](int i) {
                 return stage + q.bytes + (tile * 16 + unit::turned(i)) * CKCI_NEAR_PITCH + row * CKCI_K_HALF;
             });
-            if (whole && tile * 16 + 16 <= q.images * q.rows * q.columns) {
+            if (U::ASYNC && whole && tile * 16 + 16 <= q.images * q.rows * q.columns) {
                 products<T, 0>(q, stage, at, mask, a, sum);
             } else {
                 products<T, 1>(q, stage, at, mask, a, sum);
