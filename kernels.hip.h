@@ -5611,21 +5611,17 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         if (plane + 1 < q.planes) {
             return;
         }
-        /* the code that stores stands once: it takes the sums of a tile after the other */
+        /* the code that stores stands once: it takes the first sums, and the others move up */
         CKCI_K_UNROLL(1)
         for (int n = 0; n < TILES && first + n * step < q.tiles; n++) {
-            typename U::sums done = sum[0][0];
+            if constexpr (TURN) {
+                unit::own_four(sum[0][0]);
+            }
+            finish_tile<T>(ckci_k_again(conv), r, m, first + n * step, channel, sum[0][0]);
             CKCI_K_UNROLL(8)
             for (int i = 1; i < TILES; i++) {
-                CKCI_K_UNROLL(8)
-                for (int e = 0; e < U::SUMS; e++) {
-                    done.v[e] = i == n ? sum[i / TWO][i % TWO].v[e] : done.v[e];
-                }
+                sum[(i - 1) / TWO][(i - 1) % TWO] = sum[i / TWO][i % TWO];
             }
-            if constexpr (TURN) {
-                unit::own_four(done);
-            }
-            finish_tile<T>(p, r, m, first + n * step, channel, done);
         }
     }
 
