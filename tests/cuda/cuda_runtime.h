@@ -106,15 +106,9 @@ template <class T> CUDA_FN T __shfl_sync(unsigned lanes, T value, int from, int 
     __builtin_memcpy(&result, &word, 4);
     return result;
 }
-template <class T> CUDA_FN T __shfl_xor_sync(unsigned lanes, T value, int mask, int width = 32)
+template <class T> CUDA_FN T __shfl_xor_sync(unsigned lanes, T value, int mask)
 {
-    T result;
-    int word;
-    static_assert(sizeof(T) == 4, "one word");
-    __builtin_memcpy(&word, &value, 4);
-    word = __nvvm_shfl_sync_bfly_i32(lanes, word, mask, (32 - width) << 8 | 31);
-    __builtin_memcpy(&result, &word, 4);
-    return result;
+    return __shfl_sync(lanes, value, (int)(__nvvm_read_ptx_sreg_tid_x() % 32) ^ mask);
 }
 
 /* The host's side */
