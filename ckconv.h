@@ -3086,7 +3086,7 @@ typedef struct ckci_gpu_near {
     int32_t back, packed;           /* taps are turned round; weights lie in order */
     int32_t eights;                 /* eight neighbours along C of weights that do not are one load */
     int32_t planes, first_z;        /* of the filter, each with so many taps; the first one of output 0 */
-    int32_t deep, log_sides;        /* by planes; waves for the 16s of a slice's channels: 1, 2, 4 */
+    int32_t log_sides;              /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
     int32_t tap[9];                 /* from a position's first pixel to a tap's in LDS, bytes */
     ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y; /* by_rows: lines */
     ckci_divisor by_regions_z, by_planes;
@@ -5297,6 +5297,12 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
     return CKCONV_OK;
 }
 
+/* fwd and bwd_data of filters of several planes: by near_deep */
+CKCI_FN int ckci_near_deep(const ckci_conv *c)
+{
+    return c->op != CKCONV_BWD_WEIGHT && c->filter[0] > 1;
+}
+
 /* Pixels along a dimension of so many positions and their taps. */
 CKCI_FN int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int dim, int64_t positions)
 {
@@ -5332,7 +5338,7 @@ CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckc
     q->image_pitch = (int32_t)(image * 16);
     q->bytes = (int32_t)(images * image * 16);
     int64_t behind = weight ? (int64_t)q->tiles * 16 * CKCI_NEAR_PITCH
-                     : nvidia && q->deep
+                     : nvidia && ckci_near_deep(c)
                          ? ((int64_t)16 << q->log_sides) * (c->filter[1] * c->filter[2] * c->k * 2 + 20)
                          : 0;
     return q->bytes + behind <= bytes - 128;
@@ -5343,23 +5349,23 @@ CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckc
 #define CKCI_NEAR_BESIDE 0.45
 
 /* Nanoseconds that a block takes for a region while another shares its compute unit. */
-CKCI_FN double ckci_near_cost(const ckci_gpu_near *q, int64_t block)
+CKCI_FN double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
 {
     double pixels = (double)q->images * q->high * q->wide,
            positions = (double)q->images * q->rows * q->columns;
     if (q->rolled) {
         int64_t chunks = ckci_ceil_div(q->rows, q->chunk);
-        double steps = (q->rows + 2) * (20 + 1.5 * (double)block) + q->rows * 25;
+        double steps = (q->rows + 2) * (20 + 1.5 * (double)c->k) + q->rows * 25;
         pixels = (double)q->images * (q->rows + 2) * q->wide;
         return 5 * ((double)chunks * 180 + 80 + pixels * 0.36 +
                     (double)ckci_ceil_div(q->tiles, 2) * (120 + steps));
     }
-    if (q->deep) { /* as timed on an H200 */
+    if (ckci_near_deep(c)) { /* as timed on an H200 */
         double tiles = (double)ckci_ceil_div((int64_t)q->tiles << q->log_sides, 8);
-        double weights = (double)(q->taps << q->log_sides) * (double)block;
-        return q->planes * (1480 + 4 * pixels + tiles * (double)block * 24 + weights * 0.56);
+        double weights = (double)(q->taps << q->log_sides) * (double)c->k;
+        return q->planes * (1480 + 4 * pixels + tiles * (double)c->k * 24 + weights * 0.56);
     }
-    return 2 * (250 + pixels * 1.5 + positions * 11.2 + (double)q->tiles * (double)block * 2);
+    return 2 * (250 + pixels * 1.5 + positions * 11.2 + (double)q->tiles * (double)c->k * 2);
 }
 
 /* The next smaller size of regions that covers `all` with no more to spare than needed; 0: there is none. */
@@ -5370,14 +5376,14 @@ CKCI_FN int64_t ckci_near_less(int64_t all, int64_t size)
 
 /* Chooses the regions of a problem: the cheapest that LDS holds. c: groups merged; side: blocks for a slice
    of channels. */
-CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t block,
-                                        int64_t side, ckci_gpu_conv *k, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t side,
+                                        ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
     int64_t deep = ckci_max(k->dim[0].length, 1);
     int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
     int rolled = k->region.rolled, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t lanes = nvidia ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS;
-    if (nvidia && k->region.deep && k->region.log_sides == 2) {
+    if (nvidia && ckci_near_deep(c) && k->region.log_sides == 2) {
         lanes /= 2; /* a wave's sums: four tiles */
     }
     ckci_gpu_near best;
@@ -5405,7 +5411,7 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
                     int64_t regions =
                         ckci_saturating_mul(ckci_saturating_mul(images, deep),
                                             ckci_saturating_mul(over, ckci_ceil_div(high, k->region.rows)));
-                    double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(&k->region, block);
+                    double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(c, &k->region);
                     if (regions <= INT32_MAX && (best.images == 0 || time < *cost)) {
                         best = k->region;
                         best.regions = (int32_t)regions;
@@ -5422,15 +5428,15 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
 }
 
 /* The walk over regions: everything that the kernels read of it. blocks: for a slice; 0: the planner's. */
-CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t block,
-                                     int64_t blocks, ckci_gpu_conv *k, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t blocks,
+                                     ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
     ckci_gpu_near *q = &k->region;
     int back = c->op == CKCONV_BWD_DATA, weight = c->op == CKCONV_BWD_WEIGHT;
     int64_t first[3];
     k->tiles_n = (int32_t)ckci_max(ckci_ceil_div(c->g * c->k, 64), 1);
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    int once = device->kind == CKCONV_DEVICE_NVIDIA && block == 32 && !weight && c->filter[0] == 1;
+    int once = device->kind == CKCONV_DEVICE_NVIDIA && c->k == 32 && !weight && c->filter[0] == 1;
     q->planes = (int32_t)c->filter[0];
     q->taps = (int32_t)(c->filter[1] * c->filter[2]);
     q->by_planes = ckci_make_divisor(q->planes);
@@ -5439,11 +5445,10 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     /* gfx11's operands are large: it holds the weights of 16 channels, and no more */
     q->rolled = !weight && q->planes == 1 && c->filter[1] == 3 && c->filter[2] == 3 && c->dilation[1] == 1 &&
                 c->dilation[2] == 1 && k->dim[1].read_step == 1 &&
-                (block == 16 || strncmp(device->arch, "gfx11", 5) != 0);
+                (c->k == 16 || strncmp(device->arch, "gfx11", 5) != 0);
     q->channels = (int32_t)(c->g * c->k);
-    q->deep = !weight && q->planes > 1;
     q->log_sides = q->channels <= 16 ? 0 : q->channels <= 32 ? 1 : 2;
-    CKCI_TRY(ckci_near_regions(c, device, block, blocks ? blocks : side, k, cost, err));
+    CKCI_TRY(ckci_near_regions(c, device, blocks ? blocks : side, k, cost, err));
     q->parts = (int32_t)ckci_min(blocks ? blocks : side, q->regions);
     for (int i = 0; i < 3; i++) {
         int64_t reach = (c->filter[i] - 1) * c->dilation[i];
@@ -5454,7 +5459,8 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     q->first_x = (int32_t)first[2];
     q->back = back;
     for (int32_t t = 0; t < q->taps; t++) {
-        int32_t at = back && q->deep ? q->taps - 1 - t : t; /* in the order of the weights, not of pixels */
+        int32_t at =
+            back && ckci_near_deep(c) ? q->taps - 1 - t : t; /* in the order of the weights, not of pixels */
         int64_t y = at / c->filter[2], x = at % c->filter[2];
         q->tap[t] = (int32_t)(y * c->dilation[1] * q->row_pitch + x * c->dilation[2] * CKCI_NEAR_PITCH);
     }
@@ -5521,16 +5527,16 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     ckconv_dtype type = k->o.t.dtype;
     k->region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
                       !k->o.compute && type == m->type;
-    CKCI_TRY(ckci_near_walk(c, device, block, 0, k, cost, err));
-    ckci_set_kernel(&m->l, (k->region.rolled ? CKCI_KERNEL_matrix_near_down_16
-                            : k->region.deep ? CKCI_KERNEL_matrix_near_deep_16
-                                             : CKCI_KERNEL_matrix_near_16) +
+    CKCI_TRY(ckci_near_walk(c, device, 0, k, cost, err));
+    ckci_set_kernel(&m->l, (k->region.rolled    ? CKCI_KERNEL_matrix_near_down_16
+                            : ckci_near_deep(c) ? CKCI_KERNEL_matrix_near_deep_16
+                                                : CKCI_KERNEL_matrix_near_16) +
                                (block == 32));
     CKCI_TRY(ckci_matrix_reach(read, what, k->region.images + 1, span, err));
     CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->region.images + 1, 0, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->region.parts * k->tiles_n;
     /* on NVIDIA strips were timed: a block that has a compute unit for itself takes three quarters */
-    *cost = k->region.deep ? 1.67 * (*cost + 4000)
+    *cost = ckci_near_deep(c) ? 1.67 * (*cost + 4000)
             : k->region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
                 ? (block == 32 ? 0.82 : 1.1) * *cost + 5000
                 : 1.3 * *cost + 8000;
@@ -6036,7 +6042,7 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_matrix_reads(&c->t[CKCI_OUT], "dout", m->type, block, err));
     ckci_make_gpu_conv(c, k);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (block == 32));
-    CKCI_TRY(ckci_near_walk(c, device, block, split_k, k, cost, err));
+    CKCI_TRY(ckci_near_walk(c, device, split_k, k, cost, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->region.images + 1, span, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->region.images + 1, 0, err));
     int64_t positions = c->n * c->output[0] * c->output[1] * c->output[2];
