@@ -3086,11 +3086,11 @@ typedef struct ckci_gpu_near {
     int32_t back, packed;           /* taps are turned round; weights lie in order */
     int32_t eights;                 /* eight neighbours along C of weights that do not are one load */
     int32_t planes, first_z;        /* of the filter, each with so many taps; the first one of output 0 */
-    int32_t log_sides;              /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
     int32_t tap[9];                 /* from a position's first pixel to a tap's in LDS, bytes */
     ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y; /* by_rows: lines */
     ckci_divisor by_regions_z, by_planes;
     ckci_divisor by_taps, by_filter_x;
+    int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
 } ckci_gpu_near;
 
 /* matrix bwd_weight in groups of waves: all blocks have equal shares of the steps of all tiles, tile by tile.
