@@ -2919,11 +2919,12 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3. */
-#define CKCI_GPU_DEPTH(X, S, XO, V, V3)                                                                      \
-    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
-    X(depth_##S##_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 2, 4, 5, false>)              \
-    X(depth_##S##_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V, 4, 7, false>)              \
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3; strip of
+   down_7. */
+#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X7)                                                                  \
+    X(depth_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7, 3>)                        \
+    X(depth_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7, 5>)                        \
+    X(depth_##S##_down_7, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, X7, 7>)                       \
     X(depth_##S##_plane_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
     X(depth_##S##_plane_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
     X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)         \
@@ -2934,6 +2935,7 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(depth_##S##_1_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                   \
     X(depth_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                 \
     X(depth_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                     \
+    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
     X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
     X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
@@ -2971,8 +2973,8 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, half, 8, 2, 4)                                                                         \
-    CKCI_GPU_DEPTH(X, f32, 4, 1, 2)                                                                          \
+    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 5)                                                                      \
+    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 7)                                                                       \
     X(depth_matrix, ckci_gpu_depth, 256, ckci_k_depth_matrix)                                                \
     X(depth_matrix_weight_16, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)                            \
     X(depth_matrix_weight_32, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)                            \
@@ -3181,13 +3183,15 @@ typedef struct ckci_gpu_depth {
     int32_t rows, row_taps;   /* rows of the filter that lie in LDS together; room for one */
     int32_t a_vec;            /* rows: windows are read in aligned pieces of 4 */
     int32_t walk;             /* walk: rows of a column; tiles_x: columns one above the other */
+    int32_t pitch;            /* tile: positions of an image in LDS; lanes_p images, lanes_c strips of each,
+                                 strips tiles of x beside each other */
     int32_t o_same, o_vec;    /* results are stored without an epilogue; and 4 of a row together */
     int32_t bf16, planes;     /* not f16; lanes are positions */
     int32_t full;             /* types or an operation that most kernels do not know */
     int32_t sums;             /* bwd_weight: through workspace */
     int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
     ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
-        by_channels, by_groups_x, by_rows_y;
+        by_channels, by_groups_x, by_rows_y, by_pitch;
     ckci_gpu_depth_box box;
 } ckci_gpu_depth;
 
@@ -3826,12 +3830,13 @@ CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 
 /* Which depthwise kernels: their place among those of one type. */
 enum {
-    CKCI_DEPTH_WALK,                            /* 3, 5, 7 */
+    CKCI_DEPTH_WALK,                            /* 3, 5, 7; but for bwd_weight through LDS */
     CKCI_DEPTH_PLANE_WALK = 3,                  /* 3, 5, 7 */
     CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 3, /* each kind of strips after it: near, second, any */
     CKCI_DEPTH_4,                               /* loads of 4 channels */
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
-    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_1 + 3 /* the same again; CKCI_DEPTH_1: second, any */
+    CKCI_DEPTH_WALK_3D = CKCI_DEPTH_1 + 3,
+    CKCI_DEPTH_WEIGHT /* the same again; CKCI_DEPTH_1: second, any */
 };
 
 /* How a depthwise plan walks: what its lanes are. */
@@ -3882,7 +3887,8 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
                planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
                x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
     fits = fits && (planes ? x->pad == (f - 1) / 2 : k->a.stride[0] == 1 && (!weight || k->b.stride[0] == 1));
-    fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
+    fits =
+        fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || (planes && k->dim[0].filter == 1)));
     /* offsets have 32 bits */
     for (int i = 0; i < 2; i++) {
         const ckci_tensor *t = i == 0 ? &k->a : weight ? &k->b : &k->o.t;
@@ -3891,6 +3897,19 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
     /* rows on their way lie in LDS there */
     fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
     return fits ? f : 0;
+}
+
+/* Filter size of a kernel that takes rows through LDS (fwd, bwd_data); 0: none does. */
+CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, int32_t planes)
+{
+    const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
+    int32_t f = x->filter, lanes = 64 / (int32_t)ckci_size(k->a.dtype);
+    int fits = (f == 3 || f == 5 || f == 7) && y->filter == f && z->filter == 1 && z->pad == 0 &&
+               k->phases == 1 && planes == CKCI_DEPTH_LAST && k->a.dtype != CKCONV_F64 && !k->full;
+    fits = fits && x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->pad < f;
+    /* at least a quarter of the lanes have channels */
+    fits = fits && k->a.stride[0] == 1 && k->g >= lanes / 4;
+    return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(&k->o.t) <= INT32_MAX ? f : 0;
 }
 
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
@@ -4002,15 +4021,50 @@ CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, 
     *all = columns * k->tiles_x;
 }
 
+/* Tiles of those that take rows through LDS: 16 strips of a block are a row of one image or of several, `walk`
+   rows one below the other. Blocks compute F - 1 rows more than they own, but for those outside the image. */
+CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *device)
+{
+    const ckci_gpu_dim *y = &k->dim[1];
+    int32_t f = y->filter, half = k->a.dtype != CKCONV_F32, strip = half && f == 7 ? 5 : 7;
+    int64_t all = ckci_ceil_div(k->dim[2].length, strip), at_once = 2 * ckci_max(device->compute_units, 1);
+    int64_t best = INT64_MAX, images = (int64_t)k->n * k->dim[0].length, most = 0;
+    k->strips = (int32_t)ckci_ceil_div(all, 16);
+    k->lanes_c = (int32_t)ckci_ceil_div(all, k->strips);
+    k->pitch = k->lanes_c * strip + f - 1;
+    k->lanes_p = (int32_t)ckci_min(16 / k->lanes_c, ckci_max(images, 1));
+    k->tiles_c = (int32_t)ckci_ceil_div(k->g, 64 / (int64_t)ckci_size(k->a.dtype));
+    int64_t tiles = ckci_saturating_mul((int64_t)k->tiles_c * k->strips, ckci_ceil_div(images, k->lanes_p));
+    for (int64_t pieces = 1; pieces <= ckci_max(ckci_min(y->length / 3, 32), 1); pieces++) {
+        int64_t walk = ckci_ceil_div(y->length, pieces), count = ckci_ceil_div(y->length, walk);
+        int64_t blocks = ckci_saturating_mul(tiles, count), full = ckci_ceil_div(blocks, at_once) * at_once;
+        /* up to two waves of blocks take as long as full ones; at the end, half a block's time is lost */
+        int64_t rows = ckci_min(walk + f - 1, y->read_len) + 4;
+        int64_t time = ckci_saturating_mul(blocks > 2 * at_once ? 2 * blocks + at_once : 2 * full, rows);
+        if (time < best) {
+            best = time;
+            most = blocks;
+            k->walk = (int32_t)walk;
+            k->tiles_x = (int32_t)count;
+        }
+    }
+    k->by_pitch = ckci_make_divisor(k->pitch);
+    return most;
+}
+
 /* Which kernel: how taps lie, planes. */
-CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t walks, int32_t weight, int32_t vec,
-                                  int32_t planes)
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t tiles, int32_t walks, int32_t weight,
+                                  int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
     int32_t base = weight ? CKCI_DEPTH_WEIGHT : 0;
+    if (tiles) {
+        return base + (tiles - 3) / 2;
+    }
     if (walks) {
-        return base + (planes ? CKCI_DEPTH_PLANE_WALK : CKCI_DEPTH_WALK) + (walks - 3) / 2;
+        int32_t first = planes ? CKCI_DEPTH_PLANE_WALK : weight ? CKCI_DEPTH_WALK : CKCI_DEPTH_WALK_3D;
+        return base + first + (walks - 3) / 2;
     }
     if (planes == CKCI_DEPTH_ROWS) {
         return base + CKCI_DEPTH_ROW;
@@ -4028,7 +4082,7 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t walks, int32_
 
 CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
 {
-    int32_t first = k->a.dtype == CKCONV_F32 ? CKCI_KERNEL_depth_f32_walk_3 : CKCI_KERNEL_depth_half_walk_3;
+    int32_t first = k->a.dtype == CKCONV_F32 ? CKCI_KERNEL_depth_f32_down_3 : CKCI_KERNEL_depth_half_down_3;
     ckci_set_kernel(l, k->a.dtype != CKCONV_F64 ? first + which
                        : weight                 ? CKCI_KERNEL_depth_weight_f64
                                                 : CKCI_KERNEL_depth_f64);
@@ -4114,21 +4168,32 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "depthwise takes %lld taps of a row; here %lld",
                          CKCI_LL(room - 6), CKCI_LL(row));
     }
-    int32_t walks = ckci_depth_walks(k, device, 0, planes);
+    int32_t tiles = ckci_depth_downs(k, planes), half = k->a.dtype != CKCONV_F32;
+    int32_t walks = tiles ? 0 : ckci_depth_walks(k, device, 0, planes);
     if (walks) {
-        int half = k->a.dtype != CKCONV_F32;
         vec = planes || (walks == 7 && !half) ? 1 : walks == 3 && half ? 4 : 2;
         k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
     }
-    if (!planes) {
+    if (tiles) {
+        vec = half ? 2 : 1;
+        for (k->a_vec = 16; k->a_vec > size / vec; k->a_vec /= 2) {
+            if (ckci_depth_vector(&k->a, k->a_vec / (size / vec))) {
+                break;
+            }
+        }
+    } else if (!planes) {
         int64_t most = room / (k->taps * vec);
         k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), most,
                                       walks ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
     }
-    k->lanes_p = 256 / k->lanes_c;
     k->lanes_u = k->tiles_u = k->groups_x = 1;
-    k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
+    if (tiles) {
+        all = ckci_depth_down_blocks(k, device) / k->tiles_c;
+    } else {
+        k->lanes_p = 256 / k->lanes_c;
+        k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
+    }
     if (walks) {
         ckci_depth_columns(k, device, planes && walks != 7 ? 8 : 4, k->tiles_c, 0, &all);
     }
@@ -4138,7 +4203,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int64_t want = ckci_ceil_div(16 * (int64_t)ckci_max(device->compute_units, 1),
                                  ckci_saturating_mul(k->tiles_c, k->phases));
     int64_t part = ckci_ceil_div(ckci_ceil_div(all, want), k->lanes_p) * k->lanes_p;
-    k->part = walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
+    k->part = tiles ? 1 : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
     k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
@@ -4146,7 +4211,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->o_same =
         k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
-    ckci_depth_set(k, 0, ckci_depth_kernel(k, walks, 0, vec, planes), l);
+    ckci_depth_set(k, 0, ckci_depth_kernel(k, tiles, walks, 0, vec, planes), l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
     *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);
@@ -4163,7 +4228,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     int32_t walks = ckci_depth_walks(k, device, 1, planes);
-    int32_t which = ckci_depth_kernel(k, walks, 1, vec, planes);
+    int32_t which = ckci_depth_kernel(k, 0, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
     int wide = k->a.dtype != CKCONV_F64;
     int32_t kind = which - CKCI_DEPTH_WEIGHT;

@@ -9289,6 +9289,53 @@ CKCI_K_FN int32_t ckci_k_depth_at(const ckci_tensor &t, int32_t channel, const c
                                S::SIZE);
 }
 
+/* Sums c of XO outputs of V channels that are complete: their place, also as bytes (to). */
+template <class S, int V, int XO, bool PLANES>
+CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename S::T *c, int32_t to,
+                                      int32_t channel, const ckci_k_place &q)
+{
+    const ckci_gpu_depth &p = ckci_k_late(args);
+    typedef typename S::T T;
+    typedef ckci_k_depth_window<S, V, XO, PLANES> window;
+    constexpr int PER = window::PER, COUNT = XO * V / PER;
+    if (p.o_same) {
+        ckci_k_vec<S, PER> v[COUNT];
+        ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
+        const int32_t left = ckci_k_lane_afresh(p.dim[2].length - q.x);
+        const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
+        unsigned char *dst = p.o.t.p + to;
+        if (p.o_vec) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < COUNT; i++) {
+                if ((PLANES ? 4 * i : i) < left) {
+                    v[i].store(dst);
+                }
+                dst += (uint32_t)window::step_of(step);
+            }
+            return;
+        }
+        const int32_t channels = ckci_k_lane_afresh(p.g - channel);
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < XO * V; i++) {
+            ckci_k_vec<S, 1> one;
+            one.w[0] = S::SIZE == 4  ? v[i / PER].w[i % PER]
+                       : i % PER % 2 ? v[i / PER].w[i % PER / 2] >> 16
+                                     : v[i / PER].w[i % PER / 2];
+            if (i / V < left && i % V < channels) {
+                one.store(dst + i / V * step + i % V * (int32_t)S::SIZE);
+            }
+        }
+        return;
+    }
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < XO * V; i++) {
+        if (q.x + i / V < p.dim[2].length && channel + i % V < p.g) {
+            ckci_k_place at = {q.n, q.z, q.y, q.x + i / V};
+            ckci_k_depth_write<false, T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
+        }
+    }
+}
+
 /* fwd, bwd_data with stride and dilation 1, filters of F x F, or Z x 3 x 3; planes with padding that keeps
    the size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each
    row of inputs is loaded once and added to the F rows of outputs that it belongs to. Those lie in registers
@@ -9382,50 +9429,6 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         }
     }
 
-    /* The sums of output row y, which are complete. */
-    static CKCI_K_MEMBER void write(const ckci_gpu_depth &args, const T *c, int32_t to, int32_t channel,
-                                    const ckci_k_place &q)
-    {
-        const ckci_gpu_depth &p = ckci_k_late(args);
-        constexpr int PER = window::PER, COUNT = XO * V / PER;
-        if (p.o_same) {
-            ckci_k_vec<S, PER> v[COUNT];
-            ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
-            const int32_t left = ckci_k_lane_afresh(p.dim[2].length - q.x);
-            const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
-            unsigned char *dst = p.o.t.p + to;
-            if (p.o_vec) {
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < COUNT; i++) {
-                    if ((PLANES ? 4 * i : i) < left) {
-                        v[i].store(dst);
-                    }
-                    dst += (uint32_t)window::step_of(step);
-                }
-                return;
-            }
-            const int32_t channels = ckci_k_lane_afresh(p.g - channel);
-            CKCI_K_UNROLL(16)
-            for (int i = 0; i < XO * V; i++) {
-                ckci_k_vec<S, 1> one;
-                one.w[0] = S::SIZE == 4  ? v[i / PER].w[i % PER]
-                           : i % PER % 2 ? v[i / PER].w[i % PER / 2] >> 16
-                                         : v[i / PER].w[i % PER / 2];
-                if (i / V < left && i % V < channels) {
-                    one.store(dst + i / V * step + i % V * (int32_t)S::SIZE);
-                }
-            }
-            return;
-        }
-        CKCI_K_UNROLL(1)
-        for (int i = 0; i < XO * V; i++) {
-            if (q.x + i / V < p.dim[2].length && channel + i % V < p.g) {
-                ckci_k_place at = {q.n, q.z, q.y, q.x + i / V};
-                ckci_k_depth_write<false, T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
-            }
-        }
-    }
-
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
         int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
@@ -9510,7 +9513,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
             }
             k = 0;
             if (r >= F - 1) {
-                write(p, c, to, channel, q);
+                ckci_k_depth_row_write<S, V, XO, PLANES>(p, c, to, channel, q);
                 to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
                 q.y++;
             }
@@ -9526,6 +9529,303 @@ struct ckci_k_depth_walk : ckci_k_by_vendor<ckci_k_depth_walk_by<S, V, XO, F, PL
 
 template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
+    enum { BLOCKS = 2 };
+};
+
+/* Rows of a tensor, channels last, on their way into LDS: 64 bytes of channels of each position, 128 positions
+   at most. NVIDIA's copies do not wait (ASYNC): STAGES - 1 rows are under way; AMD's pass through registers
+   while the row before is taken. Nobody writes a position that does not exist: those are 0. */
+template <bool ASYNC> struct ckci_k_depth_rows {
+    enum { STAGES = ASYNC ? 4 : 2, POSITION = 64, MOST = 128, ROW = MOST * POSITION };
+
+    struct lds {
+        alignas(16) unsigned char stage[STAGES * ROW];
+        int32_t at[MOST]; /* bytes from row to position; < 0: outside */
+    };
+
+    const unsigned char *from;
+    int64_t step;                    /* bytes from row to row */
+    int32_t read_len, count, inside; /* rows; positions; bytes of channels that exist */
+    int32_t write;                   /* the stage that comes next */
+    uint32_t held[ASYNC ? 1 : ROW / 256 / 4];
+
+    /* `at` is written by then. */
+    CKCI_K_MEMBER void start(lds &m)
+    {
+        write = 0;
+        if constexpr (ASYNC) {
+            const ckci_k_uint4 zero = {0, 0, 0, 0};
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < STAGES * ROW / 16 / 256; i++) {
+                ((ckci_k_uint4 *)m.stage)[i * 256 + (int)threadIdx.x] = zero;
+            }
+        }
+        __syncthreads();
+    }
+
+    /* Pieces of B bytes: i of 256 threads each. */
+    template <int B> CKCI_K_MEMBER void pieces(lds &m, int32_t y)
+    {
+        enum { PER = POSITION / B };
+        const int32_t t = (int32_t)threadIdx.x, byte = t % PER * B;
+        const unsigned char *row = from + y * step + byte;
+        if constexpr (ASYNC) {
+            CKCI_K_UNROLL(1)
+            for (int32_t q = t / PER; q < count; q += 256 / PER) {
+                const int32_t at = m.at[q];
+                unsigned char *to = m.stage + write + q * POSITION + byte;
+                if (at >= 0 && byte < inside) {
+                    if constexpr (B >= 4) {
+                        ckci_k_depth_copy<B>(to, row + (uint32_t)at, true);
+                    } else {
+                        *(uint16_t *)to = *(const uint16_t *)(row + (uint32_t)at);
+                    }
+                }
+            }
+        } else {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < ROW / 256 / B; i++) {
+                const int32_t q = t / PER + i * (256 / PER), at = q < count ? m.at[q] : -1;
+                const bool some = at >= 0 && byte < inside;
+                const unsigned char *src = row + (some ? at : 0);
+                if constexpr (B == 16) {
+                    ckci_k_uint4 v = {0, 0, 0, 0};
+                    if (some) {
+                        v = *(const ckci_k_uint4 *)src;
+                    }
+                    held[4 * i] = v.x;
+                    held[4 * i + 1] = v.y;
+                    held[4 * i + 2] = v.z;
+                    held[4 * i + 3] = v.w;
+                } else if constexpr (B == 8) {
+                    ckci_k_uint2 v = {0, 0};
+                    if (some) {
+                        v = *(const ckci_k_uint2 *)src;
+                    }
+                    held[2 * i] = v.x;
+                    held[2 * i + 1] = v.y;
+                } else {
+                    const uint32_t v = some ? ckci_k_load_bits(src, B) : 0;
+                    if constexpr (B == 4) {
+                        held[i] = v;
+                    } else {
+                        held[i / 2] = i % 2 ? held[i / 2] | v << 16 : v;
+                    }
+                }
+            }
+        }
+    }
+
+    /* What pieces has read, into LDS. */
+    template <int B> CKCI_K_MEMBER void land(lds &m)
+    {
+        enum { PER = POSITION / B };
+        const int32_t t = (int32_t)threadIdx.x;
+        unsigned char *to = m.stage + write + t * B;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < ROW / 256 / B; i++) {
+            if constexpr (B == 16) {
+                const ckci_k_uint4 v = {held[4 * i], held[4 * i + 1], held[4 * i + 2], held[4 * i + 3]};
+                *(ckci_k_uint4 *)(to + i * 256 * B) = v;
+            } else if constexpr (B == 8) {
+                const ckci_k_uint2 v = {held[2 * i], held[2 * i + 1]};
+                *(ckci_k_uint2 *)(to + i * 256 * B) = v;
+            } else if constexpr (B == 4) {
+                *(uint32_t *)(to + i * 256 * B) = held[i];
+            } else {
+                *(uint16_t *)(to + i * 256 * B) = (uint16_t)(held[i / 2] >> 16 * (i % 2));
+            }
+        }
+    }
+
+    /* Row y sets out. vec: bytes of a piece. */
+    CKCI_K_MEMBER void push(lds &m, int32_t y, bool wanted, int32_t vec)
+    {
+        if (wanted && (uint32_t)y < (uint32_t)read_len) {
+            if (vec == 16) {
+                pieces<16>(m, y);
+            } else if (vec == 8) {
+                pieces<8>(m, y);
+            } else if (vec == 4) {
+                pieces<4>(m, y);
+            } else {
+                pieces<2>(m, y);
+            }
+        }
+        if constexpr (ASYNC) {
+            ckci_k_depth_commit();
+            write = write == (STAGES - 1) * ROW ? 0 : write + ROW;
+        }
+    }
+
+    /* The row that set out first is in LDS for all threads, who have left the stage that comes next. */
+    CKCI_K_MEMBER void arrive(lds &m, int32_t vec)
+    {
+        if constexpr (ASYNC) {
+            ckci_k_depth_wait<STAGES - 2>();
+        } else {
+            if (vec == 16) {
+                land<16>(m);
+            } else if (vec == 8) {
+                land<8>(m);
+            } else if (vec == 4) {
+                land<4>(m);
+            } else {
+                land<2>(m);
+            }
+            write = write == (STAGES - 1) * ROW ? 0 : write + ROW;
+        }
+        __syncthreads();
+    }
+};
+
+/* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block of 16 x 16
+   threads owns 64 bytes of channels, V = 4 / SIZE for each of 16 lanes, and strips of XO outputs beside each
+   other, those of one row of `lanes_p` images; it walks down `walk` rows of them. Inputs come row by row
+   through LDS, a position beside the other, so that a window is read at constant offsets and one copy serves
+   all threads; XO is odd, so that the two strips of 32 lanes lie in different banks. Each row is added to the F
+   rows of outputs that it belongs to: those lie in registers and move up a row with the first tap. Weights are
+   in registers (F = 3) or in LDS, as they are multiplied. */
+template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
+    typedef typename S::T T;
+    enum { V = 4 / S::SIZE, LANES = 16, WINDOW = XO + F - 1, HELD = F == 3 };
+    typedef ckci_k_depth_rows<ASYNC> source;
+
+    struct lds {
+        typename source::lds rows;
+        alignas(16) T w[F * F * LANES * V];
+    };
+
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, T *to, int32_t channel)
+    {
+        const bool back = p.dim[2].gather_back != 0;
+        for (int32_t e = (int32_t)threadIdx.x; e < F * F * LANES * V; e += 256) {
+            const int32_t tap = e / (LANES * V), g = channel + e % (LANES * V);
+            const int32_t y = back ? F - 1 - tap / F : tap / F, x = back ? F - 1 - tap % F : tap % F;
+            const int64_t w = g * p.b.stride[0] + y * p.b.stride[4] + x * p.b.stride[5];
+            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
+        }
+    }
+
+    /* A row of inputs into all rows of sums, which the first tap moves up. f or w: the weights. */
+    static CKCI_K_MEMBER void multiply(T *c, const unsigned char *from, const T *f, const T *w, int32_t bf16)
+    {
+        ckci_k_vec<S, V> raw[WINDOW];
+        T v[WINDOW * V];
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < WINDOW; i++) {
+            raw[i].load(from + i * source::POSITION);
+        }
+        ckci_k_depth_widen<WINDOW>(raw, v, bf16);
+        CKCI_K_UNROLL(8)
+        for (int s = 0; s < F; s++) {
+            CKCI_K_UNROLL(8)
+            for (int x = 0; x < F; x++) {
+                const int tap = (F - 1 - s) * F + x;
+                T one[V];
+                ckci_k_spread<T, V>(HELD ? f + tap * V : w + tap * LANES * V, one);
+                CKCI_K_UNROLL(32)
+                for (int i = 0; i < XO * V; i++) {
+                    T before = c[s * XO * V + i];
+                    if (x == 0) {
+                        before = s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0;
+                    }
+                    c[s * XO * V + i] = ckci_k_fma(v[x * V + i], one[i % V], before);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const int32_t t = (int32_t)threadIdx.x, lane = t % LANES, slot = t / LANES;
+        /* blocks: channels, tiles of x, pieces of y, images */
+        int32_t block = (int32_t)blockIdx.x, rest = ckci_k_divide(block, p.by_tiles_c);
+        const int32_t first = (block - rest * p.tiles_c) * LANES * V, channel = first + lane * V;
+        block = rest;
+        rest = ckci_k_divide(block, p.by_strips);
+        const int32_t x_first = (block - rest * p.strips) * p.lanes_c * XO;
+        const int32_t above = ckci_k_divide(rest, p.by_tiles_x), image = above * p.lanes_p;
+        const int32_t y_first = (rest - above * p.tiles_x) * p.walk;
+        const int32_t images = p.n * p.dim[0].length;
+        const bool back = p.dim[2].gather_back != 0;
+        const int32_t pad_x = back ? F - 1 - p.dim[2].pad : p.dim[2].pad;
+        const int32_t pad_y = back ? F - 1 - p.dim[1].pad : p.dim[1].pad;
+        if (t < source::MOST) {
+            const int32_t some = ckci_k_divide(t, p.by_pitch), one = image + some;
+            const int32_t x = x_first - pad_x + t - some * p.pitch, n = ckci_k_divide(one, p.dim[0].count[0]);
+            const int32_t z = (one - n * p.dim[0].length) * p.dim[0].read_step;
+            const bool inside = one < images && some < p.lanes_p && (uint32_t)x < (uint32_t)p.dim[2].read_len;
+            const ckci_k_place q = {n, z, 0, x};
+            m.rows.at[t] = inside ? ckci_k_depth_at<S>(p.a, first, q) : -1;
+        }
+        source next;
+        next.from = p.a.p;
+        next.step = p.a.stride[4] * S::SIZE;
+        next.read_len = p.dim[1].read_len;
+        next.count = p.pitch * p.lanes_p;
+        next.inside = (p.g - first) * (int32_t)S::SIZE;
+        next.start(m.rows);
+        const int32_t some = ckci_k_divide(slot, p.by_lanes_c), strip = slot - some * p.lanes_c;
+        const int32_t n = ckci_k_divide(image + some, p.dim[0].count[0]);
+        ckci_k_place q = {n, image + some - n * p.dim[0].length, y_first, x_first + strip * XO};
+        const bool active =
+            some < p.lanes_p && image + some < images && q.x < p.dim[2].length && channel < p.g;
+        int32_t to = ckci_k_depth_at<S>(p.o.t, channel, q);
+        const int32_t length = p.dim[1].length - y_first < p.walk ? p.dim[1].length - y_first : p.walk;
+        /* rows above the image add nothing */
+        const int32_t top = y_first - pad_y, skip = top < 0 ? -top : 0, end = top + length + F - 1;
+        int32_t y = top + skip;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < source::STAGES - 1; i++) {
+            next.push(m.rows, y + i, y + i < end, p.a_vec);
+        }
+        stage(p, m.w, first);
+        T c[F * XO * V], f[HELD ? F * F * V : 1];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * XO * V; i++) {
+            c[i] = 0;
+        }
+        if constexpr (HELD) {
+            __syncthreads();
+            CKCI_K_UNROLL(64)
+            for (int i = 0; i < F * F; i++) {
+                ckci_k_spread<T, V>(m.w + i * LANES * V + lane * V, f + i * V);
+            }
+        }
+        const unsigned char *mine =
+            m.rows.stage + (some < p.lanes_p ? some * p.pitch + strip * XO : 0) * source::POSITION + lane * 4;
+        int32_t read = 0;
+        CKCI_K_UNROLL(1)
+        for (; y < end; y++) {
+            next.arrive(m.rows, p.a_vec);
+            next.push(m.rows, y + source::STAGES - 1, y + source::STAGES - 1 < end, p.a_vec);
+            if (y < p.dim[1].read_len) {
+                multiply(c, mine + read, f, m.w + lane * V, p.bf16);
+            } else {
+                CKCI_K_UNROLL(128)
+                for (int i = 0; i < F * XO * V; i++) {
+                    c[i] = i + XO * V < F * XO * V ? c[i + XO * V] : (T)0;
+                }
+            }
+            read = read == (source::STAGES - 1) * source::ROW ? 0 : read + source::ROW;
+            if (y - top >= F - 1) {
+                if (active) {
+                    ckci_k_depth_row_write<S, V, XO, false>(p, c, to, channel, q);
+                }
+                to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
+                q.y++;
+            }
+        }
+    }
+};
+
+template <class S, int XO, int F>
+struct ckci_k_depth_down
+    : ckci_k_by_vendor<ckci_k_depth_down_by<S, XO, F, true>, ckci_k_depth_down_by<S, XO, F, false>> {
+};
+
+template <class S, int XO, int F> struct ckci_k_resident<ckci_k_depth_down<S, XO, F>> {
     enum { BLOCKS = 2 };
 };
 
