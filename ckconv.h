@@ -3183,12 +3183,12 @@ typedef struct ckci_gpu_depth {
     int32_t rows, row_taps;   /* rows of the filter that lie in LDS together; room for one */
     int32_t a_vec;            /* rows: windows are read in aligned pieces of 4 */
     int32_t walk;             /* walk: rows of a column; tiles_x: columns one above the other */
-    int32_t pitch;            /* tile: positions of an image in LDS; lanes_p images, lanes_c strips of each,
-                                 strips tiles of x beside each other */
-    int32_t o_same, o_vec;    /* results are stored without an epilogue; and 4 of a row together */
-    int32_t bf16, planes;     /* not f16; lanes are positions */
-    int32_t full;             /* types or an operation that most kernels do not know */
-    int32_t sums;             /* bwd_weight: through workspace */
+    int32_t pitch;         /* down: positions of an image in LDS (in all: lanes_u), lanes_p strips of a row;
+                                 walk: rows of a block, part: of all */
+    int32_t o_same, o_vec; /* results are stored without an epilogue; and 4 of a row together */
+    int32_t bf16, planes;  /* not f16; lanes are positions */
+    int32_t full;          /* types or an operation that most kernels do not know */
+    int32_t sums;          /* bwd_weight: through workspace */
     int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
     ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
         by_channels, by_groups_x, by_rows_y, by_pitch;
@@ -4021,35 +4021,26 @@ CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, 
     *all = columns * k->tiles_x;
 }
 
-/* Tiles of those that take rows through LDS: 16 strips of a block are a row of one image or of several, `walk`
-   rows one below the other. Blocks compute F - 1 rows more than they own, but for those outside the image. */
+/* Columns of those that take rows through LDS, and rows of a block: those that run at once own equally many.
+   The result counts the blocks of 64 bytes of channels. */
 CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *device)
 {
-    const ckci_gpu_dim *y = &k->dim[1];
-    int32_t f = y->filter, half = k->a.dtype != CKCONV_F32, strip = half && f == 7 ? 5 : 7;
-    int64_t all = ckci_ceil_div(k->dim[2].length, strip), at_once = 2 * ckci_max(device->compute_units, 1);
-    int64_t best = INT64_MAX, images = (int64_t)k->n * k->dim[0].length, most = 0;
-    k->strips = (int32_t)ckci_ceil_div(all, 16);
-    k->lanes_c = (int32_t)ckci_ceil_div(all, k->strips);
-    k->pitch = k->lanes_c * strip + f - 1;
-    k->lanes_p = (int32_t)ckci_min(16 / k->lanes_c, ckci_max(images, 1));
+    enum { POSITIONS = 128 }; /* in LDS */
+    int32_t f = k->dim[1].filter, half = k->a.dtype != CKCONV_F32, strip = half && f == 7 ? 5 : 7, slots = 17;
+    int64_t all, at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
+    k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
+    k->pitch = k->strips * strip + f - 1;
+    do {
+        slots--;
+        k->lanes_u = slots * strip + f - 1 + (int32_t)ckci_ceil_div(slots - 1, k->strips) * (f - 1);
+    } while (k->lanes_u > POSITIONS);
+    k->lanes_p = slots;
     k->tiles_c = (int32_t)ckci_ceil_div(k->g, 64 / (int64_t)ckci_size(k->a.dtype));
-    int64_t tiles = ckci_saturating_mul((int64_t)k->tiles_c * k->strips, ckci_ceil_div(images, k->lanes_p));
-    for (int64_t pieces = 1; pieces <= ckci_max(ckci_min(y->length / 3, 32), 1); pieces++) {
-        int64_t walk = ckci_ceil_div(y->length, pieces), count = ckci_ceil_div(y->length, walk);
-        int64_t blocks = ckci_saturating_mul(tiles, count), full = ckci_ceil_div(blocks, at_once) * at_once;
-        /* up to two waves of blocks take as long as full ones; at the end, half a block's time is lost */
-        int64_t rows = ckci_min(walk + f - 1, y->read_len) + 4;
-        int64_t time = ckci_saturating_mul(blocks > 2 * at_once ? 2 * blocks + at_once : 2 * full, rows);
-        if (time < best) {
-            best = time;
-            most = blocks;
-            k->walk = (int32_t)walk;
-            k->tiles_x = (int32_t)count;
-        }
-    }
+    all = ckci_ceil_div((int64_t)k->n * k->dim[0].length * k->strips, slots) * k->dim[1].length;
+    k->part = (int32_t)all;
+    k->walk = (int32_t)ckci_max(ckci_ceil_div(all, ckci_max(at_once / k->tiles_c, 1)), 4);
     k->by_pitch = ckci_make_divisor(k->pitch);
-    return most;
+    return ckci_ceil_div(all, k->walk);
 }
 
 /* Which kernel: how taps lie, planes. */
@@ -4189,7 +4180,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
     if (tiles) {
-        all = ckci_depth_down_blocks(k, device) / k->tiles_c;
+        all = ckci_depth_down_blocks(k, device);
     } else {
         k->lanes_p = 256 / k->lanes_c;
         k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
@@ -4203,8 +4194,8 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int64_t want = ckci_ceil_div(16 * (int64_t)ckci_max(device->compute_units, 1),
                                  ckci_saturating_mul(k->tiles_c, k->phases));
     int64_t part = ckci_ceil_div(ckci_ceil_div(all, want), k->lanes_p) * k->lanes_p;
-    k->part = tiles ? 1 : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
-    k->parts = (int32_t)ckci_ceil_div(all, k->part);
+    k->part = tiles ? k->part : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
+    k->parts = (int32_t)(tiles ? all : ckci_ceil_div(all, k->part));
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);

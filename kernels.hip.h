@@ -255,6 +255,17 @@ CKCI_K_FN int32_t ckci_k_lane_afresh(int32_t x)
     return x;
 }
 
+/* The same on every GPU: what is computed from it is computed again, not kept in registers. */
+CKCI_K_FN int32_t ckci_k_again(int32_t x)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(x));
+    return x;
+#else
+    return ckci_k_lane_afresh(x);
+#endif
+}
+
 /* Blocks that a compute unit should hold of a kernel, for compilers that ask; 0: no wish. */
 template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
@@ -9289,10 +9300,11 @@ CKCI_K_FN int32_t ckci_k_depth_at(const ckci_tensor &t, int32_t channel, const c
                                S::SIZE);
 }
 
-/* Sums c of XO outputs of V channels that are complete: their place, also as bytes (to). */
-template <class S, int V, int XO, bool PLANES>
+/* Sums c of XO outputs of V channels that are complete: their place as bytes (to) and as where() tells; left:
+   outputs from the first one to the end of the row. */
+template <class S, int V, int XO, bool PLANES, class Where>
 CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename S::T *c, int32_t to,
-                                      int32_t channel, const ckci_k_place &q)
+                                      int32_t channel, int32_t left, const Where &where)
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
     typedef typename S::T T;
@@ -9301,9 +9313,15 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
     if (p.o_same) {
         ckci_k_vec<S, PER> v[COUNT];
         ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
-        const int32_t left = ckci_k_lane_afresh(p.dim[2].length - q.x);
         const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
         unsigned char *dst = p.o.t.p + to;
+        if (p.o_vec && !PLANES && left >= XO) { /* most waves */
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < COUNT; i++) {
+                v[i].store(p.o.t.p + (uint32_t)(to + i * step));
+            }
+            return;
+        }
         if (p.o_vec) {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < COUNT; i++) {
@@ -9327,9 +9345,10 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
         }
         return;
     }
+    const ckci_k_place q = where();
     CKCI_K_UNROLL(1)
     for (int i = 0; i < XO * V; i++) {
-        if (q.x + i / V < p.dim[2].length && channel + i % V < p.g) {
+        if (i / V < left && channel + i % V < p.g) {
             ckci_k_place at = {q.n, q.z, q.y, q.x + i / V};
             ckci_k_depth_write<false, T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
         }
@@ -9513,7 +9532,8 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
             }
             k = 0;
             if (r >= F - 1) {
-                ckci_k_depth_row_write<S, V, XO, PLANES>(p, c, to, channel, q);
+                ckci_k_depth_row_write<S, V, XO, PLANES>(
+                    p, c, to, channel, ckci_k_lane_afresh(p.dim[2].length - q.x), [&] { return q; });
                 to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
                 q.y++;
             }
@@ -9533,61 +9553,57 @@ struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
 };
 
 /* Rows of a tensor, channels last, on their way into LDS: 64 bytes of channels of each position, 128 positions
-   at most. NVIDIA's copies do not wait (ASYNC): STAGES - 1 rows are under way; AMD's pass through registers
-   while the row before is taken. Nobody writes a position that does not exist: those are 0. */
-template <bool ASYNC> struct ckci_k_depth_rows {
-    enum { STAGES = ASYNC ? 4 : 2, POSITION = 64, MOST = 128, ROW = MOST * POSITION };
+   at most, R rows at a time. NVIDIA's copies do not wait (ASYNC): STAGES - 1 times R rows are under way; AMD's
+   pass through registers while the row before is taken. What lies outside the tensor is 0. */
+template <int R, bool ASYNC> struct ckci_k_depth_rows {
+    enum { STAGES = ASYNC ? 4 : 2, POSITION = 64, MOST = 128, ROW = MOST * POSITION, STAGE = R * ROW };
 
     struct lds {
-        alignas(16) unsigned char stage[STAGES * ROW];
+        alignas(16) unsigned char stage[STAGES * STAGE];
         int32_t at[MOST]; /* bytes from row to position; < 0: outside */
     };
 
-    const unsigned char *from;
-    int64_t step;                    /* bytes from row to row */
-    int32_t read_len, count, inside; /* rows; positions; bytes of channels that exist */
-    int32_t write;                   /* the stage that comes next */
+    int32_t inside; /* bytes of channels that exist */
+    int32_t write;  /* the stage that comes next */
     uint32_t held[ASYNC ? 1 : ROW / 256 / 4];
 
-    /* `at` is written by then. */
-    CKCI_K_MEMBER void start(lds &m)
-    {
-        write = 0;
-        if constexpr (ASYNC) {
-            const ckci_k_uint4 zero = {0, 0, 0, 0};
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < STAGES * ROW / 16 / 256; i++) {
-                ((ckci_k_uint4 *)m.stage)[i * 256 + (int)threadIdx.x] = zero;
-            }
-        }
-        __syncthreads();
-    }
-
     /* Pieces of B bytes: i of 256 threads each. */
-    template <int B> CKCI_K_MEMBER void pieces(lds &m, int32_t y)
+    template <int B>
+    CKCI_K_MEMBER void pieces(lds &m, const ckci_tensor &a, int32_t read_len, int32_t count, int32_t y)
     {
         enum { PER = POSITION / B };
         const int32_t t = (int32_t)threadIdx.x, byte = t % PER * B;
-        const unsigned char *row = from + y * step + byte;
+        const int64_t step = a.stride[4] * (a.dtype == CKCONV_F32 ? 4 : 2);
         if constexpr (ASYNC) {
+            const unsigned char *row[R];
+            CKCI_K_UNROLL(4)
+            for (int r = 0; r < R; r++) { /* even a copy of nothing has an address */
+                row[r] = a.p + (y + r < read_len ? (y + r) * step : 0) + byte;
+            }
             CKCI_K_UNROLL(1)
             for (int32_t q = t / PER; q < count; q += 256 / PER) {
                 const int32_t at = m.at[q];
                 unsigned char *to = m.stage + write + q * POSITION + byte;
-                if (at >= 0 && byte < inside) {
+                const bool some = at >= 0 && byte < inside;
+                CKCI_K_UNROLL(4)
+                for (int r = 0; r < R; r++) {
+                    const unsigned char *src = some ? row[r] + (uint32_t)at : a.p;
                     if constexpr (B >= 4) {
-                        ckci_k_depth_copy<B>(to, row + (uint32_t)at, true);
+                        ckci_k_depth_copy<B>(to + r * ROW, src, some && y + r < read_len);
                     } else {
-                        *(uint16_t *)to = *(const uint16_t *)(row + (uint32_t)at);
+                        *(uint16_t *)(to + r * ROW) =
+                            some && y + r < read_len ? *(const uint16_t *)src : (uint16_t)0;
                     }
                 }
             }
         } else {
+            static_assert(R == 1, "registers hold one row");
+            const unsigned char *row = a.p + y * step + byte;
             CKCI_K_UNROLL(16)
             for (int i = 0; i < ROW / 256 / B; i++) {
                 const int32_t q = t / PER + i * (256 / PER), at = q < count ? m.at[q] : -1;
-                const bool some = at >= 0 && byte < inside;
-                const unsigned char *src = row + (some ? at : 0);
+                const bool some = at >= 0 && byte < inside && y < read_len;
+                const unsigned char *src = some ? row + at : a.p;
                 if constexpr (B == 16) {
                     ckci_k_uint4 v = {0, 0, 0, 0};
                     if (some) {
@@ -9638,27 +9654,29 @@ template <bool ASYNC> struct ckci_k_depth_rows {
         }
     }
 
-    /* Row y sets out. vec: bytes of a piece. */
-    CKCI_K_MEMBER void push(lds &m, int32_t y, bool wanted, int32_t vec)
+    /* Rows y and, with R, the next set out: `count` positions of a, which has read_len rows. vec: bytes of a
+       piece. */
+    CKCI_K_MEMBER void push(lds &m, const ckci_tensor &a, int32_t read_len, int32_t count, int32_t y,
+                            bool wanted, int32_t vec)
     {
-        if (wanted && (uint32_t)y < (uint32_t)read_len) {
+        if (wanted) {
             if (vec == 16) {
-                pieces<16>(m, y);
+                pieces<16>(m, a, read_len, count, y);
             } else if (vec == 8) {
-                pieces<8>(m, y);
+                pieces<8>(m, a, read_len, count, y);
             } else if (vec == 4) {
-                pieces<4>(m, y);
+                pieces<4>(m, a, read_len, count, y);
             } else {
-                pieces<2>(m, y);
+                pieces<2>(m, a, read_len, count, y);
             }
         }
         if constexpr (ASYNC) {
             ckci_k_depth_commit();
-            write = write == (STAGES - 1) * ROW ? 0 : write + ROW;
+            write = write == (STAGES - 1) * STAGE ? 0 : write + STAGE;
         }
     }
 
-    /* The row that set out first is in LDS for all threads, who have left the stage that comes next. */
+    /* The rows that set out first are in LDS for all threads, who have left the stage that comes next. */
     CKCI_K_MEMBER void arrive(lds &m, int32_t vec)
     {
         if constexpr (ASYNC) {
@@ -9673,23 +9691,25 @@ template <bool ASYNC> struct ckci_k_depth_rows {
             } else {
                 land<2>(m);
             }
-            write = write == (STAGES - 1) * ROW ? 0 : write + ROW;
+            write = write == (STAGES - 1) * STAGE ? 0 : write + STAGE;
         }
         __syncthreads();
     }
 };
 
 /* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block of 16 x 16
-   threads owns 64 bytes of channels, V = 4 / SIZE for each of 16 lanes, and strips of XO outputs beside each
-   other, those of one row of `lanes_p` images; it walks down `walk` rows of them. Inputs come row by row
-   through LDS, a position beside the other, so that a window is read at constant offsets and one copy serves
-   all threads; XO is odd, so that the two strips of 32 lanes lie in different banks. Each row is added to the F
-   rows of outputs that it belongs to: those lie in registers and move up a row with the first tap. Weights are
-   in registers (F = 3) or in LDS, as they are multiplied. */
+   threads walks down a column of rows: 64 bytes of channels, V = 4 / SIZE for each of 16 lanes, and `lanes_p`
+   strips of XO outputs, which follow each other through the same row of one image and the next. Inputs come row
+   by row through LDS, a position beside the other, so that a window is read at constant offsets and one copy
+   serves all threads; XO is odd, so that the two strips of 32 lanes lie in different banks. Each row is added to
+   the F rows of outputs that it belongs to: those lie in registers and move up a row with the first tap. Weights
+   are in registers (F = 3) or in LDS, as they are multiplied. All blocks own the same number of rows (walk),
+   which go on in the next column; F - 1 rows more are read for each column that a block begins. Neighbouring
+   blocks take neighbouring channels of the same rows, so that lines of memory are read and written together. */
 template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
     typedef typename S::T T;
-    enum { V = 4 / S::SIZE, LANES = 16, WINDOW = XO + F - 1, HELD = F == 3 };
-    typedef ckci_k_depth_rows<ASYNC> source;
+    enum { V = 4 / S::SIZE, LANES = 16, WINDOW = XO + F - 1, HELD = F == 3, R = HELD && ASYNC ? 2 : 1 };
+    typedef ckci_k_depth_rows<R, ASYNC> source;
 
     struct lds {
         typename source::lds rows;
@@ -9736,86 +9756,113 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         }
     }
 
-    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    /* Where a block stands in a column, and a thread in it. */
+    struct place {
+        int32_t channel, y, rows; /* of the block: the first channel and row, rows to come */
+        int32_t before, before_x; /* its first position: in which image, which of its padded row */
+        int32_t at;               /* position of the thread in LDS */
+        ckci_k_place first;       /* its first output */
+        bool active;
+    };
+
+    static CKCI_K_MEMBER place find(const ckci_gpu_depth &p, int32_t t, int32_t row, int32_t end)
     {
-        const int32_t t = (int32_t)threadIdx.x, lane = t % LANES, slot = t / LANES;
-        /* blocks: channels, tiles of x, pieces of y, images */
-        int32_t block = (int32_t)blockIdx.x, rest = ckci_k_divide(block, p.by_tiles_c);
-        const int32_t first = (block - rest * p.tiles_c) * LANES * V, channel = first + lane * V;
-        block = rest;
-        rest = ckci_k_divide(block, p.by_strips);
-        const int32_t x_first = (block - rest * p.strips) * p.lanes_c * XO;
-        const int32_t above = ckci_k_divide(rest, p.by_tiles_x), image = above * p.lanes_p;
-        const int32_t y_first = (rest - above * p.tiles_x) * p.walk;
-        const int32_t images = p.n * p.dim[0].length;
-        const bool back = p.dim[2].gather_back != 0;
+        place a;
+        const int32_t block = (int32_t)blockIdx.x, team = ckci_k_divide(block, p.by_tiles_c);
+        const int32_t group = ckci_k_divide(row, p.dim[1].count[0]), slot = t / LANES;
+        a.channel = (block - team * p.tiles_c) * LANES * V;
+        a.y = row - group * p.dim[1].length;
+        a.rows = p.dim[1].length - a.y < end - row ? p.dim[1].length - a.y : end - row;
+        const int32_t pair = group * p.lanes_p, mine = pair + slot;
+        a.before = ckci_k_divide(pair, p.by_strips);
+        a.before_x = (pair - a.before * p.strips) * XO;
+        const int32_t image = ckci_k_divide(mine, p.by_strips), x = (mine - image * p.strips) * XO;
+        const int32_t n = ckci_k_divide(image, p.dim[0].count[0]);
+        a.first = {n, image - n * p.dim[0].length, a.y, x};
+        a.active = slot < p.lanes_p && n < p.n && x < p.dim[2].length && a.channel + t % LANES * V < p.g;
+        a.at = a.active ? (image - a.before) * p.pitch + x - a.before_x : 0;
+        return a;
+    }
+
+    /* Rows from..end of all columns, of one column. */
+    static CKCI_K_MEMBER int32_t column(const ckci_gpu_depth &p, lds &m, int32_t from, int32_t to_row)
+    {
+        const int32_t t = (int32_t)threadIdx.x, lane = t % LANES;
+        const place own = find(p, t, from, to_row);
+        const int32_t channel = own.channel + lane * V;
+        const bool back = p.dim[2].gather_back != 0, active = own.active;
         const int32_t pad_x = back ? F - 1 - p.dim[2].pad : p.dim[2].pad;
         const int32_t pad_y = back ? F - 1 - p.dim[1].pad : p.dim[1].pad;
+        __syncthreads(); /* the column before */
         if (t < source::MOST) {
-            const int32_t some = ckci_k_divide(t, p.by_pitch), one = image + some;
-            const int32_t x = x_first - pad_x + t - some * p.pitch, n = ckci_k_divide(one, p.dim[0].count[0]);
+            const int32_t image = ckci_k_divide(own.before_x + t, p.by_pitch), one = own.before + image;
+            const int32_t x = own.before_x + t - image * p.pitch - pad_x;
+            const int32_t n = ckci_k_divide(one, p.dim[0].count[0]);
             const int32_t z = (one - n * p.dim[0].length) * p.dim[0].read_step;
-            const bool inside = one < images && some < p.lanes_p && (uint32_t)x < (uint32_t)p.dim[2].read_len;
             const ckci_k_place q = {n, z, 0, x};
-            m.rows.at[t] = inside ? ckci_k_depth_at<S>(p.a, first, q) : -1;
+            m.rows.at[t] = n < p.n && (uint32_t)x < (uint32_t)p.dim[2].read_len
+                               ? ckci_k_depth_at<S>(p.a, own.channel, q)
+                               : -1;
         }
+        stage(p, m.w, own.channel);
+        __syncthreads();
         source next;
-        next.from = p.a.p;
-        next.step = p.a.stride[4] * S::SIZE;
-        next.read_len = p.dim[1].read_len;
-        next.count = p.pitch * p.lanes_p;
-        next.inside = (p.g - first) * (int32_t)S::SIZE;
-        next.start(m.rows);
-        const int32_t some = ckci_k_divide(slot, p.by_lanes_c), strip = slot - some * p.lanes_c;
-        const int32_t n = ckci_k_divide(image + some, p.dim[0].count[0]);
-        ckci_k_place q = {n, image + some - n * p.dim[0].length, y_first, x_first + strip * XO};
-        const bool active =
-            some < p.lanes_p && image + some < images && q.x < p.dim[2].length && channel < p.g;
-        int32_t to = ckci_k_depth_at<S>(p.o.t, channel, q);
-        const int32_t length = p.dim[1].length - y_first < p.walk ? p.dim[1].length - y_first : p.walk;
+        next.inside = (p.g - own.channel) * (int32_t)S::SIZE;
+        next.write = 0;
+        int32_t to = ckci_k_depth_at<S>(p.o.t, channel, own.first);
+        const int32_t left = p.dim[2].length - own.first.x;
         /* rows above the image add nothing */
-        const int32_t top = y_first - pad_y, skip = top < 0 ? -top : 0, end = top + length + F - 1;
-        int32_t y = top + skip;
+        const int32_t top = own.y - pad_y, end = top + own.rows + F - 1;
+        int32_t y = top < 0 ? 0 : top;
         CKCI_K_UNROLL(1)
         for (int i = 0; i < source::STAGES - 1; i++) {
-            next.push(m.rows, y + i, y + i < end, p.a_vec);
+            next.push(m.rows, p.a, p.dim[1].read_len, p.lanes_u, y + i * R, y + i * R < end, p.a_vec);
         }
-        stage(p, m.w, first);
         T c[F * XO * V], f[HELD ? F * F * V : 1];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * XO * V; i++) {
             c[i] = 0;
         }
         if constexpr (HELD) {
-            __syncthreads();
             CKCI_K_UNROLL(64)
             for (int i = 0; i < F * F; i++) {
                 ckci_k_spread<T, V>(m.w + i * LANES * V + lane * V, f + i * V);
             }
         }
-        const unsigned char *mine =
-            m.rows.stage + (some < p.lanes_p ? some * p.pitch + strip * XO : 0) * source::POSITION + lane * 4;
+        const unsigned char *mine = m.rows.stage + own.at * source::POSITION + lane * 4;
         int32_t read = 0;
         CKCI_K_UNROLL(1)
-        for (; y < end; y++) {
+        for (; y < end; y += R) {
+            const int32_t ahead = y + (source::STAGES - 1) * R;
             next.arrive(m.rows, p.a_vec);
-            next.push(m.rows, y + source::STAGES - 1, y + source::STAGES - 1 < end, p.a_vec);
-            if (y < p.dim[1].read_len) {
-                multiply(c, mine + read, f, m.w + lane * V, p.bf16);
-            } else {
-                CKCI_K_UNROLL(128)
-                for (int i = 0; i < F * XO * V; i++) {
-                    c[i] = i + XO * V < F * XO * V ? c[i + XO * V] : (T)0;
+            next.push(m.rows, p.a, p.dim[1].read_len, p.lanes_u, ahead, ahead < end, p.a_vec);
+            if (active) {
+                CKCI_K_UNROLL(2)
+                for (int r = 0; r < R; r++) {
+                    multiply(c, mine + read + r * source::ROW, f, m.w + lane * V, p.bf16);
+                    if (y + r - top >= F - 1 && y + r < end) {
+                        auto where = [&] {
+                            ckci_k_place q = find(p, ckci_k_again((int32_t)threadIdx.x), from, to_row).first;
+                            q.y += y + r - top - (F - 1);
+                            return q;
+                        };
+                        ckci_k_depth_row_write<S, V, XO, false>(p, c, to, channel, left, where);
+                        to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
+                    }
                 }
             }
-            read = read == (source::STAGES - 1) * source::ROW ? 0 : read + source::ROW;
-            if (y - top >= F - 1) {
-                if (active) {
-                    ckci_k_depth_row_write<S, V, XO, false>(p, c, to, channel, q);
-                }
-                to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
-                q.y++;
-            }
+            read = read == (source::STAGES - 1) * source::STAGE ? 0 : read + source::STAGE;
+        }
+        return from + own.rows;
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const int32_t first = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c) * p.walk;
+        const int32_t end = p.part - first < p.walk ? p.part : first + p.walk;
+        CKCI_K_UNROLL(1)
+        for (int32_t row = first; row < end;) {
+            row = column(p, m, row, end);
         }
     }
 };
