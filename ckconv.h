@@ -3183,8 +3183,8 @@ typedef struct ckci_gpu_depth {
     int32_t rows, row_taps;   /* rows of the filter that lie in LDS together; room for one */
     int32_t a_vec;            /* rows: windows are read in aligned pieces of 4 */
     int32_t walk;             /* walk: rows of a column; tiles_x: columns one above the other */
-    int32_t pitch;         /* down: positions of an image in LDS (in all: lanes_u), lanes_p strips of a row;
-                                 walk: rows of a block, part: of all */
+    int32_t pitch;         /* down: positions of an image in LDS; lanes_p strips of a row, lanes_u pieces of
+                                 a_vec bytes; walk: rows of a block, part: of all */
     int32_t o_same, o_vec; /* results are stored without an epilogue; and 4 of a row together */
     int32_t bf16, planes;  /* not f16; lanes are positions */
     int32_t full;          /* types or an operation that most kernels do not know */
@@ -4021,28 +4021,6 @@ CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, 
     *all = columns * k->tiles_x;
 }
 
-/* Columns of those that take rows through LDS, and rows of a block: those that run at once own equally many.
-   The result counts the blocks of 64 bytes of channels. */
-CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *device)
-{
-    enum { POSITIONS = 128 }; /* in LDS */
-    int32_t f = k->dim[1].filter, half = k->a.dtype != CKCONV_F32, strip = half && f == 7 ? 5 : 7, slots = 17;
-    int64_t all, at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
-    k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
-    k->pitch = k->strips * strip + f - 1;
-    do {
-        slots--;
-        k->lanes_u = slots * strip + f - 1 + (int32_t)ckci_ceil_div(slots - 1, k->strips) * (f - 1);
-    } while (k->lanes_u > POSITIONS);
-    k->lanes_p = slots;
-    k->tiles_c = (int32_t)ckci_ceil_div(k->g, 64 / (int64_t)ckci_size(k->a.dtype));
-    all = ckci_ceil_div((int64_t)k->n * k->dim[0].length * k->strips, slots) * k->dim[1].length;
-    k->part = (int32_t)all;
-    k->walk = (int32_t)ckci_max(ckci_ceil_div(all, ckci_max(at_once / k->tiles_c, 1)), 4);
-    k->by_pitch = ckci_make_divisor(k->pitch);
-    return ckci_ceil_div(all, k->walk);
-}
-
 /* Which kernel: how taps lie, planes. */
 CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t tiles, int32_t walks, int32_t weight,
                                   int32_t vec, int32_t planes)
@@ -4106,6 +4084,39 @@ CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, i
         }
     }
     return lanes;
+}
+
+/* Columns of those that take rows through LDS, and rows of a block: those that run at once own equally many.
+   The result counts the blocks of lanes_c words of channels. */
+CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *device)
+{
+    enum { POSITIONS = 128, BYTES = 8192 }; /* in LDS */
+    int32_t f = k->dim[1].filter, half = k->a.dtype != CKCONV_F32, strip = half && f == 7 ? 5 : 7;
+    int64_t words = ckci_ceil_div(k->g, half ? 2 : 1),
+            at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
+    k->lanes_c = ckci_depth_lanes(words, 4, 256, f == 3 ? 128 : f == 5 ? 64 : 16, 1, 0);
+    k->tiles_c = (int32_t)ckci_ceil_div(words, k->lanes_c);
+    k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
+    k->pitch = k->strips * strip + f - 1;
+    k->lanes_p = 256 / k->lanes_c + 1;
+    do {
+        k->lanes_p--;
+        /* rows that the strips of a block pass through, but the first */
+        int32_t over = k->strips % k->lanes_p == 0   ? 0
+                       : k->lanes_p % k->strips == 0 ? k->lanes_p / k->strips - 1
+                                                     : (k->lanes_p - 2) / k->strips + 1;
+        k->lanes_u = k->lanes_p * strip + (over + 1) * (f - 1);
+    } while (k->lanes_u > POSITIONS || k->lanes_u * k->lanes_c * 4 > BYTES);
+    int64_t all = ckci_ceil_div((int64_t)k->n * k->dim[0].length * k->strips, k->lanes_p) * k->dim[1].length;
+    while (k->lanes_c * 4 % k->a_vec != 0) {
+        k->a_vec /= 2;
+    }
+    k->by_channels = ckci_make_divisor(k->lanes_c * 4 / k->a_vec); /* pieces of a position, of all */
+    k->lanes_u *= k->lanes_c * 4 / k->a_vec;
+    k->part = (int32_t)all;
+    k->walk = (int32_t)ckci_max(ckci_ceil_div(all, ckci_max(at_once / k->tiles_c, 1)), 4);
+    k->by_pitch = ckci_make_divisor(k->pitch);
+    return ckci_ceil_div(all, k->walk);
 }
 
 /* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte. */
@@ -4197,7 +4208,9 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->part = tiles ? k->part : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
     k->parts = (int32_t)(tiles ? all : ckci_ceil_div(all, k->part));
     ckci_depth_divisors(k);
-    k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
+    if (!tiles) {
+        k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
+    }
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
     k->o_same =
         k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);

@@ -9552,80 +9552,89 @@ struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
     enum { BLOCKS = 2 };
 };
 
-/* Rows of a tensor, channels last, on their way into LDS: 64 bytes of channels of each position, 128 positions
-   at most, R rows at a time. NVIDIA's copies do not wait (ASYNC): STAGES - 1 times R rows are under way; AMD's
-   pass through registers while the row before is taken. What lies outside the tensor is 0. */
+/* Rows of a tensor, channels last, on their way into LDS: some channels, in words of 4 bytes, of up to 128
+   positions, which lie beside each other, R rows at a time. NVIDIA's copies do not wait (ASYNC): STAGES - 1 times R
+   rows are under way; AMD's pass through registers while the row before is taken. What lies outside the tensor
+   is 0. */
 template <int R, bool ASYNC> struct ckci_k_depth_rows {
-    enum { STAGES = ASYNC ? 4 : 2, POSITION = 64, MOST = 128, ROW = MOST * POSITION, STAGE = R * ROW };
+    enum { STAGES = ASYNC ? 4 : 2, MOST = 128, ROW = 8192, STAGE = R * ROW };
 
     struct lds {
         alignas(16) unsigned char stage[STAGES * STAGE];
         int32_t at[MOST]; /* bytes from row to position; < 0: outside */
     };
 
-    int32_t inside; /* bytes of channels that exist */
-    int32_t write;  /* the stage that comes next */
+    int32_t write;    /* the stage that comes next */
+    int32_t piece[2]; /* of 16 bytes: bytes from row; < 0: outside; NONE: there is none */
     uint32_t held[ASYNC ? 1 : ROW / 256 / 4];
+    enum { NONE = INT32_MIN };
 
-    /* Pieces of B bytes: i of 256 threads each. */
-    template <int B>
-    CKCI_K_MEMBER void pieces(lds &m, const ckci_tensor &a, int32_t read_len, int32_t count, int32_t y)
+    /* Piece i of a thread. inside: bytes of channels that exist. */
+    static CKCI_K_MEMBER int32_t find(const lds &m, const ckci_gpu_depth &p, int32_t vec, int32_t count,
+                                      int32_t inside, int32_t i)
     {
-        enum { PER = POSITION / B };
-        const int32_t t = (int32_t)threadIdx.x, byte = t % PER * B;
-        const int64_t step = a.stride[4] * (a.dtype == CKCONV_F32 ? 4 : 2);
-        if constexpr (ASYNC) {
-            const unsigned char *row[R];
-            CKCI_K_UNROLL(4)
-            for (int r = 0; r < R; r++) { /* even a copy of nothing has an address */
-                row[r] = a.p + (y + r < read_len ? (y + r) * step : 0) + byte;
+        const int32_t e = (int32_t)threadIdx.x + i * 256, q = ckci_k_divide(e, p.by_channels);
+        if (e >= count) {
+            return NONE;
+        }
+        const int32_t byte = (e - q * (int32_t)p.by_channels.d) * vec, at = m.at[q];
+        return at >= 0 && byte < inside ? at + byte : -1;
+    }
+
+    /* `at` is written. */
+    CKCI_K_MEMBER void start(const lds &m, const ckci_gpu_depth &p, int32_t vec, int32_t count,
+                             int32_t inside)
+    {
+        write = 0;
+        piece[0] = vec == 16 ? find(m, p, 16, count, inside, 0) : inside;
+        piece[1] = vec == 16 ? find(m, p, 16, count, inside, 1) : count;
+    }
+
+    /* Pieces of B bytes: i of 256 threads each. from: of row 0. */
+    template <int B>
+    CKCI_K_MEMBER void pieces(lds &m, const ckci_gpu_depth &p, const unsigned char *from, int32_t step,
+                              int32_t y)
+    {
+        constexpr int COUNT = ROW / 256 / B;
+        const int32_t read_len = p.dim[1].read_len;
+        CKCI_K_UNROLL(ASYNC ? 2 : 16)
+        for (int i = 0; i < COUNT; i++) {
+            const int32_t at = B == 16 ? piece[i % 2] : find(m, p, B, piece[1], piece[0], i);
+            if (ASYNC && at == NONE) {
+                break;
             }
-            CKCI_K_UNROLL(1)
-            for (int32_t q = t / PER; q < count; q += 256 / PER) {
-                const int32_t at = m.at[q];
-                unsigned char *to = m.stage + write + q * POSITION + byte;
-                const bool some = at >= 0 && byte < inside;
-                CKCI_K_UNROLL(4)
-                for (int r = 0; r < R; r++) {
-                    const unsigned char *src = some ? row[r] + (uint32_t)at : a.p;
-                    if constexpr (B >= 4) {
-                        ckci_k_depth_copy<B>(to + r * ROW, src, some && y + r < read_len);
-                    } else {
-                        *(uint16_t *)(to + r * ROW) =
-                            some && y + r < read_len ? *(const uint16_t *)src : (uint16_t)0;
-                    }
-                }
-            }
-        } else {
-            static_assert(R == 1, "registers hold one row");
-            const unsigned char *row = a.p + y * step + byte;
-            CKCI_K_UNROLL(16)
-            for (int i = 0; i < ROW / 256 / B; i++) {
-                const int32_t q = t / PER + i * (256 / PER), at = q < count ? m.at[q] : -1;
-                const bool some = at >= 0 && byte < inside && y < read_len;
-                const unsigned char *src = some ? row + at : a.p;
-                if constexpr (B == 16) {
+            CKCI_K_UNROLL(2)
+            for (int r = 0; r < R; r++) {
+                const bool some = at >= 0 && y + r < read_len;
+                const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at : 0);
+                if constexpr (ASYNC && B >= 4) { /* even a copy of nothing has an address */
+                    ckci_k_depth_copy<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
+                                         some);
+                } else if constexpr (ASYNC) {
+                    *(uint16_t *)(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B) =
+                        some ? *(const uint16_t *)src : (uint16_t)0;
+                } else {
+                    static_assert(R == 1, "registers hold one row");
                     ckci_k_uint4 v = {0, 0, 0, 0};
                     if (some) {
-                        v = *(const ckci_k_uint4 *)src;
+                        if constexpr (B == 16) {
+                            v = *(const ckci_k_uint4 *)src;
+                        } else if constexpr (B == 8) {
+                            const ckci_k_uint2 two = *(const ckci_k_uint2 *)src;
+                            v.x = two.x;
+                            v.y = two.y;
+                        } else {
+                            v.x = ckci_k_load_bits(src, B);
+                        }
                     }
-                    held[4 * i] = v.x;
-                    held[4 * i + 1] = v.y;
-                    held[4 * i + 2] = v.z;
-                    held[4 * i + 3] = v.w;
-                } else if constexpr (B == 8) {
-                    ckci_k_uint2 v = {0, 0};
-                    if (some) {
-                        v = *(const ckci_k_uint2 *)src;
-                    }
-                    held[2 * i] = v.x;
-                    held[2 * i + 1] = v.y;
-                } else {
-                    const uint32_t v = some ? ckci_k_load_bits(src, B) : 0;
-                    if constexpr (B == 4) {
-                        held[i] = v;
+                    if constexpr (B == 2) {
+                        held[i / 2] = i % 2 ? held[i / 2] | v.x << 16 : v.x;
                     } else {
-                        held[i / 2] = i % 2 ? held[i / 2] | v << 16 : v;
+                        const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+                        CKCI_K_UNROLL(4)
+                        for (int k = 0; k < B / 4; k++) {
+                            held[i * (B / 4) + k] = words[k];
+                        }
                     }
                 }
             }
@@ -9635,7 +9644,6 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
     /* What pieces has read, into LDS. */
     template <int B> CKCI_K_MEMBER void land(lds &m)
     {
-        enum { PER = POSITION / B };
         const int32_t t = (int32_t)threadIdx.x;
         unsigned char *to = m.stage + write + t * B;
         CKCI_K_UNROLL(16)
@@ -9654,20 +9662,19 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
         }
     }
 
-    /* Rows y and, with R, the next set out: `count` positions of a, which has read_len rows. vec: bytes of a
-       piece. */
-    CKCI_K_MEMBER void push(lds &m, const ckci_tensor &a, int32_t read_len, int32_t count, int32_t y,
-                            bool wanted, int32_t vec)
+    /* Rows y and, with R, the next set out, `step` bytes apart, in pieces of `vec` bytes. */
+    CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, const unsigned char *from, int32_t step,
+                            int32_t y, bool wanted, int32_t vec)
     {
         if (wanted) {
             if (vec == 16) {
-                pieces<16>(m, a, read_len, count, y);
+                pieces<16>(m, p, from, step, y);
             } else if (vec == 8) {
-                pieces<8>(m, a, read_len, count, y);
+                pieces<8>(m, p, from, step, y);
             } else if (vec == 4) {
-                pieces<4>(m, a, read_len, count, y);
+                pieces<4>(m, p, from, step, y);
             } else {
-                pieces<2>(m, a, read_len, count, y);
+                pieces<2>(m, p, from, step, y);
             }
         }
         if constexpr (ASYNC) {
@@ -9697,18 +9704,25 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
     }
 };
 
-/* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block of 16 x 16
-   threads walks down a column of rows: 64 bytes of channels, V = 4 / SIZE for each of 16 lanes, and `lanes_p`
+/* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block walks down a
+   column of rows: lanes_c words of 4 bytes of channels, V = 4 / SIZE each, beside each other, and `lanes_p`
    strips of XO outputs, which follow each other through the same row of one image and the next. Inputs come row
-   by row through LDS, a position beside the other, so that a window is read at constant offsets and one copy
-   serves all threads; XO is odd, so that the two strips of 32 lanes lie in different banks. Each row is added to
-   the F rows of outputs that it belongs to: those lie in registers and move up a row with the first tap. Weights
-   are in registers (F = 3) or in LDS, as they are multiplied. All blocks own the same number of rows (walk),
-   which go on in the next column; F - 1 rows more are read for each column that a block begins. Neighbouring
-   blocks take neighbouring channels of the same rows, so that lines of memory are read and written together. */
+   by row through LDS, a position beside the other, and one copy serves all threads. Each row is added to the F
+   rows of outputs that it belongs to: those lie in registers and move up a row with the first tap. Weights are in
+   registers (F = 3) or in LDS, as they are multiplied. All blocks own the same number of rows (walk), which go
+   on in the next column; F - 1 rows more are read for each column that a block begins. Neighbouring blocks take
+   neighbouring channels of the same rows, so that lines of memory are read and written together. */
 template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
     typedef typename S::T T;
-    enum { V = 4 / S::SIZE, LANES = 16, WINDOW = XO + F - 1, HELD = F == 3, R = HELD && ASYNC ? 2 : 1 };
+    enum {
+        V = 4 / S::SIZE,
+        LANES = F == 3   ? 128
+                : F == 5 ? 64
+                         : 16,
+        WINDOW = XO + F - 1,
+        HELD = F == 3,
+        R = HELD && ASYNC ? 2 : 1
+    };
     typedef ckci_k_depth_rows<R, ASYNC> source;
 
     struct lds {
@@ -9721,6 +9735,9 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         const bool back = p.dim[2].gather_back != 0;
         for (int32_t e = (int32_t)threadIdx.x; e < F * F * LANES * V; e += 256) {
             const int32_t tap = e / (LANES * V), g = channel + e % (LANES * V);
+            if (e % (LANES * V) >= p.lanes_c * V) {
+                continue;
+            }
             const int32_t y = back ? F - 1 - tap / F : tap / F, x = back ? F - 1 - tap % F : tap % F;
             const int64_t w = g * p.b.stride[0] + y * p.b.stride[4] + x * p.b.stride[5];
             to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
@@ -9728,13 +9745,14 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
     }
 
     /* A row of inputs into all rows of sums, which the first tap moves up. f or w: the weights. */
-    static CKCI_K_MEMBER void multiply(T *c, const unsigned char *from, const T *f, const T *w, int32_t bf16)
+    static CKCI_K_MEMBER void multiply(T *c, const unsigned char *from, int32_t pitch, const T *f, const T *w,
+                                       int32_t bf16)
     {
         ckci_k_vec<S, V> raw[WINDOW];
         T v[WINDOW * V];
         CKCI_K_UNROLL(16)
         for (int i = 0; i < WINDOW; i++) {
-            raw[i].load(from + i * source::POSITION);
+            raw[i].load(from + i * pitch);
         }
         ckci_k_depth_widen<WINDOW>(raw, v, bf16);
         CKCI_K_UNROLL(8)
@@ -9760,17 +9778,18 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
     struct place {
         int32_t channel, y, rows; /* of the block: the first channel and row, rows to come */
         int32_t before, before_x; /* its first position: in which image, which of its padded row */
-        int32_t at;               /* position of the thread in LDS */
+        int32_t at, lane;         /* position of the thread in LDS, its channels */
         ckci_k_place first;       /* its first output */
         bool active;
     };
 
-    static CKCI_K_MEMBER place find(const ckci_gpu_depth &p, int32_t t, int32_t row, int32_t end)
+    static CKCI_K_MEMBER place find(const ckci_gpu_depth &p, int32_t t, int32_t block, int32_t row,
+                                    int32_t end)
     {
         place a;
-        const int32_t block = (int32_t)blockIdx.x, team = ckci_k_divide(block, p.by_tiles_c);
-        const int32_t group = ckci_k_divide(row, p.dim[1].count[0]), slot = t / LANES;
-        a.channel = (block - team * p.tiles_c) * LANES * V;
+        const int32_t team = ckci_k_divide(block, p.by_tiles_c);
+        const int32_t group = ckci_k_divide(row, p.dim[1].count[0]), slot = ckci_k_divide(t, p.by_lanes_c);
+        a.channel = (block - team * p.tiles_c) * p.lanes_c * V;
         a.y = row - group * p.dim[1].length;
         a.rows = p.dim[1].length - a.y < end - row ? p.dim[1].length - a.y : end - row;
         const int32_t pair = group * p.lanes_p, mine = pair + slot;
@@ -9779,7 +9798,9 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         const int32_t image = ckci_k_divide(mine, p.by_strips), x = (mine - image * p.strips) * XO;
         const int32_t n = ckci_k_divide(image, p.dim[0].count[0]);
         a.first = {n, image - n * p.dim[0].length, a.y, x};
-        a.active = slot < p.lanes_p && n < p.n && x < p.dim[2].length && a.channel + t % LANES * V < p.g;
+        a.active = slot < p.lanes_p && n < p.n && x < p.dim[2].length &&
+                   a.channel + (t - slot * p.lanes_c) * V < p.g;
+        a.lane = t - slot * p.lanes_c;
         a.at = a.active ? (image - a.before) * p.pitch + x - a.before_x : 0;
         return a;
     }
@@ -9787,8 +9808,9 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
     /* Rows from..end of all columns, of one column. */
     static CKCI_K_MEMBER int32_t column(const ckci_gpu_depth &p, lds &m, int32_t from, int32_t to_row)
     {
-        const int32_t t = (int32_t)threadIdx.x, lane = t % LANES;
-        const place own = find(p, t, from, to_row);
+        const int32_t t = (int32_t)threadIdx.x;
+        const place own = find(p, t, (int32_t)blockIdx.x, from, to_row);
+        const int32_t lane = own.lane < LANES ? own.lane : 0;
         const int32_t channel = own.channel + lane * V;
         const bool back = p.dim[2].gather_back != 0, active = own.active;
         const int32_t pad_x = back ? F - 1 - p.dim[2].pad : p.dim[2].pad;
@@ -9807,8 +9829,9 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         stage(p, m.w, own.channel);
         __syncthreads();
         source next;
-        next.inside = (p.g - own.channel) * (int32_t)S::SIZE;
-        next.write = 0;
+        next.start(m.rows, p, p.a_vec, p.lanes_u, (p.g - own.channel) * (int32_t)S::SIZE);
+        const int32_t pitch = p.lanes_c * 4;
+        const int32_t a_step = (int32_t)p.a.stride[4] * (int32_t)S::SIZE;
         int32_t to = ckci_k_depth_at<S>(p.o.t, channel, own.first);
         const int32_t left = p.dim[2].length - own.first.x;
         /* rows above the image add nothing */
@@ -9816,7 +9839,7 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         int32_t y = top < 0 ? 0 : top;
         CKCI_K_UNROLL(1)
         for (int i = 0; i < source::STAGES - 1; i++) {
-            next.push(m.rows, p.a, p.dim[1].read_len, p.lanes_u, y + i * R, y + i * R < end, p.a_vec);
+            next.push(m.rows, p, p.a.p, a_step, y + i * R, y + i * R < end, p.a_vec);
         }
         T c[F * XO * V], f[HELD ? F * F * V : 1];
         CKCI_K_UNROLL(128)
@@ -9829,20 +9852,23 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
                 ckci_k_spread<T, V>(m.w + i * LANES * V + lane * V, f + i * V);
             }
         }
-        const unsigned char *mine = m.rows.stage + own.at * source::POSITION + lane * 4;
+        const unsigned char *mine = m.rows.stage + own.at * pitch + lane * 4;
         int32_t read = 0;
         CKCI_K_UNROLL(1)
         for (; y < end; y += R) {
             const int32_t ahead = y + (source::STAGES - 1) * R;
             next.arrive(m.rows, p.a_vec);
-            next.push(m.rows, p.a, p.dim[1].read_len, p.lanes_u, ahead, ahead < end, p.a_vec);
+            next.push(m.rows, p, p.a.p, a_step, ahead, ahead < end, p.a_vec);
             if (active) {
                 CKCI_K_UNROLL(2)
                 for (int r = 0; r < R; r++) {
-                    multiply(c, mine + read + r * source::ROW, f, m.w + lane * V, p.bf16);
+                    multiply(c, mine + read + r * source::ROW, pitch, f, m.w + lane * V, p.bf16);
                     if (y + r - top >= F - 1 && y + r < end) {
                         auto where = [&] {
-                            ckci_k_place q = find(p, ckci_k_again((int32_t)threadIdx.x), from, to_row).first;
+                            ckci_k_place q =
+                                find(p, ckci_k_again((int32_t)threadIdx.x), ckci_k_again((int32_t)blockIdx.x),
+                                     ckci_k_again(from), to_row)
+                                    .first;
                             q.y += y + r - top - (F - 1);
                             return q;
                         };
