@@ -2921,7 +2921,7 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
 
 /* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3; strip of
    down_7. */
-#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X7)                                                                  \
+#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X7, X5)                                                              \
     X(depth_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7, 3>)                        \
     X(depth_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7, 5>)                        \
     X(depth_##S##_down_7, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, X7, 7>)                       \
@@ -2953,7 +2953,9 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(depth_weight_##S##_2_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 2, 4, 3, 3, 2>)    \
     X(depth_weight_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)       \
     X(depth_weight_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)    \
-    X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)
+    X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)       \
+    X(depth_weight_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 7, 3>)          \
+    X(depth_weight_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, X5, 5>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
@@ -2973,8 +2975,8 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 5)                                                                      \
-    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 7)                                                                       \
+    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 5, 4)                                                                   \
+    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 7, 7)                                                                    \
     X(depth_matrix, ckci_gpu_depth, 256, ckci_k_depth_matrix)                                                \
     X(depth_matrix_weight_16, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)                            \
     X(depth_matrix_weight_32, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)                            \
@@ -3191,7 +3193,7 @@ typedef struct ckci_gpu_depth {
     int32_t sums;          /* bwd_weight: through workspace */
     int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
     ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
-        by_channels, by_groups_x, by_rows_y, by_pitch;
+        by_channels, by_groups_x, by_rows_y, by_pitch, by_pieces;
     ckci_gpu_depth_box box;
 } ckci_gpu_depth;
 
@@ -3836,7 +3838,8 @@ enum {
     CKCI_DEPTH_4,                               /* loads of 4 channels */
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
     CKCI_DEPTH_WALK_3D = CKCI_DEPTH_1 + 3,
-    CKCI_DEPTH_WEIGHT /* the same again; CKCI_DEPTH_1: second, any */
+    CKCI_DEPTH_WEIGHT, /* the same again; CKCI_DEPTH_1: second, any */
+    CKCI_DEPTH_WEIGHT_DOWN = CKCI_DEPTH_1 + 2
 };
 
 /* How a depthwise plan walks: what its lanes are. */
@@ -3899,17 +3902,20 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
     return fits ? f : 0;
 }
 
-/* Filter size of a kernel that takes rows through LDS (fwd, bwd_data); 0: none does. */
-CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, int32_t planes)
+/* Filter size of a kernel that takes rows through LDS; 0: none does. */
+CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, int32_t weight, int32_t planes)
 {
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
+    const ckci_tensor *other = weight ? &k->b : &k->o.t;
     int32_t f = x->filter, lanes = 64 / (int32_t)ckci_size(k->a.dtype);
-    int fits = (f == 3 || f == 5 || f == 7) && y->filter == f && z->filter == 1 && z->pad == 0 &&
-               k->phases == 1 && planes == CKCI_DEPTH_LAST && k->a.dtype != CKCONV_F64 && !k->full;
+    int fits = (f == 3 || f == 5 || (f == 7 && !weight)) && y->filter == f && z->filter == 1 && z->pad == 0 &&
+               k->phases == 1 && planes == CKCI_DEPTH_LAST && k->a.dtype != CKCONV_F64 &&
+               (weight || !k->full);
     fits = fits && x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->pad < f;
-    /* at least a quarter of the lanes have channels */
-    fits = fits && k->a.stride[0] == 1 && k->g >= lanes / 4;
-    return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(&k->o.t) <= INT32_MAX ? f : 0;
+    /* at least a quarter of 16 lanes have channels; bwd_weight: rows have a strip */
+    fits = fits && k->a.stride[0] == 1 && k->g >= lanes / 4 &&
+           (!weight || (k->b.stride[0] == 1 && x->length >= 7));
+    return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(other) <= INT32_MAX ? f : 0;
 }
 
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
@@ -4029,7 +4035,7 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t tiles, int32_
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
     int32_t base = weight ? CKCI_DEPTH_WEIGHT : 0;
     if (tiles) {
-        return base + (tiles - 3) / 2;
+        return base + (weight ? CKCI_DEPTH_WEIGHT_DOWN : 0) + (tiles - 3) / 2;
     }
     if (walks) {
         int32_t first = planes ? CKCI_DEPTH_PLANE_WALK : weight ? CKCI_DEPTH_WALK : CKCI_DEPTH_WALK_3D;
@@ -4086,16 +4092,25 @@ CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, i
     return lanes;
 }
 
-/* Columns of those that take rows through LDS, and rows of a block: those that run at once own equally many.
-   The result counts the blocks of lanes_c words of channels. */
-CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *device)
+/* Columns of those that take rows through LDS, and rows of a block: those that run at once own equally many, or
+   `split` share them. The result counts the blocks of lanes_c words of channels. */
+CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                       int64_t split)
 {
     enum { POSITIONS = 128, BYTES = 8192 }; /* in LDS */
-    int32_t f = k->dim[1].filter, half = k->a.dtype != CKCONV_F32, strip = half && f == 7 ? 5 : 7;
+    int32_t f = k->dim[1].filter, half = k->a.dtype != CKCONV_F32;
+    int32_t strip = !half || f == 3 ? 7 : weight ? 4 : f == 5 ? 7 : 5;
     int64_t words = ckci_ceil_div(k->g, half ? 2 : 1),
             at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
-    k->lanes_c = ckci_depth_lanes(words, 4, 256, f == 3 ? 128 : f == 5 ? 64 : 16, 1, 0);
+    k->lanes_c = ckci_depth_lanes(words, 4, 256, weight || f == 3 ? 128 : f == 5 ? 64 : 16, 1, 0);
     k->tiles_c = (int32_t)ckci_ceil_div(words, k->lanes_c);
+    for (k->a_vec = 16; k->a_vec > (half ? 2 : 4); k->a_vec /= 2) { /* bytes of a load */
+        int64_t vec = k->a_vec / (half ? 2 : 4);
+        if (k->lanes_c * 4 % k->a_vec == 0 && ckci_depth_vector(&k->a, vec) &&
+            (!weight || ckci_depth_vector(&k->b, vec))) {
+            break;
+        }
+    }
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
     k->pitch = k->strips * strip + f - 1;
     k->lanes_p = 256 / k->lanes_c + 1;
@@ -4105,16 +4120,15 @@ CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *d
         int32_t over = k->strips % k->lanes_p == 0   ? 0
                        : k->lanes_p % k->strips == 0 ? k->lanes_p / k->strips - 1
                                                      : (k->lanes_p - 2) / k->strips + 1;
-        k->lanes_u = k->lanes_p * strip + (over + 1) * (f - 1);
+        k->lanes_u =
+            k->lanes_p * strip + (over + 1) * (f - 1) + (weight ? k->strips * strip - k->dim[2].length : 0);
     } while (k->lanes_u > POSITIONS || k->lanes_u * k->lanes_c * 4 > BYTES);
     int64_t all = ckci_ceil_div((int64_t)k->n * k->dim[0].length * k->strips, k->lanes_p) * k->dim[1].length;
-    while (k->lanes_c * 4 % k->a_vec != 0) {
-        k->a_vec /= 2;
-    }
-    k->by_channels = ckci_make_divisor(k->lanes_c * 4 / k->a_vec); /* pieces of a position, of all */
+    k->by_pieces = ckci_make_divisor(k->lanes_c * 4 / k->a_vec); /* pieces of a position, of all */
     k->lanes_u *= k->lanes_c * 4 / k->a_vec;
     k->part = (int32_t)all;
-    k->walk = (int32_t)ckci_max(ckci_ceil_div(all, ckci_max(at_once / k->tiles_c, 1)), 4);
+    split = split ? split : ckci_min(ckci_max(at_once / k->tiles_c, 1), ckci_max(all / 4, 1));
+    k->walk = (int32_t)ckci_max(ckci_ceil_div(all, split), 1);
     k->by_pitch = ckci_make_divisor(k->pitch);
     return ckci_ceil_div(all, k->walk);
 }
@@ -4170,7 +4184,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "depthwise takes %lld taps of a row; here %lld",
                          CKCI_LL(room - 6), CKCI_LL(row));
     }
-    int32_t tiles = ckci_depth_downs(k, planes), half = k->a.dtype != CKCONV_F32;
+    int32_t tiles = ckci_depth_downs(k, 0, planes), half = k->a.dtype != CKCONV_F32;
     int32_t walks = tiles ? 0 : ckci_depth_walks(k, device, 0, planes);
     if (walks) {
         vec = planes || (walks == 7 && !half) ? 1 : walks == 3 && half ? 4 : 2;
@@ -4178,11 +4192,6 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     }
     if (tiles) {
         vec = half ? 2 : 1;
-        for (k->a_vec = 16; k->a_vec > size / vec; k->a_vec /= 2) {
-            if (ckci_depth_vector(&k->a, k->a_vec / (size / vec))) {
-                break;
-            }
-        }
     } else if (!planes) {
         int64_t most = room / (k->taps * vec);
         k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), most,
@@ -4191,7 +4200,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
     if (tiles) {
-        all = ckci_depth_down_blocks(k, device);
+        all = ckci_depth_down_blocks(k, device, 0, 0);
     } else {
         k->lanes_p = 256 / k->lanes_c;
         k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
@@ -4208,9 +4217,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->part = tiles ? k->part : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
     k->parts = (int32_t)(tiles ? all : ckci_ceil_div(all, k->part));
     ckci_depth_divisors(k);
-    if (!tiles) {
-        k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
-    }
+    k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
     k->o_same =
         k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
@@ -4231,8 +4238,9 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int64_t all, units = ckci_max(device->compute_units, 1);
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
-    int32_t walks = ckci_depth_walks(k, device, 1, planes);
-    int32_t which = ckci_depth_kernel(k, 0, walks, 1, vec, planes);
+    int32_t down = ckci_depth_downs(k, 1, planes);
+    int32_t walks = down ? 0 : ckci_depth_walks(k, device, 1, planes);
+    int32_t which = ckci_depth_kernel(k, down, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
     int wide = k->a.dtype != CKCONV_F64;
     int32_t kind = which - CKCI_DEPTH_WEIGHT;
@@ -4249,11 +4257,11 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
         k->a_vec = ckci_depth_pieces(&k->b, planes, vec, k->a_vec);
         k->o_vec = ckci_depth_pieces(&k->a, planes, vec, k->o_vec);
     }
-    k->groups_x = (int32_t)(walks ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
+    k->groups_x = (int32_t)(walks || down ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
     if (planes == CKCI_DEPTH_ROWS && !walks) { /* places are counted from an aligned one on */
         k->groups_x = (int32_t)ckci_ceil_div((-p->pad[2] & 3) + p->filter[2], 8);
     }
-    int64_t rows_y = walks ? 1 : ckci_ceil_div(k->dim[1].filter, three ? 3 : 1);
+    int64_t rows_y = walks || down ? 1 : ckci_ceil_div(k->dim[1].filter, three ? 3 : 1);
     k->by_rows_y = ckci_make_divisor(rows_y);
     k->units = (int32_t)(k->dim[0].filter * rows_y * k->groups_x);
     if (!planes) {
@@ -4269,8 +4277,15 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     }
     k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
-    int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u), split = split_k;
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
+    int64_t split = split_k;
+    if (down) {
+        vec = narrow ? 1 : 2;
+        all = ckci_depth_down_blocks(k, device, 1, 0);
+        split = split ? split : ckci_min(all, ckci_max(limit / ckci_max(one, 1), 1));
+        all = ckci_depth_down_blocks(k, device, 1, ckci_min(split, k->part));
+    }
+    int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
     if (walks) {
         int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
         ckci_depth_columns(k, device, wide_strip ? 8 : 4, tiles, 12, &all);
@@ -4283,12 +4298,16 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
                          all / ((int64_t)k->lanes_p * (planes == CKCI_DEPTH_ROWS ? k->lanes_c : 4)));
         split = ckci_min(ckci_min(split, limit / ckci_max(one, 1)), 4096);
     }
-    split = ckci_max(ckci_min(split, all), 1);
-    k->part = (int32_t)ckci_max(ckci_ceil_div(all, split), 1);
-    if (walks) {
-        k->part = (int32_t)ckci_ceil_div(k->part, k->lanes_p) * k->lanes_p;
+    if (down) {
+        k->parts = (int32_t)ckci_max(all, 1);
+    } else {
+        split = ckci_max(ckci_min(split, all), 1);
+        k->part = (int32_t)ckci_max(ckci_ceil_div(all, split), 1);
+        if (walks) {
+            k->part = (int32_t)ckci_ceil_div(k->part, k->lanes_p) * k->lanes_p;
+        }
+        k->parts = (int32_t)ckci_max(ckci_ceil_div(all, k->part), 1);
     }
-    k->parts = (int32_t)ckci_max(ckci_ceil_div(all, k->part), 1);
     k->sums = k->parts > 1 || k->full;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
     if (*bytes > limit || (k->sums && one > INT32_MAX)) {

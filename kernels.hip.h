@@ -9556,12 +9556,14 @@ struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
    positions, which lie beside each other, R rows at a time. NVIDIA's copies do not wait (ASYNC): STAGES - 1 times R
    rows are under way; AMD's pass through registers while the row before is taken. What lies outside the tensor
    is 0. */
+enum { CKCI_K_DEPTH_POSITIONS = 128 };
+
 template <int R, bool ASYNC> struct ckci_k_depth_rows {
-    enum { STAGES = ASYNC ? 4 : 2, MOST = 128, ROW = 8192, STAGE = R * ROW };
+    enum { STAGES = ASYNC ? 4 : 2, ROW = 8192, STAGE = R * ROW };
 
     struct lds {
         alignas(16) unsigned char stage[STAGES * STAGE];
-        int32_t at[MOST]; /* bytes from row to position; < 0: outside */
+        int32_t at[CKCI_K_DEPTH_POSITIONS]; /* bytes from row to position; < 0: outside */
     };
 
     int32_t write;    /* the stage that comes next */
@@ -9573,11 +9575,12 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
     static CKCI_K_MEMBER int32_t find(const lds &m, const ckci_gpu_depth &p, int32_t vec, int32_t count,
                                       int32_t inside, int32_t i)
     {
-        const int32_t e = (int32_t)threadIdx.x + i * 256, q = ckci_k_divide(e, p.by_channels);
+        const int32_t e = ckci_k_lane_afresh((int32_t)threadIdx.x + i * 256),
+                      q = ckci_k_divide(e, p.by_pieces);
         if (e >= count) {
             return NONE;
         }
-        const int32_t byte = (e - q * (int32_t)p.by_channels.d) * vec, at = m.at[q];
+        const int32_t byte = (e - q * (int32_t)p.by_pieces.d) * vec, at = m.at[q];
         return at >= 0 && byte < inside ? at + byte : -1;
     }
 
@@ -9593,19 +9596,19 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
     /* Pieces of B bytes: i of 256 threads each. from: of row 0. */
     template <int B>
     CKCI_K_MEMBER void pieces(lds &m, const ckci_gpu_depth &p, const unsigned char *from, int32_t step,
-                              int32_t y)
+                              int32_t length, int32_t y)
     {
         constexpr int COUNT = ROW / 256 / B;
-        const int32_t read_len = p.dim[1].read_len;
         CKCI_K_UNROLL(ASYNC ? 2 : 16)
         for (int i = 0; i < COUNT; i++) {
-            const int32_t at = B == 16 ? piece[i % 2] : find(m, p, B, piece[1], piece[0], i);
+            const int32_t at =
+                B == 16 ? ckci_k_lane_afresh(piece[i % 2]) : find(m, p, B, piece[1], piece[0], i);
             if (ASYNC && at == NONE) {
                 break;
             }
             CKCI_K_UNROLL(2)
             for (int r = 0; r < R; r++) {
-                const bool some = at >= 0 && y + r < read_len;
+                const bool some = at >= 0 && (uint32_t)(y + r) < (uint32_t)length;
                 const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at : 0);
                 if constexpr (ASYNC && B >= 4) { /* even a copy of nothing has an address */
                     ckci_k_depth_copy<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
@@ -9662,33 +9665,31 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
         }
     }
 
-    /* Rows y and, with R, the next set out, `step` bytes apart, in pieces of `vec` bytes. */
+    /* Rows y and, with R, the next set out, of `length`, `step` bytes apart, in pieces of `vec` bytes. commit()
+       follows. */
     CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, const unsigned char *from, int32_t step,
-                            int32_t y, bool wanted, int32_t vec)
+                            int32_t length, int32_t y, bool wanted, int32_t vec)
     {
         if (wanted) {
             if (vec == 16) {
-                pieces<16>(m, p, from, step, y);
+                pieces<16>(m, p, from, step, length, y);
             } else if (vec == 8) {
-                pieces<8>(m, p, from, step, y);
+                pieces<8>(m, p, from, step, length, y);
             } else if (vec == 4) {
-                pieces<4>(m, p, from, step, y);
+                pieces<4>(m, p, from, step, length, y);
             } else {
-                pieces<2>(m, p, from, step, y);
+                pieces<2>(m, p, from, step, length, y);
             }
         }
         if constexpr (ASYNC) {
-            ckci_k_depth_commit();
             write = write == (STAGES - 1) * STAGE ? 0 : write + STAGE;
         }
     }
 
-    /* The rows that set out first are in LDS for all threads, who have left the stage that comes next. */
-    CKCI_K_MEMBER void arrive(lds &m, int32_t vec)
+    /* What set out first goes on into LDS. arrive() follows. */
+    CKCI_K_MEMBER void settle(lds &m, int32_t vec)
     {
-        if constexpr (ASYNC) {
-            ckci_k_depth_wait<STAGES - 2>();
-        } else {
+        if constexpr (!ASYNC) {
             if (vec == 16) {
                 land<16>(m);
             } else if (vec == 8) {
@@ -9700,9 +9701,78 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
             }
             write = write == (STAGES - 1) * STAGE ? 0 : write + STAGE;
         }
+    }
+
+    static CKCI_K_MEMBER void commit()
+    {
+        if constexpr (ASYNC) {
+            ckci_k_depth_commit();
+        }
+    }
+
+    /* It is there for all threads, who have left the stage that comes next. */
+    static CKCI_K_MEMBER void arrive()
+    {
+        if constexpr (ASYNC) {
+            ckci_k_depth_wait<STAGES - 2>();
+        }
         __syncthreads();
     }
 };
+
+/* Where a block stands in a column, and a thread in it. */
+struct ckci_k_depth_stand {
+    int32_t channel, y, rows; /* of the block: the first channel and row, rows to come */
+    int32_t before, before_x; /* its first position: in which image, which of its padded row */
+    int32_t at, lane;         /* position of the thread in LDS, its channels */
+    int32_t twice;            /* outputs that the strip before has, too */
+    ckci_k_place first;       /* its first output */
+    bool active;
+};
+
+template <int V, int XO, bool WHOLE>
+CKCI_K_FN ckci_k_depth_stand ckci_k_depth_find(const ckci_gpu_depth &args, int32_t t, int32_t block,
+                                               int32_t row, int32_t end)
+{
+    const ckci_gpu_depth &p = ckci_k_late(args);
+    ckci_k_depth_stand a;
+    const int32_t team = ckci_k_divide(block, p.by_tiles_c);
+    const int32_t group = ckci_k_divide(row, p.dim[1].count[0]), slot = ckci_k_divide(t, p.by_lanes_c);
+    a.channel = (block - team * p.tiles_c) * p.lanes_c * V;
+    a.y = row - group * p.dim[1].length;
+    a.rows = p.dim[1].length - a.y < end - row ? p.dim[1].length - a.y : end - row;
+    const int32_t pair = group * p.lanes_p, mine = pair + slot;
+    a.before = ckci_k_divide(pair, p.by_strips);
+    a.before_x = (pair - a.before * p.strips) * XO;
+    const int32_t last = WHOLE ? p.dim[2].length - XO : a.before_x;
+    a.before_x = a.before_x < last ? a.before_x : last;
+    const int32_t image = ckci_k_divide(mine, p.by_strips), strip = (mine - image * p.strips) * XO;
+    const int32_t x = WHOLE && strip > last ? last : strip;
+    a.twice = strip - x;
+    const int32_t n = ckci_k_divide(image, p.dim[0].count[0]);
+    a.first = {n, image - n * p.dim[0].length, a.y, x};
+    a.active =
+        slot < p.lanes_p && n < p.n && x < p.dim[2].length && a.channel + (t - slot * p.lanes_c) * V < p.g;
+    a.lane = t - slot * p.lanes_c;
+    a.at = a.active ? (image - a.before) * p.pitch + x - a.before_x : 0;
+    return a;
+}
+
+/* Bytes from a row of t to the positions of a block: places of padded rows, `pad` before the first; `length` exist,
+   planes are `step` apart. */
+template <class S>
+CKCI_K_FN void ckci_k_depth_positions(const ckci_gpu_depth &p, const ckci_tensor &t, int32_t *at,
+                                      const ckci_k_depth_stand &own, int32_t pad, int32_t length,
+                                      int32_t step, int32_t i)
+{
+    if (i < CKCI_K_DEPTH_POSITIONS) {
+        const int32_t image = ckci_k_divide(own.before_x + i, p.by_pitch), one = own.before + image;
+        const int32_t x = own.before_x + i - image * p.pitch - pad;
+        const int32_t n = ckci_k_divide(one, p.dim[0].count[0]), z = (one - n * p.dim[0].length) * step;
+        const ckci_k_place q = {n, z, 0, x};
+        at[i] = n < p.n && (uint32_t)x < (uint32_t)length ? ckci_k_depth_at<S>(t, own.channel, q) : -1;
+    }
+}
 
 /* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block walks down a
    column of rows: lanes_c words of 4 bytes of channels, V = 4 / SIZE each, beside each other, and `lanes_p`
@@ -9730,8 +9800,9 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         alignas(16) T w[F * F * LANES * V];
     };
 
-    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, T *to, int32_t channel)
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &args, T *to, int32_t channel)
     {
+        const ckci_gpu_depth &p = ckci_k_late(args);
         const bool back = p.dim[2].gather_back != 0;
         for (int32_t e = (int32_t)threadIdx.x; e < F * F * LANES * V; e += 256) {
             const int32_t tap = e / (LANES * V), g = channel + e % (LANES * V);
@@ -9774,62 +9845,24 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         }
     }
 
-    /* Where a block stands in a column, and a thread in it. */
-    struct place {
-        int32_t channel, y, rows; /* of the block: the first channel and row, rows to come */
-        int32_t before, before_x; /* its first position: in which image, which of its padded row */
-        int32_t at, lane;         /* position of the thread in LDS, its channels */
-        ckci_k_place first;       /* its first output */
-        bool active;
-    };
-
-    static CKCI_K_MEMBER place find(const ckci_gpu_depth &p, int32_t t, int32_t block, int32_t row,
-                                    int32_t end)
-    {
-        place a;
-        const int32_t team = ckci_k_divide(block, p.by_tiles_c);
-        const int32_t group = ckci_k_divide(row, p.dim[1].count[0]), slot = ckci_k_divide(t, p.by_lanes_c);
-        a.channel = (block - team * p.tiles_c) * p.lanes_c * V;
-        a.y = row - group * p.dim[1].length;
-        a.rows = p.dim[1].length - a.y < end - row ? p.dim[1].length - a.y : end - row;
-        const int32_t pair = group * p.lanes_p, mine = pair + slot;
-        a.before = ckci_k_divide(pair, p.by_strips);
-        a.before_x = (pair - a.before * p.strips) * XO;
-        const int32_t image = ckci_k_divide(mine, p.by_strips), x = (mine - image * p.strips) * XO;
-        const int32_t n = ckci_k_divide(image, p.dim[0].count[0]);
-        a.first = {n, image - n * p.dim[0].length, a.y, x};
-        a.active = slot < p.lanes_p && n < p.n && x < p.dim[2].length &&
-                   a.channel + (t - slot * p.lanes_c) * V < p.g;
-        a.lane = t - slot * p.lanes_c;
-        a.at = a.active ? (image - a.before) * p.pitch + x - a.before_x : 0;
-        return a;
-    }
-
     /* Rows from..end of all columns, of one column. */
-    static CKCI_K_MEMBER int32_t column(const ckci_gpu_depth &p, lds &m, int32_t from, int32_t to_row)
+    static CKCI_K_MEMBER int32_t column(const ckci_gpu_depth &args, lds &m, int32_t from, int32_t to_row)
     {
         const int32_t t = (int32_t)threadIdx.x;
-        const place own = find(p, t, (int32_t)blockIdx.x, from, to_row);
+        const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
+        const ckci_k_depth_stand own =
+            ckci_k_depth_find<V, XO, false>(p, t, (int32_t)blockIdx.x, from, to_row);
         const int32_t lane = own.lane < LANES ? own.lane : 0;
         const int32_t channel = own.channel + lane * V;
         const bool back = p.dim[2].gather_back != 0, active = own.active;
         const int32_t pad_x = back ? F - 1 - p.dim[2].pad : p.dim[2].pad;
         const int32_t pad_y = back ? F - 1 - p.dim[1].pad : p.dim[1].pad;
         __syncthreads(); /* the column before */
-        if (t < source::MOST) {
-            const int32_t image = ckci_k_divide(own.before_x + t, p.by_pitch), one = own.before + image;
-            const int32_t x = own.before_x + t - image * p.pitch - pad_x;
-            const int32_t n = ckci_k_divide(one, p.dim[0].count[0]);
-            const int32_t z = (one - n * p.dim[0].length) * p.dim[0].read_step;
-            const ckci_k_place q = {n, z, 0, x};
-            m.rows.at[t] = n < p.n && (uint32_t)x < (uint32_t)p.dim[2].read_len
-                               ? ckci_k_depth_at<S>(p.a, own.channel, q)
-                               : -1;
-        }
+        ckci_k_depth_positions<S>(p, p.a, m.rows.at, own, pad_x, p.dim[2].read_len, p.dim[0].read_step, t);
         stage(p, m.w, own.channel);
         __syncthreads();
         source next;
-        next.start(m.rows, p, p.a_vec, p.lanes_u, (p.g - own.channel) * (int32_t)S::SIZE);
+        next.start(m.rows, ckci_k_late(p), p.a_vec, p.lanes_u, (p.g - own.channel) * (int32_t)S::SIZE);
         const int32_t pitch = p.lanes_c * 4;
         const int32_t a_step = (int32_t)p.a.stride[4] * (int32_t)S::SIZE;
         int32_t to = ckci_k_depth_at<S>(p.o.t, channel, own.first);
@@ -9839,7 +9872,10 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         int32_t y = top < 0 ? 0 : top;
         CKCI_K_UNROLL(1)
         for (int i = 0; i < source::STAGES - 1; i++) {
-            next.push(m.rows, p, p.a.p, a_step, y + i * R, y + i * R < end, p.a_vec);
+            const ckci_gpu_depth &late = ckci_k_late(p);
+            next.push(m.rows, late, late.a.p, a_step, late.dim[1].read_len, y + i * R, y + i * R < end,
+                      late.a_vec);
+            source::commit();
         }
         T c[F * XO * V], f[HELD ? F * F * V : 1];
         CKCI_K_UNROLL(128)
@@ -9856,24 +9892,28 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         int32_t read = 0;
         CKCI_K_UNROLL(1)
         for (; y < end; y += R) {
+            const ckci_gpu_depth &late = ckci_k_late(p);
             const int32_t ahead = y + (source::STAGES - 1) * R;
-            next.arrive(m.rows, p.a_vec);
-            next.push(m.rows, p, p.a.p, a_step, ahead, ahead < end, p.a_vec);
+            next.settle(m.rows, late.a_vec);
+            source::arrive();
+            next.push(m.rows, late, late.a.p, a_step, late.dim[1].read_len, ahead, ahead < end, late.a_vec);
+            source::commit();
             if (active) {
                 CKCI_K_UNROLL(2)
                 for (int r = 0; r < R; r++) {
-                    multiply(c, mine + read + r * source::ROW, pitch, f, m.w + lane * V, p.bf16);
+                    multiply(c, mine + read + r * source::ROW, pitch, f, m.w + lane * V, late.bf16);
                     if (y + r - top >= F - 1 && y + r < end) {
                         auto where = [&] {
                             ckci_k_place q =
-                                find(p, ckci_k_again((int32_t)threadIdx.x), ckci_k_again((int32_t)blockIdx.x),
-                                     ckci_k_again(from), to_row)
+                                ckci_k_depth_find<V, XO, false>(late, ckci_k_again((int32_t)threadIdx.x),
+                                                                ckci_k_again((int32_t)blockIdx.x),
+                                                                ckci_k_again(from), to_row)
                                     .first;
                             q.y += y + r - top - (F - 1);
                             return q;
                         };
-                        ckci_k_depth_row_write<S, V, XO, false>(p, c, to, channel, left, where);
-                        to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
+                        ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where);
+                        to += (int32_t)late.o.t.stride[4] * (int32_t)S::SIZE;
                     }
                 }
             }
@@ -10286,6 +10326,183 @@ struct ckci_k_depth_walk_weight : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S
 template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_resident<ckci_k_depth_walk_weight<S, V, XO, F, PLANES>> {
     enum { BLOCKS = F == 7 ? 1 : 2 };
+};
+
+/* bwd_weight of the same, filters of 3 x 3 and 5 x 5. Rows of inputs and of dout come through LDS, dout where the
+   first tap of an output lies. A thread has all F x F sums of V channels in registers, for all rows of its block:
+   each row of inputs meets the last F rows of a strip of dout, which stay in registers as they are multiplied, in
+   F places that take turns. The last strip of a row overlaps the one before it; what both have is 0 in it. */
+template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
+    typedef typename S::T T;
+    enum { V = 4 / S::SIZE, WINDOW = XO + F - 1 };
+    typedef ckci_k_depth_rows<1, ASYNC> source;
+
+    struct lds {
+        typename source::lds inputs, douts;
+        ckci_k_depth_sums<T, V> sums;
+    };
+
+    /* Row r of a column with `rows` of dout: the newest is in place r % F = TURN. Rows of dout that the column
+       does not have meet nothing, nor do rows outside the image. */
+    template <int TURN>
+    static CKCI_K_MEMBER void multiply(T *c, const T *d, const unsigned char *from, int32_t pitch, int32_t r,
+                                       int32_t rows, int32_t bf16)
+    {
+        ckci_k_vec<S, V> raw[WINDOW];
+        T v[WINDOW * V];
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < WINDOW; i++) {
+            raw[i].load(from + i * pitch);
+        }
+        ckci_k_depth_widen<WINDOW>(raw, v, bf16);
+        CKCI_K_UNROLL(8)
+        for (int y = 0; y < F; y++) {
+            if (r - y >= 0 && r - y < rows) {
+                const T *left = d + (TURN + F - y) % F * XO * V;
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < XO; i++) {
+                    CKCI_K_UNROLL(8)
+                    for (int x = 0; x < F; x++) {
+                        CKCI_K_UNROLL(4)
+                        for (int l = 0; l < V; l++) {
+                            T &sum = c[(y * F + x) * V + l];
+                            sum = ckci_k_fma(left[i * V + l], v[(i + x) * V + l], sum);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /* State of a walk down a column. */
+    struct walk {
+        source inputs, douts;
+        int32_t y, first, rows, r, read; /* of inputs, of dout; rows of dout; the row that comes; its stage */
+        int32_t a_step, b_step, vec;
+
+        CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t r)
+        {
+            inputs.push(m.inputs, p, p.b.p, b_step, p.dim[1].read_len, y + r, r < rows + F - 1, vec);
+            douts.push(m.douts, p, p.a.p, a_step, p.dim[1].length, first + r, r < rows, vec);
+            source::commit();
+        }
+    };
+
+    template <int TURN>
+    static CKCI_K_MEMBER void step(const ckci_gpu_depth &args, lds &m, walk &w, T *c, T *d, int32_t mine,
+                                   int32_t twice, bool active)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        w.inputs.settle(m.inputs, w.vec);
+        w.douts.settle(m.douts, w.vec);
+        source::arrive();
+        w.push(m, p, w.r + source::STAGES - 1);
+        if (active) {
+            const int32_t pitch = p.lanes_c * 4;
+            if (w.r < w.rows) {
+                ckci_k_vec<S, V> raw[XO];
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < XO; i++) {
+                    raw[i].load(m.douts.stage + w.read + mine + i * pitch);
+                }
+                if (twice > 0) {
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < XO; i++) {
+                        raw[i].w[0] = i < twice ? 0 : raw[i].w[0];
+                    }
+                }
+                ckci_k_depth_widen<XO>(raw, d + TURN * XO * V, p.bf16);
+            }
+            if ((uint32_t)(w.y + w.r) < (uint32_t)p.dim[1].read_len) {
+                multiply<TURN>(c, d, m.inputs.stage + w.read + mine, pitch, w.r, w.rows, p.bf16);
+            }
+        }
+        w.read = w.read == (source::STAGES - 1) * source::STAGE ? 0 : w.read + source::STAGE;
+        w.r++;
+    }
+
+    /* Rows from..end of all columns, of one column. */
+    static CKCI_K_MEMBER int32_t column(const ckci_gpu_depth &args, lds &m, T *c, int32_t from,
+                                        int32_t to_row)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
+        const int32_t t = (int32_t)threadIdx.x;
+        const ckci_k_depth_stand own =
+            ckci_k_depth_find<V, XO, true>(p, t, (int32_t)blockIdx.x, from, to_row);
+        const int32_t twice = own.active ? own.twice : 0;
+        __syncthreads(); /* the column before */
+        ckci_k_depth_positions<S>(p, p.b, m.inputs.at, own, p.dim[2].pad, p.dim[2].read_len, p.dim[0].stride,
+                                  t);
+        ckci_k_depth_positions<S>(p, p.a, m.douts.at, own, 0, p.dim[2].length, 1, t);
+        __syncthreads();
+        walk w;
+        w.vec = p.a_vec;
+        w.inputs.start(m.inputs, p, w.vec, p.lanes_u, (p.g - own.channel) * (int32_t)S::SIZE);
+        w.douts.start(m.douts, p, w.vec, p.lanes_u, (p.g - own.channel) * (int32_t)S::SIZE);
+        w.y = own.y - p.dim[1].pad;
+        w.first = own.y;
+        w.rows = own.rows;
+        w.r = w.read = 0;
+        w.a_step = (int32_t)p.a.stride[4] * (int32_t)S::SIZE;
+        w.b_step = (int32_t)p.b.stride[4] * (int32_t)S::SIZE;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < source::STAGES - 1; i++) {
+            w.push(m, ckci_k_late(p), i);
+        }
+        T d[F * XO * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * XO * V; i++) {
+            d[i] = 0;
+        }
+        const int32_t mine = own.at * p.lanes_c * 4 + own.lane * 4;
+        CKCI_K_UNROLL(1)
+        while (w.r < w.rows + F - 1) {
+            step<0>(p, m, w, c, d, mine, twice, own.active);
+            if (w.r < w.rows + F - 1) {
+                step<1>(p, m, w, c, d, mine, twice, own.active);
+            }
+            if (w.r < w.rows + F - 1) {
+                step<2>(p, m, w, c, d, mine, twice, own.active);
+            }
+            if constexpr (F > 3) {
+                if (w.r < w.rows + F - 1) {
+                    step<3>(p, m, w, c, d, mine, twice, own.active);
+                }
+                if (w.r < w.rows + F - 1) {
+                    step<4>(p, m, w, c, d, mine, twice, own.active);
+                }
+            }
+        }
+        return from + own.rows;
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const int32_t t = (int32_t)threadIdx.x, part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t first = part * p.walk, end = p.part - first < p.walk ? p.part : first + p.walk;
+        T c[F * F * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * F * V; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t row = first; row < end;) {
+            row = column(p, m, c, row, end);
+        }
+        const int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
+        const int32_t channel = (((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c + lane) * V;
+        ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
+        ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c, w, false);
+    }
+};
+
+template <class S, int XO, int F>
+struct ckci_k_depth_down_weight : ckci_k_by_vendor<ckci_k_depth_down_weight_by<S, XO, F, true>,
+                                                   ckci_k_depth_down_weight_by<S, XO, F, false>> {
+};
+
+template <class S, int XO, int F> struct ckci_k_resident<ckci_k_depth_down_weight<S, XO, F>> {
+    enum { BLOCKS = 2 };
 };
 
 /* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
