@@ -3903,7 +3903,8 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
 }
 
 /* Filter size of a kernel that takes rows through LDS; 0: none does. */
-CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, int32_t weight, int32_t planes)
+CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                 int32_t planes)
 {
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     const ckci_tensor *other = weight ? &k->b : &k->o.t;
@@ -3915,6 +3916,9 @@ CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, int32_t weight, int32_
     /* at least a quarter of 16 lanes have channels; bwd_weight: rows have a strip */
     fits = fits && k->a.stride[0] == 1 && k->g >= lanes / 4 &&
            (!weight || (k->b.stride[0] == 1 && x->length >= 7));
+    /* those that walk were faster in f32 with wide rows (56: 163 us, here 180; 14: 32 and 28) */
+    fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 32);
+    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
     return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(other) <= INT32_MAX ? f : 0;
 }
 
@@ -4184,7 +4188,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "depthwise takes %lld taps of a row; here %lld",
                          CKCI_LL(room - 6), CKCI_LL(row));
     }
-    int32_t tiles = ckci_depth_downs(k, 0, planes), half = k->a.dtype != CKCONV_F32;
+    int32_t tiles = ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
     int32_t walks = tiles ? 0 : ckci_depth_walks(k, device, 0, planes);
     if (walks) {
         vec = planes || (walks == 7 && !half) ? 1 : walks == 3 && half ? 4 : 2;
@@ -4238,7 +4242,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int64_t all, units = ckci_max(device->compute_units, 1);
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
-    int32_t down = ckci_depth_downs(k, 1, planes);
+    int32_t down = ckci_depth_downs(k, device, 1, planes);
     int32_t walks = down ? 0 : ckci_depth_walks(k, device, 1, planes);
     int32_t which = ckci_depth_kernel(k, down, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
