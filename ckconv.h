@@ -3913,6 +3913,7 @@ CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *d
                k->phases == 1 && planes == CKCI_DEPTH_LAST && k->a.dtype != CKCONV_F64 &&
                (weight || !k->full);
     fits = fits && x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->pad < f;
+    fits = fits && ((int64_t)z->length - 1) * z->read_step < z->read_len;
     /* at least a quarter of 16 lanes have channels; bwd_weight: rows have a strip */
     fits = fits && k->a.stride[0] == 1 && k->g >= lanes / 4 &&
            (!weight || (k->b.stride[0] == 1 && x->length >= 7));
@@ -4096,8 +4097,8 @@ CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, i
     return lanes;
 }
 
-/* Columns of those that take rows through LDS, and rows of a block: those that run at once own equally many, or
-   `split` share them. The result counts the blocks of lanes_c words of channels. */
+/* Columns of those that take rows through LDS, and rows of a block: those that run at once own equally many,
+   or `split` share them. The result counts the blocks of lanes_c words of channels. */
 CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
                                        int64_t split)
 {

@@ -8515,6 +8515,8 @@ template <class T> struct ckci_k_direct_weight {
   LDS as they are multiplied, as many rows of the filter at a time as fit; for the gradient (bwd_data) taps
   are turned round, so that windows ascend. STEP: the stride, where neighbouring taps share a window; 0: any
   stride and dilation, taps one by one. FULL: any types of weights, output and D tensors, any operation.
+  Where taps lie beside each other (3 x 3, 5 x 5, 7 x 7, stride 1), threads walk down columns of rows (walk),
+  and with channels last the rows come through LDS (down).
   bwd_weight: a thread owns R rows x G taps of a filter for V channels and walks strips of dout with the
   inputs beside them. The sums of a block's threads are added in LDS in a fixed tree, those of blocks by
   depth_sum in a fixed order.
@@ -9552,11 +9554,12 @@ struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
     enum { BLOCKS = 2 };
 };
 
-/* Rows of a tensor, channels last, on their way into LDS: some channels, in words of 4 bytes, of up to 128
-   positions, which lie beside each other, R rows at a time. NVIDIA's copies do not wait (ASYNC): STAGES - 1 times R
-   rows are under way; AMD's pass through registers while the row before is taken. What lies outside the tensor
-   is 0. */
-enum { CKCI_K_DEPTH_POSITIONS = 128 };
+enum { CKCI_K_DEPTH_POSITIONS = 128 }; /* of a row in LDS, at most */
+
+/* Rows of a tensor, channels last, on their way into LDS: some channels, in words of 4 bytes, of positions
+   that lie beside each other, R rows at a time. NVIDIA's copies do not wait (ASYNC): STAGES - 1 times R rows
+   are under way; AMD's pass through registers while the row before is taken. What lies outside the tensor is
+   0. */
 
 template <int R, bool ASYNC> struct ckci_k_depth_rows {
     enum { STAGES = ASYNC ? 4 : 2, ROW = 8192, STAGE = R * ROW };
@@ -9665,8 +9668,8 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
         }
     }
 
-    /* Rows y and, with R, the next set out, of `length`, `step` bytes apart, in pieces of `vec` bytes. commit()
-       follows. */
+    /* Rows y and, with R, the next set out, of `length`, `step` bytes apart, in pieces of `vec` bytes.
+       commit() follows. */
     CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, const unsigned char *from, int32_t step,
                             int32_t length, int32_t y, bool wanted, int32_t vec)
     {
@@ -9758,8 +9761,8 @@ CKCI_K_FN ckci_k_depth_stand ckci_k_depth_find(const ckci_gpu_depth &args, int32
     return a;
 }
 
-/* Bytes from a row of t to the positions of a block: places of padded rows, `pad` before the first; `length` exist,
-   planes are `step` apart. */
+/* Bytes from a row of t to the positions of a block: places of padded rows, `pad` before the first; `length`
+   exist, planes are `step` apart. */
 template <class S>
 CKCI_K_FN void ckci_k_depth_positions(const ckci_gpu_depth &p, const ckci_tensor &t, int32_t *at,
                                       const ckci_k_depth_stand &own, int32_t pad, int32_t length,
@@ -9776,12 +9779,13 @@ CKCI_K_FN void ckci_k_depth_positions(const ckci_gpu_depth &p, const ckci_tensor
 
 /* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block walks down a
    column of rows: lanes_c words of 4 bytes of channels, V = 4 / SIZE each, beside each other, and `lanes_p`
-   strips of XO outputs, which follow each other through the same row of one image and the next. Inputs come row
-   by row through LDS, a position beside the other, and one copy serves all threads. Each row is added to the F
-   rows of outputs that it belongs to: those lie in registers and move up a row with the first tap. Weights are in
-   registers (F = 3) or in LDS, as they are multiplied. All blocks own the same number of rows (walk), which go
-   on in the next column; F - 1 rows more are read for each column that a block begins. Neighbouring blocks take
-   neighbouring channels of the same rows, so that lines of memory are read and written together. */
+   strips of XO outputs, which follow each other through the same row of one image and the next. Inputs come
+   row by row through LDS, a position beside the other, and one copy serves all threads. Each row is added to
+   the F rows of outputs that it belongs to: those lie in registers and move up a row with the first tap.
+   Weights are in registers (F = 3) or in LDS, as they are multiplied. All blocks own the same number of rows
+   (walk), which go on in the next column; F - 1 rows more are read for each column that a block begins.
+   Neighbouring blocks take neighbouring channels of the same rows, so that lines of memory are read and
+   written together. */
 template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
     typedef typename S::T T;
     enum {
@@ -10328,10 +10332,11 @@ struct ckci_k_resident<ckci_k_depth_walk_weight<S, V, XO, F, PLANES>> {
     enum { BLOCKS = F == 7 ? 1 : 2 };
 };
 
-/* bwd_weight of the same, filters of 3 x 3 and 5 x 5. Rows of inputs and of dout come through LDS, dout where the
-   first tap of an output lies. A thread has all F x F sums of V channels in registers, for all rows of its block:
-   each row of inputs meets the last F rows of a strip of dout, which stay in registers as they are multiplied, in
-   F places that take turns. The last strip of a row overlaps the one before it; what both have is 0 in it. */
+/* bwd_weight of the same, filters of 3 x 3 and 5 x 5. Rows of inputs and of dout come through LDS, dout where
+   the first tap of an output lies. A thread has all F x F sums of V channels in registers, for all rows of
+   its block: each row of inputs meets the last F rows of a strip of dout, which stay in registers as they are
+   multiplied, in F places that take turns. The last strip of a row overlaps the one before it; what both have
+   is 0 in it. */
 template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
     typedef typename S::T T;
     enum { V = 4 / S::SIZE, WINDOW = XO + F - 1 };
@@ -10342,8 +10347,8 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_weight_by
         ckci_k_depth_sums<T, V> sums;
     };
 
-    /* Row r of a column with `rows` of dout: the newest is in place r % F = TURN. Rows of dout that the column
-       does not have meet nothing, nor do rows outside the image. */
+    /* Row r of a column with `rows` of dout: the newest is in place r % F = TURN. Rows of dout that the
+       column does not have meet nothing, nor do rows outside the image. */
     template <int TURN>
     static CKCI_K_MEMBER void multiply(T *c, const T *d, const unsigned char *from, int32_t pitch, int32_t r,
                                        int32_t rows, int32_t bf16)
