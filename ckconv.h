@@ -2919,8 +2919,8 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3; strip of
-   down_7. */
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3; strips of
+   down_7, of weight_down_5. */
 #define CKCI_GPU_DEPTH(X, S, XO, V, V3, X7, X5)                                                              \
     X(depth_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7, 3>)                        \
     X(depth_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7, 5>)                        \
@@ -4033,14 +4033,14 @@ CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, 
 }
 
 /* Which kernel: how taps lie, planes. */
-CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t tiles, int32_t walks, int32_t weight,
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int32_t walks, int32_t weight,
                                   int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
     int32_t base = weight ? CKCI_DEPTH_WEIGHT : 0;
-    if (tiles) {
-        return base + (weight ? CKCI_DEPTH_WEIGHT_DOWN : 0) + (tiles - 3) / 2;
+    if (down) {
+        return base + (weight ? CKCI_DEPTH_WEIGHT_DOWN : 0) + (down - 3) / 2;
     }
     if (walks) {
         int32_t first = planes ? CKCI_DEPTH_PLANE_WALK : weight ? CKCI_DEPTH_WALK : CKCI_DEPTH_WALK_3D;
@@ -4189,13 +4189,13 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "depthwise takes %lld taps of a row; here %lld",
                          CKCI_LL(room - 6), CKCI_LL(row));
     }
-    int32_t tiles = ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
-    int32_t walks = tiles ? 0 : ckci_depth_walks(k, device, 0, planes);
+    int32_t down = ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
+    int32_t walks = down ? 0 : ckci_depth_walks(k, device, 0, planes);
     if (walks) {
         vec = planes || (walks == 7 && !half) ? 1 : walks == 3 && half ? 4 : 2;
         k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
     }
-    if (tiles) {
+    if (down) {
         vec = half ? 2 : 1;
     } else if (!planes) {
         int64_t most = room / (k->taps * vec);
@@ -4204,7 +4204,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     }
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
-    if (tiles) {
+    if (down) {
         all = ckci_depth_down_blocks(k, device, 0, 0);
     } else {
         k->lanes_p = 256 / k->lanes_c;
@@ -4219,15 +4219,15 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int64_t want = ckci_ceil_div(16 * (int64_t)ckci_max(device->compute_units, 1),
                                  ckci_saturating_mul(k->tiles_c, k->phases));
     int64_t part = ckci_ceil_div(ckci_ceil_div(all, want), k->lanes_p) * k->lanes_p;
-    k->part = tiles ? k->part : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
-    k->parts = (int32_t)(tiles ? all : ckci_ceil_div(all, k->part));
+    k->part = down ? k->part : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
+    k->parts = (int32_t)(down ? all : ckci_ceil_div(all, k->part));
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
     k->o_same =
         k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
-    ckci_depth_set(k, 0, ckci_depth_kernel(k, tiles, walks, 0, vec, planes), l);
+    ckci_depth_set(k, 0, ckci_depth_kernel(k, down, walks, 0, vec, planes), l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
     *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);

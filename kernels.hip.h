@@ -9560,7 +9560,6 @@ enum { CKCI_K_DEPTH_POSITIONS = 128 }; /* of a row in LDS, at most */
    that lie beside each other, R rows at a time. NVIDIA's copies do not wait (ASYNC): STAGES - 1 times R rows
    are under way; AMD's pass through registers while the row before is taken. What lies outside the tensor is
    0. */
-
 template <int R, bool ASYNC> struct ckci_k_depth_rows {
     enum { STAGES = ASYNC ? 4 : 2, ROW = 8192, STAGE = R * ROW };
 
