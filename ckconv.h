@@ -3170,6 +3170,9 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
+/* Of a row in LDS, at most. */
+enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192 };
+
 /* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
    b is in. A strip is 8 neighbouring positions of the written tensor (of dout) along dimension 2. For planes
    dimensions 1 and 2 are exchanged, in tensors too, and the lanes are positions along dimension 1. */
@@ -4102,12 +4105,12 @@ CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, i
 CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
                                        int64_t split)
 {
-    enum { POSITIONS = 128, BYTES = 8192 }; /* in LDS */
     int32_t f = k->dim[1].filter, half = k->a.dtype != CKCONV_F32;
     int32_t strip = !half || f == 3 ? 7 : weight ? 4 : f == 5 ? 7 : 5;
     int64_t words = ckci_ceil_div(k->g, half ? 2 : 1),
             at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
-    k->lanes_c = ckci_depth_lanes(words, 4, 256, weight || f == 3 ? 128 : f == 5 ? 64 : 16, 1, 0);
+    /* one strip of a row fits in any case; fwd and bwd_data: the weights' room in LDS */
+    k->lanes_c = ckci_depth_lanes(words, 4, 256, f == 3 || (weight && half) ? 128 : f == 5 ? 64 : 16, 1, 0);
     k->tiles_c = (int32_t)ckci_ceil_div(words, k->lanes_c);
     for (k->a_vec = 16; k->a_vec > (half ? 2 : 4); k->a_vec /= 2) { /* bytes of a load */
         int64_t vec = k->a_vec / (half ? 2 : 4);
@@ -4127,7 +4130,7 @@ CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *d
                                                      : (k->lanes_p - 2) / k->strips + 1;
         k->lanes_u =
             k->lanes_p * strip + (over + 1) * (f - 1) + (weight ? k->strips * strip - k->dim[2].length : 0);
-    } while (k->lanes_u > POSITIONS || k->lanes_u * k->lanes_c * 4 > BYTES);
+    } while (k->lanes_u > CKCI_DEPTH_DOWN_POSITIONS || k->lanes_u * k->lanes_c * 4 > CKCI_DEPTH_DOWN_BYTES);
     int64_t all = ckci_ceil_div((int64_t)k->n * k->dim[0].length * k->strips, k->lanes_p) * k->dim[1].length;
     k->by_pieces = ckci_make_divisor(k->lanes_c * 4 / k->a_vec); /* pieces of a position, of all */
     k->lanes_u *= k->lanes_c * 4 / k->a_vec;

@@ -9554,18 +9554,16 @@ struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
     enum { BLOCKS = 2 };
 };
 
-enum { CKCI_K_DEPTH_POSITIONS = 128 }; /* of a row in LDS, at most */
-
 /* Rows of a tensor, channels last, on their way into LDS: some channels, in words of 4 bytes, of positions
    that lie beside each other, R rows at a time. NVIDIA's copies do not wait (ASYNC): STAGES - 1 times R rows
    are under way; AMD's pass through registers while the row before is taken. What lies outside the tensor is
    0. */
 template <int R, bool ASYNC> struct ckci_k_depth_rows {
-    enum { STAGES = ASYNC ? 4 : 2, ROW = 8192, STAGE = R * ROW };
+    enum { STAGES = ASYNC ? 4 : 2, ROW = CKCI_DEPTH_DOWN_BYTES, STAGE = R * ROW };
 
     struct lds {
         alignas(16) unsigned char stage[STAGES * STAGE];
-        int32_t at[CKCI_K_DEPTH_POSITIONS]; /* bytes from row to position; < 0: outside */
+        int32_t at[CKCI_DEPTH_DOWN_POSITIONS]; /* bytes from row to position; < 0: outside */
     };
 
     int32_t write;    /* the stage that comes next */
@@ -9767,7 +9765,7 @@ CKCI_K_FN void ckci_k_depth_positions(const ckci_gpu_depth &p, const ckci_tensor
                                       const ckci_k_depth_stand &own, int32_t pad, int32_t length,
                                       int32_t step, int32_t i)
 {
-    if (i < CKCI_K_DEPTH_POSITIONS) {
+    if (i < CKCI_DEPTH_DOWN_POSITIONS) {
         const int32_t image = ckci_k_divide(own.before_x + i, p.by_pitch), one = own.before + image;
         const int32_t x = own.before_x + i - image * p.pitch - pad;
         const int32_t n = ckci_k_divide(one, p.dim[0].count[0]), z = (one - n * p.dim[0].length) * step;
