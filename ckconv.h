@@ -81,7 +81,8 @@ NUMERICS AND DETERMINISM
     - Same plan, same inputs, same header version: the same bits, for any number of threads. Split reductions
       go through workspace and are added in a fixed order. Plans made for different device facts may differ,
       and so may pointers of which one is aligned to less than 16 bytes (CPU: not to an element).
-    - Padding counts as zeros: an infinite weight or gradient may meet it as 0 * infinity = NaN.
+    - Padding counts as zeros: an infinite weight or gradient may meet it as 0 * infinity = NaN. So may an
+      infinite input in depthwise bwd_weight, which makes its weight gradients NaN instead of infinite.
     - A matrix unit computes small groups side by side, with zeros for their products with each other: an
       infinity or NaN of one group may make NaN of its neighbours. In first layers numbers beside a
       window (bwd_data: dout's, bwd_weight: in's) meet zeros, too. Depthwise with large filters of f16 and
@@ -3186,10 +3187,11 @@ typedef struct ckci_gpu_depth {
     int32_t strips;           /* along dimension 2 */
     int32_t parts, part;      /* strips of a block */
     int32_t rows, row_taps;   /* rows of the filter that lie in LDS together; room for one */
-    int32_t a_vec;            /* rows: windows are read in aligned pieces of 4 */
+    int32_t a_vec;            /* rows: windows are read in aligned pieces of 4; down: bytes of a load */
     int32_t walk;             /* walk: rows of a column; tiles_x: columns one above the other */
-    int32_t pitch;         /* down: positions of an image in LDS; lanes_p strips of a row, lanes_u pieces of
-                                 a_vec bytes; walk: rows of a block, part: of all */
+    /* down: positions of an image in LDS, pieces of a row there (of a_vec bytes), rows of all columns; a
+       block has lanes_p strips of a row and `walk` rows */
+    int32_t pitch, pieces, all;
     int32_t o_same, o_vec; /* results are stored without an epilogue; and 4 of a row together */
     int32_t bf16, planes;  /* not f16; lanes are positions */
     int32_t full;          /* types or an operation that most kernels do not know */
@@ -3835,12 +3837,12 @@ CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 
 /* Which depthwise kernels: their place among those of one type. */
 enum {
-    CKCI_DEPTH_WALK,                            /* 3, 5, 7; but for bwd_weight through LDS */
-    CKCI_DEPTH_PLANE_WALK = 3,                  /* 3, 5, 7 */
+    CKCI_DEPTH_WALK,           /* 3, 5, 7: bwd_weight's; those of fwd and bwd_data take rows through LDS */
+    CKCI_DEPTH_PLANE_WALK = 3, /* 3, 5, 7 */
     CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 3, /* each kind of strips after it: near, second, any */
     CKCI_DEPTH_4,                               /* loads of 4 channels */
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
-    CKCI_DEPTH_WALK_3D = CKCI_DEPTH_1 + 3,
+    CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
     CKCI_DEPTH_WEIGHT, /* the same again; CKCI_DEPTH_1: second, any */
     CKCI_DEPTH_WEIGHT_DOWN = CKCI_DEPTH_1 + 2
 };
@@ -3920,7 +3922,7 @@ CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *d
     /* at least a quarter of 16 lanes have channels; bwd_weight: rows have a strip */
     fits = fits && k->a.stride[0] == 1 && k->g >= lanes / 4 &&
            (!weight || (k->b.stride[0] == 1 && x->length >= 7));
-    /* those that walk were faster in f32 with wide rows (56: 163 us, here 180; 14: 32 and 28) */
+    /* on an H200 those that walk were faster in f32 with wide rows (56: 163 us, here 180; 14: 32 and 28) */
     fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 32);
     fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
     return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(other) <= INT32_MAX ? f : 0;
@@ -4046,7 +4048,7 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int32_t
         return base + (weight ? CKCI_DEPTH_WEIGHT_DOWN : 0) + (down - 3) / 2;
     }
     if (walks) {
-        int32_t first = planes ? CKCI_DEPTH_PLANE_WALK : weight ? CKCI_DEPTH_WALK : CKCI_DEPTH_WALK_3D;
+        int32_t first = planes ? CKCI_DEPTH_PLANE_WALK : weight ? CKCI_DEPTH_WALK : CKCI_DEPTH_WALK_3;
         return base + first + (walks - 3) / 2;
     }
     if (planes == CKCI_DEPTH_ROWS) {
@@ -4100,15 +4102,12 @@ CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, i
     return lanes;
 }
 
-/* Columns of those that take rows through LDS, and rows of a block: those that run at once own equally many,
-   or `split` share them. The result counts the blocks of lanes_c words of channels. */
-CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                                       int64_t split)
+/* Columns of those that take rows through LDS. */
+CKCI_FN void ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
 {
     int32_t f = k->dim[1].filter, half = k->a.dtype != CKCONV_F32;
     int32_t strip = !half || f == 3 ? 7 : weight ? 4 : f == 5 ? 7 : 5;
-    int64_t words = ckci_ceil_div(k->g, half ? 2 : 1),
-            at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
+    int64_t words = ckci_ceil_div(k->g, half ? 2 : 1);
     /* one strip of a row fits in any case; fwd and bwd_data: the weights' room in LDS */
     k->lanes_c = ckci_depth_lanes(words, 4, 256, f == 3 || (weight && half) ? 128 : f == 5 ? 64 : 16, 1, 0);
     k->tiles_c = (int32_t)ckci_ceil_div(words, k->lanes_c);
@@ -4121,6 +4120,7 @@ CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *d
     }
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
     k->pitch = k->strips * strip + f - 1;
+    int32_t positions;
     k->lanes_p = 256 / k->lanes_c + 1;
     do {
         k->lanes_p--;
@@ -4128,17 +4128,24 @@ CKCI_FN int64_t ckci_depth_down_blocks(ckci_gpu_depth *k, const ckconv_device *d
         int32_t over = k->strips % k->lanes_p == 0   ? 0
                        : k->lanes_p % k->strips == 0 ? k->lanes_p / k->strips - 1
                                                      : (k->lanes_p - 2) / k->strips + 1;
-        k->lanes_u =
+        positions =
             k->lanes_p * strip + (over + 1) * (f - 1) + (weight ? k->strips * strip - k->dim[2].length : 0);
-    } while (k->lanes_u > CKCI_DEPTH_DOWN_POSITIONS || k->lanes_u * k->lanes_c * 4 > CKCI_DEPTH_DOWN_BYTES);
-    int64_t all = ckci_ceil_div((int64_t)k->n * k->dim[0].length * k->strips, k->lanes_p) * k->dim[1].length;
-    k->by_pieces = ckci_make_divisor(k->lanes_c * 4 / k->a_vec); /* pieces of a position, of all */
-    k->lanes_u *= k->lanes_c * 4 / k->a_vec;
-    k->part = (int32_t)all;
-    split = split ? split : ckci_min(ckci_max(at_once / k->tiles_c, 1), ckci_max(all / 4, 1));
-    k->walk = (int32_t)ckci_max(ckci_ceil_div(all, split), 1);
+    } while (positions > CKCI_DEPTH_DOWN_POSITIONS || positions * k->lanes_c * 4 > CKCI_DEPTH_DOWN_BYTES);
+    k->by_pieces = ckci_make_divisor(k->lanes_c * 4 / k->a_vec); /* of a position */
+    k->pieces = positions * (k->lanes_c * 4 / k->a_vec);
     k->by_pitch = ckci_make_divisor(k->pitch);
-    return ckci_ceil_div(all, k->walk);
+    k->all =
+        (int32_t)ckci_ceil_div((int64_t)k->n * k->dim[0].length * k->strips, k->lanes_p) * k->dim[1].length;
+}
+
+/* Rows of a block: those that run at once own equally many, or `split` share them. The result counts the
+   blocks of lanes_c words of channels. */
+CKCI_FN int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *device, int64_t split)
+{
+    int64_t at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
+    split = split ? split : ckci_min(ckci_max(at_once / k->tiles_c, 1), ckci_max(k->all / 4, 1));
+    k->walk = (int32_t)ckci_max(ckci_ceil_div(k->all, split), 1);
+    return ckci_ceil_div(k->all, k->walk);
 }
 
 /* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte. */
@@ -4195,7 +4202,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int32_t down = ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
     int32_t walks = down ? 0 : ckci_depth_walks(k, device, 0, planes);
     if (walks) {
-        vec = planes || (walks == 7 && !half) ? 1 : walks == 3 && half ? 4 : 2;
+        vec = planes ? 1 : half ? 4 : 2;
         k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
     }
     if (down) {
@@ -4208,7 +4215,8 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
     if (down) {
-        all = ckci_depth_down_blocks(k, device, 0, 0);
+        ckci_depth_down_columns(k, 0);
+        all = ckci_depth_down_share(k, device, 0);
     } else {
         k->lanes_p = 256 / k->lanes_c;
         k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
@@ -4222,8 +4230,8 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int64_t want = ckci_ceil_div(16 * (int64_t)ckci_max(device->compute_units, 1),
                                  ckci_saturating_mul(k->tiles_c, k->phases));
     int64_t part = ckci_ceil_div(ckci_ceil_div(all, want), k->lanes_p) * k->lanes_p;
-    k->part = down ? k->part : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
-    k->parts = (int32_t)(down ? all : ckci_ceil_div(all, k->part));
+    k->part = down ? 1 : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
+    k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
@@ -4232,7 +4240,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->o_vec = k->o_same && together;
     ckci_depth_set(k, 0, ckci_depth_kernel(k, down, walks, 0, vec, planes), l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
-    *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5);
+    *cost = ckci_depth_cost(p, device, vec == 1 && !down ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);
 }
 
@@ -4289,9 +4297,10 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int64_t split = split_k;
     if (down) {
         vec = narrow ? 1 : 2;
-        all = ckci_depth_down_blocks(k, device, 1, 0);
-        split = split ? split : ckci_min(all, ckci_max(limit / ckci_max(one, 1), 1));
-        all = ckci_depth_down_blocks(k, device, 1, ckci_min(split, k->part));
+        ckci_depth_down_columns(k, 1);
+        split = split ? split
+                      : ckci_min(ckci_depth_down_share(k, device, 0), ckci_max(limit / ckci_max(one, 1), 1));
+        all = ckci_depth_down_share(k, device, ckci_min(split, k->all));
     }
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
     if (walks) {
@@ -4328,7 +4337,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->by_channels = ckci_make_divisor(k->g);
     l->grid = ckci_saturating_mul(tiles, k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
-    *cost = ckci_depth_cost(p, device, vec == 1 ? 3 : 1.5) * (double)ckci_max((int64_t)idle, 1);
+    *cost = ckci_depth_cost(p, device, vec == 1 && !down ? 3 : 1.5) * (double)ckci_max((int64_t)idle, 1);
     return ckci_too_many_blocks(l->grid, err);
 }
 

@@ -30,7 +30,9 @@ the sums, and every storage type is converted when it is loaded)
     depth_S_4_..       depthwise fwd and bwd_data, channels last: strips of outputs; S: half (f16, bf16), f32,
                        f64; near: stride 1, second: stride 2, any: the rest
     depth_S_1_..       the same for planes (channels first; lanes along x) and odd channels
-    depth_S_walk_F     F x F filters: a thread walks down a column (plane_walk: channels first)
+    depth_S_walk_F     F x F filters: a thread walks down a column (plane_walk: channels first; channels last:
+                       3 x 3 and Z x 3 x 3)
+    depth_S_down_F     F x F filters, channels last: blocks walk down columns of rows, which lie in LDS
     depth_S_row        rows of planes in aligned pieces: long filters, 1D
     depth_weight_S_..  bwd_weight of each of them; depth_sum adds its parts in fixed order
     depth_matrix       large filters of f16 and bf16 on matrix units, without strides
@@ -9317,7 +9319,7 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
         ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
         const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
         unsigned char *dst = p.o.t.p + to;
-        if (p.o_vec && !PLANES && left >= XO) { /* most waves */
+        if (p.o_vec && !PLANES && left >= XO) { /* most waves: no tests, offsets of 32 bits */
             CKCI_K_UNROLL(8)
             for (int i = 0; i < COUNT; i++) {
                 v[i].store(p.o.t.p + (uint32_t)(to + i * step));
@@ -9357,10 +9359,11 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
     }
 }
 
-/* fwd, bwd_data with stride and dilation 1, filters of F x F, or Z x 3 x 3; planes with padding that keeps
-   the size, which makes windows begin at a piece (V is 1 there). A thread walks down a column of strips: each
-   row of inputs is loaded once and added to the F rows of outputs that it belongs to. Those lie in registers
-   and move up a row with the first tap. The weights lie there too where they are few. */
+/* fwd, bwd_data with stride and dilation 1, channels last with filters of Z x 3 x 3; planes with F x F and
+   padding that keeps the size, which makes windows begin at a piece (V is 1 there). A thread walks down a
+   column of strips: each row of inputs is loaded once and added to the F rows of outputs that it belongs to.
+   Those lie in registers and move up a row with the first tap. The weights lie there too where they are few.
+   */
 template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_depth_walk_by {
     typedef typename S::T T;
     /* numbers of a window, and those before the first tap */
@@ -9415,14 +9418,12 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         raw.widen(v, bf16);
         CKCI_K_UNROLL(8)
         for (int s = 0; s < F; s++) {
-            /* multiples for all 49 taps are more than the scalar registers hold */
-            const int32_t apart = F == 7 && s < 4 ? ckci_k_afresh(channels) : channels;
             CKCI_K_UNROLL(8)
             for (int x = 0; x < F; x++) {
                 int tap = (F - 1 - s) * F + x;
                 T one[V];
                 if constexpr (!HELD) {
-                    ckci_k_spread<T, V>(w + tap * apart, one);
+                    ckci_k_spread<T, V>(w + tap * channels, one);
                 }
                 CKCI_K_UNROLL(32)
                 for (int i = 0; i < XO * V; i++) {
@@ -9863,7 +9864,7 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
         stage(p, m.w, own.channel);
         __syncthreads();
         source next;
-        next.start(m.rows, ckci_k_late(p), p.a_vec, p.lanes_u, (p.g - own.channel) * (int32_t)S::SIZE);
+        next.start(m.rows, ckci_k_late(p), p.a_vec, p.pieces, (p.g - own.channel) * (int32_t)S::SIZE);
         const int32_t pitch = p.lanes_c * 4;
         const int32_t a_step = (int32_t)p.a.stride[4] * (int32_t)S::SIZE;
         int32_t to = ckci_k_depth_at<S>(p.o.t, channel, own.first);
@@ -9926,7 +9927,7 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
         const int32_t first = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c) * p.walk;
-        const int32_t end = p.part - first < p.walk ? p.part : first + p.walk;
+        const int32_t end = p.all - first < p.walk ? p.all : first + p.walk;
         CKCI_K_UNROLL(1)
         for (int32_t row = first; row < end;) {
             row = column(p, m, row, end);
@@ -10439,8 +10440,8 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_weight_by
         __syncthreads();
         walk w;
         w.vec = p.a_vec;
-        w.inputs.start(m.inputs, p, w.vec, p.lanes_u, (p.g - own.channel) * (int32_t)S::SIZE);
-        w.douts.start(m.douts, p, w.vec, p.lanes_u, (p.g - own.channel) * (int32_t)S::SIZE);
+        w.inputs.start(m.inputs, p, w.vec, p.pieces, (p.g - own.channel) * (int32_t)S::SIZE);
+        w.douts.start(m.douts, p, w.vec, p.pieces, (p.g - own.channel) * (int32_t)S::SIZE);
         w.y = own.y - p.dim[1].pad;
         w.first = own.y;
         w.rows = own.rows;
@@ -10481,7 +10482,7 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_weight_by
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
         const int32_t t = (int32_t)threadIdx.x, part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
-        const int32_t first = part * p.walk, end = p.part - first < p.walk ? p.part : first + p.walk;
+        const int32_t first = part * p.walk, end = p.all - first < p.walk ? p.all : first + p.walk;
         T c[F * F * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * F * V; i++) {
