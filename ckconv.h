@@ -2920,12 +2920,11 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3; strips of
-   down_7, of weight_down_5. */
-#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X7, X5)                                                              \
-    X(depth_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7, 3>)                        \
-    X(depth_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7, 5>)                        \
-    X(depth_##S##_down_7, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, X7, 7>)                       \
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3. */
+#define CKCI_GPU_DEPTH(X, S, XO, V, V3)                                                                      \
+    X(depth_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 3>)                           \
+    X(depth_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 5>)                           \
+    X(depth_##S##_down_7, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7>)                           \
     X(depth_##S##_plane_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
     X(depth_##S##_plane_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
     X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)         \
@@ -2955,8 +2954,8 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(depth_weight_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)       \
     X(depth_weight_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)    \
     X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)       \
-    X(depth_weight_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 7, 3>)          \
-    X(depth_weight_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, X5, 5>)
+    X(depth_weight_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 3>)             \
+    X(depth_weight_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 5>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
@@ -2976,8 +2975,8 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 5, 4)                                                                   \
-    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 7, 7)                                                                    \
+    CKCI_GPU_DEPTH(X, half, 8, 2, 4)                                                                         \
+    CKCI_GPU_DEPTH(X, f32, 4, 1, 2)                                                                          \
     X(depth_matrix, ckci_gpu_depth, 256, ckci_k_depth_matrix)                                                \
     X(depth_matrix_weight_16, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)                            \
     X(depth_matrix_weight_32, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)                            \
@@ -3171,8 +3170,11 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
-/* Of a row in LDS, at most. */
+/* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
+   words of channels of a block. */
 enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192 };
+#define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT) ((SIZE) == 4 || (F) == 3 ? 7 : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
+#define CKCI_DEPTH_DOWN_LANES(F) ((F) == 3 ? 128 : (F) == 5 ? 64 : 16)
 
 /* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
    b is in. A strip is 8 neighbouring positions of the written tensor (of dout) along dimension 2. For planes
@@ -4105,14 +4107,14 @@ CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, i
 /* Columns of those that take rows through LDS. */
 CKCI_FN void ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
 {
-    int32_t f = k->dim[1].filter, half = k->a.dtype != CKCONV_F32;
-    int32_t strip = !half || f == 3 ? 7 : weight ? 4 : f == 5 ? 7 : 5;
-    int64_t words = ckci_ceil_div(k->g, half ? 2 : 1);
-    /* one strip of a row fits in any case; fwd and bwd_data: the weights' room in LDS */
-    k->lanes_c = ckci_depth_lanes(words, 4, 256, f == 3 || (weight && half) ? 128 : f == 5 ? 64 : 16, 1, 0);
+    int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype);
+    int32_t strip = CKCI_DEPTH_DOWN_STRIP(size, f, weight);
+    int64_t words = ckci_ceil_div(k->g, 4 / size);
+    /* LDS: weights of fwd and bwd_data; one strip of a row fits in any case */
+    k->lanes_c = ckci_depth_lanes(words, 4, 256, weight && size == 2 ? 128 : CKCI_DEPTH_DOWN_LANES(f), 1, 0);
     k->tiles_c = (int32_t)ckci_ceil_div(words, k->lanes_c);
-    for (k->a_vec = 16; k->a_vec > (half ? 2 : 4); k->a_vec /= 2) { /* bytes of a load */
-        int64_t vec = k->a_vec / (half ? 2 : 4);
+    for (k->a_vec = 16; k->a_vec > size; k->a_vec /= 2) { /* bytes of a load */
+        int64_t vec = k->a_vec / size;
         if (k->lanes_c * 4 % k->a_vec == 0 && ckci_depth_vector(&k->a, vec) &&
             (!weight || ckci_depth_vector(&k->b, vec))) {
             break;
@@ -10375,6 +10377,8 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
   >>undef
 */
 #undef CKCI_CPU_ROWS
+#undef CKCI_DEPTH_DOWN_LANES
+#undef CKCI_DEPTH_DOWN_STRIP
 #undef CKCI_FN
 #undef CKCI_GPU_DEPTH
 #undef CKCI_GPU_FMA

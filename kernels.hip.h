@@ -9775,6 +9775,25 @@ CKCI_K_FN void ckci_k_depth_positions(const ckci_gpu_depth &p, const ckci_tensor
     }
 }
 
+/* N words of LDS, `pitch` bytes apart, as numbers; the first `none` of them count as 0. */
+template <int N, class S, int V>
+CKCI_K_FN void ckci_k_depth_line(const unsigned char *from, int32_t pitch, int32_t none, typename S::T *v,
+                                 int32_t bf16)
+{
+    ckci_k_vec<S, V> raw[N];
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i < N; i++) {
+        raw[i].load(from + i * pitch);
+    }
+    if (none > 0) {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < N; i++) {
+            raw[i].w[0] = i < none ? 0 : raw[i].w[0];
+        }
+    }
+    ckci_k_depth_widen<N>(raw, v, bf16);
+}
+
 /* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block walks down a
    column of rows: lanes_c words of 4 bytes of channels, V = 4 / SIZE each, beside each other, and `lanes_p`
    strips of XO outputs, which follow each other through the same row of one image and the next. Inputs come
@@ -9784,13 +9803,12 @@ CKCI_K_FN void ckci_k_depth_positions(const ckci_gpu_depth &p, const ckci_tensor
    (walk), which go on in the next column; F - 1 rows more are read for each column that a block begins.
    Neighbouring blocks take neighbouring channels of the same rows, so that lines of memory are read and
    written together. */
-template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
+template <class S, int F, bool ASYNC> struct ckci_k_depth_down_by {
     typedef typename S::T T;
     enum {
         V = 4 / S::SIZE,
-        LANES = F == 3   ? 128
-                : F == 5 ? 64
-                         : 16,
+        LANES = CKCI_DEPTH_DOWN_LANES(F),
+        XO = CKCI_DEPTH_DOWN_STRIP(S::SIZE, F, 0),
         WINDOW = XO + F - 1,
         HELD = F == 3,
         R = HELD && ASYNC ? 2 : 1
@@ -9821,13 +9839,8 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
     static CKCI_K_MEMBER void multiply(T *c, const unsigned char *from, int32_t pitch, const T *f, const T *w,
                                        int32_t bf16)
     {
-        ckci_k_vec<S, V> raw[WINDOW];
         T v[WINDOW * V];
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < WINDOW; i++) {
-            raw[i].load(from + i * pitch);
-        }
-        ckci_k_depth_widen<WINDOW>(raw, v, bf16);
+        ckci_k_depth_line<WINDOW, S, V>(from, pitch, 0, v, bf16);
         CKCI_K_UNROLL(8)
         for (int s = 0; s < F; s++) {
             CKCI_K_UNROLL(8)
@@ -9935,12 +9948,12 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_by {
     }
 };
 
-template <class S, int XO, int F>
+template <class S, int F>
 struct ckci_k_depth_down
-    : ckci_k_by_vendor<ckci_k_depth_down_by<S, XO, F, true>, ckci_k_depth_down_by<S, XO, F, false>> {
+    : ckci_k_by_vendor<ckci_k_depth_down_by<S, F, true>, ckci_k_depth_down_by<S, F, false>> {
 };
 
-template <class S, int XO, int F> struct ckci_k_resident<ckci_k_depth_down<S, XO, F>> {
+template <class S, int F> struct ckci_k_resident<ckci_k_depth_down<S, F>> {
     enum { BLOCKS = 2 };
 };
 
@@ -10335,9 +10348,9 @@ struct ckci_k_resident<ckci_k_depth_walk_weight<S, V, XO, F, PLANES>> {
    its block: each row of inputs meets the last F rows of a strip of dout, which stay in registers as they are
    multiplied, in F places that take turns. The last strip of a row overlaps the one before it; what both have
    is 0 in it. */
-template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
+template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
     typedef typename S::T T;
-    enum { V = 4 / S::SIZE, WINDOW = XO + F - 1 };
+    enum { V = 4 / S::SIZE, XO = CKCI_DEPTH_DOWN_STRIP(S::SIZE, F, 1), WINDOW = XO + F - 1 };
     typedef ckci_k_depth_rows<1, ASYNC> source;
 
     struct lds {
@@ -10351,13 +10364,8 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_weight_by
     static CKCI_K_MEMBER void multiply(T *c, const T *d, const unsigned char *from, int32_t pitch, int32_t r,
                                        int32_t rows, int32_t bf16)
     {
-        ckci_k_vec<S, V> raw[WINDOW];
         T v[WINDOW * V];
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < WINDOW; i++) {
-            raw[i].load(from + i * pitch);
-        }
-        ckci_k_depth_widen<WINDOW>(raw, v, bf16);
+        ckci_k_depth_line<WINDOW, S, V>(from, pitch, 0, v, bf16);
         CKCI_K_UNROLL(8)
         for (int y = 0; y < F; y++) {
             if (r - y >= 0 && r - y < rows) {
@@ -10403,18 +10411,8 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_weight_by
         if (active) {
             const int32_t pitch = p.lanes_c * 4;
             if (w.r < w.rows) {
-                ckci_k_vec<S, V> raw[XO];
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < XO; i++) {
-                    raw[i].load(m.douts.stage + w.read + mine + i * pitch);
-                }
-                if (twice > 0) {
-                    CKCI_K_UNROLL(8)
-                    for (int i = 0; i < XO; i++) {
-                        raw[i].w[0] = i < twice ? 0 : raw[i].w[0];
-                    }
-                }
-                ckci_k_depth_widen<XO>(raw, d + TURN * XO * V, p.bf16);
+                ckci_k_depth_line<XO, S, V>(m.douts.stage + w.read + mine, pitch, twice, d + TURN * XO * V,
+                                            p.bf16);
             }
             if ((uint32_t)(w.y + w.r) < (uint32_t)p.dim[1].read_len) {
                 multiply<TURN>(c, d, m.inputs.stage + w.read + mine, pitch, w.r, w.rows, p.bf16);
@@ -10499,12 +10497,12 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_down_weight_by
     }
 };
 
-template <class S, int XO, int F>
-struct ckci_k_depth_down_weight : ckci_k_by_vendor<ckci_k_depth_down_weight_by<S, XO, F, true>,
-                                                   ckci_k_depth_down_weight_by<S, XO, F, false>> {
+template <class S, int F>
+struct ckci_k_depth_down_weight
+    : ckci_k_by_vendor<ckci_k_depth_down_weight_by<S, F, true>, ckci_k_depth_down_weight_by<S, F, false>> {
 };
 
-template <class S, int XO, int F> struct ckci_k_resident<ckci_k_depth_down_weight<S, XO, F>> {
+template <class S, int F> struct ckci_k_resident<ckci_k_depth_down_weight<S, F>> {
     enum { BLOCKS = 2 };
 };
 
