@@ -12687,9 +12687,9 @@ CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int3
 struct ckci_k_norm_raw {
     ckci_k_uint4 a, b;
 
-    CKCI_K_MEMBER void load(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count)
+    CKCI_K_MEMBER void load(const ckci_gpu_norm &p, const ckci_tensor &t, const unsigned char *from,
+                            int32_t count)
     {
-        const unsigned char *from = t.p + at * ckci_k_size(t.dtype);
         ckci_k_uint4 zero = {0, 0, 0, 0};
         b = zero;
         if (p.aligned) {
@@ -12744,10 +12744,32 @@ struct ckci_k_norm_raw {
     }
 };
 
-CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t at, int32_t count,
-                                  const float *v)
+/* Where a thread stands in a tensor; bytes from a position to its next one, and from a column. Wide: channels
+   first, a block has one group; channels last, columns lie beside each other. */
+template <bool PLANES> struct ckci_k_norm_cursor {
+    unsigned char *column, *at;
+    int64_t step, apart;
+    int32_t pos; /* the first one of a column */
+
+    CKCI_K_MEMBER ckci_k_norm_cursor(const ckci_gpu_norm &p, const ckci_tensor &t, const ckci_k_slab &s)
+    {
+        const int64_t size = ckci_k_size(t.dtype), wide = PLANES ? t.stride[2] : 1;
+        const int32_t first = PLANES ? s.lc : s.lc * 8;
+        pos = s.from + s.lp * (PLANES ? 8 : 1);
+        column = at = t.p + (ckci_k_norm_base(t, s, 0, 0) + first * wide + pos * t.stride[5]) * size;
+        step = p.lanes_p * (PLANES ? 8 : 1) * t.stride[5] * size;
+        apart = p.lanes_c * (PLANES ? 1 : 8) * wide * size;
+    }
+
+    CKCI_K_MEMBER void next_column()
+    {
+        at = column += apart;
+    }
+};
+
+CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, unsigned char *to,
+                                  int32_t count, const float *v)
 {
-    unsigned char *to = t.p + at * ckci_k_size(t.dtype);
     if (!p.aligned) {
         count = ckci_k_lane_afresh(count);
         CKCI_K_UNROLL(8)
@@ -12809,35 +12831,44 @@ template <bool PLANES, class T>
 CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
     const int32_t t = (int32_t)threadIdx.x, each = PLANES ? 1 : 8, step = p.lanes_p * (PLANES ? 8 : 1);
+    const int64_t size = ckci_k_size(p.x.dtype);
     double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, square[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    const unsigned char *first = p.x.p + ckci_k_norm_base(p.x, s, 0, 0) * size;
+    ckci_k_norm_cursor<PLANES> x(p, p.x, s);
+    float pivot[8];
+    pivot[0] = ckci_k_norm_load1(p.x.dtype, first, 0);
     for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
-        float pivot[8];
-        const int32_t group = ckci_k_divide(column, p.by_c);
-        const int64_t base = ckci_k_norm_base(p.x, s, group, column - group * p.c);
         CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            const int32_t other = PLANES ? group : ckci_k_divide(column + i, p.by_c);
-            const int64_t first = ckci_k_norm_base(p.x, s, other, 0) * ckci_k_size(p.x.dtype);
-            pivot[i] = i > 0 && other == group ? pivot[0] : ckci_k_norm_load1(p.x.dtype, p.x.p + first, 0);
+        for (int i = 0; i < 8 && !PLANES; i++) {
+            const int32_t group = ckci_k_divide(column + i, p.by_c);
+            pivot[i] = ckci_k_norm_load1(p.x.dtype, first + group * p.x.stride[0] * size, 0);
         }
-        int32_t pos = s.from + s.lp * (PLANES ? 8 : 1);
+        int32_t rest = s.to - x.pos;
         ckci_k_norm_raw raw;
-        if (pos < s.to) {
-            raw.load(p, p.x, base + pos * p.x.stride[5], s.to - pos);
+        if (rest > 0) {
+            raw.load(p, p.x, x.at, rest);
         }
-        for (; pos < s.to; pos += step) {
+        for (; rest > 0; rest -= step) {
             float v[8];
             raw.widen(p.x, v);
-            if (pos + step < s.to) {
-                raw.load(p, p.x, base + (pos + step) * p.x.stride[5], s.to - pos - step);
+            if (rest > step) {
+                x.at += x.step;
+                raw.load(p, p.x, x.at, rest - step);
+            }
+            if (PLANES && rest < 8) {
+                CKCI_K_UNROLL(8)
+                for (int i = 1; i < 8; i++) {
+                    v[i] = i < rest ? v[i] : pivot[0];
+                }
             }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
-                double d = PLANES && pos + i >= s.to ? 0 : (double)v[i] - (double)pivot[i];
+                const double d = (double)v[i] - (double)pivot[PLANES ? 0 : i];
                 sum[i] += d;
                 square[i] += d * d;
             }
         }
+        x.next_column();
     }
     if (p.set == 1) {
         ckci_k_moments all = {0, 0};
@@ -12982,89 +13013,100 @@ CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, con
 template <int N> struct ckci_k_norm_channels {
     float hi[N], lo[N], r[N], gamma[N], beta[N], mean_a[N], mean_b[N];
 
+    /* What belongs to the groups of N columns, and to these themselves. */
     template <class T>
-    CKCI_K_MEMBER ckci_k_norm_channels(const ckci_gpu_norm &p, const ckci_k_slab &s,
-                                       const ckci_k_norm_lds<T> &m, int32_t column)
+    CKCI_K_MEMBER void groups(const ckci_gpu_norm &p, const ckci_k_norm_lds<T> &m, int32_t column)
     {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
-            const int32_t group = ckci_k_divide(column + i, p.by_c), channel = s.g0 * p.c + column + i;
+            const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
             hi[i] = m.hi[group];
             lo[i] = m.lo[group];
             r[i] = m.r[group];
-            gamma[i] = ckci_k_norm_factor<float>(p, p.gamma, channel, 1);
-            beta[i] = ckci_k_norm_factor<float>(p, p.beta, channel, 0);
             mean_a[i] = m.mean[0][group];
             mean_b[i] = m.mean[1][group];
         }
     }
-};
 
-/* body(channels, position, eight of x, eight of dy) for all positions of this thread; loads are one ahead.
-   DY: dy is read too. */
-template <bool PLANES, bool DY, class T, class Body>
-CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
-                                int32_t column, const Body &body)
-{
-    const int32_t step = p.lanes_p * (PLANES ? 8 : 1), group = ckci_k_divide(column, p.by_c);
-    const int64_t x = ckci_k_norm_base(p.x, s, group, column - group * p.c),
-                  dy = ckci_k_norm_base(p.y, s, group, column - group * p.c);
-    int32_t pos = s.from + s.lp * (PLANES ? 8 : 1);
-    ckci_k_norm_raw raw, raw_dy;
-    if (pos < s.to) {
-        raw.load(p, p.x, x + pos * p.x.stride[5], s.to - pos);
-        if (DY) {
-            raw_dy.load(p, p.y, dy + pos * p.y.stride[5], s.to - pos);
+    CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, int32_t column)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            gamma[i] = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column + i, 1);
+            beta[i] = ckci_k_norm_factor<float>(p, p.beta, s.g0 * p.c + column + i, 0);
         }
     }
-    const ckci_k_norm_channels<PLANES ? 1 : 8> c(p, s, m, column);
-    for (; pos < s.to; pos += step) {
+};
+
+/* body(how many positions are left, eight of x, eight of dy) for all positions of this thread in a column;
+   loads are one ahead. c becomes the column's (PLANES: its group's it is). DY: dy is read too. */
+template <bool PLANES, bool DY, class T, class Body>
+CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
+                                ckci_k_norm_channels<PLANES ? 1 : 8> &c, ckci_k_norm_cursor<PLANES> &x,
+                                ckci_k_norm_cursor<PLANES> &y, int32_t column, const Body &body)
+{
+    const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
+    int32_t rest = s.to - x.pos;
+    ckci_k_norm_raw raw, raw_dy;
+    if (rest > 0) {
+        raw.load(p, p.x, x.at, rest);
+        if (DY) {
+            raw_dy.load(p, p.y, y.at, rest);
+        }
+    }
+    if (!PLANES) {
+        c.groups(p, m, column);
+    }
+    c.factors(p, s, column);
+    for (; rest > 0; rest -= step) {
         float v[8], w[8];
-        const int32_t next = pos + step;
         raw.widen(p.x, v);
         if (DY) {
             raw_dy.widen(p.y, w);
         }
-        if (next < s.to) {
-            raw.load(p, p.x, x + next * p.x.stride[5], s.to - next);
+        if (rest > step) {
+            x.at += x.step;
+            raw.load(p, p.x, x.at, rest - step);
             if (DY) {
-                raw_dy.load(p, p.y, dy + next * p.y.stride[5], s.to - next);
+                y.at += y.step;
+                raw_dy.load(p, p.y, y.at, rest - step);
             }
         }
-        body(c, pos, v, w);
+        body(rest, v, w);
     }
-}
-
-template <bool PLANES>
-CKCI_K_FN int64_t ckci_k_norm_at(const ckci_gpu_norm &p, const ckci_tensor &t, const ckci_k_slab &s,
-                                 int32_t column)
-{
-    int32_t group = ckci_k_divide(column, p.by_c);
-    return ckci_k_norm_base(t, s, group, column - group * p.c);
+    x.next_column();
+    if (DY) {
+        y.next_column();
+    }
 }
 
 template <bool PLANES, class T>
 CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m)
 {
     const int32_t each = PLANES ? 1 : 8;
+    ckci_k_norm_cursor<PLANES> x(p, p.x, s), y(p, p.y, s);
+    ckci_k_norm_channels<PLANES ? 1 : 8> c;
+    if (PLANES) {
+        c.groups(p, m, 0);
+    }
     for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
-        const int64_t y = ckci_k_norm_at<PLANES>(p, p.y, s, column);
-        ckci_k_norm_walk<PLANES, false>(
-            p, s, m, column,
-            [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos, float *v, const float *) {
+        const auto apply = [&](int32_t rest, float *v, const float *) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                const int j = PLANES ? 0 : i;
+                v[i] = ((v[i] - c.hi[j]) - c.lo[j]) * c.r[j] * c.gamma[j] + c.beta[j];
+            }
+            if (p.act != CKCONV_PASS) {
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < 8; i++) {
-                    const int j = PLANES ? 0 : i;
-                    v[i] = ((v[i] - c.hi[j]) - c.lo[j]) * c.r[j] * c.gamma[j] + c.beta[j];
+                    v[i] = (p.act == CKCONV_SILU ? v[i] : 1.f) / (1 + ckci_k_exp(-v[i]));
                 }
-                if (p.act != CKCONV_PASS) {
-                    CKCI_K_UNROLL(8)
-                    for (int i = 0; i < 8; i++) {
-                        v[i] = (p.act == CKCONV_SILU ? v[i] : 1.f) / (1 + ckci_k_exp(-v[i]));
-                    }
-                }
-                ckci_k_norm_store8(p, p.y, y + pos * p.y.stride[5], s.to - pos, v);
-            });
+            }
+            ckci_k_norm_store8(p, p.y, y.at, rest, v);
+            y.at += y.step;
+        };
+        ckci_k_norm_walk<PLANES, false>(p, s, m, c, x, y, column, apply);
+        y.next_column();
     }
 }
 
@@ -13098,6 +13140,11 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
     const int32_t t = (int32_t)threadIdx.x, apart = PLANES ? p.lanes_c : 1;
     const int64_t channels = (int64_t)p.g * p.c, all = (int64_t)p.n * p.parts * channels;
     const int64_t first = ((int64_t)s.n * p.parts + s.part) * channels + s.g0 * p.c;
+    ckci_k_norm_cursor<PLANES> x(p, p.x, s), y(p, p.y, s);
+    ckci_k_norm_channels<PLANES ? 1 : 8> c;
+    if (PLANES) {
+        c.groups(p, m, 0);
+    }
     float a = 0, b = 0;
     for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
         const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
@@ -13112,19 +13159,24 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
             if (!s.active || column >= s.columns) {
                 break;
             }
-            ckci_k_norm_walk<PLANES, true>(
-                p, s, m, column,
-                [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos, float *xhat, float *dy) {
-                    ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
+            const auto add = [&](int32_t rest, float *xhat, float *dy) {
+                ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
+                if (PLANES && rest < 8) {
                     CKCI_K_UNROLL(8)
-                    for (int e = 0; e < 8; e++) {
-                        bool inside = !PLANES || pos + e < s.to;
-                        sum[0][e] += inside ? dy[e] : 0;
-                        sum[1][e] += inside ? dy[e] * xhat[e] : 0;
+                    for (int e = 1; e < 8; e++) {
+                        xhat[e] = e < rest ? xhat[e] : 0;
+                        dy[e] = e < rest ? dy[e] : 0;
                     }
-                });
+                }
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < 8; e++) {
+                    sum[0][e] += dy[e];
+                    sum[1][e] += dy[e] * xhat[e];
+                }
+            };
+            ckci_k_norm_walk<PLANES, true>(p, s, m, c, x, y, column, add);
             if (PLANES) {
-                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column, 1), both[2];
+                float both[2];
                 CKCI_K_UNROLL(2)
                 for (int e = 0; e < 2; e++) {
                     both[e] = ((sum[e][0] + sum[e][1]) + (sum[e][2] + sum[e][3])) +
@@ -13135,18 +13187,17 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                         sum[e][f] = 0;
                     }
                 }
-                a += gamma * both[0];
-                b += gamma * both[1];
+                a += c.gamma[0] * both[0];
+                b += c.gamma[0] * both[1];
             }
         }
         if (!PLANES && s.active && column0 < s.columns) {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
-                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column0 + i, 1);
                 m.u.cell[0][i * 256 + t] = sum[0][i];
                 m.u.cell[1][i * 256 + t] = sum[1][i];
-                a += gamma * sum[0][i];
-                b += gamma * sum[1][i];
+                a += c.gamma[i] * sum[0][i];
+                b += c.gamma[i] * sum[1][i];
             }
         }
         if (!p.sums && p.set == 1) {
@@ -13189,20 +13240,24 @@ template <bool PLANES, class T>
 CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m)
 {
     const int32_t each = PLANES ? 1 : 8;
+    ckci_k_norm_cursor<PLANES> x(p, p.x, s), y(p, p.y, s), dx(p, p.dx, s);
+    ckci_k_norm_channels<PLANES ? 1 : 8> c;
+    if (PLANES) {
+        c.groups(p, m, 0);
+    }
     for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
-        const int64_t dx = ckci_k_norm_at<PLANES>(p, p.dx, s, column);
-        ckci_k_norm_walk<PLANES, true>(
-            p, s, m, column,
-            [&](const ckci_k_norm_channels<PLANES ? 1 : 8> &c, int32_t pos, float *xhat, float *dy) {
-                ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < 8; i++) {
-                    const int j = PLANES ? 0 : i;
-                    dy[i] =
-                        c.r[j] * (ckci_k_product(c.gamma[j], dy[i]) - c.mean_a[j] - xhat[i] * c.mean_b[j]);
-                }
-                ckci_k_norm_store8(p, p.dx, dx + pos * p.dx.stride[5], s.to - pos, dy);
-            });
+        const auto write = [&](int32_t rest, float *xhat, float *dy) {
+            ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                const int j = PLANES ? 0 : i;
+                dy[i] = c.r[j] * (ckci_k_product(c.gamma[j], dy[i]) - c.mean_a[j] - xhat[i] * c.mean_b[j]);
+            }
+            ckci_k_norm_store8(p, p.dx, dx.at, rest, dy);
+            dx.at += dx.step;
+        };
+        ckci_k_norm_walk<PLANES, true>(p, s, m, c, x, y, column, write);
+        dx.next_column();
     }
 }
 
@@ -13404,18 +13459,18 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
     }
 };
 
-/* As the planner counts on. */
-template <> struct ckci_k_resident<ckci_k_norm_stats<float, CKCI_K_NORM_PLANES>> {
-    enum { BLOCKS = 3 };
+/* As the planner counts on: three where channels come first, two where they come last. */
+template <int W> struct ckci_k_resident<ckci_k_norm_stats<float, W>> {
+    enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : 3 };
 };
-template <> struct ckci_k_resident<ckci_k_norm_fwd<float, CKCI_K_NORM_PLANES>> {
-    enum { BLOCKS = 3 };
+template <int W> struct ckci_k_resident<ckci_k_norm_fwd<float, W>> {
+    enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
 };
-template <> struct ckci_k_resident<ckci_k_norm_sums<float, CKCI_K_NORM_PLANES>> {
-    enum { BLOCKS = 3 };
+template <int W> struct ckci_k_resident<ckci_k_norm_sums<float, W>> {
+    enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
 };
-template <> struct ckci_k_resident<ckci_k_norm_din<float, CKCI_K_NORM_PLANES>> {
-    enum { BLOCKS = 3 };
+template <int W> struct ckci_k_resident<ckci_k_norm_din<float, W>> {
+    enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
 };
 
 /* dgamma and dbeta. From workspace: 16 channels, whose n and parts are shared by 16 threads each. Without:
