@@ -10399,27 +10399,26 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
         }
     };
 
+    /* What row r of a thread's strip adds. Its dout takes place `turn`, which is TURN or a later one. */
     template <int TURN>
-    static CKCI_K_MEMBER void step(const ckci_gpu_depth &args, lds &m, walk &w, T *c, T *d, int32_t mine,
-                                   int32_t twice, bool active)
+    static CKCI_K_MEMBER void add(const ckci_gpu_depth &args, const lds &m, const walk &w, T *c, T *d,
+                                  int32_t turn, int32_t mine, int32_t twice)
     {
-        const ckci_gpu_depth &p = ckci_k_late(args);
-        w.inputs.settle(m.inputs, w.vec);
-        w.douts.settle(m.douts, w.vec);
-        source::arrive();
-        w.push(m, p, w.r + source::STAGES - 1);
-        if (active) {
-            const int32_t pitch = p.lanes_c * 4;
-            if (w.r < w.rows) {
-                ckci_k_depth_line<XO, S, V>(m.douts.stage + w.read + mine, pitch, twice, d + TURN * XO * V,
-                                            p.bf16);
-            }
-            if ((uint32_t)(w.y + w.r) < (uint32_t)p.dim[1].read_len) {
-                multiply<TURN>(c, d, m.inputs.stage + w.read + mine, pitch, w.r, w.rows, p.bf16);
+        if constexpr (TURN < F - 1) {
+            if (turn > TURN) {
+                add<TURN + 1>(args, m, w, c, d, turn, mine, twice);
+                return;
             }
         }
-        w.read = w.read == (source::STAGES - 1) * source::STAGE ? 0 : w.read + source::STAGE;
-        w.r++;
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const int32_t pitch = p.lanes_c * 4;
+        if (w.r < w.rows) {
+            ckci_k_depth_line<XO, S, V>(m.douts.stage + w.read + mine, pitch, twice, d + TURN * XO * V,
+                                        p.bf16);
+        }
+        if ((uint32_t)(w.y + w.r) < (uint32_t)p.dim[1].read_len) {
+            multiply<TURN>(c, d, m.inputs.stage + w.read + mine, pitch, w.r, w.rows, p.bf16);
+        }
     }
 
     /* Rows from..end of all columns, of one column. */
@@ -10443,36 +10442,33 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
         w.y = own.y - p.dim[1].pad;
         w.first = own.y;
         w.rows = own.rows;
-        w.r = w.read = 0;
+        w.read = 0;
         w.a_step = (int32_t)p.a.stride[4] * (int32_t)S::SIZE;
         w.b_step = (int32_t)p.b.stride[4] * (int32_t)S::SIZE;
-        CKCI_K_UNROLL(1)
-        for (int i = 0; i < source::STAGES - 1; i++) {
-            w.push(m, ckci_k_late(p), i);
-        }
         T d[F * XO * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * XO * V; i++) {
             d[i] = 0;
         }
         const int32_t mine = own.at * p.lanes_c * 4 + own.lane * 4;
+        /* copies stand once, for the rows that are ahead, too */
+        int32_t turn = 0;
         CKCI_K_UNROLL(1)
-        while (w.r < w.rows + F - 1) {
-            step<0>(p, m, w, c, d, mine, twice, own.active);
-            if (w.r < w.rows + F - 1) {
-                step<1>(p, m, w, c, d, mine, twice, own.active);
+        for (w.r = 1 - source::STAGES; w.r < w.rows + F - 1; w.r++) {
+            if (w.r >= 0) {
+                w.inputs.settle(m.inputs, w.vec);
+                w.douts.settle(m.douts, w.vec);
+                source::arrive();
             }
-            if (w.r < w.rows + F - 1) {
-                step<2>(p, m, w, c, d, mine, twice, own.active);
+            w.push(m, ckci_k_late(p), w.r + source::STAGES - 1);
+            if (w.r < 0) {
+                continue;
             }
-            if constexpr (F > 3) {
-                if (w.r < w.rows + F - 1) {
-                    step<3>(p, m, w, c, d, mine, twice, own.active);
-                }
-                if (w.r < w.rows + F - 1) {
-                    step<4>(p, m, w, c, d, mine, twice, own.active);
-                }
+            if (own.active) {
+                add<0>(p, m, w, c, d, turn, mine, twice);
             }
+            turn = turn == F - 1 ? 0 : turn + 1;
+            w.read = w.read == (source::STAGES - 1) * source::STAGE ? 0 : w.read + source::STAGE;
         }
         return from + own.rows;
     }
