@@ -11397,7 +11397,6 @@ template <class U> struct ckci_k_depth_matrix_unit {
         }
     }
 
-    template <class E>
     static CKCI_K_MEMBER void compute(const ckci_gpu_depth &p, const ckci_k_depth_block &b, lds &m,
                                       const ckci_k_depth_tile &t)
     {
@@ -11408,8 +11407,13 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const int32_t plane = ckci_k_depth_plane(x, x.b, c);
             ckci_k_depth_bands<U, 2, 2> sums;
             sums.clear();
-            sums.template run<E>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter, t.at, t.rows,
-                                 t.out_rows, x.fold ? 32 : left);
+            if (p.bf16) {
+                sums.template run<ckci_k_bf16>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter,
+                                               t.at, t.rows, t.out_rows, x.fold ? 32 : left);
+            } else {
+                sums.template run<ckci_k_f16>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter,
+                                              t.at, t.rows, t.out_rows, x.fold ? 32 : left);
+            }
 #if defined(__CUDA_ARCH__)
             __syncwarp();
 #elif defined(__HIP_DEVICE_COMPILE__)
@@ -11419,8 +11423,10 @@ template <class U> struct ckci_k_depth_matrix_unit {
 #endif
             const ckci_gpu_depth &o = ckci_k_again(p);
             const int32_t rows = ckci_k_afresh(t.out_rows);
-            if (o.o_same) {
-                keep<E>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
+            if (o.o_same && o.bf16) {
+                keep<ckci_k_bf16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
+            } else if (o.o_same) {
+                keep<ckci_k_f16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
             } else {
                 write(o, sums, b.channel + c, t.q, rows);
             }
@@ -11447,11 +11453,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 t.q.n = ckci_k_lane_afresh(t.q.n); /* only the epilogue needs them now */
                 t.q.z = ckci_k_lane_afresh(t.q.z);
                 t.q.y = ckci_k_lane_afresh(t.q.y);
-                if (v.bf16) {
-                    compute<ckci_k_bf16>(v, b, m, t);
-                } else {
-                    compute<ckci_k_f16>(v, b, m, t);
-                }
+                compute(v, b, m, t);
                 __syncthreads();
             }
             const ckci_gpu_depth &w = ckci_k_again(p);
@@ -11473,6 +11475,22 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
     typedef ckci_k_depth_bands<U, MX, G> bands;
 
     template <class E>
+    static CKCI_K_MEMBER void multiply(const ckci_gpu_depth &p, int32_t channels, lds &m, bands *sums,
+                                       int32_t len_y, int32_t above, int32_t rows)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        CKCI_K_UNROLL(4)
+        for (int s = 0; s < (int)SLOTS; s++) {
+            int32_t c = (int32_t)threadIdx.x / WAVE + s * WAVES;
+            if (c < channels) {
+                sums[s].template run<E>(x, m.bytes, ckci_k_depth_plane(x, x.b, c),
+                                        ckci_k_depth_plane(x, x.t, c), len_y, above, rows,
+                                        x.fold ? 16 : p.dim[1].filter, x.fold ? 16 : p.dim[2].filter);
+            }
+        }
+    }
+
+    /* Inputs and dout of a tile come one after the other, so that the code stands once. */
     static CKCI_K_MEMBER void tiles(const ckci_gpu_depth &args, const ckci_k_depth_block &b, lds &m,
                                     bands *sums)
     {
@@ -11486,23 +11504,25 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
             const int32_t y = top < 0 ? 0 : top,
                           rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
             const int32_t len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
-            const ckci_k_depth_stretch in = {b.channel, b.channels, q.n,          q.z,
-                                             y,         rows,       q.x - x.back, p.dim[2].read_len};
-            const ckci_k_depth_stretch out = {b.channel, b.channels, q.n,          q.z,
-                                              q.y,       len_y,      q.x - x.lead, p.dim[2].length};
-            ckci_k_depth_fill<WAVE>(x, x.b, p.b, in, m.bytes);
-            ckci_k_depth_fill<WAVE>(x, x.t, p.a, out, m.bytes);
+            CKCI_K_UNROLL(1)
+            for (int douts = 0; douts < 2; douts++) {
+                const ckci_k_depth_stretch stretch = {b.channel,
+                                                      b.channels,
+                                                      q.n,
+                                                      q.z,
+                                                      douts ? q.y : y,
+                                                      douts ? len_y : rows,
+                                                      q.x - (douts ? x.lead : x.back),
+                                                      douts ? p.dim[2].length : p.dim[2].read_len};
+                ckci_k_depth_fill<WAVE>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes);
+            }
             ckci_k_depth_commit();
             ckci_k_depth_wait<0>();
             __syncthreads();
-            CKCI_K_UNROLL(4)
-            for (int s = 0; s < (int)SLOTS; s++) {
-                int32_t c = (int32_t)threadIdx.x / WAVE + s * WAVES;
-                if (c < b.channels) {
-                    sums[s].template run<E>(x, m.bytes, ckci_k_depth_plane(x, x.b, c),
-                                            ckci_k_depth_plane(x, x.t, c), len_y, top - y, rows,
-                                            x.fold ? 16 : p.dim[1].filter, x.fold ? 16 : p.dim[2].filter);
-                }
+            if (p.bf16) {
+                multiply<ckci_k_bf16>(p, b.channels, m, sums, len_y, top - y, rows);
+            } else {
+                multiply<ckci_k_f16>(p, b.channels, m, sums, len_y, top - y, rows);
             }
             __syncthreads();
         }
@@ -11519,29 +11539,37 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         if (threadIdx.x < CKCI_DEPTH_BOX_ZEROS / 4) {
             ((uint32_t *)m.bytes)[threadIdx.x] = 0;
         }
-        if (p.bf16) {
-            tiles<ckci_k_bf16>(p, b, m, sums);
-        } else {
-            tiles<ckci_k_f16>(p, b, m, sums);
-        }
-        const int32_t fy = p.dim[1].filter, fx = p.dim[2].filter;
+        tiles(p, b, m, sums);
+        finish(p, b, (float *)m.bytes, sums);
+    }
+
+    /* All sums into LDS, [channel][row][column], and from there to neighbouring channels. */
+    static CKCI_K_MEMBER void finish(const ckci_gpu_depth &args, const ckci_k_depth_block &b, float *all,
+                                     const bands *sums)
+    {
+        enum { COLUMNS = 16 * MX, PLANE = 16 * G * COLUMNS, PITCH = PLANE + 1, CHANNELS = WAVES * SLOTS };
+        static_assert(CHANNELS * PITCH * 4 <= CKCI_DEPTH_BOX_BYTES, "they fit");
+        const ckci_gpu_depth &p = ckci_k_late(args);
         CKCI_K_UNROLL(4)
         for (int s = 0; s < (int)SLOTS; s++) {
-            int32_t c = (int32_t)threadIdx.x / WAVE + s * WAVES;
+            float *plane = all + ((int)threadIdx.x / WAVE + s * WAVES) * PITCH;
             CKCI_K_UNROLL(4)
             for (int j = 0; j < MX * G; j++) {
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < (int)U::SUMS; i++) {
-                    int32_t row = j / MX * 16 + bands::row(i), column = j % MX * 16 + bands::column(i);
-                    if (p.box.fold) {
-                        column += 16 * row;
-                        row = 0;
-                    }
-                    if (c < b.channels && row < fy && column < fx) {
-                        ckci_k_depth_put<ckci_k_s_half, float>(p, sums[s].c[j / MX][j % MX].v[i], b.part,
-                                                               row * fx + column, b.channel + c);
-                    }
+                    plane[(j / MX * 16 + bands::row(i)) * COLUMNS + j % MX * 16 + bands::column(i)] =
+                        sums[s].c[j / MX][j % MX].v[i];
                 }
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (int32_t e = (int32_t)threadIdx.x; e < PLANE * CHANNELS; e += 256) {
+            const int32_t c = e % CHANNELS, at = e / CHANNELS;
+            const int32_t row = p.box.fold ? 0 : at / COLUMNS, column = p.box.fold ? at : at % COLUMNS;
+            if (c < b.channels && row < p.dim[1].filter && column < p.dim[2].filter) {
+                ckci_k_depth_put<ckci_k_s_half, float>(p, all[c * PITCH + at], b.part,
+                                                       row * p.dim[2].filter + column, b.channel + c);
             }
         }
     }
