@@ -106,7 +106,7 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_MEMBER __device__ inline __attribute__((always_inline, unused))
 #endif
 #define CKCI_K_FN static CKCI_K_MEMBER
-/* A member that NVIDIA calls, lest it take registers from the rest; calls on AMD would need scratch. */
+/* What NVIDIA calls, lest it take registers from the rest; calls on AMD would need scratch. */
 #if defined(__CUDACC__) && !defined(__HIP__)
 #define CKCI_K_APART __device__ __noinline__
 #else
@@ -5183,6 +5183,31 @@ template <class U> CKCI_K_FN void ckci_k_settle(typename U::sums &d)
 }
 
 /* How: by tiles of any filter, by strips, by planes. */
+/* Sums of one position in N neighbouring channels. */
+template <int N> struct ckci_k_near_run {
+    float v[N];
+};
+
+/* They go through the epilogue; apart, lest it take registers from the rest. i: of the positions of a region
+   that begins at image n; z, y, x: where that is. */
+template <int N>
+CKCI_K_APART void ckci_k_near_finish(const ckci_gpu_conv &p, int32_t n, int32_t z, int32_t y, int32_t x,
+                                     int32_t i, const ckci_k_near_spot s, int32_t channel,
+                                     const ckci_k_near_run<N> sum)
+{
+    n += ckci_k_divide(ckci_k_divide(i, p.region.by_columns), p.region.by_rows);
+    const int32_t group = ckci_k_divide(channel, p.by_columns), c = channel - group * p.columns;
+    CKCI_K_UNROLL(1)
+    for (int j = 0; j < N; j++) {
+        float v = 0;
+        CKCI_K_UNROLL(8)
+        for (int e = 0; e < N; e++) {
+            v = e == j ? sum.v[e] : v;
+        }
+        ckci_k_write<float>(p.o, v, group, n, c + j, z, y + s.y(), x + s.x());
+    }
+}
+
 enum { CKCI_K_NEAR_TILES, CKCI_K_NEAR_DOWN, CKCI_K_NEAR_DEEP };
 
 template <class U, int Q, int HOW> struct ckci_k_near_gather {
@@ -5217,9 +5242,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         places out;
         typename U::sums sum[3];
     };
-    struct run_sums {
-        float v[unit::RUN];
-    };
+    typedef ckci_k_near_run<unit::RUN> run_sums;
 
     /* `from`: weights of `column` and its neighbours in the order [column][tap][Q], `pitch` apart. */
     static CKCI_K_MEMBER void load_weights(const ckci_gpu_conv &p, const unsigned char *from, int32_t pitch,
@@ -5724,25 +5747,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
             } else if (good) {
                 const int32_t i = tile * 16 + unit::position(piece);
-                finish(p, r.n, r.z, r.y + row, r.x, i, m.position[i], channel, own);
+                ckci_k_near_finish(p, r.n, r.z, r.y + row, r.x, i, m.position[i], channel, own);
             }
-        }
-    }
-
-    /* Sums of one position through the epilogue; apart, lest it take registers from the rest. */
-    static CKCI_K_APART void finish(const ckci_gpu_conv &p, int32_t n, int32_t z, int32_t y, int32_t x,
-                                    int32_t i, const ckci_k_near_spot s, int32_t channel, const run_sums sum)
-    {
-        n += ckci_k_divide(ckci_k_divide(i, p.region.by_columns), p.region.by_rows);
-        const int32_t group = ckci_k_divide(channel, p.by_columns), c = channel - group * p.columns;
-        CKCI_K_UNROLL(1)
-        for (int j = 0; j < unit::RUN; j++) {
-            float v = 0;
-            CKCI_K_UNROLL(8)
-            for (int e = 0; e < unit::RUN; e++) {
-                v = e == j ? sum.v[e] : v;
-            }
-            ckci_k_write<float>(p.o, v, group, n, c + j, z, y + s.y(), x + s.x());
         }
     }
 
@@ -9867,14 +9873,12 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_by {
         const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
         const ckci_k_depth_stand own =
             ckci_k_depth_find<V, XO, false>(p, t, (int32_t)blockIdx.x, from, to_row);
-        const int32_t lane = own.lane < LANES ? own.lane : 0;
-        const int32_t channel = own.channel + lane * V;
+        const int32_t lane = own.lane, channel = own.channel + lane * V;
         const bool back = p.dim[2].gather_back != 0, active = own.active;
         const int32_t pad_x = back ? F - 1 - p.dim[2].pad : p.dim[2].pad;
         const int32_t pad_y = back ? F - 1 - p.dim[1].pad : p.dim[1].pad;
         __syncthreads(); /* the column before */
         ckci_k_depth_positions<S>(p, p.a, m.rows.at, own, pad_x, p.dim[2].read_len, p.dim[0].read_step, t);
-        stage(p, m.w, own.channel);
         __syncthreads();
         source next;
         next.start(m.rows, ckci_k_late(p), p.a_vec, p.pieces, (p.g - own.channel) * (int32_t)S::SIZE);
@@ -9939,8 +9943,9 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_by {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
-        const int32_t first = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c) * p.walk;
+        const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c), first = part * p.walk;
         const int32_t end = p.all - first < p.walk ? p.all : first + p.walk;
+        stage(p, m.w, ((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c * V);
         CKCI_K_UNROLL(1)
         for (int32_t row = first; row < end;) {
             row = column(p, m, row, end);
@@ -11962,16 +11967,31 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
 
     /* ---- mid */
 
-    /* Four finished channels of a row into their slab; and into memory, for a caller who wants a copy. */
-    static CKCI_K_MEMBER void keep(const ckci_gpu_pair &a, lds &m, int32_t row, int32_t channel,
-                                   const ckci_k_uint2 &v)
+    static CKCI_K_MEMBER unsigned char *place(lds &m, int32_t row, int32_t channel)
     {
-        unsigned char *to = m.mid + channel / SLAB * (P * KB) +
-                            ckci_k_spot<KB>(row, channel % SLAB * CKCI_K_HALF / 16) +
-                            channel % 8 * CKCI_K_HALF;
-        *(ckci_k_uint2 *)to = v;
-        if (a.write_mid && first_column(a) == 0 && channel < a.second.red) {
-            copy_out(ckci_k_again(a), to, first_row(a) + row, channel);
+        return m.mid + channel / SLAB * (P * KB) + ckci_k_spot<KB>(row, channel % SLAB * CKCI_K_HALF / 16) +
+               channel % 8 * CKCI_K_HALF;
+    }
+
+    /* Four finished channels of a row into their slab. */
+    static CKCI_K_MEMBER void keep(lds &m, int32_t row, int32_t channel, const ckci_k_uint2 &v)
+    {
+        *(ckci_k_uint2 *)place(m, row, channel) = v;
+    }
+
+    /* And into memory, for a caller who wants a copy: of several rows, or of several fours of channels. */
+    static CKCI_K_MEMBER void copy(const ckci_gpu_pair &a, lds &m, int32_t row, int32_t rows, int32_t channel,
+                                   int32_t fours)
+    {
+        if (!a.write_mid || first_column(a) != 0) {
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < rows * fours; i++) {
+            const int32_t r = row + (rows > 1 ? i : 0), c = channel + (rows > 1 ? 0 : i * 4);
+            if (c < a.second.red) {
+                copy_out(ckci_k_again(a), place(m, r, c), first_row(a) + r, c);
+            }
         }
     }
 
@@ -12156,8 +12176,9 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
                     ckci_k_uint2 v = round(sum + i * 4), zero = {0, 0};
-                    keep(a, m, row + i, channel, s.inside >> i & 1 && channel < a.second.red ? v : zero);
+                    keep(m, row + i, channel, s.inside >> i & 1 && channel < a.second.red ? v : zero);
                 }
+                copy(a, m, row, 4, channel, 1);
             }
         }
     }
@@ -12365,8 +12386,9 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
             low = round(v);
             high = round(v + 4);
         }
-        keep(a, m, row, channel, low);
-        keep(a, m, row, channel + 4, high);
+        keep(m, row, channel, low);
+        keep(m, row, channel + 4, high);
+        copy(a, m, row, 1, channel, 2);
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_pair &pair, lds &m)
