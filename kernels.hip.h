@@ -9986,52 +9986,58 @@ struct ckci_k_depth_member {
     bool active;
 };
 
-template <class T, int V> struct ckci_k_depth_sums {
-    alignas(16) T sum[256 * V];
+/* Room for the sums of as many of TAPS taps as are added at a time, [tap][channel of V][thread]. */
+template <class T, int V, int TAPS> struct ckci_k_depth_sums {
+    enum { MOST = 32 / (int)sizeof(T) / V, ROUND = TAPS < MOST ? TAPS : +MOST, PITCH = 257 };
+    T sum[ROUND * V * PITCH];
 };
 
-/* The sums of a block, one tap after the other through LDS in a fixed tree. */
+/* The sums of a block, in a fixed order. Those of a tap and channel come from `others` threads, its members,
+   who share the channels and taps of a round. Neighbouring threads stand beside each other in LDS: members
+   of planes, else channels. */
 template <class S, class T, int V, int R, int G>
-CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V> &m, T *c,
+CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V, R * G> &m, T *c,
                                  const ckci_k_depth_member &w, bool planes)
 {
-    int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p; /* threads of one sum */
-    int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
-    int32_t place = member + (planes ? w.lane_u : w.lane_u * p.lanes_c + w.lane) * others;
-    bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
+    enum { TAPS = R * G, ROUND = ckci_k_depth_sums<T, V, TAPS>::ROUND };
+    enum { PITCH = ckci_k_depth_sums<T, V, TAPS>::PITCH };
+    const int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p;
+    const int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
+    const int32_t apart = planes ? 1 : p.lanes_u * p.lanes_c; /* from member to member */
+    const int32_t first = planes ? w.lane_u * others : w.lane_u * p.lanes_c + w.lane;
+    const bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
     CKCI_K_UNROLL(1)
-    for (int32_t j = 0; j < R * G; j++) {
+    for (int j = 0; j < TAPS; j += ROUND) {
         __syncthreads();
         if (present) {
-            CKCI_K_UNROLL(4)
-            for (int l = 0; l < V; l++) {
-                m.sum[l * 256 + place] = c[l];
+            CKCI_K_UNROLL(32)
+            for (int k = 0; k < ROUND * V; k++) {
+                m.sum[k * PITCH + first + member * apart] = c[k];
             }
         }
-        for (int32_t length = others; length > 1;) {
-            int32_t half = (length + 1) / 2;
-            __syncthreads();
-            if (present && member + half < length) {
-                CKCI_K_UNROLL(4)
-                for (int l = 0; l < V; l++) {
-                    m.sum[l * 256 + place] += m.sum[l * 256 + place + half];
-                }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (int32_t q = member; present && w.active && q < ROUND * V; q += others) {
+            const int32_t tap = j + q / V, ry = tap / G, tx = w.fx + tap - ry * G, ty = w.fy + ry;
+            if (tap >= TAPS || (uint32_t)tx >= (uint32_t)p.dim[2].filter || ty >= p.dim[1].filter ||
+                w.channel + q % V >= p.g) {
+                continue;
             }
-            length = half;
-        }
-        int32_t ry = j / G, tx = w.fx + j % G, ty = w.fy + ry;
-        if (w.active && member == 0 && (uint32_t)tx < (uint32_t)p.dim[2].filter && ty < p.dim[1].filter) {
-            int32_t tap = (w.fz * p.dim[1].filter + ty) * p.dim[2].filter + tx;
+            const T *from = m.sum + q * PITCH + first;
+            T sum[4] = {0, 0, 0, 0};
             CKCI_K_UNROLL(1)
-            for (int l = 0; l < V; l++) {
-                if (w.channel + l < p.g) {
-                    ckci_k_depth_put<S, T>(p, m.sum[l * 256 + place], w.part, tap, w.channel + l);
+            for (int32_t i = 0; i < others; i += 4) {
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < 4; k++) {
+                    sum[k] += i + k < others ? from[(i + k) * apart] : 0;
                 }
             }
+            ckci_k_depth_put<S, T>(p, (sum[0] + sum[1]) + (sum[2] + sum[3]), w.part,
+                                   (w.fz * p.dim[1].filter + ty) * p.dim[2].filter + tx, w.channel + q % V);
         }
         CKCI_K_UNROLL(128)
-        for (int k = 0; k + V < R * G * V; k++) {
-            c[k] = c[k + V];
+        for (int k = 0; k + ROUND * V < TAPS * V; k++) {
+            c[k] = c[k + ROUND * V];
         }
     }
 }
@@ -10039,7 +10045,7 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V
 /* R rows of neighbouring y x G taps; STEP: the stride; 0: any stride and dilation, one tap. */
 template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_weight {
     typedef typename S::T T;
-    typedef ckci_k_depth_sums<T, V> lds;
+    typedef ckci_k_depth_sums<T, V, R * G> lds;
     enum { APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G };
 
     static CKCI_K_MEMBER void load_row(const ckci_gpu_depth &p, ckci_k_vec<S, V> *to,
@@ -10156,7 +10162,7 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
 
 template <int V, int XO, int R, int G, int STEP>
 struct ckci_k_resident<ckci_k_depth_weight<ckci_k_s_half, V, XO, R, G, STEP>> {
-    enum { BLOCKS = V == 1 ? 0 : 2 };
+    enum { BLOCKS = V != 1 ? 2 : STEP == 2 ? 3 : 0 };
 };
 
 /* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
@@ -10177,7 +10183,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
     typedef ckci_k_depth_ring<strip, ASYNC, DEPTH, HELD> strip_ring;
 
     struct lds {
-        ckci_k_depth_sums<T, V> sums;
+        ckci_k_depth_sums<T, V, F * F> sums;
         typename window_ring::lds windows;
         typename strip_ring::lds strips;
     };
@@ -10360,7 +10366,7 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
 
     struct lds {
         typename source::lds inputs, douts;
-        ckci_k_depth_sums<T, V> sums;
+        ckci_k_depth_sums<T, V, F * F> sums;
     };
 
     /* Row r of a column with `rows` of dout: the newest is in place r % F = TURN. Rows of dout that the
@@ -10722,7 +10728,7 @@ template <class S> struct ckci_k_depth_row {
    piece on. */
 template <class S> struct ckci_k_depth_row_weight {
     typedef typename S::T T;
-    typedef ckci_k_depth_sums<T, 1> lds;
+    typedef ckci_k_depth_sums<T, 1, 8> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
