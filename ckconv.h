@@ -3270,7 +3270,8 @@ typedef struct ckci_gpu_norm {
     ckci_tensor x, y, dx; /* y: dy in the backward pass */
     const unsigned char *gamma, *beta, *saved_mean, *saved_inv_std;
     unsigned char *mean, *inv_std, *dgamma, *dbeta;
-    /* workspace, NULL: computed on the spot. double [n][parts][g][2] mean and centred squares;
+    /* workspace, NULL: computed on the spot. double [n][parts][g][2] sums of x - p and of its square, p the
+       first number of the (n, g);
        T [n][parts][g][2] sums of gamma*dy' and gamma*dy'*xhat;
        T [2][n][parts][g*c] sums of dy' and of dy'*xhat */
     unsigned char *stats, *slab_sums, *sums;
@@ -4020,6 +4021,7 @@ CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, 
         /* those that fill all units once to four times; gather has one round */
         for (int64_t waves = 1; waves <= (extra ? 4 : 1); waves++) {
             int64_t some = extra ? ckci_ceil_div(ckci_saturating_mul(parts, tiles), waves * at_once) : 1;
+            some = ckci_max(some, 1); /* an empty batch */
             int64_t blocks = ckci_saturating_mul(ckci_ceil_div(parts, some), tiles);
             /* up to two waves of blocks take as long as full ones; at the end, half a block's time is lost */
             int64_t full = ckci_ceil_div(blocks, at_once) * at_once, one = walk + k->dim[1].filter;
@@ -4577,8 +4579,9 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
     ckci_gpu_depth_box *x = &k->box;
     CKCI_TRY(ckci_depth_box_start(p, device, k, err));
     const ckci_gpu_dim *dy = &k->dim[1], *dx = &k->dim[2];
-    const int32_t f = dx->filter, large = !x->fold && (f > 16 || dy->filter > 16);
+    const int32_t f = dx->filter;
     x->fold = x->fold && f <= 256;
+    const int32_t large = !x->fold && (f > 16 || dy->filter > 16);
     const int32_t shifts = x->fold ? (f + 15) / 16 : 1;
     if (large && (f > 32 || dy->filter > 32)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -6731,7 +6734,6 @@ CKCI_FN int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int6
     return ckci_saturating_add(ckci_saturating_add(bytes[0], bytes[1]), bytes[2]);
 }
 
-/* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. */
 /* May lanes take eight numbers of every tensor? 2: with loads of 16 bytes, 1: one by one (channels first
    only). */
 CKCI_FN int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
@@ -6785,6 +6787,7 @@ CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
     k->lanes_p = (int32_t)lanes_p;
 }
 
+/* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. */
 CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
                                          int64_t limit, ckci_gpu_norm *k, int64_t *bytes, int64_t *blocks,
                                          ckconv_error *err)

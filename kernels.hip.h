@@ -5182,7 +5182,6 @@ template <class U> CKCI_K_FN void ckci_k_settle(typename U::sums &d)
     (void)d;
 }
 
-/* How: by tiles of any filter, by strips, by planes. */
 /* Sums of one position in N neighbouring channels. */
 template <int N> struct ckci_k_near_run {
     float v[N];
@@ -5208,6 +5207,7 @@ CKCI_K_APART void ckci_k_near_finish(const ckci_gpu_conv &p, int32_t n, int32_t 
     }
 }
 
+/* How: by tiles of any filter, by strips, by planes. */
 enum { CKCI_K_NEAR_TILES, CKCI_K_NEAR_DOWN, CKCI_K_NEAR_DEEP };
 
 template <class U, int Q, int HOW> struct ckci_k_near_gather {
@@ -11554,13 +11554,16 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         finish(p, b, (float *)m.bytes, sums);
     }
 
-    /* All sums into LDS, [channel][row][column], and from there to neighbouring channels. */
+    /* All sums into LDS, [channel][row][column], one more for each row and channel so that neither lanes that
+       store nor those that load meet in the banks; and from there to neighbouring channels. */
     static CKCI_K_MEMBER void finish(const ckci_gpu_depth &args, const ckci_k_depth_block &b, float *all,
                                      const bands *sums)
     {
-        enum { COLUMNS = 16 * MX, PLANE = 16 * G * COLUMNS, PITCH = PLANE + 1, CHANNELS = WAVES * SLOTS };
+        enum { COLUMNS = 16 * MX, ROWS = 16 * G, LINE = COLUMNS + 1, PITCH = ROWS * LINE + 1 };
+        enum { CHANNELS = WAVES * SLOTS };
         static_assert(CHANNELS * PITCH * 4 <= CKCI_DEPTH_BOX_BYTES, "they fit");
         const ckci_gpu_depth &p = ckci_k_late(args);
+        __syncthreads(); /* without tiles: the zeros */
         CKCI_K_UNROLL(4)
         for (int s = 0; s < (int)SLOTS; s++) {
             float *plane = all + ((int)threadIdx.x / WAVE + s * WAVES) * PITCH;
@@ -11568,18 +11571,19 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
             for (int j = 0; j < MX * G; j++) {
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < (int)U::SUMS; i++) {
-                    plane[(j / MX * 16 + bands::row(i)) * COLUMNS + j % MX * 16 + bands::column(i)] =
+                    plane[(j / MX * 16 + bands::row(i)) * LINE + j % MX * 16 + bands::column(i)] =
                         sums[s].c[j / MX][j % MX].v[i];
                 }
             }
         }
         __syncthreads();
         CKCI_K_UNROLL(1)
-        for (int32_t e = (int32_t)threadIdx.x; e < PLANE * CHANNELS; e += 256) {
+        for (int32_t e = (int32_t)threadIdx.x; e < ROWS * COLUMNS * CHANNELS; e += 256) {
             const int32_t c = e % CHANNELS, at = e / CHANNELS;
+            /* fold: MX is 1, and a row goes on in the next one */
             const int32_t row = p.box.fold ? 0 : at / COLUMNS, column = p.box.fold ? at : at % COLUMNS;
             if (c < b.channels && row < p.dim[1].filter && column < p.dim[2].filter) {
-                ckci_k_depth_put<ckci_k_s_half, float>(p, all[c * PITCH + at], b.part,
+                ckci_k_depth_put<ckci_k_s_half, float>(p, all[c * PITCH + at + at / COLUMNS], b.part,
                                                        row * p.dim[2].filter + column, b.channel + c);
             }
         }
@@ -11973,7 +11977,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
 
     /* ---- mid */
 
-    static CKCI_K_MEMBER unsigned char *place(lds &m, int32_t row, int32_t channel)
+    static CKCI_K_MEMBER unsigned char *spot_of(lds &m, int32_t row, int32_t channel)
     {
         return m.mid + channel / SLAB * (P * KB) + ckci_k_spot<KB>(row, channel % SLAB * CKCI_K_HALF / 16) +
                channel % 8 * CKCI_K_HALF;
@@ -11982,7 +11986,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     /* Four finished channels of a row into their slab. */
     static CKCI_K_MEMBER void keep(lds &m, int32_t row, int32_t channel, const ckci_k_uint2 &v)
     {
-        *(ckci_k_uint2 *)place(m, row, channel) = v;
+        *(ckci_k_uint2 *)spot_of(m, row, channel) = v;
     }
 
     /* And into memory, for a caller who wants a copy: of several rows, or of several fours of channels. */
@@ -11996,7 +12000,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         for (int32_t i = 0; i < rows * fours; i++) {
             const int32_t r = row + (rows > 1 ? i : 0), c = channel + (rows > 1 ? 0 : i * 4);
             if (c < a.second.red) {
-                copy_out(ckci_k_again(a), place(m, r, c), first_row(a) + r, c);
+                copy_out(ckci_k_again(a), spot_of(m, r, c), first_row(a) + r, c);
             }
         }
     }
@@ -13269,10 +13273,10 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         }
         if (p.set > 1) { /* all columns at once */
             a = b = 0;
-            for (int32_t c = t * p.c; t < s.groups && c < (t + 1) * p.c; c++) {
-                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + c, 1);
-                a += gamma * m.u.cell[0][c % 8 * 256 + c / 8];
-                b += gamma * m.u.cell[1][c % 8 * 256 + c / 8];
+            for (int32_t i = t * p.c; t < s.groups && i < (t + 1) * p.c; i++) {
+                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + i, 1);
+                a += gamma * m.u.cell[0][i % 8 * 256 + i / 8];
+                b += gamma * m.u.cell[1][i % 8 * 256 + i / 8];
             }
         }
         __syncthreads();
@@ -13511,7 +13515,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
     }
 };
 
-/* As the planner counts on: three where channels come first, two where they come last. */
+/* As the planner counts on: three where channels come first, at least two where they come last. */
 template <int W> struct ckci_k_resident<ckci_k_norm_stats<float, W>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : 3 };
 };

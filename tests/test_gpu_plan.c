@@ -345,6 +345,18 @@ static void test_empty(void)
         CHECK_OK(ckconv_plan_conv(&plan, (ckconv_op)(CKCONV_FWD + i / 15 % 3), &d, NULL, &device, &err), err);
         CHECK(plan.split_k == 1);
     }
+    d = cube(2, 9, 3, 1, 1);
+    d.n = 0;
+    d.g = 264;
+    d.c = d.k = 1;
+    d.input[1] = 29;
+    for (int i = 0; i < 5 * 2 * 3 * 3 * 2; i++) {
+        const ckconv_device device = named(archs[i % 5]);
+        d.in.dtype = types[i / 5 % 2];
+        d.filter[0] = d.filter[1] = 3 + 2 * (i / 10 % 3);
+        d.in.layout = d.out.layout = i / 90 ? CKCONV_NGCHW : CKCONV_NHWGC;
+        CHECK_OK(ckconv_plan_conv(&plan, (ckconv_op)(CKCONV_FWD + i / 30 % 3), &d, NULL, &device, &err), err);
+    }
 }
 
 /* Names as vendors' tools print them, and a failure that leaves no garbage. */
