@@ -6844,8 +6844,9 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     /* parts: eight blocks for each compute unit where there would be fewer than four; of 8192 elements or
        more */
     int64_t slabs = ckci_max(ckci_saturating_mul(p.n, k->sets), 1), parts = 1;
-    if (k->wide) { /* one round of two or three blocks for each compute unit */
-        parts = ckci_min((k->along_x ? 3 : 2) * units / slabs, ckci_saturating_mul(columns, p.space) / 8192);
+    if (k->wide) { /* one round of two or three blocks for each compute unit, as LDS and registers allow */
+        const int64_t each = k->along_x && device->kind == CKCONV_DEVICE_NVIDIA ? 3 : 2;
+        parts = ckci_min(each * units / slabs, ckci_saturating_mul(columns, p.space) / 8192);
         parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
     } else if (slabs < 4 * units) {
         parts = ckci_min(ckci_ceil_div(8 * units, slabs), ckci_saturating_mul(columns, p.space) / 8192);
