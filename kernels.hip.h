@@ -9948,7 +9948,7 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_by {
         stage(p, m.w, ((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c * V);
         CKCI_K_UNROLL(1)
         for (int32_t row = first; row < end;) {
-            row = column(p, m, row, end);
+            row = column(ckci_k_late(p), m, row, end);
         }
     }
 };
@@ -9996,9 +9996,10 @@ template <class T, int V, int TAPS> struct ckci_k_depth_sums {
    who share the channels and taps of a round. Neighbouring threads stand beside each other in LDS: members
    of planes, else channels. */
 template <class S, class T, int V, int R, int G>
-CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &p, ckci_k_depth_sums<T, V, R * G> &m, T *c,
+CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T, V, R * G> &m, T *c,
                                  const ckci_k_depth_member &w, bool planes)
 {
+    const ckci_gpu_depth &p = ckci_k_late(args);
     enum { TAPS = R * G, ROUND = ckci_k_depth_sums<T, V, TAPS>::ROUND };
     enum { PITCH = ckci_k_depth_sums<T, V, TAPS>::PITCH };
     const int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p;
@@ -11990,9 +11991,10 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     }
 
     /* And into memory, for a caller who wants a copy: of several rows, or of several fours of channels. */
-    static CKCI_K_MEMBER void copy(const ckci_gpu_pair &a, lds &m, int32_t row, int32_t rows, int32_t channel,
-                                   int32_t fours)
+    static CKCI_K_MEMBER void copy(const ckci_gpu_pair &pair, lds &m, int32_t row, int32_t rows,
+                                   int32_t channel, int32_t fours)
     {
+        const ckci_gpu_pair &a = ckci_k_late(pair);
         if (!a.write_mid || first_column(a) != 0) {
             return;
         }
