@@ -791,8 +791,10 @@ static inline int fuzz_plan(bytes *b, const problem *p, const ckconv_options *o,
         return complain("%lld bytes of workspace, %lld allowed", (long long)plan.workspace_bytes,
                         (long long)o->max_workspace);
     }
-    if (plan.engine == CKCONV_ENGINE_GPU) {
-        return 0;
+    ckconv_device own;
+    ckconv_device_cpu(&own);
+    if (plan.engine == CKCONV_ENGINE_GPU || (plan.device.features & ~own.features) != 0) {
+        return 0; /* another machine's */
     }
     const int failed = fuzz_both(b, &plan);
     if (failed) {
