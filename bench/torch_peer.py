@@ -2,15 +2,16 @@
 """ckconv beside PyTorch (cuDNN on NVIDIA, MIOpen on AMD): both in one process, alternating, on the rows of a case file.
 
 usage: torch_peer.py [--lib build/libckconv.so] [--cases bench/cases.tsv] [--match REGEX] [--dtype f16,f32]
-                     [--rounds 3] [--rep 40] [--seconds 500] [--instances REGEX]
+                     [--layout last|first] [--compile] [--rounds 3] [--rep 40] [--seconds 500] [--instances REGEX]
 
 Build the library first:
     nvcc -x cu -std=c++17 -O3 -arch=sm_90a -shared -Xcompiler -fPIC -I. examples/ckconv_impl.c -o build/libckconv.so
 
-Both sides get the same channels-last tensors of normal random numbers and are timed by triton's do_bench, which
-writes 256 MB before each run; a figure is the median of the rounds' medians. f32 is computed without reduced
-precision. The peer of a 1D problem is conv1d on NCL or conv2d with H = 1, channels last, whichever is faster.
-Group norm's peer is PyTorch's own kernel. Outputs are filled with NaN first and compared with the peer's.
+Both sides get the same tensors of normal random numbers, channels last or (--layout first) NCHW and KCYX, and are
+timed by triton's do_bench, which writes 256 MB before each run; a figure is the median of the rounds' medians. f32
+is computed without reduced precision. The peer of a 1D problem is conv1d on NCL or conv2d with H = 1, channels
+last, whichever is faster. Group norm's peer is PyTorch's own kernel; with --compile also what torch.compile makes
+of the formulas, whichever is faster. Outputs are filled with NaN first and compared with the peer's.
 
 TSV on stdout: name op dtype peer_us ckconv_us ratio (peer / ckconv) instance tflops error (largest difference / largest
 value). Then geometric means, ratios capped at 4. Exit status 1 when a result was wrong.
@@ -29,6 +30,7 @@ from triton.testing import do_bench
 
 I32, I64, F64 = ct.c_int32, ct.c_int64, ct.c_double
 F32_, F16_ = 2, 3  # CKCONV_F32, CKCONV_F16
+NGCHW, GKCYX = 3, 5  # CKCONV_NGCHW, CKCONV_GKCYX
 OPS = {"fwd": 1, "bwd_data": 2, "bwd_weight": 3, "conv_conv_fwd": 4, "groupnorm_fwd": 5, "groupnorm_bwd": 6}
 LIMIT = {"f16": 2e-2, "f32": 2e-4}
 
@@ -143,8 +145,11 @@ class Row:
             "1D" if self.ndim == 1 else "grouped"
 
 
-def conv_desc(row, dtype):
+def conv_desc(row, dtype, first):
     d = Conv(ndim=row.ndim, g=row.g, n=row.n, k=row.k, c=row.c)
+    if first:
+        d.in_.layout = d.out.layout = NGCHW
+        d.wei.layout = GKCYX
     for name in ("filter", "input", "stride", "dilation"):
         fill(getattr(d, name), getattr(row, name))
     fill(d.pad_lo, row.pad)
@@ -156,12 +161,13 @@ def conv_desc(row, dtype):
 class Case:
     """One problem on both sides: ops() yields (op, peers, ours, results)."""
 
-    def __init__(self, lib, row, dtype):
-        self.lib, self.row = lib, row
+    def __init__(self, lib, row, dtype, first, compiled):
+        self.lib, self.row, self.first, self.compiled = lib, row, first, compiled
         self.torch_type = torch.float16 if dtype == "f16" else torch.float32
         self.code = F16_ if dtype == "f16" else F32_
         self.dims = max(row.ndim, 2)
-        self.format = torch.channels_last if self.dims == 2 else torch.channels_last_3d
+        self.format = torch.contiguous_format if first else \
+            torch.channels_last if self.dims == 2 else torch.channels_last_3d
         self.one = [1] * (self.dims - row.ndim)
 
     def random(self, shape, scale=1.0):
@@ -213,7 +219,7 @@ class Case:
             peers["fwd"].append(lambda: F.conv1d(x1, w1, None, *s, r.g))
             peers["bwd_data"].append(lambda: back(dy1, x1, w1, None, *s, False, [0], r.g, [True, False, False])[0])
             peers["bwd_weight"].append(lambda: back(dy1, x1, w1, None, *s, False, [0], r.g, [False, True, False])[1])
-        desc = conv_desc(r, self.code)
+        desc = conv_desc(r, self.code, self.first)
         for op, tensors, like in (("fwd", {"in_": x, "wei": w}, y), ("bwd_data", {"dout": dy, "wei": w}, x),
                                   ("bwd_weight", {"in_": x, "dout": dy}, w)):
             result = self.blank(like)
@@ -227,7 +233,8 @@ class Case:
         conv = {2: F.conv2d, 3: F.conv3d}[self.dims]
         k1 = int(re.search(r"K1=(\d+)", r.note).group(1))
         w1 = self.random([k1, r.g * r.k] + [1] * self.dims, 0.1)
-        desc = Pair(conv0=conv_desc(r, self.code), k1=k1)
+        desc = Pair(conv0=conv_desc(r, self.code, self.first), k1=k1)
+        desc.out.layout = NGCHW if self.first else 0
         want = conv(y, w1)
         result = self.blank(want)
         plan, run = self.ours("conv_conv_fwd", desc, in_=x, wei=w, wei1=w1, out=result)
@@ -241,18 +248,41 @@ class Case:
         desc = Norm(ndim=r.ndim, g=r.g, n=r.n, c=r.c, eps=1e-5)
         fill(desc.input, r.input)
         desc.in_.dtype = self.code
+        desc.in_.layout = NGCHW if self.first else 0
         plain = x.contiguous()
         _, mean, rstd = torch.ops.aten.native_group_norm(plain, gamma, beta, r.n, r.g * r.c, space, r.g, 1e-5)
         mean32, rstd32 = mean.float(), rstd.float()
         forward = lambda: F.group_norm(x, r.g, gamma, beta, 1e-5)
         back = lambda: torch.ops.aten.native_group_norm_backward(
             dy.contiguous(), x.contiguous(), mean, rstd, gamma, r.n, r.g * r.c, space, r.g, [True] * 3)
+        forwards, backs = [forward], [back]
+        if self.compiled:
+            size = [r.n, r.g, r.c, space]
+            wide = lambda t: t.view([1, r.g, r.c, 1])
+
+            def formula(x, gamma, beta):
+                xs = x.reshape(size).float()
+                v, m = torch.var_mean(xs, (2, 3), keepdim=True, correction=0)
+                return ((xs - m) * torch.rsqrt(v + 1e-5) * wide(gamma) + wide(beta)).to(x.dtype).reshape(x.shape)
+
+            def gradients(dy, x, gamma, mean, rstd):
+                xs, d = x.reshape(size).float(), dy.reshape(size).float()
+                r1, m1 = rstd.view([r.n, r.g, 1, 1]), mean.view([r.n, r.g, 1, 1])
+                sx, s1 = (d * (xs - m1) * r1).sum(3, keepdim=True), d.sum(3, keepdim=True)
+                a = (wide(gamma) * sx).sum(2, keepdim=True) / (r.c * space)
+                b = (wide(gamma) * s1).sum(2, keepdim=True) / (r.c * space)
+                dx = r1 * (d * wide(gamma) - b - (xs - m1) * r1 * a)
+                return dx.to(x.dtype).reshape(x.shape), sx.sum(0).flatten().to(x.dtype), s1.sum(0).flatten().to(x.dtype)
+
+            fast, fast_back = torch.compile(formula), torch.compile(gradients)
+            forwards.append(lambda: fast(x, gamma, beta))
+            backs.append(lambda: fast_back(dy, x, gamma, mean32, rstd32))
         y, dx, dg, db = self.blank(x), self.blank(x), self.blank(gamma), self.blank(gamma)
         plan, run = self.ours("groupnorm_fwd", desc, in_=x, gamma=gamma, beta=beta, out=y)
-        yield "groupnorm_fwd", [forward], plan, run, [(y, forward())]
+        yield "groupnorm_fwd", forwards, plan, run, [(y, forward())]
         plan, run = self.ours("groupnorm_bwd", desc, in_=x, dout=dy, gamma=gamma, saved_mean=mean32,
                               saved_inv_std=rstd32, din=dx, dgamma=dg, dbeta=db)
-        yield "groupnorm_bwd", [back], plan, run, list(zip((dx, dg, db), back()))
+        yield "groupnorm_bwd", backs, plan, run, list(zip((dx, dg, db), back()))
 
     def ops(self):
         return {"conv": self.conv_ops, "conv_conv": self.pair_ops, "groupnorm": self.norm_ops}[self.row.op]()
@@ -282,6 +312,8 @@ def main():
     p.add_argument("--cases", default="bench/cases.tsv")
     p.add_argument("--match", default="")
     p.add_argument("--dtype", default="f16,f32")
+    p.add_argument("--layout", choices=("last", "first"), default="last")
+    p.add_argument("--compile", action="store_true", help="group norm: torch.compile's kernels are peers too")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--rep", type=int, default=40)
     p.add_argument("--seconds", type=float, default=500)
@@ -290,7 +322,7 @@ def main():
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     lib, began, entries, wrong = Library(o.lib), time.time(), [], 0
-    print("#", torch.cuda.get_device_name(), "torch", torch.__version__, "cudnn", torch.backends.cudnn.version())
+    print("# channels", o.layout, torch.cuda.get_device_name(), "torch", torch.__version__, "cudnn", torch.backends.cudnn.version())
     print("name\top\tdtype\tpeer_us\tckconv_us\tratio\tinstance\ttflops\terror")
     rows = [Row(line) for line in open(o.cases) if line.strip() and not line.startswith("#")]
     for row in rows:
@@ -300,7 +332,7 @@ def main():
             if time.time() - began > o.seconds:
                 print("# left out:", row.name, dtype)
                 continue
-            case = Case(lib, row, dtype)
+            case = Case(lib, row, dtype, o.layout == "first", o.compile)
             for op, peers, plan, run, results in case.ops():
                 run()
                 torch.cuda.synchronize()
