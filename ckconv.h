@@ -2936,6 +2936,7 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(depth_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                 \
     X(depth_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                     \
     X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
+    X(depth_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)                                \
     X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
     X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
@@ -2955,7 +2956,8 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(depth_weight_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)    \
     X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)       \
     X(depth_weight_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 3>)             \
-    X(depth_weight_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 5>)
+    X(depth_weight_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 5>)             \
+    X(depth_weight_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep_weight<ckci_k_s_##S>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
@@ -3176,6 +3178,10 @@ enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192 };
 #define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT) ((SIZE) == 4 || (F) == 3 ? 7 : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
 #define CKCI_DEPTH_DOWN_LANES(F) ((F) == 3 ? 128 : (F) == 5 ? 64 : 16)
 
+/* The same of planes, for filters of 3 x 3 x 3. */
+enum { CKCI_DEPTH_DEEP_BYTES = 12288, CKCI_DEPTH_DEEP_LANES = 32 };
+#define CKCI_DEPTH_DEEP_STRIP(SIZE, WEIGHT) ((SIZE) == 2 && (WEIGHT) ? 5 : 7)
+
 /* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
    b is in. A strip is 8 neighbouring positions of the written tensor (of dout) along dimension 2. For planes
    dimensions 1 and 2 are exchanged, in tensors too, and the lanes are positions along dimension 1. */
@@ -3194,13 +3200,17 @@ typedef struct ckci_gpu_depth {
     /* down: positions of an image in LDS, pieces of a row there (of a_vec bytes), rows of all columns; a
        block has lanes_p strips of a row and `walk` rows */
     int32_t pitch, pieces, all;
+    /* deep: positions of a row of a tile in LDS, pieces of a tile, `walk` planes of all tiles; rows of a tile
+       of `strips` strips, tiles of an image */
+    int32_t tile_y, tiles_y, tiles_z;
     int32_t o_same, o_vec; /* results are stored without an epilogue; and 4 of a row together */
     int32_t bf16, planes;  /* not f16; lanes are positions */
     int32_t full;          /* types or an operation that most kernels do not know */
     int32_t sums;          /* bwd_weight: through workspace */
     int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
     ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
-        by_channels, by_groups_x, by_rows_y, by_pitch, by_pieces;
+        by_channels, by_groups_x, by_rows_y, by_pitch, by_pieces, by_tiles_y, by_tiles_z,
+        by_wide; /* positions of dout in a row of a tile */
     ckci_gpu_depth_box box;
 } ckci_gpu_depth;
 
@@ -3846,8 +3856,10 @@ enum {
     CKCI_DEPTH_4,                               /* loads of 4 channels */
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
     CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
+    CKCI_DEPTH_DEEP,
     CKCI_DEPTH_WEIGHT, /* the same again; CKCI_DEPTH_1: second, any */
-    CKCI_DEPTH_WEIGHT_DOWN = CKCI_DEPTH_1 + 2
+    CKCI_DEPTH_WEIGHT_DOWN = CKCI_DEPTH_1 + 2,
+    CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2
 };
 
 /* How a depthwise plan walks: what its lanes are. */
@@ -3929,6 +3941,22 @@ CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *d
     fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 32);
     fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
     return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(other) <= INT32_MAX ? f : 0;
+}
+
+/* Is there a kernel that takes planes through LDS? */
+CKCI_FN int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                             int32_t planes)
+{
+    const ckci_tensor *other = weight ? &k->b : &k->o.t;
+    int32_t lanes = 64 / (int32_t)ckci_size(k->a.dtype);
+    int fits = planes == CKCI_DEPTH_LAST && k->phases == 1 && k->a.dtype != CKCONV_F64 && (weight || !k->full);
+    for (int i = 0; i < 3; i++) {
+        const ckci_gpu_dim *d = &k->dim[i];
+        fits = fits && d->filter == 3 && d->stride == 1 && d->dilation == 1 && d->pad < 3;
+    }
+    fits = fits && k->a.stride[0] == 1 && (!weight || k->b.stride[0] == 1) && k->g >= lanes / 4;
+    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
+    return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(other) <= INT32_MAX;
 }
 
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
@@ -4042,12 +4070,15 @@ CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, 
 }
 
 /* Which kernel: how taps lie, planes. */
-CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int32_t walks, int32_t weight,
-                                  int32_t vec, int32_t planes)
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t walks,
+                                  int32_t weight, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
     int32_t base = weight ? CKCI_DEPTH_WEIGHT : 0;
+    if (deep) {
+        return base + (weight ? CKCI_DEPTH_WEIGHT_DEEP : CKCI_DEPTH_DEEP);
+    }
     if (down) {
         return base + (weight ? CKCI_DEPTH_WEIGHT_DOWN : 0) + (down - 3) / 2;
     }
@@ -4106,6 +4137,20 @@ CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, i
     return lanes;
 }
 
+/* Bytes of a copy into LDS of lanes_c words of channels. */
+CKCI_FN int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
+{
+    int32_t size = (int32_t)ckci_size(k->a.dtype), bytes = 16;
+    for (; bytes > size; bytes /= 2) {
+        int64_t vec = bytes / size;
+        if (k->lanes_c * 4 % bytes == 0 && ckci_depth_vector(&k->a, vec) &&
+            (!weight || ckci_depth_vector(&k->b, vec))) {
+            break;
+        }
+    }
+    return bytes;
+}
+
 /* Columns of those that take rows through LDS. */
 CKCI_FN void ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
 {
@@ -4115,13 +4160,7 @@ CKCI_FN void ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
     /* LDS: weights of fwd and bwd_data; one strip of a row fits in any case */
     k->lanes_c = ckci_depth_lanes(words, 4, 256, weight && size == 2 ? 128 : CKCI_DEPTH_DOWN_LANES(f), 1, 0);
     k->tiles_c = (int32_t)ckci_ceil_div(words, k->lanes_c);
-    for (k->a_vec = 16; k->a_vec > size; k->a_vec /= 2) { /* bytes of a load */
-        int64_t vec = k->a_vec / size;
-        if (k->lanes_c * 4 % k->a_vec == 0 && ckci_depth_vector(&k->a, vec) &&
-            (!weight || ckci_depth_vector(&k->b, vec))) {
-            break;
-        }
-    }
+    k->a_vec = ckci_depth_copies(k, weight);
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
     k->pitch = k->strips * strip + f - 1;
     int32_t positions;
@@ -4150,6 +4189,59 @@ CKCI_FN int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *de
     split = split ? split : ckci_min(ckci_max(at_once / k->tiles_c, 1), ckci_max(k->all / 4, 1));
     k->walk = (int32_t)ckci_max(ckci_ceil_div(k->all, split), 1);
     return ckci_ceil_div(k->all, k->walk);
+}
+
+/* Tiles of those that take planes through LDS, and pieces of planes. A step of a thread costs about 540
+   instructions and six for each copy. */
+CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
+{
+    int32_t size = (int32_t)ckci_size(k->a.dtype), strip = CKCI_DEPTH_DEEP_STRIP(size, weight);
+    int64_t words = ckci_ceil_div(k->g, 4 / size), best = INT64_MAX;
+    k->tiles_c = (int32_t)ckci_ceil_div(words, CKCI_DEPTH_DEEP_LANES);
+    k->lanes_c = (int32_t)ckci_ceil_div(ckci_ceil_div(words, k->tiles_c), 4) * 4;
+    k->a_vec = ckci_depth_copies(k, weight);
+    int32_t slots = 256 / k->lanes_c;
+    for (int32_t strips = 1; strips <= slots; strips++) {
+        for (int32_t rows = 1; rows <= slots / strips; rows++) {
+            int32_t positions = (rows + 2) * (strips * strip + 2);
+            int64_t tiles = ckci_ceil_div(k->dim[1].length, rows) *
+                            ckci_ceil_div(k->dim[2].length, (int64_t)strips * strip);
+            int64_t time = tiles * (540 + positions * k->lanes_c * 4 / k->a_vec / 256 * 6);
+            if (positions <= CKCI_DEPTH_DOWN_POSITIONS &&
+                positions * k->lanes_c * 4 <= CKCI_DEPTH_DEEP_BYTES && time < best) {
+                best = time;
+                k->tile_y = rows;
+                k->strips = strips;
+            }
+        }
+    }
+    k->lanes_p = k->tile_y * k->strips;
+    k->pitch = k->strips * strip + 2;
+    k->by_pitch = ckci_make_divisor(k->pitch);
+    k->by_wide = ckci_make_divisor((int64_t)k->strips * strip);
+    k->by_pieces = ckci_make_divisor(k->lanes_c * 4 / k->a_vec); /* of a position */
+    k->pieces = (k->tile_y + 2) * k->pitch * (k->lanes_c * 4 / k->a_vec);
+    k->tiles_y = (int32_t)ckci_ceil_div(k->dim[1].length, k->tile_y);
+    k->tiles_x = (int32_t)ckci_ceil_div(k->dim[2].length, (int64_t)k->strips * strip);
+    int64_t columns = (int64_t)k->n * k->tiles_y * k->tiles_x, planes = k->dim[0].length;
+    int64_t at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
+    best = INT64_MAX;
+    for (int64_t pieces = 1; pieces <= ckci_max(ckci_min(planes / 4, 16), 1); pieces++) {
+        int64_t walk = ckci_ceil_div(planes, pieces), all = columns * ckci_ceil_div(planes, walk);
+        int64_t blocks = ckci_saturating_mul(all, k->tiles_c);
+        /* up to two waves of blocks take as long as full ones; at the end, half a block's time is lost */
+        int64_t full = ckci_ceil_div(blocks, at_once) * at_once;
+        int64_t time =
+            ckci_saturating_mul(2 * (blocks > 2 * at_once && !weight ? blocks : full) + at_once, walk + 3);
+        if (time < best) {
+            best = time;
+            k->walk = (int32_t)ckci_max(walk, 1);
+            k->all = (int32_t)all;
+        }
+    }
+    k->tiles_z = (int32_t)ckci_ceil_div(planes, k->walk);
+    k->by_tiles_y = ckci_make_divisor(k->tiles_y);
+    k->by_tiles_z = ckci_make_divisor(k->tiles_z);
 }
 
 /* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte. */
@@ -4204,12 +4296,13 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
                          CKCI_LL(room - 6), CKCI_LL(row));
     }
     int32_t down = ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
-    int32_t walks = down ? 0 : ckci_depth_walks(k, device, 0, planes);
+    int deep = ckci_depth_deeps(k, device, 0, planes), through = down || deep;
+    int32_t walks = through ? 0 : ckci_depth_walks(k, device, 0, planes);
     if (walks) {
         vec = planes ? 1 : half ? 4 : 2;
         k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
     }
-    if (down) {
+    if (through) {
         vec = half ? 2 : 1;
     } else if (!planes) {
         int64_t most = room / (k->taps * vec);
@@ -4218,7 +4311,10 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     }
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
-    if (down) {
+    if (deep) {
+        ckci_depth_deep_tiles(k, device, 0);
+        all = k->all;
+    } else if (down) {
         ckci_depth_down_columns(k, 0);
         all = ckci_depth_down_share(k, device, 0);
     } else {
@@ -4234,7 +4330,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int64_t want = ckci_ceil_div(16 * (int64_t)ckci_max(device->compute_units, 1),
                                  ckci_saturating_mul(k->tiles_c, k->phases));
     int64_t part = ckci_ceil_div(ckci_ceil_div(all, want), k->lanes_p) * k->lanes_p;
-    k->part = down ? 1 : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
+    k->part = through ? 1 : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
     k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
@@ -4242,9 +4338,9 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->o_same =
         k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
-    ckci_depth_set(k, 0, ckci_depth_kernel(k, down, walks, 0, vec, planes), l);
+    ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, walks, 0, vec, planes), l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
-    *cost = ckci_depth_cost(p, device, vec == 1 && !down ? 3 : 1.5);
+    *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);
 }
 
@@ -4259,8 +4355,9 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     int32_t down = ckci_depth_downs(k, device, 1, planes);
-    int32_t walks = down ? 0 : ckci_depth_walks(k, device, 1, planes);
-    int32_t which = ckci_depth_kernel(k, down, walks, 1, vec, planes);
+    int deep = ckci_depth_deeps(k, device, 1, planes), through = down || deep;
+    int32_t walks = through ? 0 : ckci_depth_walks(k, device, 1, planes);
+    int32_t which = ckci_depth_kernel(k, down, deep, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
     int wide = k->a.dtype != CKCONV_F64;
     int32_t kind = which - CKCI_DEPTH_WEIGHT;
@@ -4277,13 +4374,13 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
         k->a_vec = ckci_depth_pieces(&k->b, planes, vec, k->a_vec);
         k->o_vec = ckci_depth_pieces(&k->a, planes, vec, k->o_vec);
     }
-    k->groups_x = (int32_t)(walks || down ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
+    k->groups_x = (int32_t)(walks || through ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
     if (planes == CKCI_DEPTH_ROWS && !walks) { /* places are counted from an aligned one on */
         k->groups_x = (int32_t)ckci_ceil_div((-p->pad[2] & 3) + p->filter[2], 8);
     }
-    int64_t rows_y = walks || down ? 1 : ckci_ceil_div(k->dim[1].filter, three ? 3 : 1);
+    int64_t rows_y = walks || through ? 1 : ckci_ceil_div(k->dim[1].filter, three ? 3 : 1);
     k->by_rows_y = ckci_make_divisor(rows_y);
-    k->units = (int32_t)(k->dim[0].filter * rows_y * k->groups_x);
+    k->units = (int32_t)((deep ? 1 : k->dim[0].filter) * rows_y * k->groups_x);
     if (!planes) {
         k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), 256,
                                       256, k->units, 0);
@@ -4306,6 +4403,14 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
                       : ckci_min(ckci_depth_down_share(k, device, 0), ckci_max(limit / ckci_max(one, 1), 1));
         all = ckci_depth_down_share(k, device, ckci_min(split, k->all));
     }
+    if (deep) {
+        vec = narrow ? 1 : 2;
+        ckci_depth_deep_tiles(k, device, 1);
+        all = k->all;
+        split = split ? split : ckci_max(2 * units / k->tiles_c, 1);
+        split = ckci_min(split, ckci_max(limit / ckci_max(one, 1), 1));
+        all = ckci_max(ckci_min(split, all), 1);
+    }
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
     if (walks) {
         int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
@@ -4319,7 +4424,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
                          all / ((int64_t)k->lanes_p * (planes == CKCI_DEPTH_ROWS ? k->lanes_c : 4)));
         split = ckci_min(ckci_min(split, limit / ckci_max(one, 1)), 4096);
     }
-    if (down) {
+    if (through) {
         k->parts = (int32_t)ckci_max(all, 1);
     } else {
         split = ckci_max(ckci_min(split, all), 1);
@@ -4341,7 +4446,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->by_channels = ckci_make_divisor(k->g);
     l->grid = ckci_saturating_mul(tiles, k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
-    *cost = ckci_depth_cost(p, device, vec == 1 && !down ? 3 : 1.5) * (double)ckci_max((int64_t)idle, 1);
+    *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5) * (double)ckci_max((int64_t)idle, 1);
     return ckci_too_many_blocks(l->grid, err);
 }
 
@@ -10381,6 +10486,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
   >>undef
 */
 #undef CKCI_CPU_ROWS
+#undef CKCI_DEPTH_DEEP_STRIP
 #undef CKCI_DEPTH_DOWN_LANES
 #undef CKCI_DEPTH_DOWN_STRIP
 #undef CKCI_FN

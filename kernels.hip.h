@@ -208,7 +208,7 @@ template <bool AGAIN, class T> CKCI_K_FN const T &ckci_k_opaque_argument(const T
     } else {
         from = 0;
     }
-#if __clang_major__ < 16 /* which does not always see that it is one pointer for all */
+#if __clang_major__ < 16 || __clang_major__ > 19 /* which do not always see that it is one pointer for all */
     at = (uint32_t)__builtin_amdgcn_readfirstlane((int)at) |
          (uint64_t)(uint32_t)__builtin_amdgcn_readfirstlane((int)(at >> 32)) << 32;
 #endif
@@ -9562,19 +9562,20 @@ struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
 };
 
 /* Rows of a tensor, channels last, on their way into LDS: some channels, in words of 4 bytes, of positions
-   that lie beside each other, R rows at a time. NVIDIA's copies do not wait (ASYNC): STAGES - 1 times R rows
-   are under way; AMD's pass through registers while the row before is taken. What lies outside the tensor is
-   0. */
-template <int R, bool ASYNC> struct ckci_k_depth_rows {
-    enum { STAGES = ASYNC ? 4 : 2, ROW = CKCI_DEPTH_DOWN_BYTES, STAGE = R * ROW };
+   that lie beside each other (or in a plane), at most BYTES together, R rows at a time. NVIDIA's copies do not
+   wait (ASYNC): STAGES - 1 times R rows are under way; AMD's pass through registers while the row before is
+   taken. What lies outside the tensor is 0. A thread knows where its pieces lie if they have at least LEAST
+   bytes, and works out others each time. */
+template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> struct ckci_k_depth_rows {
+    enum { STAGES = ASYNC ? 4 : 2, ROW = BYTES, STAGE = R * ROW, KEPT = ROW / 256 / LEAST };
 
     struct lds {
         alignas(16) unsigned char stage[STAGES * STAGE];
         int32_t at[CKCI_DEPTH_DOWN_POSITIONS]; /* bytes from row to position; < 0: outside */
     };
 
-    int32_t write;    /* the stage that comes next */
-    int32_t piece[2]; /* of 16 bytes: bytes from row; < 0: outside; NONE: there is none */
+    int32_t write;       /* the stage that comes next */
+    int32_t piece[KEPT]; /* bytes from row; < 0: outside; NONE: there is none */
     uint32_t held[ASYNC ? 1 : ROW / 256 / 4];
     enum { NONE = INT32_MIN };
 
@@ -9595,9 +9596,12 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
     CKCI_K_MEMBER void start(const lds &m, const ckci_gpu_depth &p, int32_t vec, int32_t count,
                              int32_t inside)
     {
+        static_assert(KEPT >= 2, "what others are worked out from");
         write = 0;
-        piece[0] = vec == 16 ? find(m, p, 16, count, inside, 0) : inside;
-        piece[1] = vec == 16 ? find(m, p, 16, count, inside, 1) : count;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < KEPT; i++) {
+            piece[i] = vec >= LEAST ? find(m, p, vec, count, inside, i) : i == 0 ? inside : count;
+        }
     }
 
     /* Pieces of B bytes: i of 256 threads each. from: of row 0. */
@@ -9606,10 +9610,10 @@ template <int R, bool ASYNC> struct ckci_k_depth_rows {
                               int32_t length, int32_t y)
     {
         constexpr int COUNT = ROW / 256 / B;
-        CKCI_K_UNROLL(ASYNC ? 2 : 16)
+        CKCI_K_UNROLL(ASYNC ? +KEPT : 16)
         for (int i = 0; i < COUNT; i++) {
             const int32_t at =
-                B == 16 ? ckci_k_lane_afresh(piece[i % 2]) : find(m, p, B, piece[1], piece[0], i);
+                B >= LEAST ? ckci_k_lane_afresh(piece[i % KEPT]) : find(m, p, B, piece[1], piece[0], i);
             if (ASYNC && at == NONE) {
                 break;
             }
@@ -9959,6 +9963,183 @@ struct ckci_k_depth_down
 };
 
 template <class S, int F> struct ckci_k_resident<ckci_k_depth_down<S, F>> {
+    enum { BLOCKS = 2 };
+};
+
+/* Where a block stands that walks along dimension 0, and a thread in it. */
+struct ckci_k_depth_spot {
+    int32_t n, z, y, x, rows; /* its first output, rows to come: positions along dimension 0 */
+    int32_t row, strip, lane; /* of the thread, in the tile */
+    bool active;
+};
+
+template <int XO>
+CKCI_K_FN ckci_k_depth_spot ckci_k_depth_find_tile(const ckci_gpu_depth &args, int32_t t, int32_t piece)
+{
+    const ckci_gpu_depth &p = ckci_k_late(args);
+    ckci_k_depth_spot a;
+    const int32_t row = ckci_k_divide(piece, p.by_tiles_x), plane = ckci_k_divide(row, p.by_tiles_y);
+    a.n = ckci_k_divide(plane, p.by_tiles_z);
+    a.z = (plane - a.n * p.tiles_z) * p.walk;
+    a.y = (row - plane * p.tiles_y) * p.tile_y;
+    a.x = (piece - row * p.tiles_x) * p.strips * XO;
+    a.rows = p.dim[0].length - a.z < p.walk ? p.dim[0].length - a.z : p.walk;
+    const int32_t slot = ckci_k_divide(t, p.by_lanes_c);
+    a.lane = t - slot * p.lanes_c;
+    a.row = ckci_k_divide(slot, p.by_strips);
+    a.strip = slot - a.row * p.strips;
+    a.active = slot < p.lanes_p && a.y + a.row < p.dim[1].length && a.x + a.strip * XO < p.dim[2].length;
+    return a;
+}
+
+/* Bytes from plane 0 of t to position i of a tile, `wide` positions to a row, which begins at y, x. */
+template <class S>
+CKCI_K_FN int32_t ckci_k_depth_in_tile(const ckci_tensor &t, ckci_divisor wide, int32_t channel, int32_t n,
+                                       int32_t y, int32_t x, const int32_t *length, int32_t i)
+{
+    const int32_t row = ckci_k_divide(i, wide);
+    const ckci_k_place q = {n, 0, y + row, x + i - row * (int32_t)wide.d};
+    const bool inside = (uint32_t)q.y < (uint32_t)length[0] && (uint32_t)q.x < (uint32_t)length[1];
+    return inside ? ckci_k_depth_at<S>(t, channel, q) : -1;
+}
+
+/* fwd, bwd_data of 3 x 3 x 3 with stride and dilation 1, channels last: as ckci_k_depth_down, but along
+   dimension 0. A block owns a tile of a plane, tile_y rows of `strips` strips of XO outputs, and lanes_c words
+   of channels, and walks `walk` planes. The tile of inputs, with its border, comes through LDS plane by plane;
+   each thread adds its three rows of windows to the three planes of outputs that they belong to: those lie in
+   registers and move up a plane with the first tap. Weights are in LDS. Neighbouring blocks take neighbouring
+   channels, then neighbouring tiles of the same planes, so that borders are read twice from the caches. */
+template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
+    typedef typename S::T T;
+    enum { F = 3, V = 4 / S::SIZE, LANES = CKCI_DEPTH_DEEP_LANES, XO = CKCI_DEPTH_DEEP_STRIP(S::SIZE, 0) };
+    enum { WINDOW = XO + F - 1 };
+    typedef ckci_k_depth_rows<1, ASYNC, CKCI_DEPTH_DEEP_BYTES, ASYNC ? 8 : 4> source;
+
+    struct lds {
+        typename source::lds rows;
+        alignas(16) T w[F * F * F * LANES * V];
+    };
+
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &args, T *to, int32_t channel)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const bool back = p.dim[2].gather_back != 0;
+        for (int32_t e = (int32_t)threadIdx.x; e < F * F * F * LANES * V; e += 256) {
+            const int32_t place = e / (LANES * V), g = channel + e % (LANES * V);
+            if (e % (LANES * V) >= p.lanes_c * V) {
+                continue;
+            }
+            const int32_t tap = back ? F * F * F - 1 - place : place, row = tap / F, z = row / F;
+            const int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + (row - z * F) * p.b.stride[4] +
+                              (tap - row * F) * p.b.stride[5];
+            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
+        }
+    }
+
+    /* Three rows of inputs, `rows` bytes apart, into all planes of sums, which the first tap moves up. */
+    static CKCI_K_MEMBER void multiply(T *c, const unsigned char *from, int32_t pitch, int32_t rows,
+                                       const T *w, int32_t bf16)
+    {
+        CKCI_K_UNROLL(4)
+        for (int y = 0; y < F; y++) {
+            T v[WINDOW * V];
+            ckci_k_depth_line<WINDOW, S, V>(from + y * rows, pitch, 0, v, bf16);
+            CKCI_K_UNROLL(4)
+            for (int s = 0; s < F; s++) {
+                CKCI_K_UNROLL(4)
+                for (int x = 0; x < F; x++) {
+                    T one[V];
+                    ckci_k_spread<T, V>(w + (((F - 1 - s) * F + y) * F + x) * LANES * V, one);
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        T before = c[s * XO * V + i];
+                        if (y == 0 && x == 0) {
+                            before = s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0;
+                        }
+                        c[s * XO * V + i] = ckci_k_fma(v[x * V + i], one[i % V], before);
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &args, lds &m)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
+        const int32_t t = (int32_t)threadIdx.x, piece = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t base = ((int32_t)blockIdx.x - piece * p.tiles_c) * p.lanes_c * V;
+        const bool back = p.dim[2].gather_back != 0;
+        const ckci_k_depth_spot own = ckci_k_depth_find_tile<XO>(p, t, piece);
+        const int32_t channel = base + own.lane * V;
+        const bool active = own.active && channel < p.g;
+        stage(p, m.w, base);
+        if (t < CKCI_DEPTH_DOWN_POSITIONS) {
+            const int32_t length[2] = {p.dim[1].read_len, p.dim[2].read_len};
+            m.rows.at[t] =
+                ckci_k_depth_in_tile<S>(p.a, p.by_pitch, base, own.n,
+                                        own.y - (back ? F - 1 - p.dim[1].pad : p.dim[1].pad),
+                                        own.x - (back ? F - 1 - p.dim[2].pad : p.dim[2].pad), length, t);
+        }
+        __syncthreads();
+        source next;
+        next.start(m.rows, ckci_k_late(p), p.a_vec, p.pieces, (p.g - base) * (int32_t)S::SIZE);
+        const int32_t pitch = p.lanes_c * 4, rows = p.pitch * pitch;
+        const int32_t a_step = (int32_t)p.a.stride[3] * (int32_t)S::SIZE;
+        const ckci_k_place first = {own.n, own.z, own.y + own.row, own.x + own.strip * XO};
+        int32_t to = ckci_k_depth_at<S>(p.o.t, channel, first);
+        const int32_t left = p.dim[2].length - first.x;
+        /* planes before the image add nothing */
+        const int32_t top = own.z - (back ? F - 1 - p.dim[0].pad : p.dim[0].pad), end = top + own.rows + F - 1;
+        int32_t z = top < 0 ? 0 : top;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < source::STAGES - 1; i++) {
+            const ckci_gpu_depth &late = ckci_k_late(p);
+            next.push(m.rows, late, late.a.p, a_step, late.dim[0].read_len, z + i, z + i < end, late.a_vec);
+            source::commit();
+        }
+        T c[F * XO * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * XO * V; i++) {
+            c[i] = 0;
+        }
+        const unsigned char *mine =
+            m.rows.stage + (own.row * p.pitch + own.strip * XO) * pitch + own.lane * 4;
+        const T *w = m.w + own.lane * V;
+        int32_t read = 0;
+        CKCI_K_UNROLL(1)
+        for (; z < end; z++) {
+            const ckci_gpu_depth &late = ckci_k_late(p);
+            const int32_t ahead = z + source::STAGES - 1;
+            next.settle(m.rows, late.a_vec);
+            source::arrive();
+            next.push(m.rows, late, late.a.p, a_step, late.dim[0].read_len, ahead, ahead < end, late.a_vec);
+            source::commit();
+            if (active) {
+                multiply(c, mine + read, pitch, rows, w, late.bf16);
+                if (z - top >= F - 1) {
+                    auto where = [&] {
+                        const ckci_k_depth_spot tile =
+                            ckci_k_depth_find_tile<XO>(late, ckci_k_again((int32_t)threadIdx.x),
+                                                       ckci_k_divide(ckci_k_again((int32_t)blockIdx.x),
+                                                                     ckci_k_late(late).by_tiles_c));
+                        const ckci_k_place q = {tile.n, tile.z + z - top - (F - 1), tile.y + tile.row,
+                                                tile.x + tile.strip * XO};
+                        return q;
+                    };
+                    ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where);
+                    to += (int32_t)late.o.t.stride[3] * (int32_t)S::SIZE;
+                }
+            }
+            read = read == (source::STAGES - 1) * source::STAGE ? 0 : read + source::STAGE;
+        }
+    }
+};
+
+template <class S>
+struct ckci_k_depth_deep : ckci_k_by_vendor<ckci_k_depth_deep_by<S, true>, ckci_k_depth_deep_by<S, false>> {
+};
+
+template <class S> struct ckci_k_resident<ckci_k_depth_deep<S>> {
     enum { BLOCKS = 2 };
 };
 
@@ -10511,6 +10692,181 @@ struct ckci_k_depth_down_weight
 };
 
 template <class S, int F> struct ckci_k_resident<ckci_k_depth_down_weight<S, F>> {
+    enum { BLOCKS = 2 };
+};
+
+/* bwd_weight of 3 x 3 x 3: tiles walk along dimension 0 as those of ckci_k_depth_deep, dout beside them. A
+   thread has all 27 sums of V channels in registers, for all pieces of its block, which are `parts` apart:
+   each of its three rows of inputs meets the last three planes of a strip of dout, as in
+   ckci_k_depth_down_weight. */
+template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
+    typedef typename S::T T;
+    enum { F = 3, V = 4 / S::SIZE, XO = CKCI_DEPTH_DEEP_STRIP(S::SIZE, 1), WINDOW = XO + F - 1 };
+    typedef ckci_k_depth_rows<1, ASYNC, CKCI_DEPTH_DEEP_BYTES, ASYNC ? 8 : 4> source;
+    typedef ckci_k_depth_rows<1, ASYNC, 8192, ASYNC ? 8 : 4> source_out;
+    static_assert(XO * 256 * 4 <= 8192, "all strips of a block");
+
+    struct lds {
+        union {
+            struct {
+                typename source::lds inputs;
+                typename source_out::lds douts;
+            };
+            ckci_k_depth_sums<T, V, F * F> sums;
+        };
+    };
+
+    /* Plane r of a piece with `planes` of dout: the newest is in place r % F = TURN. Planes of dout that the
+       piece does not have meet nothing. */
+    template <int TURN>
+    static CKCI_K_MEMBER void multiply(T *c, const T *d, const unsigned char *from, int32_t pitch,
+                                       int32_t rows, int32_t r, int32_t planes, int32_t bf16)
+    {
+        CKCI_K_UNROLL(4)
+        for (int y = 0; y < F; y++) {
+            T v[WINDOW * V];
+            ckci_k_depth_line<WINDOW, S, V>(from + y * rows, pitch, 0, v, bf16);
+            CKCI_K_UNROLL(4)
+            for (int z = 0; z < F; z++) {
+                if (r - z >= 0 && r - z < planes) {
+                    const T *left = d + (TURN + F - z) % F * XO * V;
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < XO; i++) {
+                        CKCI_K_UNROLL(4)
+                        for (int x = 0; x < F; x++) {
+                            CKCI_K_UNROLL(4)
+                            for (int l = 0; l < V; l++) {
+                                T &sum = c[((z * F + y) * F + x) * V + l];
+                                sum = ckci_k_fma(left[i * V + l], v[(i + x) * V + l], sum);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /* State of a walk along a piece. */
+    struct walk {
+        source inputs;
+        source_out douts;
+        int32_t z, first, planes, r, read, read_out; /* of inputs, of dout; planes of dout; the one that comes */
+        int32_t a_step, b_step, vec, at, at_out, rows;
+
+        CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t r)
+        {
+            inputs.push(m.inputs, p, p.b.p, b_step, p.dim[0].read_len, z + r, r < planes + F - 1, vec);
+            douts.push(m.douts, p, p.a.p, a_step, p.dim[0].length, first + r, r < planes, vec);
+            source::commit();
+        }
+    };
+
+    /* What plane r of a thread's strip adds. Its dout takes place `turn`, which is TURN or a later one. */
+    template <int TURN>
+    static CKCI_K_MEMBER void add(const ckci_gpu_depth &args, const lds &m, const walk &w, T *c, T *d,
+                                  int32_t turn)
+    {
+        if constexpr (TURN < F - 1) {
+            if (turn > TURN) {
+                add<TURN + 1>(args, m, w, c, d, turn);
+                return;
+            }
+        }
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const int32_t pitch = p.lanes_c * 4;
+        if (w.r < w.planes) {
+            ckci_k_depth_line<XO, S, V>(m.douts.stage + w.read_out + w.at_out, pitch, 0, d + TURN * XO * V,
+                                        p.bf16);
+        }
+        if ((uint32_t)(w.z + w.r) < (uint32_t)p.dim[0].read_len) {
+            multiply<TURN>(c, d, m.inputs.stage + w.read + w.at, pitch, w.rows, w.r, w.planes, p.bf16);
+        }
+    }
+
+    static CKCI_K_MEMBER void piece(const ckci_gpu_depth &args, lds &m, T *c, int32_t index, int32_t base)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
+        const int32_t t = (int32_t)threadIdx.x, pitch = p.lanes_c * 4;
+        const ckci_k_depth_spot own = ckci_k_depth_find_tile<XO>(p, t, index);
+        const bool active = own.active && base + own.lane * V < p.g;
+        __syncthreads(); /* the piece before */
+        if (t < CKCI_DEPTH_DOWN_POSITIONS) {
+            const int32_t length[2] = {p.dim[1].read_len, p.dim[2].read_len};
+            const int32_t out[2] = {p.dim[1].length, p.dim[2].length};
+            m.inputs.at[t] = ckci_k_depth_in_tile<S>(p.b, p.by_pitch, base, own.n, own.y - p.dim[1].pad,
+                                                     own.x - p.dim[2].pad, length, t);
+            m.douts.at[t] = ckci_k_depth_in_tile<S>(p.a, p.by_wide, base, own.n, own.y, own.x, out, t);
+        }
+        __syncthreads();
+        walk w;
+        w.vec = p.a_vec;
+        w.inputs.start(m.inputs, p, w.vec, p.pieces, (p.g - base) * (int32_t)S::SIZE);
+        w.douts.start(m.douts, p, w.vec, p.lanes_p * XO * (int32_t)p.by_pieces.d,
+                      (p.g - base) * (int32_t)S::SIZE);
+        w.z = own.z - p.dim[0].pad;
+        w.first = own.z;
+        w.planes = own.rows;
+        w.read = w.read_out = 0;
+        w.a_step = (int32_t)p.a.stride[3] * (int32_t)S::SIZE;
+        w.b_step = (int32_t)p.b.stride[3] * (int32_t)S::SIZE;
+        w.rows = p.pitch * pitch;
+        w.at = (own.row * p.pitch + own.strip * XO) * pitch + own.lane * 4;
+        w.at_out = (own.row * p.strips + own.strip) * XO * pitch + own.lane * 4;
+        T d[F * XO * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * XO * V; i++) {
+            d[i] = 0;
+        }
+        int32_t turn = 0;
+        CKCI_K_UNROLL(1)
+        for (w.r = 1 - source::STAGES; w.r < w.planes + F - 1; w.r++) {
+            if (w.r >= 0) {
+                w.inputs.settle(m.inputs, w.vec);
+                w.douts.settle(m.douts, w.vec);
+                source::arrive();
+            }
+            w.push(m, ckci_k_late(p), w.r + source::STAGES - 1);
+            if (w.r < 0) {
+                continue;
+            }
+            if (active) {
+                add<0>(p, m, w, c, d, turn);
+            }
+            turn = turn == F - 1 ? 0 : turn + 1;
+            w.read = w.read == (source::STAGES - 1) * source::STAGE ? 0 : w.read + source::STAGE;
+            w.read_out = w.read == 0 ? 0 : w.read_out + source_out::STAGE;
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const int32_t t = (int32_t)threadIdx.x, part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t base = ((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c * V;
+        T c[F * F * F * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * F * F * V; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = part; i < p.all; i += p.parts) {
+            piece(p, m, c, i, base);
+        }
+        const int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
+        const int32_t channel = base + lane * V;
+        ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
+        CKCI_K_UNROLL(4)
+        for (w.fz = 0; w.fz < F; w.fz++) {
+            ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c + w.fz * F * F * V, w, false);
+        }
+    }
+};
+
+template <class S>
+struct ckci_k_depth_deep_weight
+    : ckci_k_by_vendor<ckci_k_depth_deep_weight_by<S, true>, ckci_k_depth_deep_weight_by<S, false>> {
+};
+
+template <class S> struct ckci_k_resident<ckci_k_depth_deep_weight<S>> {
     enum { BLOCKS = 2 };
 };
 
