@@ -2937,6 +2937,13 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(depth_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                     \
     X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
     X(depth_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)                                \
+    X(depth_##S##_sheet_3, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 3, 1, false>)               \
+    X(depth_##S##_sheet_5, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)               \
+    X(depth_##S##_sheet_7, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)               \
+    X(depth_##S##_sheet_3_second, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)        \
+    X(depth_##S##_sheet_5_second, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)        \
+    X(depth_##S##_sheet_3_back, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)           \
+    X(depth_##S##_sheet_5_back, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)           \
     X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
     X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
@@ -2957,7 +2964,12 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)       \
     X(depth_weight_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 3>)             \
     X(depth_weight_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 5>)             \
-    X(depth_weight_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep_weight<ckci_k_s_##S>)
+    X(depth_weight_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep_weight<ckci_k_s_##S>)                  \
+    X(depth_weight_##S##_sheet_3, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)        \
+    X(depth_weight_##S##_sheet_5, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)        \
+    X(depth_weight_##S##_sheet_7, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)        \
+    X(depth_weight_##S##_sheet_3_second, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>) \
+    X(depth_weight_##S##_sheet_5_second, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
@@ -3182,6 +3194,19 @@ enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192 };
 enum { CKCI_DEPTH_DEEP_BYTES = 12288, CKCI_DEPTH_DEEP_LANES = 32 };
 #define CKCI_DEPTH_DEEP_STRIP(SIZE, WEIGHT) ((SIZE) == 2 && (WEIGHT) ? 5 : 7)
 
+/* Planes of channels-first tensors as they lie in memory (kernels.hip.h, ckci_k_sheet), y before x. */
+enum { CKCI_DEPTH_SHEET_BYTES = 30720 };
+typedef struct ckci_gpu_depth_sheet {
+    int32_t count, high, bands;          /* planes of a block, rows of what is written (of dout) of a block,
+                                            blocks that share a plane */
+    int32_t planes;                      /* all that are written */
+    int32_t pad[2], in[2], out[2];       /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
+    int32_t vec, a_room, o_room;         /* bytes of a copy; LDS: from plane to plane of what is read, written */
+    int32_t o_at, w_at;                  /* where what is written, weights begin */
+    ckci_divisor by_bands, by_wide, by_g; /* by_wide: columns of what is written (of dout) */
+    ckci_divisor by_a, by_o;             /* copies of what lies together in memory */
+} ckci_gpu_depth_sheet;
+
 /* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
    b is in. A strip is 8 neighbouring positions of the written tensor (of dout) along dimension 2. For planes
    dimensions 1 and 2 are exchanged, in tensors too, and the lanes are positions along dimension 1. */
@@ -3212,6 +3237,7 @@ typedef struct ckci_gpu_depth {
         by_channels, by_groups_x, by_rows_y, by_pitch, by_pieces, by_tiles_y, by_tiles_z,
         by_wide; /* positions of dout in a row of a tile */
     ckci_gpu_depth_box box;
+    ckci_gpu_depth_sheet sheet;
 } ckci_gpu_depth;
 
 /* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16,
@@ -3857,9 +3883,11 @@ enum {
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
     CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
     CKCI_DEPTH_DEEP,
-    CKCI_DEPTH_WEIGHT, /* the same again; CKCI_DEPTH_1: second, any */
+    CKCI_DEPTH_SHEET,                          /* 3, 5, 7; stride 2: 3, 5; its gradient: 3, 5 */
+    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7,  /* the same again; CKCI_DEPTH_1: second, any */
     CKCI_DEPTH_WEIGHT_DOWN = CKCI_DEPTH_1 + 2,
-    CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2
+    CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
+    CKCI_DEPTH_WEIGHT_SHEET
 };
 
 /* How a depthwise plan walks: what its lanes are. */
@@ -4282,6 +4310,132 @@ CKCI_FN ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int64
                            "depthwise takes 2^29 strips of 8 positions; here %lld", CKCI_LL(*all));
 }
 
+/* Are the planes of t, all rows of them, one behind the other in memory? */
+CKCI_FN int ckci_depth_dense_planes(const ckci_tensor *t)
+{
+    int64_t row = t->len[5], plane = row * t->len[4];
+    return t->stride[5] == 1 && (t->len[4] == 1 || t->stride[4] == row) && t->len[3] == 1 &&
+           (t->len[0] == 1 || t->stride[0] == plane) &&
+           (t->len[1] == 1 || t->stride[1] == plane * t->len[0]) && ckci_span(t) <= INT32_MAX;
+}
+
+/* Bytes of LDS of `count` planes, `high` rows of each that are written (of dout). */
+CKCI_FN int64_t ckci_depth_sheet_bytes(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
+                                       int back, int weight, int64_t count, int64_t high, int64_t bands)
+{
+    int64_t rows = bands == 1 ? s->in[0]
+                   : back     ? (high + filter - 1) / 2 + 2
+                              : (high - 1) * stride + filter;
+    int64_t a = ckci_min(rows, s->in[0]) * s->in[1] * size, o = high * s->out[1] * size;
+    if (bands > 1) {
+        a = ckci_ceil_div(a, 16) * 16;
+        o = ckci_ceil_div(o, 16) * 16;
+    }
+    int64_t o_at = 16 + ckci_ceil_div(count * a, 16) * 16, w_at = o_at + ckci_ceil_div(count * o, 16) * 16;
+    int64_t bytes = w_at + (weight ? 16 : count * filter * filter * 4);
+    if (bytes <= CKCI_DEPTH_SHEET_BYTES) {
+        s->count = (int32_t)count;
+        s->high = (int32_t)high;
+        s->bands = (int32_t)bands;
+        s->a_room = (int32_t)a;
+        s->o_room = (int32_t)o;
+        s->o_at = (int32_t)o_at;
+        s->w_at = (int32_t)w_at;
+    }
+    return bytes;
+}
+
+/* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */
+CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
+{
+    int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    ckci_gpu_depth_sheet *s = &k->sheet;
+    int64_t f = p->filter[2], stride = p->stride[2], size = (int64_t)ckci_size(k->a.dtype);
+    const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT];
+    int fits = k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
+               (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
+               p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;
+    fits = fits && (weight || (k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && k->o.num_d == 0));
+    fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
+    if (!fits) {
+        return -1;
+    }
+    memset(s, 0, sizeof *s);
+    int back_2 = back && stride == 2;
+    for (int i = 0; i < 2; i++) {
+        s->in[i] = (int32_t)read->len[4 + i];
+        s->out[i] = (int32_t)written->len[4 + i];
+        s->pad[i] = (int32_t)(back && stride == 1 ? f - 1 - p->pad[1 + i] : p->pad[1 + i]);
+        fits = fits && s->pad[i] >= 0 && s->pad[i] < f && s->pad[i] <= 4 && s->in[i] > 0 && s->out[i] > 0;
+    }
+    int64_t wide = s->out[1], planes = ckci_saturating_mul(p->g, weight ? 1 : p->n);
+    int64_t a_row = s->in[1] * size, o_row = wide * size, a_plane = a_row * s->in[0], o_plane = o_row * s->out[0];
+    if (!fits || planes > INT32_MAX / 2 || planes == 0 || (weight && wide > 256) || p->n == 0) {
+        return -1;
+    }
+    s->planes = (int32_t)planes;
+    int64_t units = ckci_max(device->compute_units, 1);
+    /* whole planes, as many as 256 threads have columns for, in steps that keep copies of 16 bytes */
+    int64_t most = ckci_max(ckci_min(256 / wide, planes), 1), step = 1;
+    while (step < 8 && (step * a_plane % 16 != 0 || step * o_plane % 16 != 0)) {
+        step *= 2;
+    }
+    int64_t count = most >= step ? most / step * step : most;
+    while (count > 0 &&
+           ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, count, s->out[0], 1) > CKCI_DEPTH_SHEET_BYTES) {
+        count -= count > step ? step : count;
+    }
+    int whole = count > 0 && count * wide >= 128;
+    int enough = ckci_saturating_mul(ckci_ceil_div(planes, ckci_max(count, 1)), weight ? p->n : 1) >= 2 * units;
+    int rows = a_row % 4 == 0 && o_row % 4 == 0 && s->out[0] > 1; /* bands are copied by rows */
+    if (rows && (!whole || (!enough && s->out[0] > 16))) {
+        for (count = most; count > 0; count /= 2) {
+            int64_t bands = 1, high = s->out[0], bytes;
+            do {
+                bands++;
+                high = ckci_ceil_div(s->out[0], bands);
+                bytes = ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, count, high, bands);
+            } while (bytes > CKCI_DEPTH_SHEET_BYTES && high > 1);
+            if (bytes <= CKCI_DEPTH_SHEET_BYTES && (high >= 4 || count == 1)) {
+                break;
+            }
+        }
+    }
+    if (count == 0) {
+        return -1;
+    }
+    s->bands = (int32_t)ckci_ceil_div(s->out[0], s->high); /* the last ones may be none */
+    uintptr_t bits = (uintptr_t)read->p | (uintptr_t)written->p;
+    if (s->bands == 1) {
+        bits |= (uintptr_t)(planes > s->count ? s->count * a_plane : 0) |
+                (uintptr_t)(planes > s->count ? s->count * o_plane : 0);
+        bits |= weight && p->n > 1 ? (uintptr_t)(p->g * a_plane) | (uintptr_t)(p->g * o_plane) : 0;
+    } else {
+        bits |= (uintptr_t)a_row | (uintptr_t)o_row;
+    }
+    for (s->vec = 16; s->vec > 2 && bits % (uintptr_t)s->vec != 0;) {
+        s->vec /= 2;
+    }
+    s->by_bands = ckci_make_divisor(s->bands);
+    s->by_wide = ckci_make_divisor(wide);
+    s->by_g = ckci_make_divisor(p->g);
+    s->by_a = ckci_make_divisor(ckci_ceil_div((s->bands == 1 ? s->count : 1) * (int64_t)s->a_room, s->vec));
+    s->by_o = ckci_make_divisor(ckci_ceil_div((s->bands == 1 ? s->count : 1) * (int64_t)s->o_room, s->vec));
+    return stride == 1 ? (int32_t)(f - 3) / 2 : (int32_t)(back ? 5 : 3) + (int32_t)(f - 3) / 2;
+}
+
+/* Undoes what ckci_depth_start does for planes: sheets have y before x. */
+CKCI_FN void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
+{
+    if (k->planes) {
+        ckci_exchange_yx(&k->a);
+        ckci_exchange_yx(&k->b);
+        ckci_exchange_yx(&k->o.t);
+        k->dim[1] = ckci_make_gpu_dim(p, 1);
+        k->dim[2] = ckci_make_gpu_dim(p, 2);
+    }
+}
+
 CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
                                         double *cost, ckconv_error *err)
 {
@@ -4289,6 +4443,14 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int32_t vec, planes;
     int64_t all, size = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].dtype == CKCONV_F64 ? 8 : 4;
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
+    int32_t sheet = planes == CKCI_DEPTH_LAST ? -1 : ckci_depth_sheets(p, device, k);
+    if (sheet >= 0) {
+        ckci_depth_as_written(p, k);
+        ckci_depth_set(k, 0, CKCI_DEPTH_SHEET + sheet, l);
+        l->grid = ckci_saturating_mul(ckci_ceil_div(k->sheet.planes, k->sheet.count), k->sheet.bands);
+        *cost = ckci_depth_cost(p, device, 1);
+        return ckci_too_many_blocks(l->grid, err);
+    }
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     int64_t room = 16384 / size, row = k->dim[2].filter;
     if (row + 6 > room) {
@@ -4353,9 +4515,10 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int32_t vec, planes;
     int64_t all, units = ckci_max(device->compute_units, 1);
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
+    int32_t sheet = planes == CKCI_DEPTH_LAST ? -1 : ckci_depth_sheets(p, device, k);
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
     int32_t down = ckci_depth_downs(k, device, 1, planes);
-    int deep = ckci_depth_deeps(k, device, 1, planes), through = down || deep;
+    int deep = ckci_depth_deeps(k, device, 1, planes), through = down || deep || sheet >= 0;
     int32_t walks = through ? 0 : ckci_depth_walks(k, device, 1, planes);
     int32_t which = ckci_depth_kernel(k, down, deep, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
@@ -4407,9 +4570,23 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
         vec = narrow ? 1 : 2;
         ckci_depth_deep_tiles(k, device, 1);
         all = k->all;
-        split = split ? split : ckci_max(2 * units / k->tiles_c, 1);
-        split = ckci_min(split, ckci_max(limit / ckci_max(one, 1), 1));
+        split = split ? split
+                      : ckci_min(ckci_max(2 * units / k->tiles_c, 1), ckci_max(limit / ckci_max(one, 1), 1));
         all = ckci_max(ckci_min(split, all), 1);
+    }
+    if (sheet >= 0) {
+        ckci_depth_as_written(p, k);
+        ckci_depth_set(k, 1, CKCI_DEPTH_WEIGHT + CKCI_DEPTH_WEIGHT_SHEET + sheet, l);
+        k->lanes_c = k->sheet.count;
+        k->lanes_p = k->sheet.out[1];
+        k->lanes_u = k->tiles_u = k->units = 1;
+        k->tiles_c = (int32_t)ckci_ceil_div(p->g, k->sheet.count);
+        k->all = (int32_t)(p->n * k->sheet.bands);
+        /* five blocks for each compute unit, which read while others multiply */
+        split = split ? split
+                      : ckci_min(ckci_ceil_div(5 * units, k->tiles_c), ckci_max(limit / ckci_max(one, 1), 1));
+        all = ckci_max(ckci_min(split, k->all), 1);
+        all = ckci_ceil_div(k->all, ckci_ceil_div(k->all, all));
     }
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
     if (walks) {
@@ -4446,7 +4623,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->by_channels = ckci_make_divisor(k->g);
     l->grid = ckci_saturating_mul(tiles, k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
-    *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5) * (double)ckci_max((int64_t)idle, 1);
+    *cost = ckci_depth_cost(p, device, sheet >= 0 ? 1 : vec == 1 && !through ? 3 : 1.5) * (double)ckci_max((int64_t)idle, 1);
     return ckci_too_many_blocks(l->grid, err);
 }
 

@@ -10870,6 +10870,452 @@ template <class S> struct ckci_k_resident<ckci_k_depth_deep_weight<S>> {
     enum { BLOCKS = 2 };
 };
 
+/* Sheets: planes (channels first) that are small, or bands of their rows, in LDS as they lie in memory, so
+   that memory is read and written in whole lines whatever the width, stride or padding. */
+template <class S> struct ckci_k_sheet {
+    typedef typename S::T T;
+    enum { FRONT = 16 }; /* what a window reads before the first number is in LDS, too */
+
+    struct lds {
+        alignas(16) unsigned char pool[CKCI_DEPTH_SHEET_BYTES];
+    };
+
+    /* Copies of B bytes between LDS and `planes` pieces of memory of `bytes` bytes, `apart` apart there and
+       `room` apart in LDS, of which each has at most by.d copies. Several are under way. */
+    template <int B, bool OUT>
+    static CKCI_K_MEMBER void move(unsigned char *at, unsigned char *memory, int32_t planes, int32_t bytes,
+                                   int64_t apart, int32_t room, ckci_divisor by)
+    {
+        enum { SEVERAL = 2 };
+        const int32_t all = planes * (int32_t)by.d;
+        CKCI_K_UNROLL(1)
+        for (int32_t e = ckci_k_again((int32_t)threadIdx.x); e < all; e += SEVERAL * 256) {
+            ckci_k_vec<ckci_k_s_half, B / 2> v[SEVERAL];
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < 2 * SEVERAL; k++) { /* loads, then stores */
+                const int32_t now = e + k % SEVERAL * 256, plane = ckci_k_divide(now, by);
+                const int32_t i = (now - plane * (int32_t)by.d) * B;
+                if (now >= all || i >= bytes) {
+                    continue;
+                }
+                unsigned char *far = memory + (plane * apart + i), *near = at + plane * room + i;
+                const unsigned char *from = OUT ? near : far;
+                unsigned char *to = OUT ? far : near;
+                const bool whole = i + B <= bytes;
+#if defined(__CUDA_ARCH__)
+                if constexpr (!OUT && B >= 4) {
+                    if (k < SEVERAL && whole) {
+                        ckci_k_depth_copy<B>(to, from, true);
+                    }
+                }
+                const bool here = OUT || B < 4;
+#else
+                const bool here = true;
+#endif
+                if (here && whole) {
+                    if (k < SEVERAL) {
+                        v[k % SEVERAL].load(from);
+                    } else {
+                        v[k % SEVERAL].store(to);
+                    }
+                }
+                if (k < SEVERAL && !whole) {
+                    CKCI_K_UNROLL(1)
+                    for (int32_t b = 0; i + b < bytes; b += S::SIZE) {
+                        ckci_k_vec<S, 1> one;
+                        one.load(from + b);
+                        one.store(to + b);
+                    }
+                }
+            }
+        }
+    }
+
+    template <bool OUT>
+    static CKCI_K_MEMBER void move(int32_t vec, unsigned char *at, unsigned char *memory, int32_t planes,
+                                   int32_t bytes, int64_t apart, int32_t room, ckci_divisor by)
+    {
+        if (vec == 16) {
+            move<16, OUT>(at, memory, planes, bytes, apart, room, by);
+        } else if (vec == 8) {
+            move<8, OUT>(at, memory, planes, bytes, apart, room, by);
+        } else if (vec == 4) {
+            move<4, OUT>(at, memory, planes, bytes, apart, room, by);
+        } else {
+            move<2, OUT>(at, memory, planes, bytes, apart, room, by);
+        }
+    }
+
+    /* Rows from..to of `planes` planes from `first` on, of t. */
+    template <bool OUT>
+    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, const ckci_tensor &t, unsigned char *at,
+                                   int64_t first, int32_t planes, const int32_t *size, int32_t from,
+                                   int32_t to, int32_t room, ckci_divisor by)
+    {
+        const int32_t row = size[1] * (int32_t)S::SIZE;
+        unsigned char *memory = t.p + (first * size[0] + from) * row;
+        if (p.sheet.bands == 1) { /* one piece */
+            move<OUT>(p.sheet.vec, at, memory, 1, planes * size[0] * row, 0, 0, by);
+        } else {
+            move<OUT>(p.sheet.vec, at, memory, planes, (to - from) * row, (int64_t)size[0] * row, room, by);
+        }
+    }
+
+    /* Number i from `at` on, or 0. */
+    template <bool BF16> static CKCI_K_MEMBER T load(const unsigned char *at, bool inside)
+    {
+        ckci_k_vec<S, 1> raw;
+        T v[1];
+        raw.load(at);
+        raw.w[0] = inside ? raw.w[0] : 0;
+        raw.template widen<BF16>(v);
+        return v[0];
+    }
+
+    template <bool BF16> static CKCI_K_MEMBER void store(unsigned char *at, T v)
+    {
+        ckci_k_vec<S, 1> raw;
+        raw.template narrow<BF16>(&v);
+        raw.store(at);
+    }
+};
+
+/* Stride 1 or 2, dilation 1. BACK: the gradient of stride 2; that of stride 1 is a convolution with the
+   filter turned round. A block owns `high` rows of `count` planes; a thread owns a column of one of them and
+   walks down the rows that are read: each is added to the sums of the outputs that it belongs to, which lie in
+   registers. Results go to LDS, too, and from there to memory. */
+template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
+    typedef typename S::T T;
+    typedef ckci_k_sheet<S> sheet;
+    typedef typename sheet::lds lds;
+    enum { HALF = (F + 1) / 2, WIDE = BACK ? +HALF : F, SUMS = BACK || STRIDE == 1 ? F : +HALF };
+
+    /* The first row that is read for output row r, and one past the last. */
+    static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_depth_sheet &s, int32_t r)
+    {
+        return BACK ? (r + s.pad[0] - (F - 1)) >> 1 : r * STRIDE - s.pad[0];
+    }
+    static CKCI_K_MEMBER int32_t end_row(const ckci_gpu_depth_sheet &s, int32_t r)
+    {
+        return BACK ? ((r + s.pad[0]) >> 1) + 1 : r * STRIDE - s.pad[0] + F;
+    }
+
+    struct column {
+        const unsigned char *from; /* the first tap's number in row 0 of the band */
+        unsigned char *to;
+        int32_t pitch, pitch_out; /* bytes */
+        int32_t y, length;        /* row of the tensor that row 0 of the band stands for; rows that exist */
+        uint32_t inside;          /* taps of a row that exist */
+        T w[F][WIDE];
+    };
+
+    template <bool BF16> static CKCI_K_MEMBER void read(const column &a, int32_t row, T *v)
+    {
+        if ((uint32_t)row < (uint32_t)a.length) { /* the same for all threads */
+            const unsigned char *at = a.from + (row - a.y) * a.pitch;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < WIDE; i++) {
+                v[i] = sheet::template load<BF16>(at + (BACK ? -i : i) * (int)S::SIZE, a.inside >> i & 1);
+            }
+        } else {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < WIDE; i++) {
+                v[i] = 0;
+            }
+        }
+    }
+
+    /* v times the taps of row y of the filter, onto x */
+    static CKCI_K_MEMBER T row(const column &a, const T *v, int y, T x)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < WIDE; i++) {
+            x = ckci_k_fma(v[i], a.w[y][i], x);
+        }
+        return x;
+    }
+
+    /* Output rows 0..rows of the band, whose first one reads from `top` on. */
+    template <bool BF16>
+    static CKCI_K_MEMBER void walk(const column &a, int32_t top, int32_t rows, int32_t before)
+    {
+        T c[SUMS], v[WIDE];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < SUMS; i++) {
+            c[i] = 0;
+        }
+        unsigned char *to = a.to;
+        if constexpr (BACK) { /* two rows at a time, from `before` rows before the band on */
+            CKCI_K_UNROLL(1)
+            for (int32_t y = -before; y < rows; y += 2, top++) {
+                read<BF16>(a, top, v);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < F; i++) {
+                    c[i] = row(a, v, i, i + 2 < F ? c[(i + 2) % F] : (T)0);
+                }
+                if (y >= 0) {
+                    sheet::template store<BF16>(to, c[0]);
+                    to += a.pitch_out;
+                }
+                if (y >= -1 && y + 1 < rows) {
+                    sheet::template store<BF16>(to, c[1]);
+                    to += a.pitch_out;
+                }
+            }
+        } else if constexpr (STRIDE == 1) {
+            CKCI_K_UNROLL(1)
+            for (int32_t y = 1 - F; y < rows; y++, top++) {
+                read<BF16>(a, top, v);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < F; i++) {
+                    c[i] = row(a, v, F - 1 - i, i + 1 < F ? c[(i + 1) % F] : (T)0);
+                }
+                if (y >= 0) {
+                    sheet::template store<BF16>(to, c[0]);
+                    to += a.pitch_out;
+                }
+            }
+        } else {
+            CKCI_K_UNROLL(1)
+            for (int32_t y = 1 - HALF; y < rows; y++, top += 2) {
+                read<BF16>(a, top, v);
+                CKCI_K_UNROLL(8)
+                for (int i = HALF - 1; i >= 0; i--) {
+                    c[i] = row(a, v, 2 * i, i > 0 ? c[(i + HALF - 1) % HALF] : (T)0);
+                }
+                if (y >= 0) {
+                    sheet::template store<BF16>(to, c[HALF - 1]);
+                    to += a.pitch_out;
+                }
+                read<BF16>(a, top + 1, v);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < HALF - 1; i++) {
+                    c[i] = row(a, v, 2 * i + 1, c[i]);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &args, lds &m)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const ckci_gpu_depth_sheet &s = p.sheet;
+        const int32_t t = (int32_t)threadIdx.x, tile = ckci_k_divide((int32_t)blockIdx.x, s.by_bands);
+        const int32_t first = tile * s.count, y = ((int32_t)blockIdx.x - tile * s.bands) * s.high;
+        const int32_t planes = s.planes - first < s.count ? s.planes - first : s.count;
+        const int32_t rows = s.out[0] - y < s.high ? s.out[0] - y : s.high;
+        const int32_t top = first_row(s, y);
+        int32_t from = 0, to = s.in[0];
+        if (s.bands > 1) {
+            const int32_t end = end_row(s, y + rows - 1);
+            from = top < 0 ? 0 : top;
+            to = end < to ? end : to;
+        }
+        sheet::template rows<false>(p, p.a, m.pool + sheet::FRONT, first, planes, s.in, from, to, s.a_room,
+                                    s.by_a);
+        ckci_k_depth_commit();
+        T *w = (T *)(m.pool + s.w_at);
+        const bool turn = !BACK && p.dim[2].gather_back;
+        for (int32_t e = t; e < planes * F * F; e += 256) {
+            const int32_t plane = e / (F * F), tap = e - plane * (F * F), at = turn ? F * F - 1 - tap : tap;
+            const int32_t q = first + plane, g = q - ckci_k_divide(q, s.by_g) * p.g;
+            w[e] = ckci_k_depth_tap<false, T>(p, g * p.b.stride[0] + at / F * p.b.stride[4] +
+                                                     at % F * p.b.stride[5]);
+        }
+        ckci_k_depth_wait<0>();
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (int32_t e = t; e < planes * s.out[1]; e += 256) {
+            const int32_t plane = ckci_k_divide(e, s.by_wide), x = e - plane * s.out[1];
+            const int32_t left = BACK ? (x + s.pad[1]) >> 1 : x * STRIDE - s.pad[1];
+            const int32_t phase = BACK ? (x + s.pad[1]) & 1 : 0;
+            column a;
+            a.pitch = s.in[1] * (int32_t)S::SIZE;
+            a.pitch_out = s.out[1] * (int32_t)S::SIZE;
+            a.from = m.pool + sheet::FRONT + plane * s.a_room + left * (int32_t)S::SIZE;
+            a.to = m.pool + s.o_at + plane * s.o_room + x * (int32_t)S::SIZE;
+            a.y = from;
+            a.length = s.in[0];
+            a.inside = 0;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < WIDE; i++) {
+                const int32_t at = BACK ? left - i : left + i;
+                const bool exists = !BACK || phase + 2 * i < F;
+                a.inside |= (uint32_t)(exists && (uint32_t)at < (uint32_t)s.in[1]) << i;
+                CKCI_K_UNROLL(8)
+                for (int k = 0; k < F; k++) {
+                    const T one = w[plane * (F * F) + k * F + (BACK ? (exists ? phase + 2 * i : 0) : i)];
+                    a.w[k][i] = exists ? one : (T)0;
+                }
+            }
+            const int32_t before = BACK ? y + s.pad[0] - 2 * top : 0;
+            if (S::SIZE == 2 && p.bf16) {
+                walk<S::SIZE == 2>(a, top, rows, before);
+            } else {
+                walk<false>(a, top, rows, before);
+            }
+        }
+        __syncthreads();
+        sheet::template rows<true>(p, p.o.t, m.pool + s.o_at, first, planes, s.out, y, y + rows, s.o_room,
+                                   s.by_o);
+    }
+};
+
+template <class S, int F, int STRIDE, bool BACK>
+struct ckci_k_resident<ckci_k_depth_sheet<S, F, STRIDE, BACK>> {
+    enum { BLOCKS = F == 7 ? 3 : 4 };
+};
+
+/* bwd_weight of the same: `in` and dout of `count` channels of an image, or bands of them, lie in LDS. A thread
+   owns a column of dout and has all F x F sums of its channel in registers, for all pieces of its block, which
+   are `parts` apart. */
+template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
+    typedef typename S::T T;
+    typedef ckci_k_sheet<S> sheet;
+    enum { HELD = STRIDE == 1 ? F : (F + 1) / 2 };
+
+    union lds {
+        typename sheet::lds rows;
+        ckci_k_depth_sums<T, 1, F * F> sums;
+    };
+
+    struct column {
+        const unsigned char *in, *out; /* the first tap's number in row 0 of the band; the number of dout */
+        int32_t pitch, pitch_out;      /* bytes */
+        int32_t y, length;             /* row that row 0 of the band stands for; rows that exist */
+        uint32_t inside;               /* taps of a row that exist */
+    };
+
+    /* A row of inputs meets the rows of dout that read it, PHASE: its place among the rows of a stride. */
+    template <bool BF16, int PHASE>
+    static CKCI_K_MEMBER void add(const column &a, int32_t row, const T *d, T *c)
+    {
+        if ((uint32_t)row >= (uint32_t)a.length) { /* the same for all threads */
+            return;
+        }
+        const unsigned char *at = a.in + (row - a.y) * a.pitch;
+        T v[F];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < F; i++) {
+            v[i] = sheet::template load<BF16>(at + i * (int)S::SIZE, a.inside >> i & 1);
+        }
+        CKCI_K_UNROLL(8)
+        for (int k = 0; k < HELD; k++) {
+            if (k * STRIDE + PHASE < F) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < F; i++) {
+                    T &sum = c[(k * STRIDE + PHASE) % F * F + i];
+                    sum = ckci_k_fma(d[k], v[i], sum);
+                }
+            }
+        }
+    }
+
+    template <bool BF16>
+    static CKCI_K_MEMBER void walk(const column &a, int32_t top, int32_t rows, T *c)
+    {
+        T d[HELD];
+        CKCI_K_UNROLL(8)
+        for (int k = 0; k < HELD; k++) {
+            d[k] = 0;
+        }
+        const unsigned char *out = a.out;
+        CKCI_K_UNROLL(1)
+        for (int32_t y = 0; y < rows + HELD - 1; y++, top += STRIDE) {
+            CKCI_K_UNROLL(8)
+            for (int k = HELD - 1; k > 0; k--) {
+                d[k] = d[k - 1];
+            }
+            d[0] = 0;
+            if (y < rows) {
+                d[0] = sheet::template load<BF16>(out, true);
+                out += a.pitch_out;
+            }
+            add<BF16, 0>(a, top, d, c);
+            if constexpr (STRIDE == 2) {
+                add<BF16, 1>(a, top + 1, d, c);
+            }
+        }
+    }
+
+    /* Band and channels of a piece. */
+    static CKCI_K_MEMBER void piece(const ckci_gpu_depth &args, lds &m, int32_t index, int32_t base,
+                                    int32_t planes, int32_t plane, int32_t x, bool active, T *c)
+    {
+        const ckci_gpu_depth &p = ckci_k_again(args);
+        const ckci_gpu_depth_sheet &s = p.sheet;
+        const int32_t n = ckci_k_divide(index, s.by_bands), y = (index - n * s.bands) * s.high;
+        const int32_t rows = s.out[0] - y < s.high ? s.out[0] - y : s.high;
+        const int32_t top = y * STRIDE - s.pad[0];
+        const int64_t first = (int64_t)n * p.g + base;
+        int32_t from = 0, to = s.in[0];
+        if (s.bands > 1) {
+            const int32_t end = top + (rows - 1) * STRIDE + F;
+            from = top < 0 ? 0 : top;
+            to = end < to ? end : to;
+        }
+        __syncthreads(); /* the piece before */
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 2; i++) { /* the code of copies stands once */
+            const ckci_gpu_depth &late = ckci_k_again(args);
+            const ckci_gpu_depth_sheet &now = late.sheet;
+            sheet::template rows<false>(late, i ? late.a : late.b,
+                                        m.rows.pool + (i ? now.o_at : (int32_t)sheet::FRONT), first, planes,
+                                        i ? now.out : now.in, i ? y : from, i ? y + rows : to,
+                                        i ? now.o_room : now.a_room, i ? now.by_o : now.by_a);
+        }
+        ckci_k_depth_commit();
+        ckci_k_depth_wait<0>();
+        __syncthreads();
+        if (!active) {
+            return;
+        }
+        const int32_t left = x * STRIDE - s.pad[1];
+        column a;
+        a.pitch = s.in[1] * (int32_t)S::SIZE;
+        a.pitch_out = s.out[1] * (int32_t)S::SIZE;
+        a.in = m.rows.pool + sheet::FRONT + plane * s.a_room + left * (int32_t)S::SIZE;
+        a.out = m.rows.pool + s.o_at + plane * s.o_room + x * (int32_t)S::SIZE;
+        a.y = from;
+        a.length = to; /* no dout is left for rows after it */
+        a.inside = 0;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < F; i++) {
+            a.inside |= (uint32_t)((uint32_t)(left + i) < (uint32_t)s.in[1]) << i;
+        }
+        if (S::SIZE == 2 && p.bf16) {
+            walk<S::SIZE == 2>(a, top, rows, c);
+        } else {
+            walk<false>(a, top, rows, c);
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &args, lds &m)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const int32_t t = (int32_t)threadIdx.x, part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t base = ((int32_t)blockIdx.x - part * p.tiles_c) * p.sheet.count;
+        const int32_t planes = p.g - base < p.sheet.count ? p.g - base : p.sheet.count;
+        const int32_t plane = ckci_k_divide(t, p.sheet.by_wide), x = t - plane * p.sheet.out[1];
+        T c[F * F];
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < F * F; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = part; i < p.all; i += p.parts) {
+            piece(p, m, i, base, planes, plane, x, plane < planes, c);
+        }
+        const int32_t slot = plane < p.lanes_c ? x : p.lanes_p; /* threads that have no column */
+        const ckci_k_depth_member w = {slot, plane, 0, base + plane, part, 0, 0, 0, plane < planes};
+        ckci_k_depth_fold<S, T, 1, F, F>(p, m.sums, c, w, false);
+    }
+};
+
+template <class S, int F, int STRIDE> struct ckci_k_resident<ckci_k_depth_sheet_weight<S, F, STRIDE>> {
+    enum { BLOCKS = F == 3 ? 4 : F == 5 ? 3 : 2 };
+};
+
 /* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
    inputs beside them in aligned pieces of 4, one load each where rows are aligned: the window holds three
    pieces, and moves on by one for 4 taps. Taps are counted from the first piece on; those before the filter
