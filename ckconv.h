@@ -2937,13 +2937,12 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(depth_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                     \
     X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
     X(depth_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)                                \
-    X(depth_##S##_sheet_3, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 3, 1, false>)               \
-    X(depth_##S##_sheet_5, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)               \
-    X(depth_##S##_sheet_7, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)               \
-    X(depth_##S##_sheet_3_second, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)        \
-    X(depth_##S##_sheet_5_second, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)        \
-    X(depth_##S##_sheet_3_back, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)           \
-    X(depth_##S##_sheet_5_back, ckci_gpu_depth, 256, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)           \
+    X(depth_##S##_sheet_3, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 1, false>)               \
+    X(depth_##S##_sheet_5, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)               \
+    X(depth_##S##_sheet_3_second, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)        \
+    X(depth_##S##_sheet_5_second, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)        \
+    X(depth_##S##_sheet_3_back, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)           \
+    X(depth_##S##_sheet_5_back, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)           \
     X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
     X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
@@ -2965,11 +2964,10 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(depth_weight_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 3>)             \
     X(depth_weight_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 5>)             \
     X(depth_weight_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep_weight<ckci_k_s_##S>)                  \
-    X(depth_weight_##S##_sheet_3, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)        \
-    X(depth_weight_##S##_sheet_5, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)        \
-    X(depth_weight_##S##_sheet_7, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)        \
-    X(depth_weight_##S##_sheet_3_second, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>) \
-    X(depth_weight_##S##_sheet_5_second, ckci_gpu_depth, 256, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)
+    X(depth_weight_##S##_sheet_3, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)        \
+    X(depth_weight_##S##_sheet_5, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)        \
+    X(depth_weight_##S##_sheet_3_second, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>) \
+    X(depth_weight_##S##_sheet_5_second, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
@@ -3196,15 +3194,20 @@ enum { CKCI_DEPTH_DEEP_BYTES = 12288, CKCI_DEPTH_DEEP_LANES = 32 };
 
 /* Planes of channels-first tensors as they lie in memory (kernels.hip.h, ckci_k_sheet), y before x. */
 enum { CKCI_DEPTH_SHEET_BYTES = 30720 };
+enum { CKCI_DEPTH_SHEET_THREADS = 128 };
+/* Columns of a thread. */
+#define CKCI_DEPTH_SHEET_COLUMNS(SIZE, STRIDE, BACK, WEIGHT)                                                 \
+    ((STRIDE) == 1 ? 8 / (SIZE) : (BACK) ? 2 : (WEIGHT) ? 1 : 4 / (SIZE))
 typedef struct ckci_gpu_depth_sheet {
-    int32_t count, high, bands;          /* planes of a block, rows of what is written (of dout) of a block,
+    int32_t count, high, bands;    /* planes of a block, rows of what is written (of dout) of a block,
                                             blocks that share a plane */
-    int32_t planes;                      /* all that are written */
-    int32_t pad[2], in[2], out[2];       /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
-    int32_t vec, a_room, o_room;         /* bytes of a copy; LDS: from plane to plane of what is read, written */
-    int32_t o_at, w_at;                  /* where what is written, weights begin */
-    ckci_divisor by_bands, by_wide, by_g; /* by_wide: columns of what is written (of dout) */
-    ckci_divisor by_a, by_o;             /* copies of what lies together in memory */
+    int32_t planes;                /* all that are written */
+    int32_t pad[2], in[2], out[2]; /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
+    int32_t pairs;                 /* two columns are one load */
+    int32_t vec, a_room, o_room;   /* bytes of a copy; LDS: from plane to plane of what is read, written */
+    int32_t o_at, w_at;            /* where what is written, weights begin */
+    ckci_divisor by_bands, by_wide, by_g; /* by_wide: threads for all columns of it */
+    ckci_divisor by_a, by_o;              /* copies of what lies together in memory */
 } ckci_gpu_depth_sheet;
 
 /* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
@@ -3883,8 +3886,8 @@ enum {
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
     CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
     CKCI_DEPTH_DEEP,
-    CKCI_DEPTH_SHEET,                          /* 3, 5, 7; stride 2: 3, 5; its gradient: 3, 5 */
-    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7,  /* the same again; CKCI_DEPTH_1: second, any */
+    CKCI_DEPTH_SHEET,                         /* 3, 5; stride 2: 3, 5; its gradient: 3, 5 */
+    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 6, /* the same again; CKCI_DEPTH_1: second, any */
     CKCI_DEPTH_WEIGHT_DOWN = CKCI_DEPTH_1 + 2,
     CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
     CKCI_DEPTH_WEIGHT_SHEET
@@ -3977,7 +3980,8 @@ CKCI_FN int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *devic
 {
     const ckci_tensor *other = weight ? &k->b : &k->o.t;
     int32_t lanes = 64 / (int32_t)ckci_size(k->a.dtype);
-    int fits = planes == CKCI_DEPTH_LAST && k->phases == 1 && k->a.dtype != CKCONV_F64 && (weight || !k->full);
+    int fits =
+        planes == CKCI_DEPTH_LAST && k->phases == 1 && k->a.dtype != CKCONV_F64 && (weight || !k->full);
     for (int i = 0; i < 3; i++) {
         const ckci_gpu_dim *d = &k->dim[i];
         fits = fits && d->filter == 3 && d->stride == 1 && d->dilation == 1 && d->pad < 3;
@@ -4323,15 +4327,13 @@ CKCI_FN int ckci_depth_dense_planes(const ckci_tensor *t)
 CKCI_FN int64_t ckci_depth_sheet_bytes(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
                                        int back, int weight, int64_t count, int64_t high, int64_t bands)
 {
-    int64_t rows = bands == 1 ? s->in[0]
-                   : back     ? (high + filter - 1) / 2 + 2
-                              : (high - 1) * stride + filter;
+    int64_t rows = bands == 1 ? s->in[0] : back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
     int64_t a = ckci_min(rows, s->in[0]) * s->in[1] * size, o = high * s->out[1] * size;
     if (bands > 1) {
         a = ckci_ceil_div(a, 16) * 16;
         o = ckci_ceil_div(o, 16) * 16;
     }
-    int64_t o_at = 16 + ckci_ceil_div(count * a, 16) * 16, w_at = o_at + ckci_ceil_div(count * o, 16) * 16;
+    int64_t o_at = 32 + ckci_ceil_div(count * a, 16) * 16, w_at = o_at + ckci_ceil_div(count * o, 16) * 16;
     int64_t bytes = w_at + (weight ? 16 : count * filter * filter * 4);
     if (bytes <= CKCI_DEPTH_SHEET_BYTES) {
         s->count = (int32_t)count;
@@ -4353,9 +4355,10 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     int64_t f = p->filter[2], stride = p->stride[2], size = (int64_t)ckci_size(k->a.dtype);
     const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT];
     int fits = k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
-               (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
-               p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;
-    fits = fits && (weight || (k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && k->o.num_d == 0));
+               (f == 3 || f == 5) && stride <= 2 && p->filter[0] == 1 && p->pad[0] == 0 &&
+               p->dilation[1] == 1 && p->dilation[2] == 1;
+    fits =
+        fits && (weight || (k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && k->o.num_d == 0));
     fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
     if (!fits) {
         return -1;
@@ -4368,43 +4371,54 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
         s->pad[i] = (int32_t)(back && stride == 1 ? f - 1 - p->pad[1 + i] : p->pad[1 + i]);
         fits = fits && s->pad[i] >= 0 && s->pad[i] < f && s->pad[i] <= 4 && s->in[i] > 0 && s->out[i] > 0;
     }
-    int64_t wide = s->out[1], planes = ckci_saturating_mul(p->g, weight ? 1 : p->n);
-    int64_t a_row = s->in[1] * size, o_row = wide * size, a_plane = a_row * s->in[0], o_plane = o_row * s->out[0];
-    if (!fits || planes > INT32_MAX / 2 || planes == 0 || (weight && wide > 256) || p->n == 0) {
+    int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, stride, back_2, weight), pad_x = s->pad[1];
+    /* of the gradient of stride 2: both phases */
+    int64_t wide = back_2 ? (s->out[1] - 1 + pad_x) / 2 - pad_x / 2 + 1 : ckci_ceil_div(s->out[1], columns);
+    int64_t planes = ckci_saturating_mul(p->g, weight ? 1 : p->n);
+    int64_t a_row = s->in[1] * size, o_row = s->out[1] * size, a_plane = a_row * s->in[0],
+            o_plane = o_row * s->out[0];
+    if (!fits || planes > INT32_MAX / 2 || planes == 0 || (weight && wide > CKCI_DEPTH_SHEET_THREADS) ||
+        p->n == 0) {
         return -1;
     }
     s->planes = (int32_t)planes;
     int64_t units = ckci_max(device->compute_units, 1);
-    /* whole planes, as many as 256 threads have columns for, in steps that keep copies of 16 bytes */
-    int64_t most = ckci_max(ckci_min(256 / wide, planes), 1), step = 1;
+    /* as many planes as there are threads for; bands: rows more are read, and walked, for each */
+    double best = 0;
+    int64_t most = ckci_max(ckci_min(CKCI_DEPTH_SHEET_THREADS / wide, planes), 1), step = 1, bands = 0,
+            planes_of_block = 0;
+    int rows = a_row % 4 == 0 && o_row % 4 == 0; /* bands are copied by rows */
     while (step < 8 && (step * a_plane % 16 != 0 || step * o_plane % 16 != 0)) {
         step *= 2;
     }
-    int64_t count = most >= step ? most / step * step : most;
-    while (count > 0 &&
-           ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, count, s->out[0], 1) > CKCI_DEPTH_SHEET_BYTES) {
-        count -= count > step ? step : count;
-    }
-    int whole = count > 0 && count * wide >= 128;
-    int enough = ckci_saturating_mul(ckci_ceil_div(planes, ckci_max(count, 1)), weight ? p->n : 1) >= 2 * units;
-    int rows = a_row % 4 == 0 && o_row % 4 == 0 && s->out[0] > 1; /* bands are copied by rows */
-    if (rows && (!whole || (!enough && s->out[0] > 16))) {
-        for (count = most; count > 0; count /= 2) {
-            int64_t bands = 1, high = s->out[0], bytes;
-            do {
-                bands++;
-                high = ckci_ceil_div(s->out[0], bands);
-                bytes = ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, count, high, bands);
-            } while (bytes > CKCI_DEPTH_SHEET_BYTES && high > 1);
-            if (bytes <= CKCI_DEPTH_SHEET_BYTES && (high >= 4 || count == 1)) {
-                break;
-            }
+    for (int64_t b = 1; b == 1 || (rows && b <= 32 && b <= s->out[0]); b++) {
+        int64_t high = ckci_ceil_div(s->out[0], b), count = most;
+        int64_t bytes = ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, count, high, b);
+        if (bytes > CKCI_DEPTH_SHEET_BYTES) {
+            count = count * (CKCI_DEPTH_SHEET_BYTES - 64) / bytes;
+        }
+        count = b == 1 && count >= step ? count / step * step : count; /* copies of 16 bytes */
+        if (count == 0 || ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, count, high, b) >
+                              CKCI_DEPTH_SHEET_BYTES) {
+            continue;
+        }
+        double blocks = (double)ckci_ceil_div(planes, count) * (double)b * (double)(weight ? p->n : 1);
+        double busy = (double)(count * ckci_min(wide, CKCI_DEPTH_SHEET_THREADS)) / CKCI_DEPTH_SHEET_THREADS;
+        double score = (double)high / (double)(high + (f - 1) / stride), full = blocks / (4 * (double)units);
+        score *= (busy < 0.67 ? 1.5 * busy : 1) * (full < 1 ? full : 1);
+        if (score > best * 1.02) {
+            best = score;
+            bands = b;
+            planes_of_block = count;
         }
     }
-    if (count == 0) {
+    if (bands == 0) {
         return -1;
     }
+    ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, planes_of_block,
+                           ckci_ceil_div(s->out[0], bands), bands);
     s->bands = (int32_t)ckci_ceil_div(s->out[0], s->high); /* the last ones may be none */
+    s->pairs = stride == 1 && s->in[1] % 2 == 0 && s->out[1] % 2 == 0 && s->pad[1] % 2 == (f - 1) / 2 % 2;
     uintptr_t bits = (uintptr_t)read->p | (uintptr_t)written->p;
     if (s->bands == 1) {
         bits |= (uintptr_t)(planes > s->count ? s->count * a_plane : 0) |
@@ -4421,7 +4435,7 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     s->by_g = ckci_make_divisor(p->g);
     s->by_a = ckci_make_divisor(ckci_ceil_div((s->bands == 1 ? s->count : 1) * (int64_t)s->a_room, s->vec));
     s->by_o = ckci_make_divisor(ckci_ceil_div((s->bands == 1 ? s->count : 1) * (int64_t)s->o_room, s->vec));
-    return stride == 1 ? (int32_t)(f - 3) / 2 : (int32_t)(back ? 5 : 3) + (int32_t)(f - 3) / 2;
+    return (int32_t)(stride == 1 ? 0 : back ? 4 : 2) + (int32_t)(f - 3) / 2;
 }
 
 /* Undoes what ckci_depth_start does for planes: sheets have y before x. */
@@ -4578,13 +4592,13 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
         ckci_depth_as_written(p, k);
         ckci_depth_set(k, 1, CKCI_DEPTH_WEIGHT + CKCI_DEPTH_WEIGHT_SHEET + sheet, l);
         k->lanes_c = k->sheet.count;
-        k->lanes_p = k->sheet.out[1];
+        k->lanes_p = (int32_t)k->sheet.by_wide.d;
         k->lanes_u = k->tiles_u = k->units = 1;
         k->tiles_c = (int32_t)ckci_ceil_div(p->g, k->sheet.count);
         k->all = (int32_t)(p->n * k->sheet.bands);
-        /* five blocks for each compute unit, which read while others multiply */
+        /* seven blocks for each compute unit, which read while others multiply */
         split = split ? split
-                      : ckci_min(ckci_ceil_div(5 * units, k->tiles_c), ckci_max(limit / ckci_max(one, 1), 1));
+                      : ckci_min(ckci_ceil_div(7 * units, k->tiles_c), ckci_max(limit / ckci_max(one, 1), 1));
         all = ckci_max(ckci_min(split, k->all), 1);
         all = ckci_ceil_div(k->all, ckci_ceil_div(k->all, all));
     }
@@ -4623,7 +4637,11 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     k->by_channels = ckci_make_divisor(k->g);
     l->grid = ckci_saturating_mul(tiles, k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
-    *cost = ckci_depth_cost(p, device, sheet >= 0 ? 1 : vec == 1 && !through ? 3 : 1.5) * (double)ckci_max((int64_t)idle, 1);
+    *cost = ckci_depth_cost(p, device,
+                            sheet >= 0             ? 1
+                            : vec == 1 && !through ? 3
+                                                   : 1.5) *
+            (double)ckci_max((int64_t)idle, 1);
     return ckci_too_many_blocks(l->grid, err);
 }
 
@@ -10663,6 +10681,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
   >>undef
 */
 #undef CKCI_CPU_ROWS
+#undef CKCI_DEPTH_SHEET_COLUMNS
 #undef CKCI_DEPTH_DEEP_STRIP
 #undef CKCI_DEPTH_DOWN_LANES
 #undef CKCI_DEPTH_DOWN_STRIP

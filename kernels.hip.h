@@ -8535,6 +8535,22 @@ struct ckci_k_s_half {
     typedef float T;
     enum { SIZE = 2 };
 
+    /* A number, in the low half of w. */
+    template <bool BF16> static CKCI_K_MEMBER float widen(uint32_t w)
+    {
+        if constexpr (BF16) {
+            return ckci_k_float(w << 16);
+        } else {
+#if defined(__CUDA_ARCH__)
+            float x;
+            asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((uint16_t)w));
+            return x;
+#else
+            return ckci_k_half_float(w & 0xffffu);
+#endif
+        }
+    }
+
     /* Two numbers of a word. */
     template <bool BF16> static CKCI_K_MEMBER void widen(uint32_t w, float *v)
     {
@@ -10075,10 +10091,9 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
         stage(p, m.w, base);
         if (t < CKCI_DEPTH_DOWN_POSITIONS) {
             const int32_t length[2] = {p.dim[1].read_len, p.dim[2].read_len};
-            m.rows.at[t] =
-                ckci_k_depth_in_tile<S>(p.a, p.by_pitch, base, own.n,
-                                        own.y - (back ? F - 1 - p.dim[1].pad : p.dim[1].pad),
-                                        own.x - (back ? F - 1 - p.dim[2].pad : p.dim[2].pad), length, t);
+            m.rows.at[t] = ckci_k_depth_in_tile<S>(
+                p.a, p.by_pitch, base, own.n, own.y - (back ? F - 1 - p.dim[1].pad : p.dim[1].pad),
+                own.x - (back ? F - 1 - p.dim[2].pad : p.dim[2].pad), length, t);
         }
         __syncthreads();
         source next;
@@ -10089,7 +10104,8 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
         int32_t to = ckci_k_depth_at<S>(p.o.t, channel, first);
         const int32_t left = p.dim[2].length - first.x;
         /* planes before the image add nothing */
-        const int32_t top = own.z - (back ? F - 1 - p.dim[0].pad : p.dim[0].pad), end = top + own.rows + F - 1;
+        const int32_t top = own.z - (back ? F - 1 - p.dim[0].pad : p.dim[0].pad),
+                      end = top + own.rows + F - 1;
         int32_t z = top < 0 ? 0 : top;
         CKCI_K_UNROLL(1)
         for (int i = 0; i < source::STAGES - 1; i++) {
@@ -10118,10 +10134,9 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
                 multiply(c, mine + read, pitch, rows, w, late.bf16);
                 if (z - top >= F - 1) {
                     auto where = [&] {
-                        const ckci_k_depth_spot tile =
-                            ckci_k_depth_find_tile<XO>(late, ckci_k_again((int32_t)threadIdx.x),
-                                                       ckci_k_divide(ckci_k_again((int32_t)blockIdx.x),
-                                                                     ckci_k_late(late).by_tiles_c));
+                        const ckci_k_depth_spot tile = ckci_k_depth_find_tile<XO>(
+                            late, ckci_k_again((int32_t)threadIdx.x),
+                            ckci_k_divide(ckci_k_again((int32_t)blockIdx.x), ckci_k_late(late).by_tiles_c));
                         const ckci_k_place q = {tile.n, tile.z + z - top - (F - 1), tile.y + tile.row,
                                                 tile.x + tile.strip * XO};
                         return q;
@@ -10750,7 +10765,8 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
     struct walk {
         source inputs;
         source_out douts;
-        int32_t z, first, planes, r, read, read_out; /* of inputs, of dout; planes of dout; the one that comes */
+        int32_t z, first, planes, r, read,
+            read_out; /* of inputs, of dout; planes of dout; the one that comes */
         int32_t a_step, b_step, vec, at, at_out, rows;
 
         CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t r)
@@ -10874,7 +10890,8 @@ template <class S> struct ckci_k_resident<ckci_k_depth_deep_weight<S>> {
    that memory is read and written in whole lines whatever the width, stride or padding. */
 template <class S> struct ckci_k_sheet {
     typedef typename S::T T;
-    enum { FRONT = 16 }; /* what a window reads before the first number is in LDS, too */
+    enum { THREADS = CKCI_DEPTH_SHEET_THREADS };
+    enum { FRONT = 32 }; /* what a window reads before the first number is in LDS, too */
 
     struct lds {
         alignas(16) unsigned char pool[CKCI_DEPTH_SHEET_BYTES];
@@ -10889,11 +10906,11 @@ template <class S> struct ckci_k_sheet {
         enum { SEVERAL = 2 };
         const int32_t all = planes * (int32_t)by.d;
         CKCI_K_UNROLL(1)
-        for (int32_t e = ckci_k_again((int32_t)threadIdx.x); e < all; e += SEVERAL * 256) {
+        for (int32_t e = ckci_k_again((int32_t)threadIdx.x); e < all; e += SEVERAL * THREADS) {
             ckci_k_vec<ckci_k_s_half, B / 2> v[SEVERAL];
             CKCI_K_UNROLL(4)
             for (int k = 0; k < 2 * SEVERAL; k++) { /* loads, then stores */
-                const int32_t now = e + k % SEVERAL * 256, plane = ckci_k_divide(now, by);
+                const int32_t now = e + k % SEVERAL * THREADS, plane = ckci_k_divide(now, by);
                 const int32_t i = (now - plane * (int32_t)by.d) * B;
                 if (now >= all || i >= bytes) {
                     continue;
@@ -10961,34 +10978,58 @@ template <class S> struct ckci_k_sheet {
         }
     }
 
-    /* Number i from `at` on, or 0. */
-    template <bool BF16> static CKCI_K_MEMBER T load(const unsigned char *at, bool inside)
+    /* N numbers from `at` on, of those that exist (inside). PAIRS: a load for two of them, which both exist or
+       neither. */
+    template <bool BF16, bool PAIRS, int N>
+    static CKCI_K_MEMBER void load(const unsigned char *at, uint32_t inside, T *v)
     {
-        ckci_k_vec<S, 1> raw;
-        T v[1];
-        raw.load(at);
-        raw.w[0] = inside ? raw.w[0] : 0;
-        raw.template widen<BF16>(v);
-        return v[0];
+        constexpr int W = PAIRS ? 2 : 1;
+        static_assert(N % W == 0, "whole pairs");
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < N / W; i++) {
+            ckci_k_vec<S, W> raw;
+            raw.load(at + i * W * (int)S::SIZE);
+            CKCI_K_UNROLL(2)
+            for (int k = 0; k < ckci_k_vec<S, W>::WORDS; k++) {
+                raw.w[k] = inside >> i * W & 1 ? raw.w[k] : 0;
+            }
+            if constexpr (S::SIZE == 2 && !PAIRS) {
+                v[i] = S::template widen<BF16>(raw.w[0]);
+            } else {
+                raw.template widen<BF16>(v + i * W);
+            }
+        }
     }
 
-    template <bool BF16> static CKCI_K_MEMBER void store(unsigned char *at, T v)
+    /* N numbers, of which those that are wanted exist; PAIRS as above. */
+    template <bool BF16, bool PAIRS, int N>
+    static CKCI_K_MEMBER void store(unsigned char *at, uint32_t wanted, const T *v)
     {
-        ckci_k_vec<S, 1> raw;
-        raw.template narrow<BF16>(&v);
-        raw.store(at);
+        constexpr int W = PAIRS ? 2 : 1;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < N / W; i++) {
+            if (wanted >> i * W & 1) {
+                ckci_k_vec<S, W> raw;
+                raw.template narrow<BF16>(v + i * W);
+                raw.store(at + i * W * (int)S::SIZE);
+            }
+        }
     }
 };
 
 /* Stride 1 or 2, dilation 1. BACK: the gradient of stride 2; that of stride 1 is a convolution with the
-   filter turned round. A block owns `high` rows of `count` planes; a thread owns a column of one of them and
-   walks down the rows that are read: each is added to the sums of the outputs that it belongs to, which lie in
-   registers. Results go to LDS, too, and from there to memory. */
+   filter turned round. A block owns `high` rows of `count` planes; a thread owns XO neighbouring columns of one
+   of them and walks down the rows that are read: each is added to the sums of the outputs that it belongs to,
+   which lie in registers. Results go to LDS, too, and from there to memory. */
 template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     typedef typename S::T T;
     typedef ckci_k_sheet<S> sheet;
     typedef typename sheet::lds lds;
-    enum { HALF = (F + 1) / 2, WIDE = BACK ? +HALF : F, SUMS = BACK || STRIDE == 1 ? F : +HALF };
+    enum { HALF = (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, BACK, 0) };
+    enum { SUMS = BACK || STRIDE == 1 ? F : +HALF };
+    /* a window begins at an even column where pairs are loaded */
+    enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = BACK ? +HALF : (XO - 1) * STRIDE + F };
+    enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW };
 
     /* The first row that is read for output row r, and one past the last. */
     static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_depth_sheet &s, int32_t r)
@@ -11000,97 +11041,107 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         return BACK ? ((r + s.pad[0]) >> 1) + 1 : r * STRIDE - s.pad[0] + F;
     }
 
-    struct column {
-        const unsigned char *from; /* the first tap's number in row 0 of the band */
-        unsigned char *to;
-        int32_t pitch, pitch_out; /* bytes */
-        int32_t y, length;        /* row of the tensor that row 0 of the band stands for; rows that exist */
-        uint32_t inside;          /* taps of a row that exist */
-        T w[F][WIDE];
+    struct columns {
+        const unsigned char *from; /* of the row that comes: the first number of the window */
+        unsigned char *to;         /* of the output row that comes */
+        int32_t pitch, pitch_out;  /* bytes */
+        int32_t row, length;       /* the row that comes; rows that exist */
+        uint32_t inside, wanted;   /* numbers of the window, outputs that exist */
+        T w[F * F];
     };
 
-    template <bool BF16> static CKCI_K_MEMBER void read(const column &a, int32_t row, T *v)
+    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void read(columns &a, T *v)
     {
-        if ((uint32_t)row < (uint32_t)a.length) { /* the same for all threads */
-            const unsigned char *at = a.from + (row - a.y) * a.pitch;
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < WIDE; i++) {
-                v[i] = sheet::template load<BF16>(at + (BACK ? -i : i) * (int)S::SIZE, a.inside >> i & 1);
-            }
+        if ((uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
+            sheet::template load<BF16, PAIRS, LOADED>(a.from, a.inside, v);
         } else {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < WIDE; i++) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < LOADED; i++) {
                 v[i] = 0;
             }
         }
+        a.row++;
+        a.from += a.pitch;
     }
 
-    /* v times the taps of row y of the filter, onto x */
-    static CKCI_K_MEMBER T row(const column &a, const T *v, int y, T x)
+    /* What row y of the filter adds to output o of a thread. */
+    static CKCI_K_MEMBER T row(const columns &a, const T *v, int y, int o, T x)
     {
         CKCI_K_UNROLL(8)
-        for (int i = 0; i < WIDE; i++) {
-            x = ckci_k_fma(v[i], a.w[y][i], x);
+        for (int i = BACK ? o : 0; i < F; i += BACK ? 2 : 1) {
+            x = ckci_k_fma(v[BACK ? HALF - 1 - i / 2 : SLIP + o * STRIDE + i], a.w[y * F + i], x);
         }
         return x;
     }
 
-    /* Output rows 0..rows of the band, whose first one reads from `top` on. */
-    template <bool BF16>
-    static CKCI_K_MEMBER void walk(const column &a, int32_t top, int32_t rows, int32_t before)
+    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void write(columns &a, const T *c)
     {
-        T c[SUMS], v[WIDE];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < SUMS; i++) {
+        sheet::template store<BF16, PAIRS, XO>(a.to, a.wanted, c);
+        a.to += a.pitch_out;
+    }
+
+    /* `rows` output rows. BACK: two at a time, from `before` rows before the first one on. */
+    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void walk(columns &a, int32_t rows, int32_t before)
+    {
+        T c[SUMS * XO], v[LOADED];
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < SUMS * XO; i++) {
             c[i] = 0;
         }
-        unsigned char *to = a.to;
-        if constexpr (BACK) { /* two rows at a time, from `before` rows before the band on */
+        if constexpr (BACK) {
             CKCI_K_UNROLL(1)
-            for (int32_t y = -before; y < rows; y += 2, top++) {
-                read<BF16>(a, top, v);
+            for (int32_t y = -before; y < rows; y += 2) {
+                read<BF16, PAIRS>(a, v);
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < F; i++) {
-                    c[i] = row(a, v, i, i + 2 < F ? c[(i + 2) % F] : (T)0);
+                    CKCI_K_UNROLL(4)
+                    for (int o = 0; o < XO; o++) {
+                        c[i * XO + o] = row(a, v, i, o, i + 2 < F ? c[(i + 2) % F * XO + o] : (T)0);
+                    }
                 }
                 if (y >= 0) {
-                    sheet::template store<BF16>(to, c[0]);
-                    to += a.pitch_out;
+                    write<BF16, PAIRS>(a, c);
                 }
                 if (y >= -1 && y + 1 < rows) {
-                    sheet::template store<BF16>(to, c[1]);
-                    to += a.pitch_out;
+                    write<BF16, PAIRS>(a, c + XO);
                 }
             }
         } else if constexpr (STRIDE == 1) {
             CKCI_K_UNROLL(1)
-            for (int32_t y = 1 - F; y < rows; y++, top++) {
-                read<BF16>(a, top, v);
+            for (int32_t y = 1 - F; y < rows; y++) {
+                read<BF16, PAIRS>(a, v);
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < F; i++) {
-                    c[i] = row(a, v, F - 1 - i, i + 1 < F ? c[(i + 1) % F] : (T)0);
+                    CKCI_K_UNROLL(4)
+                    for (int o = 0; o < XO; o++) {
+                        c[i * XO + o] = row(a, v, F - 1 - i, o, i + 1 < F ? c[(i + 1) % F * XO + o] : (T)0);
+                    }
                 }
                 if (y >= 0) {
-                    sheet::template store<BF16>(to, c[0]);
-                    to += a.pitch_out;
+                    write<BF16, PAIRS>(a, c);
                 }
             }
         } else {
             CKCI_K_UNROLL(1)
-            for (int32_t y = 1 - HALF; y < rows; y++, top += 2) {
-                read<BF16>(a, top, v);
+            for (int32_t y = 1 - HALF; y < rows; y++) {
+                read<BF16, PAIRS>(a, v);
                 CKCI_K_UNROLL(8)
                 for (int i = HALF - 1; i >= 0; i--) {
-                    c[i] = row(a, v, 2 * i, i > 0 ? c[(i + HALF - 1) % HALF] : (T)0);
+                    CKCI_K_UNROLL(4)
+                    for (int o = 0; o < XO; o++) {
+                        c[i * XO + o] = row(a, v, 2 * i, o, i > 0 ? c[(i + HALF - 1) % HALF * XO + o] : (T)0);
+                    }
                 }
                 if (y >= 0) {
-                    sheet::template store<BF16>(to, c[HALF - 1]);
-                    to += a.pitch_out;
+                    write<BF16, PAIRS>(a, c + (HALF - 1) * XO);
                 }
-                read<BF16>(a, top + 1, v);
+                read<BF16, PAIRS>(a, v);
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < HALF - 1; i++) {
-                    c[i] = row(a, v, 2 * i + 1, c[i]);
+                    CKCI_K_UNROLL(4)
+                    for (int o = 0; o < XO; o++) {
+                        c[i * XO + o] = row(a, v, 2 * i + 1, o, c[i * XO + o]);
+                    }
                 }
             }
         }
@@ -11116,7 +11167,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         ckci_k_depth_commit();
         T *w = (T *)(m.pool + s.w_at);
         const bool turn = !BACK && p.dim[2].gather_back;
-        for (int32_t e = t; e < planes * F * F; e += 256) {
+        for (int32_t e = t; e < planes * F * F; e += sheet::THREADS) {
             const int32_t plane = e / (F * F), tap = e - plane * (F * F), at = turn ? F * F - 1 - tap : tap;
             const int32_t q = first + plane, g = q - ckci_k_divide(q, s.by_g) * p.g;
             w[e] = ckci_k_depth_tap<false, T>(p, g * p.b.stride[0] + at / F * p.b.stride[4] +
@@ -11124,35 +11175,46 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         }
         ckci_k_depth_wait<0>();
         __syncthreads();
+        const int32_t wide = (int32_t)s.by_wide.d;
         CKCI_K_UNROLL(1)
-        for (int32_t e = t; e < planes * s.out[1]; e += 256) {
-            const int32_t plane = ckci_k_divide(e, s.by_wide), x = e - plane * s.out[1];
-            const int32_t left = BACK ? (x + s.pad[1]) >> 1 : x * STRIDE - s.pad[1];
-            const int32_t phase = BACK ? (x + s.pad[1]) & 1 : 0;
-            column a;
+        for (int32_t e = t; e < planes * wide; e += sheet::THREADS) {
+            const int32_t plane = ckci_k_divide(e, s.by_wide), i = e - plane * wide;
+            /* BACK: outputs of both phases that read the same numbers */
+            const int32_t x = BACK ? (i + s.pad[1] / 2) * 2 - s.pad[1] : i * XO;
+            const int32_t left = BACK ? i + s.pad[1] / 2 - (HALF - 1) : x * STRIDE - s.pad[1] - SLIP;
+            columns a;
             a.pitch = s.in[1] * (int32_t)S::SIZE;
             a.pitch_out = s.out[1] * (int32_t)S::SIZE;
-            a.from = m.pool + sheet::FRONT + plane * s.a_room + left * (int32_t)S::SIZE;
+            a.from =
+                m.pool + sheet::FRONT + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
             a.to = m.pool + s.o_at + plane * s.o_room + x * (int32_t)S::SIZE;
-            a.y = from;
+            a.row = top;
             a.length = s.in[0];
-            a.inside = 0;
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < WIDE; i++) {
-                const int32_t at = BACK ? left - i : left + i;
-                const bool exists = !BACK || phase + 2 * i < F;
-                a.inside |= (uint32_t)(exists && (uint32_t)at < (uint32_t)s.in[1]) << i;
-                CKCI_K_UNROLL(8)
-                for (int k = 0; k < F; k++) {
-                    const T one = w[plane * (F * F) + k * F + (BACK ? (exists ? phase + 2 * i : 0) : i)];
-                    a.w[k][i] = exists ? one : (T)0;
-                }
+            a.inside = a.wanted = 0;
+            CKCI_K_UNROLL(16)
+            for (int k = 0; k < LOADED; k++) {
+                a.inside |= (uint32_t)((uint32_t)(left + k) < (uint32_t)s.in[1]) << k;
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < XO; k++) {
+                a.wanted |= (uint32_t)((uint32_t)(x + k) < (uint32_t)s.out[1]) << k;
+            }
+            CKCI_K_UNROLL(64)
+            for (int k = 0; k < F * F; k++) {
+                a.w[k] = w[plane * (F * F) + k];
             }
             const int32_t before = BACK ? y + s.pad[0] - 2 * top : 0;
-            if (S::SIZE == 2 && p.bf16) {
-                walk<S::SIZE == 2>(a, top, rows, before);
+            constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
+            if (TWO && s.pairs) {
+                if (HALVES && p.bf16) {
+                    walk<HALVES, TWO>(a, rows, before);
+                } else {
+                    walk<false, TWO>(a, rows, before);
+                }
+            } else if (HALVES && p.bf16) {
+                walk<HALVES, false>(a, rows, before);
             } else {
-                walk<false>(a, top, rows, before);
+                walk<false, false>(a, rows, before);
             }
         }
         __syncthreads();
@@ -11163,77 +11225,72 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
 
 template <class S, int F, int STRIDE, bool BACK>
 struct ckci_k_resident<ckci_k_depth_sheet<S, F, STRIDE, BACK>> {
-    enum { BLOCKS = F == 7 ? 3 : 4 };
+    enum { BLOCKS = F == 3 ? 7 : 5 };
 };
 
 /* bwd_weight of the same: `in` and dout of `count` channels of an image, or bands of them, lie in LDS. A thread
-   owns a column of dout and has all F x F sums of its channel in registers, for all pieces of its block, which
-   are `parts` apart. */
+   owns XO columns of dout and has all F x F sums of its channel in registers, for all pieces of its block,
+   which are `parts` apart. */
 template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     typedef typename S::T T;
     typedef ckci_k_sheet<S> sheet;
-    enum { HELD = STRIDE == 1 ? F : (F + 1) / 2 };
+    enum { HELD = STRIDE == 1 ? F : (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, 0, 1) };
+    enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = (XO - 1) * STRIDE + F };
+    enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW }; /* as in ckci_k_depth_sheet */
 
     union lds {
         typename sheet::lds rows;
         ckci_k_depth_sums<T, 1, F * F> sums;
     };
 
-    struct column {
-        const unsigned char *in, *out; /* the first tap's number in row 0 of the band; the number of dout */
+    struct columns {
+        const unsigned char *in, *out; /* of the rows that come: the first number of the window, of dout */
         int32_t pitch, pitch_out;      /* bytes */
-        int32_t y, length;             /* row that row 0 of the band stands for; rows that exist */
-        uint32_t inside;               /* taps of a row that exist */
+        int32_t row, length;           /* the row of inputs that comes; those that exist */
+        uint32_t inside, wanted;       /* numbers of the window, of dout that exist */
     };
 
     /* A row of inputs meets the rows of dout that read it, PHASE: its place among the rows of a stride. */
-    template <bool BF16, int PHASE>
-    static CKCI_K_MEMBER void add(const column &a, int32_t row, const T *d, T *c)
+    template <bool BF16, bool PAIRS, int PHASE> static CKCI_K_MEMBER void add(columns &a, const T *d, T *c)
     {
-        if ((uint32_t)row >= (uint32_t)a.length) { /* the same for all threads */
-            return;
-        }
-        const unsigned char *at = a.in + (row - a.y) * a.pitch;
-        T v[F];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < F; i++) {
-            v[i] = sheet::template load<BF16>(at + i * (int)S::SIZE, a.inside >> i & 1);
-        }
-        CKCI_K_UNROLL(8)
-        for (int k = 0; k < HELD; k++) {
-            if (k * STRIDE + PHASE < F) {
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < F; i++) {
-                    T &sum = c[(k * STRIDE + PHASE) % F * F + i];
-                    sum = ckci_k_fma(d[k], v[i], sum);
+        if ((uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
+            T v[LOADED];
+            sheet::template load<BF16, PAIRS, LOADED>(a.in, a.inside, v);
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < HELD; k++) {
+                if (k * STRIDE + PHASE < F) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < F * XO; i++) {
+                        T &sum = c[(k * STRIDE + PHASE) % F * F + i % F];
+                        sum = ckci_k_fma(d[k * XO + i / F], v[SLIP + i / F * STRIDE + i % F], sum);
+                    }
                 }
             }
         }
+        a.row++;
+        a.in += a.pitch;
     }
 
-    template <bool BF16>
-    static CKCI_K_MEMBER void walk(const column &a, int32_t top, int32_t rows, T *c)
+    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void walk(columns &a, int32_t rows, T *c)
     {
-        T d[HELD];
-        CKCI_K_UNROLL(8)
-        for (int k = 0; k < HELD; k++) {
+        T d[HELD * XO];
+        CKCI_K_UNROLL(32)
+        for (int k = 0; k < HELD * XO; k++) {
             d[k] = 0;
         }
-        const unsigned char *out = a.out;
         CKCI_K_UNROLL(1)
-        for (int32_t y = 0; y < rows + HELD - 1; y++, top += STRIDE) {
-            CKCI_K_UNROLL(8)
-            for (int k = HELD - 1; k > 0; k--) {
-                d[k] = d[k - 1];
+        for (int32_t y = 0; y < rows + HELD - 1; y++) {
+            CKCI_K_UNROLL(32)
+            for (int k = HELD * XO - 1; k >= 0; k--) {
+                d[k] = k >= XO ? d[(k + HELD * XO - XO) % (HELD * XO)] : (T)0;
             }
-            d[0] = 0;
             if (y < rows) {
-                d[0] = sheet::template load<BF16>(out, true);
-                out += a.pitch_out;
+                sheet::template load<BF16, PAIRS, XO>(a.out, a.wanted, d);
             }
-            add<BF16, 0>(a, top, d, c);
+            a.out += a.pitch_out;
+            add<BF16, PAIRS, 0>(a, d, c);
             if constexpr (STRIDE == 2) {
-                add<BF16, 1>(a, top + 1, d, c);
+                add<BF16, PAIRS, 1>(a, d, c);
             }
         }
     }
@@ -11270,23 +11327,35 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         if (!active) {
             return;
         }
-        const int32_t left = x * STRIDE - s.pad[1];
-        column a;
+        const int32_t left = x * STRIDE - s.pad[1] - SLIP;
+        columns a;
         a.pitch = s.in[1] * (int32_t)S::SIZE;
         a.pitch_out = s.out[1] * (int32_t)S::SIZE;
-        a.in = m.rows.pool + sheet::FRONT + plane * s.a_room + left * (int32_t)S::SIZE;
+        a.in =
+            m.rows.pool + sheet::FRONT + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
         a.out = m.rows.pool + s.o_at + plane * s.o_room + x * (int32_t)S::SIZE;
-        a.y = from;
+        a.row = top;
         a.length = to; /* no dout is left for rows after it */
-        a.inside = 0;
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < F; i++) {
+        a.inside = a.wanted = 0;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < LOADED; i++) {
             a.inside |= (uint32_t)((uint32_t)(left + i) < (uint32_t)s.in[1]) << i;
         }
-        if (S::SIZE == 2 && p.bf16) {
-            walk<S::SIZE == 2>(a, top, rows, c);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < XO; i++) {
+            a.wanted |= (uint32_t)(x + i < s.out[1]) << i;
+        }
+        constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
+        if (TWO && s.pairs) {
+            if (HALVES && p.bf16) {
+                walk<HALVES, TWO>(a, rows, c);
+            } else {
+                walk<false, TWO>(a, rows, c);
+            }
+        } else if (HALVES && p.bf16) {
+            walk<HALVES, false>(a, rows, c);
         } else {
-            walk<false>(a, top, rows, c);
+            walk<false, false>(a, rows, c);
         }
     }
 
@@ -11296,24 +11365,24 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         const int32_t t = (int32_t)threadIdx.x, part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
         const int32_t base = ((int32_t)blockIdx.x - part * p.tiles_c) * p.sheet.count;
         const int32_t planes = p.g - base < p.sheet.count ? p.g - base : p.sheet.count;
-        const int32_t plane = ckci_k_divide(t, p.sheet.by_wide), x = t - plane * p.sheet.out[1];
+        const int32_t plane = ckci_k_divide(t, p.sheet.by_wide), i = t - plane * (int32_t)p.sheet.by_wide.d;
         T c[F * F];
         CKCI_K_UNROLL(64)
         for (int i = 0; i < F * F; i++) {
             c[i] = 0;
         }
         CKCI_K_UNROLL(1)
-        for (int32_t i = part; i < p.all; i += p.parts) {
-            piece(p, m, i, base, planes, plane, x, plane < planes, c);
+        for (int32_t k = part; k < p.all; k += p.parts) {
+            piece(p, m, k, base, planes, plane, i * XO, plane < planes, c);
         }
-        const int32_t slot = plane < p.lanes_c ? x : p.lanes_p; /* threads that have no column */
+        const int32_t slot = plane < p.lanes_c ? i : p.lanes_p; /* threads that have no column */
         const ckci_k_depth_member w = {slot, plane, 0, base + plane, part, 0, 0, 0, plane < planes};
         ckci_k_depth_fold<S, T, 1, F, F>(p, m.sums, c, w, false);
     }
 };
 
 template <class S, int F, int STRIDE> struct ckci_k_resident<ckci_k_depth_sheet_weight<S, F, STRIDE>> {
-    enum { BLOCKS = F == 3 ? 4 : F == 5 ? 3 : 2 };
+    enum { BLOCKS = F == 3 ? 7 : 5 };
 };
 
 /* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
