@@ -235,6 +235,16 @@ template <class T> CKCI_K_FN const T &ckci_k_again(const T &x)
     return ckci_k_opaque_argument<true>(x);
 }
 
+/* The same pointer, known to lead to global memory. */
+CKCI_K_FN unsigned char *ckci_k_global(unsigned char *p)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return (unsigned char *)(__attribute__((address_space(1))) unsigned char *)p;
+#else
+    return p;
+#endif
+}
+
 /* A value that all threads share, of which the compiler is not to know more: multiples of it are computed
    where they are needed, not before the loop, from where they would have to stay in scalar registers. */
 CKCI_K_FN int32_t ckci_k_afresh(int32_t x)
@@ -9626,7 +9636,7 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
                               int32_t length, int32_t y)
     {
         constexpr int COUNT = ROW / 256 / B;
-        CKCI_K_UNROLL(ASYNC ? +KEPT : 16)
+        CKCI_K_UNROLL(ASYNC ? +KEPT : 32)
         for (int i = 0; i < COUNT; i++) {
             const int32_t at =
                 B >= LEAST ? ckci_k_lane_afresh(piece[i % KEPT]) : find(m, p, B, piece[1], piece[0], i);
@@ -9676,7 +9686,7 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
     {
         const int32_t t = (int32_t)threadIdx.x;
         unsigned char *to = m.stage + write + t * B;
-        CKCI_K_UNROLL(16)
+        CKCI_K_UNROLL(32)
         for (int i = 0; i < ROW / 256 / B; i++) {
             if constexpr (B == 16) {
                 const ckci_k_uint4 v = {held[4 * i], held[4 * i + 1], held[4 * i + 2], held[4 * i + 3]};
@@ -10904,44 +10914,65 @@ template <class S> struct ckci_k_sheet {
                                    int64_t apart, int32_t room, ckci_divisor by)
     {
         enum { SEVERAL = 2 };
-        const int32_t all = planes * (int32_t)by.d;
+        const int32_t d = (int32_t)by.d, all = planes * d, t = ckci_k_again((int32_t)threadIdx.x);
+        const int32_t plane = ckci_k_divide(t, by),
+                      on = ckci_k_divide(THREADS, by); /* planes from copy to copy */
+        const int64_t step = on * apart + (THREADS - on * d) * B, wrap = apart - (int64_t)d * B;
+        int32_t i = (t - plane * d) * B, near = plane * room + i;
+        unsigned char *far = memory + (plane * apart + i);
         CKCI_K_UNROLL(1)
-        for (int32_t e = ckci_k_again((int32_t)threadIdx.x); e < all; e += SEVERAL * THREADS) {
+        for (int32_t e = t; e < all; e += SEVERAL * THREADS) {
             ckci_k_vec<ckci_k_s_half, B / 2> v[SEVERAL];
+            unsigned char *out[SEVERAL];
+            int32_t in[SEVERAL]; /* < 0: there is nothing to store */
             CKCI_K_UNROLL(4)
-            for (int k = 0; k < 2 * SEVERAL; k++) { /* loads, then stores */
-                const int32_t now = e + k % SEVERAL * THREADS, plane = ckci_k_divide(now, by);
-                const int32_t i = (now - plane * (int32_t)by.d) * B;
-                if (now >= all || i >= bytes) {
-                    continue;
-                }
-                unsigned char *far = memory + (plane * apart + i), *near = at + plane * room + i;
-                const unsigned char *from = OUT ? near : far;
-                unsigned char *to = OUT ? far : near;
-                const bool whole = i + B <= bytes;
+            for (int k = 0; k < SEVERAL; k++) {
+                const int32_t left = e + k * THREADS < all ? bytes - i : 0;
+                const bool whole = left >= B;
+                out[k] = far;
+                in[k] = whole ? near : -1;
 #if defined(__CUDA_ARCH__)
                 if constexpr (!OUT && B >= 4) {
-                    if (k < SEVERAL && whole) {
-                        ckci_k_depth_copy<B>(to, from, true);
+                    if (whole) {
+                        ckci_k_depth_copy<B>(at + near, far, true);
                     }
+                    in[k] = -1;
                 }
-                const bool here = OUT || B < 4;
-#else
-                const bool here = true;
 #endif
-                if (here && whole) {
-                    if (k < SEVERAL) {
-                        v[k % SEVERAL].load(from);
+                if (in[k] >= 0) {
+                    if constexpr (OUT) {
+                        v[k].load(at + near);
                     } else {
-                        v[k % SEVERAL].store(to);
+                        v[k].load(far);
                     }
                 }
-                if (k < SEVERAL && !whole) {
-                    CKCI_K_UNROLL(1)
-                    for (int32_t b = 0; i + b < bytes; b += S::SIZE) {
-                        ckci_k_vec<S, 1> one;
-                        one.load(from + b);
-                        one.store(to + b);
+                CKCI_K_UNROLL(1)
+                for (int32_t b = 0; !whole && b < left; b += S::SIZE) {
+                    ckci_k_vec<S, 1> one;
+                    if constexpr (OUT) {
+                        one.load(at + near + b);
+                        one.store(far + b);
+                    } else {
+                        one.load(far + b);
+                        one.store(at + near + b);
+                    }
+                }
+                i += (THREADS - on * d) * B;
+                near += on * room + (THREADS - on * d) * B;
+                far += step;
+                if (i >= d * B) {
+                    i -= d * B;
+                    near += room - d * B;
+                    far += wrap;
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < SEVERAL; k++) {
+                if (in[k] >= 0) {
+                    if constexpr (OUT) {
+                        v[k].store(out[k]);
+                    } else {
+                        v[k].store(at + in[k]);
                     }
                 }
             }
@@ -10970,7 +11001,7 @@ template <class S> struct ckci_k_sheet {
                                    int32_t to, int32_t room, ckci_divisor by)
     {
         const int32_t row = size[1] * (int32_t)S::SIZE;
-        unsigned char *memory = t.p + (first * size[0] + from) * row;
+        unsigned char *memory = ckci_k_global(t.p) + (first * size[0] + from) * row;
         if (p.sheet.bands == 1) { /* one piece */
             move<OUT>(p.sheet.vec, at, memory, 1, planes * size[0] * row, 0, 0, by);
         } else {
@@ -11068,8 +11099,10 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     static CKCI_K_MEMBER T row(const columns &a, const T *v, int y, int o, T x)
     {
         CKCI_K_UNROLL(8)
-        for (int i = BACK ? o : 0; i < F; i += BACK ? 2 : 1) {
-            x = ckci_k_fma(v[BACK ? HALF - 1 - i / 2 : SLIP + o * STRIDE + i], a.w[y * F + i], x);
+        for (int i = 0; i < F; i++) {
+            if (!BACK || i % 2 == o) {
+                x = ckci_k_fma(v[BACK ? HALF - 1 - i / 2 : SLIP + o * STRIDE + i], a.w[y * F + i], x);
+            }
         }
         return x;
     }
@@ -11084,7 +11117,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void walk(columns &a, int32_t rows, int32_t before)
     {
         T c[SUMS * XO], v[LOADED];
-        CKCI_K_UNROLL(16)
+        CKCI_K_UNROLL(32)
         for (int i = 0; i < SUMS * XO; i++) {
             c[i] = 0;
         }
@@ -11299,7 +11332,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     static CKCI_K_MEMBER void piece(const ckci_gpu_depth &args, lds &m, int32_t index, int32_t base,
                                     int32_t planes, int32_t plane, int32_t x, bool active, T *c)
     {
-        const ckci_gpu_depth &p = ckci_k_again(args);
+        const ckci_gpu_depth &p = ckci_k_late(args);
         const ckci_gpu_depth_sheet &s = p.sheet;
         const int32_t n = ckci_k_divide(index, s.by_bands), y = (index - n * s.bands) * s.high;
         const int32_t rows = s.out[0] - y < s.high ? s.out[0] - y : s.high;
@@ -11314,7 +11347,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         __syncthreads(); /* the piece before */
         CKCI_K_UNROLL(1)
         for (int i = 0; i < 2; i++) { /* the code of copies stands once */
-            const ckci_gpu_depth &late = ckci_k_again(args);
+            const ckci_gpu_depth &late = ckci_k_late(args);
             const ckci_gpu_depth_sheet &now = late.sheet;
             sheet::template rows<false>(late, i ? late.a : late.b,
                                         m.rows.pool + (i ? now.o_at : (int32_t)sheet::FRONT), first, planes,
@@ -11373,7 +11406,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         }
         CKCI_K_UNROLL(1)
         for (int32_t k = part; k < p.all; k += p.parts) {
-            piece(p, m, k, base, planes, plane, i * XO, plane < planes, c);
+            piece(args, m, k, base, planes, plane, i * XO, plane < planes, c);
         }
         const int32_t slot = plane < p.lanes_c ? i : p.lanes_p; /* threads that have no column */
         const ckci_k_depth_member w = {slot, plane, 0, base + plane, part, 0, 0, 0, plane < planes};
