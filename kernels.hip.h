@@ -33,6 +33,9 @@ the sums, and every storage type is converted when it is loaded)
     depth_S_walk_F     F x F filters: a thread walks down a column (plane_walk: channels first; channels last:
                        3 x 3 and Z x 3 x 3)
     depth_S_down_F     F x F filters, channels last: blocks walk down columns of rows, which lie in LDS
+    depth_S_deep       3 x 3 x 3, channels last: the same along planes
+    depth_S_sheet_F    F x F filters, channels first: planes or bands of rows lie in LDS; second: stride 2,
+                       back: its gradient
     depth_S_row        rows of planes in aligned pieces: long filters, 1D
     depth_weight_S_..  bwd_weight of each of them; depth_sum adds its parts in fixed order
     depth_matrix       large filters of f16 and bf16 on matrix units, without strides
@@ -8534,7 +8537,8 @@ template <class T> struct ckci_k_direct_weight {
   are turned round, so that windows ascend. STEP: the stride, where neighbouring taps share a window; 0: any
   stride and dilation, taps one by one. FULL: any types of weights, output and D tensors, any operation.
   Where taps lie beside each other (3 x 3, 5 x 5, 7 x 7, stride 1), threads walk down columns of rows (walk),
-  and with channels last the rows come through LDS (down).
+  and with channels last the rows, for 3 x 3 x 3 the planes, come through LDS (down, deep). Channels first,
+  3 x 3 and 5 x 5 with strides 1 and 2 take planes, or bands of their rows, through LDS (sheet).
   bwd_weight: a thread owns R rows x G taps of a filter for V channels and walks strips of dout with the
   inputs beside them. The sums of a block's threads are added in LDS in a fixed tree, those of blocks by
   depth_sum in a fixed order.
@@ -9588,10 +9592,10 @@ struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
 };
 
 /* Rows of a tensor, channels last, on their way into LDS: some channels, in words of 4 bytes, of positions
-   that lie beside each other (or in a plane), at most BYTES together, R rows at a time. NVIDIA's copies do not
-   wait (ASYNC): STAGES - 1 times R rows are under way; AMD's pass through registers while the row before is
-   taken. What lies outside the tensor is 0. A thread knows where its pieces lie if they have at least LEAST
-   bytes, and works out others each time. */
+   that lie beside each other (or in a plane), at most BYTES together, R rows at a time. NVIDIA's copies do
+   not wait (ASYNC): STAGES - 1 times R rows are under way; AMD's pass through registers while the row before
+   is taken. What lies outside the tensor is 0. A thread knows where its pieces lie if they have at least
+   LEAST bytes, and works out others each time. */
 template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> struct ckci_k_depth_rows {
     enum { STAGES = ASYNC ? 4 : 2, ROW = BYTES, STAGE = R * ROW, KEPT = ROW / 256 / LEAST };
 
@@ -10030,11 +10034,11 @@ CKCI_K_FN int32_t ckci_k_depth_in_tile(const ckci_tensor &t, ckci_divisor wide, 
 }
 
 /* fwd, bwd_data of 3 x 3 x 3 with stride and dilation 1, channels last: as ckci_k_depth_down, but along
-   dimension 0. A block owns a tile of a plane, tile_y rows of `strips` strips of XO outputs, and lanes_c words
-   of channels, and walks `walk` planes. The tile of inputs, with its border, comes through LDS plane by plane;
-   each thread adds its three rows of windows to the three planes of outputs that they belong to: those lie in
-   registers and move up a plane with the first tap. Weights are in LDS. Neighbouring blocks take neighbouring
-   channels, then neighbouring tiles of the same planes, so that borders are read twice from the caches. */
+   dimension 0. A block owns a tile of a plane, tile_y rows of `strips` strips of XO outputs, and lanes_c
+   words of channels, and walks `walk` planes. The tile of inputs, with its border, comes through LDS plane
+   by plane; each thread adds its three rows of windows to the three planes of outputs that they belong to:
+   those lie in registers and move up a plane with the first tap. Weights are in LDS. Neighbouring blocks take
+   neighbouring channels, then neighbouring tiles of the same planes, so that borders come from the caches. */
 template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
     typedef typename S::T T;
     enum { F = 3, V = 4 / S::SIZE, LANES = CKCI_DEPTH_DEEP_LANES, XO = CKCI_DEPTH_DEEP_STRIP(S::SIZE, 0) };
@@ -11009,8 +11013,8 @@ template <class S> struct ckci_k_sheet {
         }
     }
 
-    /* N numbers from `at` on, of those that exist (inside). PAIRS: a load for two of them, which both exist or
-       neither. */
+    /* N numbers from `at` on, of those that exist (inside). PAIRS: a load for two of them, which both exist
+       or neither. */
     template <bool BF16, bool PAIRS, int N>
     static CKCI_K_MEMBER void load(const unsigned char *at, uint32_t inside, T *v)
     {
@@ -11049,9 +11053,9 @@ template <class S> struct ckci_k_sheet {
 };
 
 /* Stride 1 or 2, dilation 1. BACK: the gradient of stride 2; that of stride 1 is a convolution with the
-   filter turned round. A block owns `high` rows of `count` planes; a thread owns XO neighbouring columns of one
-   of them and walks down the rows that are read: each is added to the sums of the outputs that it belongs to,
-   which lie in registers. Results go to LDS, too, and from there to memory. */
+   filter turned round. A block owns `high` rows of `count` planes; a thread owns XO neighbouring columns of
+   one of them and walks down the rows that are read: each is added to the sums of the outputs that it belongs
+   to, which lie in registers. Results go to LDS, too, and from there to memory. */
 template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     typedef typename S::T T;
     typedef ckci_k_sheet<S> sheet;
@@ -11261,9 +11265,9 @@ struct ckci_k_resident<ckci_k_depth_sheet<S, F, STRIDE, BACK>> {
     enum { BLOCKS = F == 3 ? 7 : 5 };
 };
 
-/* bwd_weight of the same: `in` and dout of `count` channels of an image, or bands of them, lie in LDS. A thread
-   owns XO columns of dout and has all F x F sums of its channel in registers, for all pieces of its block,
-   which are `parts` apart. */
+/* bwd_weight of the same: `in` and dout of `count` channels of an image, or bands of them, lie in LDS. A
+   thread owns XO columns of dout and has all F x F sums of its channel in registers, for all pieces of its
+   block, which are `parts` apart. */
 template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     typedef typename S::T T;
     typedef ckci_k_sheet<S> sheet;
