@@ -13489,6 +13489,14 @@ CKCI_K_FN ckci_k_slab ckci_k_find_slab(const ckci_gpu_norm &p, int32_t block)
     return s;
 }
 
+/* The block's number where another kernel has read the tensors: the last ones are first, since what they read
+   is still in the caches. */
+CKCI_K_FN int32_t ckci_k_norm_block(const ckci_gpu_norm &p)
+{
+    const int32_t block = (int32_t)blockIdx.x;
+    return p.parts > 1 ? p.n * p.sets * p.parts - 1 - block : block;
+}
+
 CKCI_K_FN int64_t ckci_k_norm_base(const ckci_tensor &t, const ckci_k_slab &s, int32_t group, int32_t c)
 {
     return (s.g0 + group) * t.stride[0] + s.n * t.stride[1] + c * t.stride[2];
@@ -13731,7 +13739,31 @@ template <bool PLANES> struct ckci_k_norm_cursor {
     {
         at = column += apart;
     }
+
+    /* From the last of `columns` columns on, and there from the last of `places` places on. */
+    CKCI_K_MEMBER void turn(int32_t columns, int32_t places)
+    {
+        at = column += (columns - 1) * apart + (places - 1) * step;
+        apart = -apart;
+        step = -step;
+    }
 };
+
+/* Places of this thread in a column; columns of this thread. */
+template <bool PLANES>
+CKCI_K_FN int32_t ckci_k_norm_places_of(const ckci_gpu_norm &p, const ckci_k_slab &s, int32_t pos)
+{
+    const int32_t rest = PLANES ? (s.to - pos + 7) >> 3 : s.to - pos;
+    return rest > 0 ? ckci_k_divide(rest + p.lanes_p - 1, p.by_lanes_p) : 0;
+}
+template <bool PLANES> CKCI_K_FN int32_t ckci_k_norm_columns_of(const ckci_gpu_norm &p, const ckci_k_slab &s)
+{
+    if (PLANES) { /* all channels of one group */
+        return p.chunks - (s.lc + (p.chunks - 1) * p.lanes_c < s.columns ? 0 : 1);
+    }
+    const int32_t eights = s.columns / 8 - s.lc;
+    return eights > 0 ? ckci_k_divide(eights + p.lanes_c - 1, p.by_fast) : 0;
+}
 
 CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, unsigned char *to,
                                   int32_t count, const float *v)
@@ -14005,14 +14037,19 @@ template <int N> struct ckci_k_norm_channels {
 };
 
 /* body(how many positions are left, eight of x, eight of dy) for all positions of this thread in a column;
-   loads are one ahead. c becomes the column's (PLANES: its group's it is). DY: dy is read too. */
-template <bool PLANES, bool DY, class T, class Body>
+   loads are one ahead. c becomes the column's (PLANES: its group's it is). DY: dy is read too. TURNED: from
+   the last of `places` places to the first, as the cursors then go. */
+template <bool PLANES, bool DY, bool TURNED, class T, class Body>
 CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
                                 ckci_k_norm_channels<PLANES ? 1 : 8> &c, ckci_k_norm_cursor<PLANES> &x,
-                                ckci_k_norm_cursor<PLANES> &y, int32_t column, const Body &body)
+                                ckci_k_norm_cursor<PLANES> &y, int32_t column, int32_t places,
+                                const Body &body)
 {
     const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
     int32_t rest = s.to - x.pos;
+    if constexpr (TURNED) { /* of the last place; 0 or less: there is none */
+        rest -= places > 0 ? (places - 1) * step : 0;
+    }
     ckci_k_norm_raw raw, raw_dy;
     if (rest > 0) {
         raw.load(p, p.x, x.at, rest);
@@ -14024,18 +14061,19 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
         c.groups(p, m, column);
     }
     c.factors(p, s, column);
-    for (; rest > 0; rest -= step) {
+    for (; TURNED ? places > 0 : rest > 0; rest += TURNED ? step : -step) {
         float v[8], w[8];
         raw.widen(p.x, v);
         if (DY) {
             raw_dy.widen(p.y, w);
         }
-        if (rest > step) {
+        if (TURNED ? --places > 0 : rest > step) {
+            const int32_t then = TURNED ? rest + step : rest - step;
             x.at += x.step;
-            raw.load(p, p.x, x.at, rest - step);
+            raw.load(p, p.x, x.at, then);
             if (DY) {
                 y.at += y.step;
-                raw_dy.load(p, p.y, y.at, rest - step);
+                raw_dy.load(p, p.y, y.at, then);
             }
         }
         body(rest, v, w);
@@ -14055,7 +14093,13 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, 
     if (PLANES) {
         c.groups(p, m, 0);
     }
-    for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
+    /* backwards: what was read last is still in the caches */
+    const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
+    int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
+    x.turn(left, places);
+    y.turn(left, places);
+    while (left-- > 0) {
+        const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto apply = [&](int32_t rest, float *v, const float *) {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
@@ -14071,7 +14115,7 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, 
             ckci_k_norm_store8(p, p.y, y.at, rest, v);
             y.at += y.step;
         };
-        ckci_k_norm_walk<PLANES, false>(p, s, m, c, x, y, column, apply);
+        ckci_k_norm_walk<PLANES, false, true>(p, s, m, c, x, y, column, places, apply);
         y.next_column();
     }
 }
@@ -14140,7 +14184,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                     sum[1][e] += dy[e] * xhat[e];
                 }
             };
-            ckci_k_norm_walk<PLANES, true>(p, s, m, c, x, y, column, add);
+            ckci_k_norm_walk<PLANES, true, false>(p, s, m, c, x, y, column, 0, add);
             if (PLANES) {
                 float both[2];
                 CKCI_K_UNROLL(2)
@@ -14211,7 +14255,14 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     if (PLANES) {
         c.groups(p, m, 0);
     }
-    for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
+    /* backwards, as in ckci_k_norm_apply8 */
+    const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
+    int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
+    x.turn(left, places);
+    y.turn(left, places);
+    dx.turn(left, places);
+    while (left-- > 0) {
+        const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto write = [&](int32_t rest, float *xhat, float *dy) {
             ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
             CKCI_K_UNROLL(8)
@@ -14222,7 +14273,7 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
             ckci_k_norm_store8(p, p.dx, dx.at, rest, dy);
             dx.at += dx.step;
         };
-        ckci_k_norm_walk<PLANES, true>(p, s, m, c, x, y, column, write);
+        ckci_k_norm_walk<PLANES, true, true>(p, s, m, c, x, y, column, places, write);
         dx.next_column();
     }
 }
@@ -14232,7 +14283,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
-        ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
+        ckci_k_slab s = ckci_k_find_slab(p, ckci_k_norm_block(p));
         ckci_k_norm_statistics<W>(p, s, m);
         if constexpr (W != CKCI_K_NORM_ANY) {
             ckci_k_norm_apply8<W == CKCI_K_NORM_PLANES>(p, s, m);
@@ -14382,7 +14433,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
-        ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
+        ckci_k_slab s = ckci_k_find_slab(p, ckci_k_norm_block(p));
         int32_t t = (int32_t)threadIdx.x, length = p.parts;
         ckci_k_norm_statistics<W>(p, s, m);
         if (p.slab_sums) {
