@@ -3228,8 +3228,8 @@ typedef struct ckci_gpu_depth {
     /* down: positions of an image in LDS, pieces of a row there (of a_vec bytes), rows of all columns; a
        block has lanes_p strips of a row and `walk` rows */
     int32_t pitch, pieces, all;
-    /* deep: positions of a row of a tile in LDS, pieces of a tile, `walk` planes of all tiles; rows of a tile
-       of `strips` strips, tiles of an image */
+    /* deep: a tile has tile_y rows of `strips` strips, an image tiles_y x tiles_x of them and tiles_z pieces
+       of `walk` planes; pitch: positions of a row in LDS, pieces: those of a tile, all: tiles and pieces */
     int32_t tile_y, tiles_y, tiles_z;
     int32_t o_same, o_vec; /* results are stored without an epilogue; and 4 of a row together */
     int32_t bf16, planes;  /* not f16; lanes are positions */
@@ -4323,9 +4323,10 @@ CKCI_FN int ckci_depth_dense_planes(const ckci_tensor *t)
            (t->len[1] == 1 || t->stride[1] == plane * t->len[0]) && ckci_span(t) <= INT32_MAX;
 }
 
-/* Bytes of LDS of `count` planes, `high` rows of each that are written (of dout). */
-CKCI_FN int64_t ckci_depth_sheet_bytes(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
-                                       int back, int weight, int64_t count, int64_t high, int64_t bands)
+/* Lays out LDS for `count` planes, `high` rows of each that are written (of dout), if it is large enough; the
+   bytes that it takes. */
+CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
+                                     int back, int weight, int64_t count, int64_t high, int64_t bands)
 {
     int64_t rows = bands == 1 ? s->in[0] : back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
     int64_t a = ckci_min(rows, s->in[0]) * s->in[1] * size, o = high * s->out[1] * size;
@@ -4347,6 +4348,46 @@ CKCI_FN int64_t ckci_depth_sheet_bytes(ckci_gpu_depth_sheet *s, int64_t size, in
     return bytes;
 }
 
+/* How many planes and rows a block takes: as many planes as there are threads for, `wide` to a plane. Bands
+   cost rows that are read, and walked, twice. 0: one row of a plane is too large. */
+CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device *device, int64_t size,
+                                   int64_t f, int64_t stride, int back, int weight, int64_t wide, int64_t n)
+{
+    double best = 0, units = (double)ckci_max(device->compute_units, 1);
+    int64_t a_row = s->in[1] * size, o_row = s->out[1] * size, step = 1, bands = 0, planes = 0;
+    int64_t most = ckci_max(ckci_min(CKCI_DEPTH_SHEET_THREADS / wide, s->planes), 1);
+    int rows = a_row % 4 == 0 && o_row % 4 == 0; /* bands are copied by rows */
+    while (step < 8 && (step * a_row * s->in[0] % 16 != 0 || step * o_row * s->out[0] % 16 != 0)) {
+        step *= 2;
+    }
+    for (int64_t b = 1; b == 1 || (rows && b <= 32 && b <= s->out[0]); b++) {
+        int64_t high = ckci_ceil_div(s->out[0], b), count = most;
+        int64_t bytes = ckci_depth_sheet_lay(s, size, f, stride, back, weight, count, high, b);
+        if (bytes > CKCI_DEPTH_SHEET_BYTES) {
+            count = count * (CKCI_DEPTH_SHEET_BYTES - 64) / bytes;
+        }
+        count = b == 1 && count >= step ? count / step * step : count; /* copies of 16 bytes */
+        if (count == 0 ||
+            ckci_depth_sheet_lay(s, size, f, stride, back, weight, count, high, b) > CKCI_DEPTH_SHEET_BYTES) {
+            continue;
+        }
+        double full = (double)(ckci_ceil_div(s->planes, count) * b * n) / (4 * units);
+        double busy = (double)(count * ckci_min(wide, CKCI_DEPTH_SHEET_THREADS)) / CKCI_DEPTH_SHEET_THREADS;
+        double score = (double)high / (double)(high + (f - 1) / stride);
+        score *= (busy < 0.67 ? 1.5 * busy : 1) * (full < 1 ? full : 1);
+        if (score > best * 1.02) {
+            best = score;
+            bands = b;
+            planes = count;
+        }
+    }
+    if (bands > 0) {
+        ckci_depth_sheet_lay(s, size, f, stride, back, weight, planes, ckci_ceil_div(s->out[0], bands),
+                             bands);
+    }
+    return bands > 0;
+}
+
 /* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */
 CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
 {
@@ -4362,7 +4403,12 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
     /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148;
        5 x 5 of 28: 89, here 98), but for f32 5 x 5 (184, here 118) */
-    fits = fits && !(weight && stride == 1 && k->a_vec && k->o_vec && (size == 2 || f == 3));
+    fits = fits && !(weight && k->a_vec && k->o_vec && (size == 2 || f == 3) &&
+                     ckci_depth_walks(k, device, 1, CKCI_DEPTH_ROWS));
+    /* windows end near their row: what they read past it is in LDS, too */
+    for (int i = 1; i < 3; i++) {
+        fits = fits && (p->output[i] - 1) * stride - p->pad[i] < p->input[i];
+    }
     if (!fits) {
         return -1;
     }
@@ -4385,41 +4431,9 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
         return -1;
     }
     s->planes = (int32_t)planes;
-    int64_t units = ckci_max(device->compute_units, 1);
-    /* as many planes as there are threads for; bands: rows more are read, and walked, for each */
-    double best = 0;
-    int64_t most = ckci_max(ckci_min(CKCI_DEPTH_SHEET_THREADS / wide, planes), 1), step = 1, bands = 0,
-            planes_of_block = 0;
-    int rows = a_row % 4 == 0 && o_row % 4 == 0; /* bands are copied by rows */
-    while (step < 8 && (step * a_plane % 16 != 0 || step * o_plane % 16 != 0)) {
-        step *= 2;
-    }
-    for (int64_t b = 1; b == 1 || (rows && b <= 32 && b <= s->out[0]); b++) {
-        int64_t high = ckci_ceil_div(s->out[0], b), count = most;
-        int64_t bytes = ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, count, high, b);
-        if (bytes > CKCI_DEPTH_SHEET_BYTES) {
-            count = count * (CKCI_DEPTH_SHEET_BYTES - 64) / bytes;
-        }
-        count = b == 1 && count >= step ? count / step * step : count; /* copies of 16 bytes */
-        if (count == 0 || ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, count, high, b) >
-                              CKCI_DEPTH_SHEET_BYTES) {
-            continue;
-        }
-        double blocks = (double)ckci_ceil_div(planes, count) * (double)b * (double)(weight ? p->n : 1);
-        double busy = (double)(count * ckci_min(wide, CKCI_DEPTH_SHEET_THREADS)) / CKCI_DEPTH_SHEET_THREADS;
-        double score = (double)high / (double)(high + (f - 1) / stride), full = blocks / (4 * (double)units);
-        score *= (busy < 0.67 ? 1.5 * busy : 1) * (full < 1 ? full : 1);
-        if (score > best * 1.02) {
-            best = score;
-            bands = b;
-            planes_of_block = count;
-        }
-    }
-    if (bands == 0) {
+    if (!ckci_depth_sheet_bands(s, device, size, f, stride, back_2, weight, wide, weight ? p->n : 1)) {
         return -1;
     }
-    ckci_depth_sheet_bytes(s, size, f, stride, back_2, weight, planes_of_block,
-                           ckci_ceil_div(s->out[0], bands), bands);
     s->bands = (int32_t)ckci_ceil_div(s->out[0], s->high); /* the last ones may be none */
     s->pairs = stride == 1 && s->in[1] % 2 == 0 && s->out[1] % 2 == 0 && s->pad[1] % 2 == (f - 1) / 2 % 2;
     uintptr_t bits = (uintptr_t)read->p | (uintptr_t)written->p;
@@ -4551,7 +4565,10 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int32_t narrow = k->a.dtype == CKCONV_F32;
     if (walks) {
         vec = planes || (walks > 3 && narrow) ? 1 : 2;
-        k->a_vec = ckci_depth_pieces(&k->b, planes, vec, k->a_vec);
+        /* planes: the last strip ends with the row of dout, and its window begins as that is aligned */
+        int32_t length = planes ? k->dim[2].length : 4;
+        k->a_vec = ckci_depth_pieces(&k->b, planes, vec, k->a_vec && length % 4 == 0);
+        k->a_vec = length % 2 == 0 || narrow ? k->a_vec : 0;
         k->o_vec = ckci_depth_pieces(&k->a, planes, vec, k->o_vec);
     }
     k->groups_x = (int32_t)(walks || through ? 1 : ckci_ceil_div(k->dim[2].filter, taps));

@@ -200,7 +200,8 @@ CKCI_K_FN float ckci_k_float(uint32_t u)
 }
 
 /* An argument through a pointer of which the compiler knows nothing: where it sees how, the pointer to all
-   arguments, which is one for all of them. (Without optimisation it does not lie in scalar registers.) */
+   arguments, which is one for all of them. (Without optimisation it does not lie in scalar registers.) clang
+   15 and 22 do not always see that it is, and fail with an "illegal VGPR to SGPR copy". */
 template <bool AGAIN, class T> CKCI_K_FN const T &ckci_k_opaque_argument(const T &x)
 {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__)
@@ -211,7 +212,7 @@ template <bool AGAIN, class T> CKCI_K_FN const T &ckci_k_opaque_argument(const T
     } else {
         from = 0;
     }
-#if __clang_major__ < 16 || __clang_major__ > 19 /* which do not always see that it is one pointer for all */
+#if __clang_major__ < 16 || __clang_major__ > 19
     at = (uint32_t)__builtin_amdgcn_readfirstlane((int)at) |
          (uint64_t)(uint32_t)__builtin_amdgcn_readfirstlane((int)(at >> 32)) << 32;
 #endif
@@ -10779,9 +10780,11 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
     struct walk {
         source inputs;
         source_out douts;
-        int32_t z, first, planes, r, read,
-            read_out; /* of inputs, of dout; planes of dout; the one that comes */
-        int32_t a_step, b_step, vec, at, at_out, rows;
+        int32_t z, first;       /* the first plane of inputs, of dout */
+        int32_t planes, r;      /* of dout; the one that comes */
+        int32_t read, read_out; /* its stages */
+        int32_t at, at_out;     /* of this thread in a stage */
+        int32_t a_step, b_step, vec, rows;
 
         CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t r)
         {
@@ -11080,7 +11083,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         const unsigned char *from; /* of the row that comes: the first number of the window */
         unsigned char *to;         /* of the output row that comes */
         int32_t pitch, pitch_out;  /* bytes */
-        int32_t row, length;       /* the row that comes; rows that exist */
+        int32_t row, length;       /* the row that comes; rows that exist, or that the band needs */
         uint32_t inside, wanted;   /* numbers of the window, outputs that exist */
         T w[F * F];
     };
@@ -11226,7 +11229,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
                 m.pool + sheet::FRONT + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
             a.to = m.pool + s.o_at + plane * s.o_room + x * (int32_t)S::SIZE;
             a.row = top;
-            a.length = s.in[0];
+            a.length = to; /* stride 2 takes a row more, which no output needs */
             a.inside = a.wanted = 0;
             CKCI_K_UNROLL(16)
             for (int k = 0; k < LOADED; k++) {

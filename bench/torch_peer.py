@@ -274,7 +274,9 @@ class Case:
                 dx = r1 * (d * wide(gamma) - b - (xs - m1) * r1 * a)
                 return dx.to(x.dtype).reshape(x.shape), sx.sum(0).flatten().to(x.dtype), s1.sum(0).flatten().to(x.dtype)
 
-            fast, fast_back = torch.compile(formula), torch.compile(gradients)
+            torch._dynamo.reset()  # else shapes turn dynamic after a few rows
+            fast = torch.compile(formula, dynamic=False)
+            fast_back = torch.compile(gradients, dynamic=False)
             forwards.append(lambda: fast(x, gamma, beta))
             backs.append(lambda: fast_back(dy, x, gamma, mean32, rstd32))
         y, dx, dg, db = self.blank(x), self.blank(x), self.blank(gamma), self.blank(gamma)
