@@ -4334,7 +4334,8 @@ CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int6
         a = ckci_ceil_div(a, 16) * 16;
         o = ckci_ceil_div(o, 16) * 16;
     }
-    int64_t o_at = 32 + ckci_ceil_div(count * a, 16) * 16, w_at = o_at + ckci_ceil_div(count * o, 16) * 16;
+    int64_t o_at = 64 + ckci_ceil_div(count * a, 16) * 16, /* windows end up to 32 bytes past the last row */
+        w_at = o_at + ckci_ceil_div(count * o, 16) * 16;
     int64_t bytes = w_at + (weight ? 16 : count * filter * filter * 4);
     if (bytes <= CKCI_DEPTH_SHEET_BYTES) {
         s->count = (int32_t)count;
@@ -4354,8 +4355,9 @@ CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device 
                                    int64_t f, int64_t stride, int back, int weight, int64_t wide, int64_t n)
 {
     double best = 0, units = (double)ckci_max(device->compute_units, 1);
+    const int64_t threads = CKCI_DEPTH_SHEET_THREADS;
     int64_t a_row = s->in[1] * size, o_row = s->out[1] * size, step = 1, bands = 0, planes = 0;
-    int64_t most = ckci_max(ckci_min(CKCI_DEPTH_SHEET_THREADS / wide, s->planes), 1);
+    int64_t most = ckci_max(ckci_min(threads / wide, s->planes), 1);
     int rows = a_row % 4 == 0 && o_row % 4 == 0; /* bands are copied by rows */
     while (step < 8 && (step * a_row * s->in[0] % 16 != 0 || step * o_row * s->out[0] % 16 != 0)) {
         step *= 2;
@@ -4372,7 +4374,7 @@ CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device 
             continue;
         }
         double full = (double)(ckci_ceil_div(s->planes, count) * b * n) / (4 * units);
-        double busy = (double)(count * ckci_min(wide, CKCI_DEPTH_SHEET_THREADS)) / CKCI_DEPTH_SHEET_THREADS;
+        double busy = (double)(count * ckci_min(wide, threads)) / (double)threads;
         double score = (double)high / (double)(high + (f - 1) / stride);
         score *= (busy < 0.67 ? 1.5 * busy : 1) * (full < 1 ? full : 1);
         if (score > best * 1.02) {
