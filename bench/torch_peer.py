@@ -324,7 +324,8 @@ def main():
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     lib, began, entries, wrong = Library(o.lib), time.time(), [], 0
-    print("# channels", o.layout, torch.cuda.get_device_name(), "torch", torch.__version__, "cudnn", torch.backends.cudnn.version())
+    print("# channels", o.layout, torch.cuda.get_device_name(), "torch", torch.__version__, "cudnn",
+          torch.backends.cudnn.version())
     print("name\top\tdtype\tpeer_us\tckconv_us\tratio\tinstance\ttflops\terror")
     rows = [Row(line) for line in open(o.cases) if line.strip() and not line.startswith("#")]
     for row in rows:
