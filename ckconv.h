@@ -479,6 +479,7 @@ typedef struct ckconv_launch {
     const char *kernel; /* its plain C name */
     int64_t grid;
     int32_t block;
+    int32_t cluster; /* blocks of a thread block cluster (NVIDIA); 1: no clusters */
     int32_t arg_bytes;
     unsigned char arg[4096];
 } ckconv_launch;
@@ -3021,6 +3022,7 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     X(norm_din_last, ckci_gpu_norm, 256, ckci_k_norm_din<float, 1>)                                          \
     X(norm_din_planes, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                                        \
     X(norm_din_f64, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                             \
+    X(norm_fwd_kept, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept)                                               \
     X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
     X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
     X(pack_data, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                                  \
@@ -3301,6 +3303,9 @@ typedef struct ckci_gpu_pair {
     ckci_divisor by_row, by_taps, by_strips, by_bands;
 } ckci_gpu_pair;
 
+/* LDS of a block that keeps what it reads: two of them share 228 KiB, with a KiB and 23 KiB of sums each. */
+enum { CKCI_NORM_KEPT = 92160, CKCI_NORM_KEPT_LDS = 23552 + CKCI_NORM_KEPT };
+
 /* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
    whose set * c channels are its columns. Its threads are lanes_c columns x lanes_p positions; each one walks
    columns lanes_c and positions lanes_p apart. set is above 1 where groups are narrow: then all columns have
@@ -3326,6 +3331,7 @@ typedef struct ckci_gpu_norm {
     int32_t wide;    /* lanes take eight channels, along_x: eight positions; flat, and columns whole eights */
     int32_t aligned; /* wide: eight are one or two loads */
     int32_t chunks;  /* times that lanes_c goes into the columns */
+    int32_t kept;    /* x stays in LDS; the parts are a cluster */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
 
@@ -3364,8 +3370,9 @@ typedef struct ckci_gpu_move {
 /* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
 typedef struct ckci_launch {
     int32_t kernel, threads;
-    int64_t grid; /* blocks, one dimension */
-    size_t bytes; /* of the argument struct */
+    int32_t cluster; /* blocks that wait for each other (NVIDIA, from sm_90 on); 1: none do */
+    int64_t grid;    /* blocks, one dimension */
+    size_t bytes;    /* of the argument struct */
     union {
         ckci_gpu_conv conv;
         ckci_gpu_stem stem;
@@ -3406,6 +3413,7 @@ CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 #undef CKCI_ROW
     l->kernel = kernel;
     l->threads = table[kernel].threads;
+    l->cluster = 1;
     l->bytes = table[kernel].bytes;
 }
 
@@ -4669,6 +4677,12 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
 
 /* ---- Depthwise on matrix units (kernels.hip.h, >>k-depth). */
 
+/* 90 for sm_90; 0: no NVIDIA GPU. */
+CKCI_FN int ckci_sm(const ckconv_device *d)
+{
+    return d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
+}
+
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {
@@ -4683,7 +4697,7 @@ CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
             return table[i].family;
         }
     }
-    int sm = d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
+    const int sm = ckci_sm(d);
     return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
 }
 
@@ -7109,6 +7123,54 @@ CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
     k->lanes_p = (int32_t)lanes_p;
 }
 
+/* Positions of the parts of a wide block, and its lanes. Channels first, parts are whole eights: there may be
+   fewer. */
+CKCI_FN void ckci_norm_wide_parts(const ckci_groupnorm *p, int64_t parts, ckci_gpu_norm *k)
+{
+    k->parts = (int32_t)parts;
+    k->part = (int32_t)(p->space / parts);
+    k->part_rest = (int32_t)(p->space % parts);
+    if (k->along_x) {
+        k->part = (int32_t)(ckci_ceil_div(ckci_ceil_div(p->space, parts), 8) * 8);
+        k->part_rest = 0;
+        k->parts = (int32_t)ckci_max(ckci_ceil_div(p->space, k->part), 1);
+    }
+    ckci_norm_wide_lanes(p, k);
+}
+
+/* May the blocks of a forward pass, channels first, keep x in LDS? Those of one (n, group) are a cluster
+   then: the fewest, a power of two, that fit; more while two blocks for each compute unit have 8192
+   elements. */
+CKCI_FN int ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
+                           ckci_gpu_norm *k)
+{
+    const int sm = ckci_sm(device);
+    const int64_t most = sm >= 90 ? 8 : 1, slabs = ckci_max(ckci_saturating_mul(p->n, p->g), 1);
+    int64_t array[3];
+    if (p->op != CKCONV_GROUPNORM_FWD || !k->along_x || sm < 80 || device->lds_bytes < CKCI_NORM_KEPT_LDS) {
+        return 0;
+    }
+    int64_t best = 0;
+    for (int64_t parts = 1; parts <= most && parts <= p->space; parts *= 2) {
+        ckci_norm_wide_parts(p, parts, k);
+        int64_t columns = ckci_ceil_div(p->c, k->lanes_c);
+        int64_t places = ckci_ceil_div(ckci_ceil_div(k->part, 8), k->lanes_p);
+        int64_t slots = ckci_min(ckci_saturating_mul(columns, places), CKCI_NORM_KEPT);
+        if (k->parts == parts && slots * 8 * 256 * (int64_t)ckci_size(p->in.dtype) <= CKCI_NORM_KEPT) {
+            best = parts;
+        }
+        if (best > 0 &&
+            (slabs * parts * 2 > 2 * (int64_t)device->compute_units || p->c * (p->space / parts) < 16384)) {
+            break;
+        }
+    }
+    if (best > 0) {
+        ckci_norm_wide_parts(p, best, k);
+        k->kept = ckci_norm_workspace(p, best, array) <= limit;
+    }
+    return k->kept;
+}
+
 /* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. */
 CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
                                          int64_t limit, ckci_gpu_norm *k, int64_t *bytes, int64_t *blocks,
@@ -7166,7 +7228,11 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     /* parts: eight blocks for each compute unit where there would be fewer than four; of 8192 elements or
        more */
     int64_t slabs = ckci_max(ckci_saturating_mul(p.n, k->sets), 1), parts = 1;
-    if (k->wide) { /* one round of two or three blocks for each compute unit, as LDS and registers allow */
+    int keep = k->wide && ckci_norm_keep(&p, device, limit, k);
+    if (keep) {
+        parts = k->parts;
+    } else if (k->wide) {
+        /* one round of two or three blocks for each compute unit, as LDS and registers allow */
         const int64_t each = k->along_x && device->kind == CKCONV_DEVICE_NVIDIA ? 3 : 2;
         parts = ckci_min(each * units / slabs, ckci_saturating_mul(columns, p.space) / 8192);
         parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
@@ -7183,13 +7249,9 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->part = (int32_t)(p.space / parts);
     k->part_rest = (int32_t)(p.space % parts);
     if (k->wide) {
-        if (k->along_x) { /* whole eights */
-            k->part = (int32_t)(ckci_ceil_div(ckci_ceil_div(p.space, parts), 8) * 8);
-            k->part_rest = 0;
-            parts = ckci_max(ckci_ceil_div(p.space, k->part), 1);
-            k->parts = (int32_t)parts;
-        }
-        ckci_norm_wide_lanes(&p, k);
+        ckci_norm_wide_parts(&p, parts, k);
+        k->kept = keep ? k->kept : 0;
+        parts = k->parts;
         lanes_c = k->lanes_c;
         lanes_p = k->lanes_p;
     }
@@ -7221,7 +7283,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
     f->plan->workspace_bytes = bytes;
     f->plan->grid[0] = blocks;
     f->plan->block[0] = 256;
-    f->plan->launches = k.parts > 1 ? (back ? 4 : 2) : back ? 2 : 1;
+    f->plan->launches = (k.parts > 1 && !k.kept ? 2 : 1) * (back ? 2 : 1);
     f->cost = 8 * (double)ckci_count(&p->in) / (double)ckci_max(f->plan->device.compute_units, 1);
     return CKCONV_OK;
 }
@@ -7236,8 +7298,9 @@ CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int 
     return grid == 0 ? CKCONV_OK : e->emit(e->context, l, err);
 }
 
-/* fwd: one kernel; with parts, statistics before it. bwd: sums of dgamma and dbeta for each n come from the
-   kernel of dx, or norm_sums where there are parts or no dx; without workspace norm_param computes all. */
+/* fwd: one kernel; with parts that are no cluster, statistics before it. bwd: sums of dgamma and dbeta for
+   each n come from the kernel of dx, or norm_sums where there are parts or no dx; without workspace
+   norm_param computes all. */
 CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
                                          const ckconv_args *args, unsigned char *ws, int32_t tile,
                                          const ckci_emitter *e, ckconv_error *err)
@@ -7261,8 +7324,14 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     }
     k->dgamma = (unsigned char *)args->dgamma;
     k->dbeta = (unsigned char *)args->dbeta;
-    if (k->parts > 1 && !k->saved_mean) {
-        k->stats = ws;
+    k->stats = k->parts > 1 && !k->saved_mean ? ws : NULL;
+    if (k->kept) {
+        ckci_set_kernel(&l, CKCI_KERNEL_norm_fwd_kept);
+        l.cluster = k->parts;
+        l.grid = blocks;
+        return blocks == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+    }
+    if (k->stats) {
         CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_stats_f32, blocks, err));
     }
     if (p->norm.op == CKCONV_GROUPNORM_FWD) {
@@ -9643,6 +9712,7 @@ CKCI_FN ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch,
         l->kernel = ckci_kernel_name(launch->kernel);
         l->grid = launch->grid;
         l->block = launch->threads;
+        l->cluster = launch->cluster;
         l->arg_bytes = (int32_t)launch->bytes;
         memcpy(l->arg, &launch->a, launch->bytes);
     }
@@ -9778,7 +9848,10 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                    ? "mid goes through workspace: fused kernels have f32 sums only"
                    : "mid goes through workspace: by the planner's estimate one kernel for both takes longer";
     case CKCONV_FAMILY_GROUPNORM:
-        return plan->launches > (back ? 2 : 1) ? "slabs are shared by several blocks" : "a block owns a slab";
+        return plan->launches > (back ? 2 : 1) ? "slabs are shared by several blocks"
+               : plan->grid[0] > p->norm.n * p->norm.g
+                   ? "the blocks of a cluster share a slab, which stays in LDS"
+                   : "a block owns a slab";
     default:
         return split ? "implicit GEMM on multiply-adds; parts of the reduction go through "
                        "workspace and are added in a fixed order"

@@ -45,7 +45,7 @@ the sums, and every storage type is converted when it is loaded)
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
     pair_matrix_T      the same on a matrix unit, all channels of mid in LDS; T: f16, bf16
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
-                       .._planes: wide, by layout
+                       .._planes: wide, by layout; fwd_kept: x stays in LDS (NVIDIA)
     move, move_..      layout and type conversion: single elements; copy: rows in pieces; turn_E: tiles of
                        E-byte elements turned in LDS; convert_E: other types to E bytes, turned or not
 
@@ -327,6 +327,50 @@ struct alignas(16) ckci_k_uint4 {
 struct alignas(16) ckci_k_double2 {
     double x, y;
 };
+
+/* Copies into LDS that do not wait, on NVIDIA from sm_80 on: BYTES, or as many zeros. ckci_k_copies_end
+   closes a batch of them, ckci_k_copies_wait<COUNT> waits for all but the last COUNT batches. */
+template <int BYTES>
+CKCI_K_FN void ckci_k_copy_late(unsigned char *to, const unsigned char *from, bool inside)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from), "n"(BYTES), "r"(inside ? BYTES : 0)
+        : "memory");
+#else
+    if (inside) {
+        memcpy(to, from, BYTES);
+    } else {
+        memset(to, 0, BYTES);
+    }
+#endif
+}
+
+CKCI_K_FN void ckci_k_copies_end()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+template <int COUNT> CKCI_K_FN void ckci_k_copies_wait()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
+#endif
+}
+
+/* A barrier of all threads of a cluster's blocks (NVIDIA, from sm_90 on): what they wrote before it, all see
+   after it. */
+CKCI_K_FN void ckci_k_cluster_barrier()
+{
+#if defined(CKCI_SIMULATOR)
+    sim_cluster_barrier();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
 
 /* high half of a 32 x 32 bit product */
 CKCI_K_FN uint32_t ckci_k_mulhi(uint32_t a, uint32_t b)
@@ -2461,8 +2505,7 @@ CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 #endif
 }
 
-/* 16 bytes (size 0: zeros) straight into LDS, on NVIDIA behind the thread's back: complete after
-   ckci_k_copies_wait<COUNT> for all but the last COUNT batches, which ckci_k_copies_end closed. */
+/* 16 bytes (size 0: zeros) straight into LDS, as ckci_k_copy_late, but past the first cache. */
 CKCI_K_FN void ckci_k_copy_from(unsigned char *to, const unsigned char *from, int32_t size)
 {
 #if defined(__CUDA_ARCH__)
@@ -2482,20 +2525,6 @@ CKCI_K_FN void ckci_k_copy(unsigned char *to, const ckci_k_window &w, int32_t of
     ckci_k_copy_from(to, w.base + (uint32_t)offset, size);
 }
 #endif
-
-CKCI_K_FN void ckci_k_copies_end()
-{
-#if defined(__CUDA_ARCH__)
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-template <int COUNT> CKCI_K_FN void ckci_k_copies_wait()
-{
-#if defined(__CUDA_ARCH__)
-    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
-#endif
-}
 
 CKCI_K_FN int32_t ckci_k_add(int32_t a, int32_t b, int32_t c)
 {
@@ -9185,39 +9214,6 @@ template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
    registers. */
 enum { CKCI_K_DEPTH_AHEAD = 4 };
 
-/* A copy into LDS that does not wait, of BYTES or of zeros; commit ends a group of them, wait<N> waits until
-   only the N last groups are still under way. */
-template <int BYTES>
-CKCI_K_FN void ckci_k_depth_copy(unsigned char *to, const unsigned char *from, bool inside)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile(
-        "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
-        "l"(from), "n"(BYTES), "r"(inside ? BYTES : 0)
-        : "memory");
-#else
-    if (inside) {
-        memcpy(to, from, BYTES);
-    } else {
-        memset(to, 0, BYTES);
-    }
-#endif
-}
-
-CKCI_K_FN void ckci_k_depth_commit()
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-template <int N> CKCI_K_FN void ckci_k_depth_wait()
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-#endif
-}
-
 template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
     enum { AHEAD = DEPTH - 1, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
 
@@ -9253,14 +9249,14 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
         if (vec == 2 && !W::PLANE && mask == (uint32_t)W::ALL) { /* most waves */
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
-                ckci_k_depth_copy<PLACE>(to + i * 256 * PLACE, from, inside);
+                ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
                 from += (uint32_t)W::step_of(step);
             }
         } else if (vec == 2) {
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
                 if (W::inside(mask, i)) {
-                    ckci_k_depth_copy<PLACE>(to + i * 256 * PLACE, from, inside);
+                    ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
                 }
                 from += (uint32_t)W::step_of(step);
             }
@@ -9270,7 +9266,7 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
                 CKCI_K_UNROLL(4)
                 for (int k = 0; k < PLACE / 4; k++) {
                     if (W::inside_word(mask, i, k) && (k < 1 || W::PLANE || k * 4 / W::SIZE < channels)) {
-                        ckci_k_depth_copy<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
+                        ckci_k_copy_late<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
                     }
                 }
                 from += (uint32_t)W::step_of(step);
@@ -9426,7 +9422,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
             bool inside = (uint32_t)y < (uint32_t)p.dim[1].read_len && rows > 0 &&
                           (uint32_t)(z + k * z_step) < (uint32_t)p.dim[0].read_len;
             to.push(p.a.p, at, step, mask, inside, p.a_vec, channels);
-            ckci_k_depth_commit();
+            ckci_k_copies_end();
             k++;
             at += plane_step;
             if (k == planes) {
@@ -9551,7 +9547,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
                 }
             }
             if (step >= 0) {
-                ckci_k_depth_wait<DEPTH - 2>();
+                ckci_k_copies_wait<DEPTH - 2>();
                 next.pop(raw);
             }
             from.push(p, next);
@@ -9653,8 +9649,8 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
                 const bool some = at >= 0 && (uint32_t)(y + r) < (uint32_t)length;
                 const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at : 0);
                 if constexpr (ASYNC && B >= 4) { /* even a copy of nothing has an address */
-                    ckci_k_depth_copy<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
-                                         some);
+                    ckci_k_copy_late<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
+                                        some);
                 } else if constexpr (ASYNC) {
                     *(uint16_t *)(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B) =
                         some ? *(const uint16_t *)src : (uint16_t)0;
@@ -9748,7 +9744,7 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
     static CKCI_K_MEMBER void commit()
     {
         if constexpr (ASYNC) {
-            ckci_k_depth_commit();
+            ckci_k_copies_end();
         }
     }
 
@@ -9756,7 +9752,7 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
     static CKCI_K_MEMBER void arrive()
     {
         if constexpr (ASYNC) {
-            ckci_k_depth_wait<STAGES - 2>();
+            ckci_k_copies_wait<STAGES - 2>();
         }
         __syncthreads();
     }
@@ -10514,7 +10510,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
             int32_t b = ckci_k_depth_at<S>(p.b, channel, b_first);
             history left;
             left.clear();
-            ckci_k_depth_wait<0>(); /* those of the last column, which nobody took */
+            ckci_k_copies_wait<0>(); /* those of the last column, which nobody took */
             window_ring windows;
             strip_ring strips;
             windows.start(m.windows);
@@ -10525,7 +10521,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
                 strip newest;
                 auto pop = [&] {
                     if (r >= 0) {
-                        ckci_k_depth_wait<DEPTH - 2>();
+                        ckci_k_copies_wait<DEPTH - 2>();
                         strips.pop(newest);
                         windows.pop(right);
                     }
@@ -10538,7 +10534,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
                 windows.push(p.b.p, b, b_step, b_mask,
                              (uint32_t)in_y < (uint32_t)p.dim[1].read_len && ahead < rows + F - 1, p.a_vec,
                              p.g - channel);
-                ckci_k_depth_commit();
+                ckci_k_copies_end();
                 a += a_row;
                 b += b_row;
                 in_y++;
@@ -10941,7 +10937,7 @@ template <class S> struct ckci_k_sheet {
 #if defined(__CUDA_ARCH__)
                 if constexpr (!OUT && B >= 4) {
                     if (whole) {
-                        ckci_k_depth_copy<B>(at + near, far, true);
+                        ckci_k_copy_late<B>(at + near, far, true);
                     }
                     in[k] = -1;
                 }
@@ -11204,7 +11200,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         }
         sheet::template rows<false>(p, p.a, m.pool + sheet::FRONT, first, planes, s.in, from, to, s.a_room,
                                     s.by_a);
-        ckci_k_depth_commit();
+        ckci_k_copies_end();
         T *w = (T *)(m.pool + s.w_at);
         const bool turn = !BACK && p.dim[2].gather_back;
         for (int32_t e = t; e < planes * F * F; e += sheet::THREADS) {
@@ -11213,7 +11209,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             w[e] = ckci_k_depth_tap<false, T>(p, g * p.b.stride[0] + at / F * p.b.stride[4] +
                                                      at % F * p.b.stride[5]);
         }
-        ckci_k_depth_wait<0>();
+        ckci_k_copies_wait<0>();
         __syncthreads();
         const int32_t wide = (int32_t)s.by_wide.d;
         CKCI_K_UNROLL(1)
@@ -11361,8 +11357,8 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
                                         i ? now.out : now.in, i ? y : from, i ? y + rows : to,
                                         i ? now.o_room : now.a_room, i ? now.by_o : now.by_a);
         }
-        ckci_k_depth_commit();
-        ckci_k_depth_wait<0>();
+        ckci_k_copies_end();
+        ckci_k_copies_wait<0>();
         __syncthreads();
         if (!active) {
             return;
@@ -11971,7 +11967,7 @@ template <int V, int WAVE> struct ckci_k_depth_stripes {
                     if constexpr (ASYNC) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
                         if (i < all) {
-                            ckci_k_depth_copy<2 * V>(to[j], p, inside);
+                            ckci_k_copy_late<2 * V>(to[j], p, inside);
                         }
 #endif
                     } else {
@@ -12370,8 +12366,8 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 const ckci_k_depth_stretch in = {
                     b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows, t.q.x - u.box.back, u.dim[2].read_len};
                 ckci_k_depth_fill<WAVE>(u.box, u.box.b, u.a, in, m.bytes);
-                ckci_k_depth_commit();
-                ckci_k_depth_wait<0>();
+                ckci_k_copies_end();
+                ckci_k_copies_wait<0>();
                 __syncthreads();
                 t.q.n = ckci_k_lane_afresh(t.q.n); /* only the epilogue needs them now */
                 t.q.z = ckci_k_lane_afresh(t.q.z);
@@ -12439,8 +12435,8 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
                                                       douts ? p.dim[2].length : p.dim[2].read_len};
                 ckci_k_depth_fill<WAVE>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes);
             }
-            ckci_k_depth_commit();
-            ckci_k_depth_wait<0>();
+            ckci_k_copies_end();
+            ckci_k_copies_wait<0>();
             __syncthreads();
             if (p.bf16) {
                 multiply<ckci_k_bf16>(p, b.channels, m, sums, len_y, top - y, rows);
@@ -13439,7 +13435,8 @@ template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
   Wide kernels (f16, bf16, f32, where tensors are dense): a lane takes eight numbers, of neighbouring channels
   (last) or of neighbouring positions (planes: channels first). Channels last, neighbouring groups are one set
   where one is narrow. What is read twice comes from the caches the second time, as far as they reach; loads
-  are one step ahead.
+  are one step ahead. On NVIDIA, y of planes keeps x in LDS instead, in that of a cluster's blocks where one
+  has too little: they leave their sums for each other in workspace.
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
 */
@@ -13462,11 +13459,12 @@ template <class T> struct ckci_k_norm_lds {
     } u;
     T total[2][256];            /* wide: of each group, weighted */
     T hi[256], lo[256], r[256]; /* of each group: mean, inverse deviation */
-    T mean[2][256];             /* of each group: what dx takes */
+    T mean[2][256];             /* of each group: means that dx takes; wide: its level and slope */
 };
 
 /* What a block owns, and this thread's place in it. */
 struct ckci_k_slab {
+    enum { KEPT = 0 };
     int32_t n, part, from, to; /* positions */
     int32_t g0, groups, columns;
     int32_t lc, lp;
@@ -13491,6 +13489,13 @@ CKCI_K_FN ckci_k_slab ckci_k_find_slab(const ckci_gpu_norm &p, int32_t block)
     s.active = p.along_x ? slow < p.lanes_c : slow < p.lanes_p;
     return s;
 }
+
+/* One whose x lies in LDS: what a thread reads, place after place, column after column, for itself. */
+struct ckci_k_kept_slab : ckci_k_slab {
+    enum { KEPT = 1 };
+    unsigned char *x;
+    int32_t places; /* in a column */
+};
 
 /* The block's number where another kernel has read the tensors: the last ones are first, since what they read
    is still in the caches. */
@@ -13738,6 +13743,17 @@ template <bool PLANES> struct ckci_k_norm_cursor {
         apart = p.lanes_c * (PLANES ? 1 : 8) * wide * size;
     }
 
+    /* Through this thread's part of what is kept in LDS. */
+    CKCI_K_MEMBER ckci_k_norm_cursor(const ckci_tensor &t, const ckci_k_slab &s, unsigned char *kept,
+                                     int32_t places)
+    {
+        const int32_t size = 8 * ckci_k_size(t.dtype);
+        pos = s.from + s.lp * (PLANES ? 8 : 1);
+        column = at = kept + (int32_t)threadIdx.x * size;
+        step = 256 * size;
+        apart = places * step;
+    }
+
     CKCI_K_MEMBER void next_column()
     {
         at = column += apart;
@@ -13751,6 +13767,18 @@ template <bool PLANES> struct ckci_k_norm_cursor {
         step = -step;
     }
 };
+
+/* Where x is read. */
+template <bool PLANES>
+CKCI_K_FN ckci_k_norm_cursor<PLANES> ckci_k_norm_x(const ckci_gpu_norm &p, const ckci_k_slab &s)
+{
+    return ckci_k_norm_cursor<PLANES>(p, p.x, s);
+}
+template <bool PLANES>
+CKCI_K_FN ckci_k_norm_cursor<PLANES> ckci_k_norm_x(const ckci_gpu_norm &p, const ckci_k_kept_slab &s)
+{
+    return ckci_k_norm_cursor<PLANES>(p.x, s, s.x, s.places);
+}
 
 /* Places of this thread in a column; columns of this thread. */
 template <bool PLANES>
@@ -13828,14 +13856,14 @@ template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, cons
 }
 
 /* Moments of all that this block reads: those of group k become m.u.of[k]. PLANES: channels first. */
-template <bool PLANES, class T>
-CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+template <bool PLANES, class S, class T>
+CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
 {
     const int32_t t = (int32_t)threadIdx.x, each = PLANES ? 1 : 8, step = p.lanes_p * (PLANES ? 8 : 1);
     const int64_t size = ckci_k_size(p.x.dtype);
     double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, square[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     const unsigned char *first = p.x.p + ckci_k_norm_base(p.x, s, 0, 0) * size;
-    ckci_k_norm_cursor<PLANES> x(p, p.x, s);
+    ckci_k_norm_cursor<PLANES> x = ckci_k_norm_x<PLANES>(p, s);
     float pivot[8];
     pivot[0] = ckci_k_norm_load1(p.x.dtype, first, 0);
     for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
@@ -13904,8 +13932,8 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const ckci_k_slab &s,
 }
 
 /* m.u.of[k * length] becomes the moments of group k; returns length. */
-template <int W, class T>
-CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+template <int W, class S, class T>
+CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
 {
     int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_segment.d, total = p.lanes_c * p.lanes_p;
     int32_t k = ckci_k_divide(t, p.by_segment);
@@ -13921,10 +13949,23 @@ CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const ckci_k_slab &
     return length;
 }
 
-/* Mean and inverse deviation of each group into LDS: saved ones, or of the parts in workspace, or of what
-   this block reads, which is all positions then. */
-template <int W, class T>
-CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+/* Moments of this block's groups, of which k has those at m.u.of[k * length], to workspace. */
+template <class T>
+CKCI_K_FN void ckci_k_norm_put_stats(const ckci_gpu_norm &p, const ckci_k_slab &s,
+                                     const ckci_k_norm_lds<T> &m, int32_t length)
+{
+    const int32_t t = (int32_t)threadIdx.x;
+    if (t < s.groups) {
+        double *stats = (double *)p.stats + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
+        stats[0] = m.u.of[t * length].sum;
+        stats[1] = m.u.of[t * length].square;
+    }
+}
+
+/* Mean and inverse deviation of each group into LDS: saved ones, or of the parts in workspace (to which kept
+   slabs bring theirs here), or of what this block reads, which is all positions then. */
+template <int W, class S, class T>
+CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
 {
     int32_t t = (int32_t)threadIdx.x, length = 1;
     int64_t first = (int64_t)s.n * p.g + s.g0;
@@ -13937,8 +13978,15 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab 
         __syncthreads();
         return;
     }
+    if (S::KEPT || !p.stats) {
+        length = ckci_k_norm_gather<W>(p, s, m);
+    }
     if (p.stats) {
         int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
+        if (S::KEPT) {
+            ckci_k_norm_put_stats(p, s, m, length);
+            ckci_k_cluster_barrier();
+        }
         length = p.parts;
         if (k < s.groups) {
             const double *stats =
@@ -13948,8 +13996,6 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const ckci_k_slab 
         }
         ckci_k_norm_fold(part, length, s.groups * p.parts,
                          [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
-    } else {
-        length = ckci_k_norm_gather<W>(p, s, m);
     }
     if (t < s.groups) {
         ckci_k_moments of = m.u.of[t * length];
@@ -13976,12 +14022,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_stats {
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
-        int32_t t = (int32_t)threadIdx.x, length = ckci_k_norm_gather<W>(p, s, m);
-        if (t < s.groups) {
-            double *stats = (double *)p.stats + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
-            stats[0] = m.u.of[t * length].sum;
-            stats[1] = m.u.of[t * length].square;
-        }
+        ckci_k_norm_put_stats(p, s, m, ckci_k_norm_gather<W>(p, s, m));
     }
 };
 
@@ -14010,9 +14051,19 @@ CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, con
     return c;
 }
 
-/* Wide: eight numbers of one channel, or of eight. */
+/* x * y, finite where y is: a channel without deviation has a large x, and differences of 0. */
+CKCI_K_FN float ckci_k_norm_bounded(float x, float y)
+{
+    const uint32_t infinite = 0x7f800000u, bits = ckci_k_bits(x * y);
+    return (bits & 0x7fffffffu) == infinite && (ckci_k_bits(y) & 0x7fffffffu) != infinite
+               ? ckci_k_float((bits & 0x80000000u) | 0x7f7fffffu)
+               : x * y;
+}
+
+/* Wide: what eight numbers of one channel, or of eight, need. With d = x - hi, xhat*gamma + beta is
+   d*scale + shift, and dx is r * (gamma*dy' - level + d*slope): 0 for a group of one number. */
 template <int N> struct ckci_k_norm_channels {
-    float hi[N], lo[N], r[N], gamma[N], beta[N], mean_a[N], mean_b[N];
+    float hi[N], r[N], gamma[N], scale[N], shift[N], slope[N], level[N];
 
     /* What belongs to the groups of N columns, and to these themselves. */
     template <class T>
@@ -14022,22 +14073,33 @@ template <int N> struct ckci_k_norm_channels {
         for (int i = 0; i < N; i++) {
             const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
             hi[i] = m.hi[group];
-            lo[i] = m.lo[group];
             r[i] = m.r[group];
-            mean_a[i] = m.mean[0][group];
-            mean_b[i] = m.mean[1][group];
+            slope[i] = m.mean[1][group];
+            level[i] = m.mean[0][group];
         }
     }
 
-    CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, int32_t column)
+    template <class T>
+    CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
+                               int32_t column)
     {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
+            const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
             gamma[i] = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column + i, 1);
-            beta[i] = ckci_k_norm_factor<float>(p, p.beta, s.g0 * p.c + column + i, 0);
+            scale[i] = ckci_k_norm_bounded(m.r[group], gamma[i]);
+            shift[i] =
+                ckci_k_norm_factor<float>(p, p.beta, s.g0 * p.c + column + i, 0) - m.lo[group] * scale[i];
         }
     }
 };
+
+/* The sum of dy'*xhat from those of dy' and of dy'*(x - hi). */
+template <class T>
+CKCI_K_FN float ckci_k_norm_hat(const ckci_k_norm_lds<T> &m, int32_t group, float sum, float products)
+{
+    return m.r[group] * (products - m.lo[group] * sum);
+}
 
 /* body(how many positions are left, eight of x, eight of dy) for all positions of this thread in a column;
    loads are one ahead. c becomes the column's (PLANES: its group's it is). DY: dy is read too. TURNED: from
@@ -14063,7 +14125,7 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     if (!PLANES) {
         c.groups(p, m, column);
     }
-    c.factors(p, s, column);
+    c.factors(p, s, m, column);
     for (; TURNED ? places > 0 : rest > 0; rest += TURNED ? step : -step) {
         float v[8], w[8];
         raw.widen(p.x, v);
@@ -14087,11 +14149,11 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     }
 }
 
-template <bool PLANES, class T>
-CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m)
+template <bool PLANES, class S, class T>
+CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci_k_norm_lds<T> &m)
 {
     const int32_t each = PLANES ? 1 : 8;
-    ckci_k_norm_cursor<PLANES> x(p, p.x, s), y(p, p.y, s);
+    ckci_k_norm_cursor<PLANES> x = ckci_k_norm_x<PLANES>(p, s), y(p, p.y, s);
     ckci_k_norm_channels<PLANES ? 1 : 8> c;
     if (PLANES) {
         c.groups(p, m, 0);
@@ -14107,7 +14169,7 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, 
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
                 const int j = PLANES ? 0 : i;
-                v[i] = ((v[i] - c.hi[j]) - c.lo[j]) * c.r[j] * c.gamma[j] + c.beta[j];
+                v[i] = (v[i] - c.hi[j]) * c.scale[j] + c.shift[j];
             }
             if (p.act != CKCONV_PASS) {
                 CKCI_K_UNROLL(8)
@@ -14123,22 +14185,21 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const ckci_k_slab &s, 
     }
 }
 
-/* Eight of x become xhat, and the activation of dy is undone. */
+/* Eight of x become x - hi, and the activation of dy is undone. */
 template <bool PLANES>
 CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
-                                     float *xhat, float *dy)
+                                     float *d, float *dy)
 {
     CKCI_K_UNROLL(8)
     for (int i = 0; i < 8; i++) {
-        const int j = PLANES ? 0 : i;
-        xhat[i] = ((xhat[i] - c.hi[j]) - c.lo[j]) * c.r[j];
+        d[i] -= c.hi[PLANES ? 0 : i];
     }
     if (p.act != CKCONV_PASS) {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             /* see ckci_k_norm_gradient */
             const int j = PLANES ? 0 : i;
-            float v = xhat[i] * c.gamma[j] + c.beta[j], e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
+            float v = d[i] * c.scale[j] + c.shift[j], e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
             float sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
             dy[i] *= p.act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
         }
@@ -14172,19 +14233,19 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
             if (!s.active || column >= s.columns) {
                 break;
             }
-            const auto add = [&](int32_t rest, float *xhat, float *dy) {
-                ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
+            const auto add = [&](int32_t rest, float *d, float *dy) {
+                ckci_k_norm_gradient8<PLANES>(p, c, d, dy);
                 if (PLANES && rest < 8) {
                     CKCI_K_UNROLL(8)
                     for (int e = 1; e < 8; e++) {
-                        xhat[e] = e < rest ? xhat[e] : 0;
+                        d[e] = e < rest ? d[e] : 0;
                         dy[e] = e < rest ? dy[e] : 0;
                     }
                 }
                 CKCI_K_UNROLL(8)
                 for (int e = 0; e < 8; e++) {
                     sum[0][e] += dy[e];
-                    sum[1][e] += dy[e] * xhat[e];
+                    sum[1][e] += dy[e] * d[e];
                 }
             };
             ckci_k_norm_walk<PLANES, true, false>(p, s, m, c, x, y, column, 0, add);
@@ -14194,12 +14255,14 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                 for (int e = 0; e < 2; e++) {
                     both[e] = ((sum[e][0] + sum[e][1]) + (sum[e][2] + sum[e][3])) +
                               ((sum[e][4] + sum[e][5]) + (sum[e][6] + sum[e][7]));
-                    m.u.cell[e][i * 256 + t] = both[e];
                     CKCI_K_UNROLL(8)
                     for (int f = 0; f < 8; f++) {
                         sum[e][f] = 0;
                     }
                 }
+                both[1] = ckci_k_norm_hat(m, 0, both[0], both[1]);
+                m.u.cell[0][i * 256 + t] = both[0];
+                m.u.cell[1][i * 256 + t] = both[1];
                 a += c.gamma[0] * both[0];
                 b += c.gamma[0] * both[1];
             }
@@ -14207,10 +14270,12 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         if (!PLANES && s.active && column0 < s.columns) {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
+                const float hat =
+                    ckci_k_norm_hat(m, ckci_k_divide(column0 + i, p.by_c), sum[0][i], sum[1][i]);
                 m.u.cell[0][i * 256 + t] = sum[0][i];
-                m.u.cell[1][i * 256 + t] = sum[1][i];
+                m.u.cell[1][i * 256 + t] = hat;
                 a += c.gamma[i] * sum[0][i];
-                b += c.gamma[i] * sum[1][i];
+                b += c.gamma[i] * hat;
             }
         }
         if (!p.sums && p.set == 1) {
@@ -14266,12 +14331,12 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     dx.turn(left, places);
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
-        const auto write = [&](int32_t rest, float *xhat, float *dy) {
-            ckci_k_norm_gradient8<PLANES>(p, c, xhat, dy);
+        const auto write = [&](int32_t rest, float *d, float *dy) {
+            ckci_k_norm_gradient8<PLANES>(p, c, d, dy);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
                 const int j = PLANES ? 0 : i;
-                dy[i] = c.r[j] * (ckci_k_product(c.gamma[j], dy[i]) - c.mean_a[j] - xhat[i] * c.mean_b[j]);
+                dy[i] = c.r[j] * ((ckci_k_product(c.gamma[j], dy[i]) - c.level[j]) + d[i] * c.slope[j]);
             }
             ckci_k_norm_store8(p, p.dx, dx.at, rest, dy);
             dx.at += dx.step;
@@ -14286,7 +14351,11 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
-        ckci_k_slab s = ckci_k_find_slab(p, ckci_k_norm_block(p));
+        finish(p, ckci_k_find_slab(p, ckci_k_norm_block(p)), m);
+    }
+
+    template <class S> static CKCI_K_MEMBER void finish(const ckci_gpu_norm &p, const S &s, lds &m)
+    {
         ckci_k_norm_statistics<W>(p, s, m);
         if constexpr (W != CKCI_K_NORM_ANY) {
             ckci_k_norm_apply8<W == CKCI_K_NORM_PLANES>(p, s, m);
@@ -14458,6 +14527,10 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
             T count = (T)p.c * (T)p.space;
             m.mean[0][t] = m.u.sum[0][t * length] / count;
             m.mean[1][t] = m.u.sum[1][t * length] / count;
+            if constexpr (W != CKCI_K_NORM_ANY) { /* level and slope of ckci_k_norm_channels */
+                m.mean[1][t] = -ckci_k_norm_bounded(m.r[t], m.mean[1][t]);
+                m.mean[0][t] += m.lo[t] * m.mean[1][t];
+            }
         }
         __syncthreads();
         if constexpr (W != CKCI_K_NORM_ANY) {
@@ -14479,6 +14552,72 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
     }
 };
 
+/* y where channels come first and a slab fits into LDS, or into that of a cluster's blocks (parts), which
+   leave statistics in workspace for each other: x is read once. All copies are under way before the first one
+   is waited for; a thread reads its own only. */
+struct ckci_k_norm_kept {
+    struct lds {
+        ckci_k_norm_lds<float> m;
+        ckci_k_uint4 kept[CKCI_NORM_KEPT / 16];
+    };
+
+    static CKCI_K_MEMBER void fill(const ckci_gpu_norm &p, const ckci_k_kept_slab &s)
+    {
+        const int32_t step = p.lanes_p * 8, wide = p.x.dtype == CKCONV_F32;
+        ckci_k_norm_cursor<true> x(p, p.x, s), to = ckci_k_norm_x<true>(p, s);
+        for (int32_t left = s.active ? ckci_k_norm_columns_of<true>(p, s) : 0; left > 0; left--) {
+            for (int32_t rest = s.to - x.pos; rest > 0; rest -= step) {
+                if (p.aligned) {
+                    ckci_k_copy_late<16>(to.at, x.at, true);
+                    if (wide) {
+                        ckci_k_copy_late<16>(to.at + 16, x.at + 16, true);
+                    }
+                } else {
+                    ckci_k_norm_raw raw;
+                    raw.load(p, p.x, x.at, rest);
+                    *(ckci_k_uint4 *)to.at = raw.a;
+                    if (wide) {
+                        ((ckci_k_uint4 *)to.at)[1] = raw.b;
+                    }
+                }
+                x.at += x.step;
+                to.at += to.step;
+            }
+            x.next_column();
+            to.next_column();
+        }
+        ckci_k_copies_end();
+        ckci_k_copies_wait<0>();
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &l)
+    {
+        /* blocks of a cluster follow each other */
+        const int32_t rest = ckci_k_divide((int32_t)blockIdx.x, p.by_parts),
+                      n = ckci_k_divide(rest, p.by_sets);
+        const int32_t part = (int32_t)blockIdx.x - rest * p.parts, set = rest - n * p.sets;
+        ckci_k_kept_slab s;
+        (ckci_k_slab &)s = ckci_k_find_slab(p, (n * p.parts + part) * p.sets + set);
+        s.places = ckci_k_norm_places_of<true>(p, s, s.from + s.lp * 8);
+        s.x = (unsigned char *)l.kept;
+        fill(p, s);
+        ckci_k_norm_fwd<float, CKCI_K_NORM_PLANES>::finish(p, s, l.m);
+    }
+};
+
+/* Elsewhere L2 holds the slabs of all blocks. */
+struct ckci_k_norm_kept_none {
+    struct lds {
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &, lds &)
+    {
+    }
+};
+
+struct ckci_k_norm_fwd_kept : ckci_k_by_vendor<ckci_k_norm_kept, ckci_k_norm_kept_none> {
+};
+
 /* As the planner counts on: three where channels come first, at least two where they come last. */
 template <int W> struct ckci_k_resident<ckci_k_norm_stats<float, W>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : 3 };
@@ -14491,6 +14630,10 @@ template <int W> struct ckci_k_resident<ckci_k_norm_sums<float, W>> {
 };
 template <int W> struct ckci_k_resident<ckci_k_norm_din<float, W>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
+};
+
+template <> struct ckci_k_resident<ckci_k_norm_fwd_kept> {
+    enum { BLOCKS = 2 };
 };
 
 /* dgamma and dbeta. From workspace: 16 channels, whose n and parts are shared by 16 threads each. Without:
@@ -15414,7 +15557,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
         ARGS args;                                                                                           \
         memcpy(&args, &l->a, sizeof args);                                                                   \
         return sim_launch_named<const ARGS>("ckconv_k_" #NAME, ckconv_k_##NAME, args, l->grid, l->threads,   \
-                                            stream);                                                         \
+                                            l->cluster, stream);                                             \
     }
         CKCI_GPU_KERNELS(CKCI_ROW)
 #undef CKCI_ROW
@@ -15439,6 +15582,24 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
             return status;
         }
     }
+#if CUDART_VERSION >= 11080
+    if (l->cluster > 1) {
+        cudaLaunchAttribute attribute;
+        cudaLaunchConfig_t config;
+        memset(&attribute, 0, sizeof attribute);
+        memset(&config, 0, sizeof config);
+        attribute.id = cudaLaunchAttributeClusterDimension;
+        attribute.val.clusterDim.x = (unsigned)l->cluster;
+        attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+        config.gridDim = dim3((unsigned)l->grid);
+        config.blockDim = dim3((unsigned)l->threads);
+        config.dynamicSmemBytes = lds;
+        config.stream = stream;
+        config.attrs = &attribute;
+        config.numAttrs = 1;
+        return cudaLaunchKernelExC(&config, kernels[l->kernel], args);
+    }
+#endif
 #endif
     return CKCI_GPU(LaunchKernel)(kernels[l->kernel], dim3((unsigned)l->grid), dim3((unsigned)l->threads),
                                   args, lds, stream);

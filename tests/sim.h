@@ -72,7 +72,8 @@ static int sim_good_launches, sim_fail_launches;
 /* Larger allocations fail: that must not depend on how generous the machine is with memory that it lacks. */
 enum : uint64_t { SIM_LARGEST_ALLOCATION = (uint64_t)4 << 30 };
 
-enum { SIM_THREADS = 1024, SIM_WAVES = SIM_THREADS / 32 };
+enum { SIM_BLOCK = 1024, SIM_CLUSTER = 16 }; /* threads of a block, blocks of a cluster */
+enum { SIM_THREADS = 4096, SIM_WAVES = SIM_THREADS / 32 };
 #ifdef SIM_ASAN
 enum { SIM_STACK = 256 << 10 };
 #else
@@ -476,7 +477,7 @@ static inline simError_t simEventElapsedTime(float *ms, simEvent_t from, simEven
 }
 
 /*------------------------------------------------------------------------------------------------------------
-  state of the block that runs
+  state of the block that runs, or of a cluster's blocks, whose threads follow each other
 */
 enum sim_thread_state : uint8_t {
     SIM_NEW,   /* not started */
@@ -513,15 +514,18 @@ static struct {
     void (*call)(const void *kernel, const void *args);
     const void *kernel, *args;
     int threads, wave_size;
-    int thread;   /* that runs */
-    int runnable; /* threads new or ready, but for the one that runs */
-    int at_barrier, done;
+    int block_threads; /* of one block of the cluster */
+    uint32_t first;    /* number of its first block */
+    int thread;        /* that runs */
+    int runnable;      /* threads new or ready, but for the one that runs */
+    int at_barrier[SIM_CLUSTER], at_cluster, done;
     int position; /* in order: where to look for the next thread */
     sim_fiber *launcher, *running, *previous;
     int fibers, spare; /* made; idle ones, on a stack of their own */
     unsigned char *stacks;
     void *lds;
     size_t lds_bytes;
+    size_t lds_apart, lds_all; /* from one block's to the next one's; of the cluster */
     int lds_fresh;
     sim_thread_state state[SIM_THREADS];
     uint16_t order[SIM_THREADS];
@@ -611,23 +615,36 @@ static inline void sim_shuffle_order()
     sim_random = r;
 }
 
+static inline void sim_enter(int thread)
+{
+    const int block = thread / sim_block.block_threads;
+    sim_block.thread = thread;
+    threadIdx.x = (uint32_t)(thread - block * sim_block.block_threads);
+    blockIdx.x = sim_block.first + (uint32_t)block;
+}
+
 /* Called when no thread can go on, but not all are done. */
 [[noreturn]] static inline void sim_stuck()
 {
-    int at_wave = 0;
+    int at_wave = 0, at_barrier = sim_block.at_cluster;
+    for (int block = 0; block < SIM_CLUSTER; block++) {
+        at_barrier += sim_block.at_barrier[block];
+    }
+    int first = sim_block.thread;
     for (int i = 0; i < sim_block.threads; i++) {
         if (sim_block.state[i] == SIM_AT_WAVE) {
             at_wave++;
-            threadIdx.x = (uint32_t)i;
+            first = i;
         } else if (sim_block.state[i] == SIM_AT_BARRIER && at_wave == 0) {
-            threadIdx.x = (uint32_t)i;
+            first = i;
         }
     }
+    sim_enter(first);
     if (at_wave > 0) {
         sim_die("%d threads wait at a wave operation (line %d), %d of the block at a barrier", at_wave,
-                sim_block.wave[threadIdx.x / (uint32_t)sim_block.wave_size].line, sim_block.at_barrier);
+                sim_block.wave[first / sim_block.wave_size].line, at_barrier);
     }
-    sim_die("%d threads wait at a barrier, %d have returned", sim_block.at_barrier, sim_block.done);
+    sim_die("%d threads wait at a barrier, %d have returned", at_barrier, sim_block.done);
 }
 
 /* The next thread to run, or -1 when all are done. Threads run in order, each until it waits, again and
@@ -650,12 +667,6 @@ static inline int sim_next()
         }
         sim_block.position = 0;
     }
-}
-
-static inline void sim_enter(int thread)
-{
-    sim_block.thread = thread;
-    threadIdx.x = (uint32_t)thread;
 }
 
 static inline void sim_fiber_main();
@@ -768,13 +779,14 @@ static inline void sim_wait()
     sim_switch(sim_fiber_for(next));
 }
 
-__attribute__((noinline, unused)) static void __syncthreads()
+/* Waits at a barrier for threads first ... first + count - 1; *arrived: those that are there. */
+static inline void sim_barrier(int *arrived, int first, int count)
 {
     sim_block.state[sim_block.thread] = SIM_AT_BARRIER;
-    if (++sim_block.at_barrier == sim_block.threads) {
-        memset(sim_block.state, SIM_READY, (size_t)sim_block.threads);
-        sim_block.at_barrier = 0;
-        sim_block.runnable = sim_block.threads;
+    if (++*arrived == count) {
+        memset(sim_block.state + first, SIM_READY, (size_t)count);
+        *arrived = 0;
+        sim_block.runnable += count;
         sim_block.position = 0;
         if (sim_order_of_threads == SIM_RANDOM) {
             sim_shuffle_order();
@@ -783,16 +795,36 @@ __attribute__((noinline, unused)) static void __syncthreads()
     sim_wait();
 }
 
+__attribute__((noinline, unused)) static void __syncthreads()
+{
+    const int block = sim_block.thread / sim_block.block_threads;
+    sim_barrier(&sim_block.at_barrier[block], block * sim_block.block_threads, sim_block.block_threads);
+}
+
+__attribute__((noinline, unused)) static void sim_cluster_barrier()
+{
+    sim_barrier(&sim_block.at_cluster, 0, sim_block.threads);
+}
+
 /*------------------------------------------------------------------------------------------------------------
   LDS
 */
 
-/* The same memory for all threads of a block, of exactly this size. It is kept between blocks, but its
-   content is not. */
+/* This block's in the memory of a cluster. */
+static inline void *sim_lds_of_block()
+{
+    return (unsigned char *)sim_block.lds +
+           (size_t)(sim_block.thread / sim_block.block_threads) * sim_block.lds_apart;
+}
+
+/* The same memory for all threads of a block, of exactly this size where it is alone. It is kept between
+   blocks, but its content is not. */
 static inline void *sim_lds(size_t bytes)
 {
+    const int blocks = sim_block.threads / sim_block.block_threads;
+    const size_t apart = blocks > 1 ? (bytes + 1023) / 1024 * 1024 : bytes, all = apart * (size_t)blocks;
     if (sim_block.lds_fresh && bytes == sim_block.lds_bytes) {
-        return sim_block.lds;
+        return sim_lds_of_block();
     }
     if (!sim_in_kernel) {
         sim_die("LDS outside of a kernel");
@@ -803,16 +835,18 @@ static inline void *sim_lds(size_t bytes)
     if (bytes > sim_device.sharedMemPerBlock) {
         sim_die("%zu bytes of LDS, %s has %zu", bytes, sim_device.arch, sim_device.sharedMemPerBlock);
     }
-    if (bytes != sim_block.lds_bytes) {
+    if (bytes != sim_block.lds_bytes || all != sim_block.lds_all) {
         free(sim_block.lds);
-        if (posix_memalign(&sim_block.lds, 1024, bytes) != 0) {
+        if (posix_memalign(&sim_block.lds, 1024, all) != 0) {
             sim_die("no memory for LDS");
         }
         sim_block.lds_bytes = bytes;
+        sim_block.lds_apart = apart;
+        sim_block.lds_all = all;
     }
-    memset(sim_block.lds, 0xff, bytes);
+    memset(sim_block.lds, 0xff, all);
     sim_block.lds_fresh = 1;
-    return sim_block.lds;
+    return sim_lds_of_block();
 }
 
 /* A kernel whose LDS depends on the device has an empty type here, and asks again. */
@@ -1311,15 +1345,16 @@ static inline void sim_run_block()
         sim_shuffle_order();
     }
     sim_block.runnable = threads;
-    sim_block.at_barrier = sim_block.done = sim_block.position = 0;
+    memset(sim_block.at_barrier, 0, sizeof sim_block.at_barrier);
+    sim_block.at_cluster = sim_block.done = sim_block.position = 0;
     sim_block.lds_fresh = 0;
     sim_switch(sim_fiber_for(sim_next()));
 }
 
-/* name: what an emulator knows the kernel by. */
+/* name: what an emulator knows the kernel by. cluster: blocks that run beside each other. */
 template <class A>
 static inline simError_t sim_launch_named(const char *name, void (*kernel)(A), const A &args, int64_t grid_x,
-                                          int32_t block_x, simStream_t stream)
+                                          int32_t block_x, int32_t cluster, simStream_t stream)
 {
     (void)stream;
     if (sim_device_count() == 0) {
@@ -1334,7 +1369,9 @@ static inline simError_t sim_launch_named(const char *name, void (*kernel)(A), c
         return sim_answer(simErrorLaunchFailure);
     }
     const int64_t most = sim_device.kind == 1 ? (int64_t)UINT32_MAX / (block_x < 1 ? 1 : block_x) : INT32_MAX;
-    if (grid_x < 1 || grid_x > most || block_x < 1 || block_x > SIM_THREADS) {
+    const int clusters = sim_device.kind == 2 && sim_device.major >= 9;
+    if (grid_x < 1 || grid_x > most || block_x < 1 || block_x > SIM_BLOCK || cluster < 1 ||
+        cluster > (clusters ? SIM_CLUSTER : 1) || grid_x % cluster != 0 || cluster * block_x > SIM_THREADS) {
         return sim_answer(simErrorInvalidConfiguration);
     }
     if (sim_emulator.ask != NULL) {
@@ -1346,17 +1383,19 @@ static inline simError_t sim_launch_named(const char *name, void (*kernel)(A), c
     sim_block.call = sim_call<A>;
     sim_block.kernel = &kernel;
     sim_block.args = &args;
-    sim_block.threads = block_x;
+    const int threads = cluster * block_x;
+    sim_block.threads = threads;
+    sim_block.block_threads = block_x;
     sim_block.wave_size = sim_device.warpSize;
-    for (int i = 0; i < block_x; i++) {
-        sim_block.order[i] = (uint16_t)(sim_order_of_threads == SIM_REVERSE ? block_x - 1 - i : i);
+    for (int i = 0; i < threads; i++) {
+        sim_block.order[i] = (uint16_t)(sim_order_of_threads == SIM_REVERSE ? threads - 1 - i : i);
     }
     gridDim = {(uint32_t)grid_x, 1, 1};
     blockDim = {(uint32_t)block_x, 1, 1};
     threadIdx = blockIdx = {0, 0, 0};
     sim_in_kernel = 1;
-    for (int64_t block = 0; block < grid_x; block++) {
-        blockIdx.x = (uint32_t)(sim_order_of_threads == SIM_REVERSE ? grid_x - 1 - block : block);
+    for (int64_t block = 0; block < grid_x; block += cluster) {
+        sim_block.first = (uint32_t)(sim_order_of_threads == SIM_REVERSE ? grid_x - cluster - block : block);
         sim_run_block();
     }
     sim_in_kernel = 0;
@@ -1368,7 +1407,7 @@ template <class A>
 static inline simError_t sim_launch(void (*kernel)(A), const A &args, int64_t grid_x, int32_t block_x,
                                     simStream_t stream)
 {
-    return sim_launch_named("", kernel, args, grid_x, block_x, stream);
+    return sim_launch_named("", kernel, args, grid_x, block_x, 1, stream);
 }
 
 #endif /* CKCONV_TEST_SIM_H */

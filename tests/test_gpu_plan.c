@@ -291,8 +291,35 @@ static void test_texts(void)
     ckconv_plan_describe(&plan, text, sizeof text);
     CHECK_MSG(plan.launches > 2 || strstr(text, "a block owns a slab") != NULL, "%s", text);
 
-    /* depthwise, then pointwise: both by their fast kernels, or on the matrix unit without workspace */
+    /* a slab of 512 KiB: eight blocks of a cluster keep 64 KiB of it each, where there are clusters */
     const ckconv_device nvidia = named("sm_90");
+    const char *const larger[2] = {"sm_90", "sm_80"};
+    n.n = 4;
+    n.c = 4;
+    n.input[0] = n.input[1] = 256;
+    n.in.dtype = CKCONV_F16;
+    n.in.layout = CKCONV_NGCHW;
+    for (int i = 0; i < 2; i++) {
+        static ckconv_launch launches[2];
+        int32_t count = 0;
+        const ckconv_device device = named(larger[i]);
+        unsigned char *place = (unsigned char *)((uint64_t)1 << 32);
+        ckconv_args args;
+        memset(&args, 0, sizeof args);
+        args.in = place;
+        args.out = place + ((uint64_t)1 << 32);
+        CHECK_OK(ckconv_plan_groupnorm(&plan, CKCONV_GROUPNORM_FWD, &n, NULL, &device, &err), err);
+        CHECK_OK(ckconv_plan_launches(&plan, &args, place + ((uint64_t)2 << 32), (size_t)plan.workspace_bytes,
+                                      launches, 2, &count, &err),
+                 err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        CHECK_MSG(
+            count == plan.launches && count == 1 + i && launches[0].cluster == (i == 0 ? 8 : 1) &&
+                launches[0].grid % launches[0].cluster == 0 && (strstr(text, "cluster") != NULL) == (i == 0),
+            "%s: %s, %d launches, clusters of %d", larger[i], text, (int)count, (int)launches[0].cluster);
+    }
+
+    /* depthwise, then pointwise: both by their fast kernels, or on the matrix unit without workspace */
     memset(&d, 0, sizeof d);
     d.conv0 = cube(2, 56, 3, 1, 1);
     d.conv0.g = 128;

@@ -398,6 +398,40 @@ static void test_missing_barrier()
     }
 }
 
+/* Clusters of a.n blocks, each with LDS of its own, which leave numbers for the next one in memory. */
+__global__ static void cluster_kernel(out_args a)
+{
+    CKCI_K_LDS(transpose_lds, m);
+    const uint32_t n = blockDim.x, i = threadIdx.x, blocks = (uint32_t)a.n;
+    const uint32_t next = blockIdx.x - blockIdx.x % blocks + (blockIdx.x + 1) % blocks;
+    m.tile[i] = blockIdx.x * 1000 + i;
+    __syncthreads();
+    a.out[blockIdx.x * n + i] = m.tile[n - 1 - i];
+    sim_cluster_barrier();
+    const uint32_t value = a.out[next * n + i];
+    sim_cluster_barrier();
+    a.out[blockIdx.x * n + i] = value * 2 + m.tile[i];
+}
+
+static void test_cluster()
+{
+    const uint32_t n = 96;
+    for (uint32_t blocks = 1; blocks <= 8; blocks *= 2) {
+        memory<uint32_t> out(16 * n);
+        const out_args a = {out.data, (int)blocks};
+        const bool may = blocks == 1 || strcmp(sim_device.arch, "sm_90") == 0;
+        bool good = true;
+        CHECK((sim_launch_named("", cluster_kernel, a, 16, (int32_t)n, (int32_t)blocks, NULL) ==
+               simSuccess) == may);
+        for (uint32_t i = 0; i < 16 * n && may; i++) {
+            const uint32_t block = i / n, next = block - block % blocks + (block + 1) % blocks;
+            good = good && out.data[i] == (next * 1000 + n - 1 - i % n) * 2 + block * 1000 + i % n;
+        }
+        CHECK(good);
+        CHECK(sim_launch_named("", cluster_kernel, a, 15, (int32_t)n, 2, NULL) != simSuccess);
+    }
+}
+
 /* Tells in which order the threads come between barriers. */
 __global__ static void order_kernel(out_args a)
 {
@@ -857,6 +891,7 @@ static void test_all()
     test_barrier();
     test_poison();
     test_missing_barrier();
+    test_cluster();
     test_order();
     test_stack();
     test_shuffle_type<uint32_t>();
