@@ -8,7 +8,7 @@
 ##   make test-amd     kernels compiled for AMD targets: registers, spills, sizes; see tests/test_amd.sh
 ##   make sim          build/ckconv-sim: the driver with a simulated GPU (CKCONV_SIM_TARGET=gfx942, ...)
 ##   make examples     all programs of examples/ as build/NAME, the driver as build/ckconv
-##   make single       the three headers merged into one file, build/ckconv.h
+##   make single       all headers merged into one file, build/ckconv.h
 ##   make bench        speed over bench/cases.tsv, beside oneDNN where libdnnl-dev is installed
 ##   make clean        removes build/
 ##
@@ -29,7 +29,8 @@ CFLAGS ?= -O3
 WARNINGS := -Wall -Wextra
 GPU ?= auto
 GPUFLAGS ?= -O3
-HEADERS := ckconv.h ckconv.cpu.h kernels.hip.h
+HEADERS := ckconv.h ckconv.cpu.h ckconv.gpu.h \
+    kernels.hip.h kernels.matrix.hip.h kernels.direct.hip.h kernels.norm.hip.h
 
 # As many jobs as cores; a -j on the command line wins.
 ifeq ($(MAKELEVEL),0)

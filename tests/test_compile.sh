@@ -201,7 +201,8 @@ test_switches() {
     done
     probe "$dir/all-$first.o" all
     # switches that the code reads and the manual does not list
-    grep -o 'CKCONV_NO_[A-Z0-9_]*' "$header" | grep -v '^CKCONV_NO_$' | LC_ALL=C sort -u >"$dir/used"
+    cat "$INCLUDE"/ckconv*.h | grep -o 'CKCONV_NO_[A-Z0-9_]*' |
+        grep -v '^CKCONV_NO_$' | LC_ALL=C sort -u >"$dir/used"
     echo "$switches" | tr ' ' '\n' | LC_ALL=C sort -u >"$dir/listed"
     LC_ALL=C comm -23 "$dir/used" "$dir/listed" >"$dir/log"
     if [ -s "$dir/log" ]; then

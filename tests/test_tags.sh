@@ -3,12 +3,14 @@
 # SPDX-License-Identifier: MIT
 #
 # From the environment: CC (default cc), BUILD (scratch folder, default build/test), HEADER (default
-# ckconv.h); ckconv.cpu.h and kernels.hip.h, if they lie beside HEADER, are looked at too.
+# ckconv.h); its parts, if they lie beside HEADER, are looked at too.
 
 name=test_tags
 CC=${CC:-cc}
 BUILD=${BUILD:-build/test}
 HEADER=${HEADER:-ckconv.h}
+# a file stands behind the one that includes it
+parts="ckconv.cpu.h ckconv.gpu.h kernels.hip.h kernels.matrix.hip.h kernels.direct.hip.h kernels.norm.hip.h"
 dir=$BUILD/tags
 passed=0
 failed=0
@@ -187,12 +189,16 @@ first_lines "$HEADER" >"$dir/out"
 check "$HEADER: first lines, version and length of the manual" "$dir/out"
 folder=$(dirname "$HEADER")
 cp "$HEADER" "$dir/all.h"
-for part in ckconv.cpu.h kernels.hip.h; do # as the compiler reads them
+for part in $parts; do # as the compiler reads them
     if [ -f "$folder/$part" ]; then
         sed "/^#include \"$part\"/r $folder/$part" "$dir/all.h" >"$dir/more.h"
         mv "$dir/more.h" "$dir/all.h"
     fi
 done
+sed -n 's/^#include "\(.*\)" .*CKCONV-SINGLE.*/\1/p' "$dir/all.h" | while read -r part; do
+    case " $parts " in *" $part "*) ;; *) echo "$part" ;; esac
+done >"$dir/out"
+check "$HEADER: parts that this test does not know" "$dir/out"
 never_undefined "$dir/all.h" >"$dir/out"
 check "$HEADER: every CKCI_ macro is undefined again" "$dir/out"
 leaked_macros declarations >"$dir/out"
@@ -207,7 +213,7 @@ if command -v nm >/dev/null 2>&1; then
 else
     echo "skipped: nm not found"
 fi
-for part in ckconv.cpu.h kernels.hip.h; do
+for part in $parts; do
     if [ -f "$folder/$part" ]; then
         text_rules "$folder/$part"
     else

@@ -1,21 +1,22 @@
 # Merges the headers into one:  awk -f tools/single.awk ckconv.h > one.h
-# Each include line of ckconv.h that is marked with a comment CKCONV-SINGLE is replaced by the text of the
-# file it names, which lies beside ckconv.h; everything else is copied. Exit status 1, and a line on stderr,
-# where one cannot be read, or none is marked.
+# Each include line that is marked with a comment CKCONV-SINGLE is replaced by the text of the file it names,
+# which lies beside ckconv.h and may have such lines itself; everything else is copied. Exit status 1, and a
+# line on stderr, where one cannot be read, or none is marked.
 BEGIN {
     mark = "/* CKCONV-SINGLE:"
 }
-FNR == 1 {
-    folder = FILENAME
-    sub(/[^\/]*$/, "", folder)
-}
-index($0, mark) && $0 ~ /^[ \t]*#[ \t]*include[ \t]/ {
+# a line, or the file in its place; file and got are local
+function put(line, file, got) {
+    if (!index(line, mark) || line !~ /^[ \t]*#[ \t]*include[ \t]/) {
+        print line
+        return
+    }
     found++
-    file = $0
+    file = line
     gsub(/^[^"]*"|".*$/, "", file)
     file = folder file
     while ((got = (getline line < file)) > 0) {
-        print line
+        put(line)
     }
     if (got < 0) {
         print "single.awk: cannot read " file > "/dev/stderr"
@@ -23,10 +24,13 @@ index($0, mark) && $0 ~ /^[ \t]*#[ \t]*include[ \t]/ {
         exit 1
     }
     close(file)
-    next
+}
+FNR == 1 {
+    folder = FILENAME
+    sub(/[^\/]*$/, "", folder)
 }
 {
-    print
+    put($0)
 }
 /\*\/[ \t]*$/ && !banner {
     banner = 1

@@ -1,0 +1,5008 @@
+/* kernels.direct.hip.h - v0.1.0 - kernels of ckconv.h: depthwise, few channels, pairs: HIP C++17, nvcc
+   SPDX-License-Identifier: MIT */
+#ifndef CKCONV_KERNELS_DIRECT_HIP_H
+#define CKCONV_KERNELS_DIRECT_HIP_H
+/*  (licence text at the end of ckconv.h)
+
+Included by kernels.hip.h on one marked line. Do not include it yourself.
+
+Depthwise convolutions, those with few channels per group, and conv_conv_fwd, whose first convolution is
+often one of them. The table of kernels stands in kernels.hip.h.
+
+TAGS
+    >>k-direct  few channels per group
+    >>k-depth   depthwise
+    >>k-pair    conv_conv_fwd
+*/
+
+#ifndef CKCONV_IMPLEMENTATION
+#error "kernels.direct.hip.h is a part of kernels.hip.h: define CKCONV_IMPLEMENTATION and include ckconv.h"
+#endif
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-direct
+  Depthwise and few channels per group, where a matrix tile would be mostly padding. fwd and bwd_data: a
+  thread owns one output and walks its taps and channels; a block is lanes x (256 / lanes): neighbouring
+  threads take neighbouring channels of all groups, or positions, whichever lie together in memory. Nothing
+  passes through LDS; neighbours meet in the caches.
+  bwd_weight: a block owns `lanes` filters (g, k, c) at one tap, over one part of the positions; the threads
+  of a filter share the positions, and their sums are added in LDS in a fixed tree.
+*/
+template <class T>
+CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t group,
+                              int32_t column, const ckci_k_place &q)
+{
+    T sum = 0;
+    const ckci_gpu_conv &late = ckci_k_late(p);
+    int64_t base = group * late.a.stride[0] + q.n * late.a.stride[1];
+    int64_t wei = group * late.b.stride[0] + column * late.b_column;
+    for (int32_t fz = 0; fz < axis[0].taps; fz++) {
+        const ckci_gpu_dim &dz = ckci_k_again(p).dim[0];
+        int32_t z = q.z * dz.read_step + axis[0].read0 + fz * dz.read_tap;
+        const int32_t rows = ckci_k_lane_afresh((uint32_t)z < (uint32_t)dz.read_len ? axis[1].taps : 0);
+        for (int32_t fy = 0; fy < rows; fy++) {
+            const ckci_gpu_dim &dy = ckci_k_again(p).dim[1];
+            int32_t y = q.y * dy.read_step + axis[1].read0 + fy * dy.read_tap;
+            const int32_t taps = ckci_k_lane_afresh((uint32_t)y < (uint32_t)dy.read_len ? axis[2].taps : 0);
+            for (int32_t fx = 0; fx < taps; fx++) {
+                int32_t x = q.x * p.dim[2].read_step + axis[2].read0 + fx * p.dim[2].read_tap;
+                if ((uint32_t)x >= (uint32_t)p.dim[2].read_len) {
+                    continue;
+                }
+                ckci_k_tap t = {0, fz, fy, fx};
+                int64_t at = base + ckci_k_inside(p.a, p.a_narrow, 0, z, y, x);
+                int64_t w = wei + ckci_k_weight_at(p, axis, t);
+                for (int32_t c = 0; c < p.red; c++) {
+                    sum = ckci_k_fma(ckci_k_value<T>(p.a, at), ckci_k_value<T>(p.b, w), sum);
+                    at += p.a.stride[2];
+                    w += p.b_red;
+                }
+            }
+        }
+    }
+    return sum;
+}
+
+template <class T> struct ckci_k_direct {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &)
+    {
+        int32_t t = (int32_t)threadIdx.x, lane = t & (p.lanes - 1);
+        ckci_k_block b = ckci_k_find_block(p, 1, 1);
+        int32_t channel = b.column * p.lanes + lane, row = b.row * (256 / p.lanes) + t / p.lanes;
+        int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
+        ckci_k_place q = ckci_k_row(b.axis, row);
+        if (group >= p.g || q.n >= p.n) {
+            return;
+        }
+        const int32_t z = b.axis[0].write0 + q.z * p.dim[0].write_step,
+                      y = b.axis[1].write0 + q.y * p.dim[1].write_step,
+                      x = b.axis[2].write0 + q.x * p.dim[2].write_step;
+        ckci_k_hold(b.axis);
+        T sum = ckci_k_direct_sum<T>(p, b.axis, group, column, q);
+        ckci_k_write<T>(p.o, sum, group, q.n, column, z, y, x);
+    }
+};
+
+template <class T> struct ckci_k_direct_weight {
+    struct lds {
+        T sum[256];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, lane = t & (p.lanes - 1), share = 256 / p.lanes;
+        /* blocks: filters fastest, then taps, then parts */
+        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
+        int32_t filter = (work - rest * p.tiles_n) * p.lanes + lane;
+        int32_t part = ckci_k_divide(rest, p.by_tiles_m), tap = rest - part * p.tiles_m;
+        int32_t gk = ckci_k_divide(filter, p.by_red), c = filter - gk * p.red;
+        int32_t group = ckci_k_divide(gk, p.by_channels), k = gk - group * p.rows;
+        const ckci_k_tap f = ckci_k_split_tap(p.dim, tap);
+        int32_t x0 = f.x * p.dim[2].dilation - p.dim[2].pad, y0 = f.y * p.dim[1].dilation - p.dim[1].pad;
+        int32_t z0 = f.z * p.dim[0].dilation - p.dim[0].pad;
+        int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
+        int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
+        bool inside = group < p.g;
+        int64_t dout = group * p.a.stride[0] + k * p.a.stride[2];
+        int64_t in = group * p.b.stride[0] + c * p.b.stride[2];
+        T sum = 0;
+        for (int32_t i = from + t / p.lanes; i < to && inside; i += share) {
+            ckci_k_place q = ckci_k_decode(i, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
+            int32_t z = z0 + q.z * p.dim[0].stride, y = y0 + q.y * p.dim[1].stride,
+                    x = x0 + q.x * p.dim[2].stride;
+            if ((uint32_t)z < (uint32_t)p.dim[0].read_len && (uint32_t)y < (uint32_t)p.dim[1].read_len &&
+                (uint32_t)x < (uint32_t)p.dim[2].read_len) {
+                int64_t at = dout + q.n * p.a.stride[1] + ckci_k_inside(p.a, p.a_narrow, 0, q.z, q.y, q.x);
+                int64_t from_in = in + q.n * p.b.stride[1] + ckci_k_inside(p.b, p.b_narrow, 0, z, y, x);
+                sum = ckci_k_fma(ckci_k_value<T>(p.a, at), ckci_k_value<T>(p.b, from_in), sum);
+            }
+        }
+        m.sum[t] = sum;
+        for (int32_t half = share / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (t < half * p.lanes) {
+                m.sum[t] = ckci_k_fma((T)1, m.sum[t + half * p.lanes], m.sum[t]);
+            }
+        }
+        if (t < p.lanes && inside) {
+            ckci_k_write_weight<T>(p, m.sum[t], part, group, k, tap * p.red + c);
+        }
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-depth
+  Depthwise convolutions (one input and one output channel per group), limited by memory, not by arithmetic.
+  Each thread owns a strip of XO neighbouring outputs along dimension 2 in registers. Rows of the filter are
+  walked one by one; along dimension 2, a window of inputs is loaded once and serves G taps of all outputs of
+  the strip, so that every number is loaded and converted once for G x V products. Neighbouring rows meet in
+  the caches: a block walks its strips in the order of memory.
+  Channels last: the lanes of a block take V neighbouring channels each (one load), dimension 2 is x.
+  Planes (channels first, V = 1): the lanes take neighbouring x of one channel, and the host has exchanged x
+  and y in all tensors and dimensions, so that strips run along y. The weights of a block's channels lie in
+  LDS as they are multiplied, as many rows of the filter at a time as fit; for the gradient (bwd_data) taps
+  are turned round, so that windows ascend. STEP: the stride, where neighbouring taps share a window; 0: any
+  stride and dilation, taps one by one. FULL: any types of weights, output and D tensors, any operation.
+  Where taps lie beside each other (3 x 3, 5 x 5, 7 x 7, stride 1), threads walk down columns of rows (walk),
+  and with channels last the rows, for 3 x 3 x 3 the planes, come through LDS (down, deep). Channels first,
+  3 x 3 and 5 x 5 with strides 1 and 2 take planes, or bands of their rows, through LDS (sheet).
+  bwd_weight: a thread owns R rows x G taps of a filter for V channels and walks strips of dout with the
+  inputs beside them. The sums of a block's threads are added in LDS in a fixed tree, those of blocks by
+  depth_sum in a fixed order.
+*/
+
+/* Storage: f16 or bf16, told apart at run time; f32; f64. */
+struct ckci_k_s_half {
+    typedef float T;
+    enum { SIZE = 2 };
+
+    /* A number, in the low half of w. */
+    template <bool BF16> static CKCI_K_MEMBER float widen(uint32_t w)
+    {
+        if constexpr (BF16) {
+            return ckci_k_float(w << 16);
+        } else {
+#if defined(__CUDA_ARCH__)
+            float x;
+            asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((uint16_t)w));
+            return x;
+#else
+            return ckci_k_half_float(w & 0xffffu);
+#endif
+        }
+    }
+
+    /* Two numbers of a word. */
+    template <bool BF16> static CKCI_K_MEMBER void widen(uint32_t w, float *v)
+    {
+        if constexpr (BF16) {
+            v[0] = ckci_k_float(w << 16);
+            v[1] = ckci_k_float(w & 0xffff0000u);
+        } else {
+#if defined(__CUDA_ARCH__)
+            asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+                : "=f"(v[0]), "=f"(v[1])
+                : "r"(w));
+#else
+            v[0] = ckci_k_half_float(w & 0xffffu);
+            v[1] = ckci_k_half_float(w >> 16);
+#endif
+        }
+    }
+
+    template <bool BF16> static CKCI_K_MEMBER uint32_t narrow(float low, float high)
+    {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+        uint32_t w;
+        if constexpr (BF16) {
+            asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+        } else {
+            asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+        }
+        return w;
+#else
+        if constexpr (BF16) {
+            return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
+        } else {
+            return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
+        }
+#endif
+    }
+};
+
+struct ckci_k_s_f32 {
+    typedef float T;
+    enum { SIZE = 4 };
+};
+
+struct ckci_k_s_f64 {
+    typedef double T;
+    enum { SIZE = 8 };
+};
+
+/* V neighbouring numbers as they lie in memory, aligned to their size together. */
+template <class S, int V> struct ckci_k_vec {
+    typedef typename S::T T;
+    enum { BYTES = V * S::SIZE, WORDS = BYTES < 4 ? 1 : BYTES / 4 };
+    uint32_t w[WORDS];
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            w[i] = 0;
+        }
+    }
+
+    CKCI_K_MEMBER void load(const unsigned char *p)
+    {
+        if constexpr (BYTES == 16) {
+            ckci_k_uint4 q = *(const ckci_k_uint4 *)p;
+            w[0] = q.x;
+            w[1] = q.y;
+            w[2] = q.z;
+            w[3] = q.w;
+        } else if constexpr (BYTES == 8) {
+            ckci_k_uint2 q = *(const ckci_k_uint2 *)p;
+            w[0] = q.x;
+            w[1] = q.y;
+        } else if constexpr (BYTES == 4) {
+            w[0] = *(const uint32_t *)p;
+        } else {
+            w[0] = *(const uint16_t *)p;
+        }
+    }
+
+    CKCI_K_MEMBER void store(unsigned char *p) const
+    {
+        if constexpr (BYTES == 16) {
+            ckci_k_uint4 q = {w[0], w[1], w[2], w[3]};
+            *(ckci_k_uint4 *)p = q;
+        } else if constexpr (BYTES == 8) {
+            ckci_k_uint2 q = {w[0], w[1]};
+            *(ckci_k_uint2 *)p = q;
+        } else if constexpr (BYTES == 4) {
+            *(uint32_t *)p = w[0];
+        } else {
+            *(uint16_t *)p = (uint16_t)w[0];
+        }
+    }
+
+    template <bool BF16> CKCI_K_MEMBER void widen(T *v) const
+    {
+        if constexpr (S::SIZE == 2) {
+            T pair[2];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i += 2) {
+                S::template widen<BF16>(w[i / 2], pair);
+                v[i] = pair[0];
+                if (i + 1 < V) {
+                    v[i + 1] = pair[1];
+                }
+            }
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i++) {
+                memcpy(&v[i], &w[i * (S::SIZE / 4)], S::SIZE);
+            }
+        }
+    }
+
+    template <bool BF16> CKCI_K_MEMBER void narrow(const T *v)
+    {
+        if constexpr (S::SIZE == 2) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i += 2) {
+                w[i / 2] = S::template narrow<BF16>(v[i], i + 1 < V ? v[i + 1] : 0);
+            }
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i++) {
+                memcpy(&w[i * (S::SIZE / 4)], &v[i], S::SIZE);
+            }
+        }
+    }
+};
+
+/* N of them at once: the branch that tells f16 from bf16 is the same for all threads. */
+template <int N, class S, int V>
+CKCI_K_FN void ckci_k_depth_widen(const ckci_k_vec<S, V> *raw, typename S::T *v, int32_t bf16)
+{
+    if (S::SIZE == 2 && bf16) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template widen<S::SIZE == 2>(v + i * V);
+        }
+    } else {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template widen<false>(v + i * V);
+        }
+    }
+}
+
+template <int N, class S, int V>
+CKCI_K_FN void ckci_k_depth_narrow(ckci_k_vec<S, V> *raw, const typename S::T *v, int32_t bf16)
+{
+    if (S::SIZE == 2 && bf16) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template narrow<S::SIZE == 2>(v + i * V);
+        }
+    } else {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            raw[i].template narrow<false>(v + i * V);
+        }
+    }
+}
+
+/* V numbers of LDS. */
+template <class T, int V> CKCI_K_FN void ckci_k_spread(const T *p, T *v)
+{
+    if constexpr (V == 4 && sizeof(T) == 4) {
+        ckci_k_uint4 q = *(const ckci_k_uint4 *)p;
+        v[0] = ckci_k_float(q.x);
+        v[1] = ckci_k_float(q.y);
+        v[2] = ckci_k_float(q.z);
+        v[3] = ckci_k_float(q.w);
+    } else {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < V; i++) {
+            v[i] = p[i];
+        }
+    }
+}
+
+/* Element i of N registers. */
+template <class T, int N> CKCI_K_FN T ckci_k_pick(const T *c, int i)
+{
+    T x = c[0];
+    CKCI_K_UNROLL(64)
+    for (int j = 1; j < N; j++) {
+        T y = c[j];
+#if defined(__HIP_DEVICE_COMPILE__)
+        asm("" : "+v"(y)); /* clang 15 would choose among addresses, and so keep all of c in scratch */
+#endif
+        x = i == j ? y : x;
+    }
+    return x;
+}
+
+/* f16, bf16 or f32 */
+CKCI_K_FN float ckci_k_depth_load(int32_t dtype, const unsigned char *p)
+{
+    if (dtype == CKCONV_F32) {
+        return *(const float *)p;
+    }
+    uint32_t bits = *(const uint16_t *)p;
+    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+}
+
+CKCI_K_FN void ckci_k_depth_store(int32_t dtype, unsigned char *p, float x)
+{
+    if (dtype == CKCONV_F32) {
+        *(float *)p = x;
+    } else {
+        *(uint16_t *)p = (uint16_t)(dtype == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+    }
+}
+
+/* The epilogue of one output where it is more than a store. FULL: any types and any operation; else f16, bf16
+   and f32, and no GELU, which is a lot of code. */
+template <bool FULL, class T>
+CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const ckci_k_place &q)
+{
+    if constexpr (FULL) {
+        ckci_k_write<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
+    } else {
+        const ckci_gpu_target &o = ckci_k_late(p.o);
+        T v = x, d = 0;
+        if (o.t.op.kind == CKCONV_GELU) {
+            __builtin_unreachable();
+        }
+        if (o.scale) {
+            v *= ((const T *)o.scale)[g];
+        }
+        if (o.shift) {
+            v += ((const T *)o.shift)[g];
+        }
+        bool sums = o.t.op.kind >= CKCONV_BIAS;
+        CKCI_K_UNROLL(1)
+        for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
+            const ckci_tensor &t = o.d[j];
+            int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
+                         q.x * t.stride[5];
+            T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));
+            v = sums ? v + value : v;
+            d = j == 0 ? value : d;
+        }
+        int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
+                     q.x * o.t.stride[5];
+        v = ckci_k_element(o.t.op, v, d);
+        if (o.compute == CKCONV_F16) { /* the compute type of mid, which is one that these kernels read */
+            v = ckci_k_half_float(ckci_k_float_half(v));
+        } else if (o.compute == CKCONV_BF16) {
+            v = ckci_k_float(ckci_k_float_bf16(v) << 16);
+        }
+        ckci_k_depth_store(o.t.dtype, o.t.p + at * (o.t.dtype == CKCONV_F32 ? 4 : 2), v);
+    }
+}
+
+/* Element `at` of the weights. */
+template <bool FULL, class T> CKCI_K_FN T ckci_k_depth_tap(const ckci_gpu_depth &p, int64_t at)
+{
+    if constexpr (FULL) {
+        return ckci_k_value<T>(p.b, at);
+    } else {
+        return ckci_k_depth_load(p.b.dtype, p.b.p + at * (p.b.dtype == CKCONV_F32 ? 4 : 2));
+    }
+}
+
+enum { CKCI_K_DEPTH_LDS = 16384 };
+
+template <class T> struct ckci_k_depth_lds {
+    alignas(16) T w[CKCI_K_DEPTH_LDS / sizeof(T)];
+};
+
+/* Where a thread works: what stays the same for all its strips. */
+struct ckci_k_depth_place {
+    int32_t lane, slot; /* channels (x for planes); strips side by side */
+    int32_t tile, channel;
+    int32_t from, to; /* strips of the block, `lanes_p` at a time */
+    bool active;
+};
+
+template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
+    typedef typename S::T T;
+    typedef ckci_k_depth_lds<T> lds;
+
+    const ckci_gpu_depth &args; /* FULL has no registers left for those of a strip: they are loaded again */
+    bool planes;
+    ckci_k_axis axis[3];
+    ckci_k_depth_place at;
+    int32_t x_first;             /* input of the first tap of output 0 */
+    int32_t x_step, x_bytes;     /* from one element of a window to the next */
+    int32_t tap_step, tap_bytes; /* from one tap to the next, ascending */
+    T c[XO * V];
+
+    CKCI_K_MEMBER explicit ckci_k_depth(const ckci_gpu_depth &p) : args(p), planes(V == 1 && p.planes)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        at.slot = ckci_k_divide(t, p.by_lanes_c);
+        at.lane = t - at.slot * p.lanes_c;
+        int32_t rest = ckci_k_divide(block, p.by_phases), phase = block - rest * p.phases;
+        int32_t part = ckci_k_divide(rest, p.by_tiles_c);
+        at.tile = rest - part * p.tiles_c;
+        ckci_k_find_axes(p.dim, phase, axis);
+        if constexpr (STEP == 0) { /* too much for scalar registers; used by lanes only */
+            ckci_k_hold(axis);
+        }
+        at.channel = planes ? at.tile : (at.tile * p.lanes_c + at.lane) * V;
+        at.active = at.slot < p.lanes_p && at.channel < p.g;
+        int32_t all = p.n * axis[0].count * (planes ? p.tiles_x : axis[1].count) * p.strips;
+        at.from = part * p.part;
+        at.to = all - at.from < p.part ? all : at.from + p.part;
+        tap_step = p.dim[2].read_tap < 0 ? -p.dim[2].read_tap : p.dim[2].read_tap;
+        x_first = axis[2].read0 + (p.dim[2].read_tap < 0 ? (axis[2].taps - 1) * p.dim[2].read_tap : 0);
+        int32_t bytes = (int32_t)p.a.stride[5] * S::SIZE;
+        x_step = STEP == 0 ? p.dim[2].read_step : 1;
+        x_bytes = x_step * bytes;
+        tap_bytes = tap_step * bytes;
+    }
+
+    /* Weights of `rows` filter rows from r0 on, in the order in which they are multiplied. */
+    CKCI_K_MEMBER void stage(lds &m, int32_t r0, int32_t rows)
+    {
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
+        int32_t channels = planes ? 1 : p.lanes_c * V, taps = axis[2].taps;
+        int32_t count = rows * taps * channels;
+        for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
+            int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
+            int32_t row = ckci_k_divide(tap, axis[2].by_taps), x = tap - row * taps;
+            row += r0;
+            int32_t z = ckci_k_divide(row, axis[1].by_taps), y = row - z * axis[1].taps;
+            x = p.dim[2].read_tap < 0 ? taps - 1 - x : x;
+            int32_t g = planes ? at.tile : at.tile * channels + channel;
+            int64_t w = g * p.b.stride[0] + (axis[0].tap0 + z * p.dim[0].period) * p.b.stride[3] +
+                        (axis[1].tap0 + y * p.dim[1].period) * p.b.stride[4] +
+                        (axis[2].tap0 + x * p.dim[2].period) * p.b.stride[5];
+            m.w[tap * channels + channel] = g < p.g ? ckci_k_depth_tap<FULL, T>(p, w) : (T)0;
+        }
+    }
+
+    /* G neighbouring taps; src and x: the first element of the window. They move on to the next tap. */
+    template <int G>
+    CKCI_K_MEMBER void taps(const unsigned char *&src, int32_t &x, const T *&w, int32_t channels)
+    {
+        constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G, CHUNK = V == 1 ? 8 : 4,
+                      CHUNKS = (WINDOW + CHUNK - 1) / CHUNK;
+        ckci_k_vec<S, V> raw[CHUNKS * CHUNK];
+        const int32_t x_bytes = ckci_k_afresh(this->x_bytes);
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < CHUNKS * CHUNK; i++) {
+            raw[i].clear();
+            if (i < WINDOW && (uint32_t)(x + i * x_step) < (uint32_t)args.dim[2].read_len) {
+                raw[i].load(src + i * x_bytes);
+            }
+        }
+        T f[G][V];
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < G; j++) {
+            ckci_k_spread<T, V>(w + j * channels, f[j]);
+        }
+        CKCI_K_UNROLL(8)
+        for (int q = 0; q < CHUNKS; q++) {
+            T v[CHUNK * V];
+            ckci_k_depth_widen<CHUNK>(raw + q * CHUNK, v, args.bf16);
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < G; j++) {
+                CKCI_K_UNROLL(8)
+                for (int i = q * CHUNK; i < (q + 1) * CHUNK; i++) {
+                    if (i - j >= 0 && (i - j) % APART == 0 && (i - j) / APART < XO) {
+                        CKCI_K_UNROLL(4)
+                        for (int k = 0; k < V; k++) {
+                            T &sum = c[(i - j) / APART * V + k];
+                            sum = ckci_k_fma(v[(i - q * CHUNK) * V + k], f[j][k], sum);
+                        }
+                    }
+                }
+            }
+        }
+        src += G * tap_bytes;
+        x += G * tap_step;
+        w += G * channels;
+    }
+
+    CKCI_K_MEMBER void row(const unsigned char *src, int32_t x, const T *w, int32_t channels)
+    {
+        constexpr int MOST = STEP == 1 ? 8 : STEP == 2 ? 3 : 1;
+        int32_t left = axis[2].taps;
+        CKCI_K_UNROLL(1)
+        for (; left >= MOST; left -= MOST) {
+            taps<MOST>(src, x, w, channels);
+        }
+        if constexpr (STEP == 1) {
+            if (left & 4) {
+                taps<4>(src, x, w, channels);
+            }
+            left &= 3;
+            if (left == 3) {
+                taps<3>(src, x, w, channels);
+                return;
+            }
+            if (left == 2) {
+                taps<2>(src, x, w, channels);
+                return;
+            }
+        }
+        if constexpr (STEP != 0) {
+            CKCI_K_UNROLL(1)
+            for (; left > 0; left--) {
+                taps<1>(src, x, w, channels);
+            }
+        }
+    }
+
+    /* A strip: outputs x0 ... of (n, z, y); its first input row and place. */
+    struct strip {
+        int32_t n, z, y, x; /* written */
+        int32_t in_z, in_y, in_x, tap_y;
+        const unsigned char *src;
+        bool inside;
+    };
+
+    CKCI_K_MEMBER strip find(int32_t i) const
+    {
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
+        strip s;
+        int32_t rest = ckci_k_divide(i, p.by_strips), sx = i - rest * p.strips;
+        ckci_divisor by_y = axis[1].by_count; /* copies: clang 15 would choose among addresses */
+        int32_t count_y = axis[1].count;
+        if (planes) {
+            by_y = p.by_tiles_x;
+            count_y = p.tiles_x;
+        }
+        int32_t up = ckci_k_divide(rest, by_y);
+        int32_t y = rest - up * count_y;
+        s.n = ckci_k_divide(up, axis[0].by_count);
+        int32_t z = up - s.n * axis[0].count, x = sx * XO;
+        y = planes ? y * p.lanes_c + at.lane : y;
+        s.inside = at.active && i < at.to && y < axis[1].count;
+        s.in_z = z * p.dim[0].read_step + axis[0].read0;
+        s.in_y = y * p.dim[1].read_step + axis[1].read0;
+        s.in_x = x * p.dim[2].read_step + x_first;
+        s.z = axis[0].write0 + z * p.dim[0].write_step;
+        s.y = axis[1].write0 + y * p.dim[1].write_step;
+        s.x = x;
+        s.tap_y = 0;
+        s.src = p.a.p + (s.n * p.a.stride[1] + at.channel * p.a.stride[0] + s.in_z * p.a.stride[3] +
+                         s.in_y * p.a.stride[4] + s.in_x * p.a.stride[5]) *
+                            S::SIZE;
+        return s;
+    }
+
+    /* `rows` rows of the filter, from where the strip stands. */
+    CKCI_K_MEMBER void multiply(const lds &m, strip &s, int32_t rows)
+    {
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
+        int32_t channels = planes ? 1 : p.lanes_c * V;
+        const T *w = m.w + (planes ? 0 : at.lane * V);
+        int64_t step_y = (int64_t)p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
+        int64_t step_z = (int64_t)p.dim[0].read_tap * p.a.stride[3] * S::SIZE - axis[1].taps * step_y;
+        CKCI_K_UNROLL(1)
+        for (int32_t r = 0; r < rows; r++) {
+            if ((uint32_t)s.in_z < (uint32_t)p.dim[0].read_len &&
+                (uint32_t)s.in_y < (uint32_t)p.dim[1].read_len) {
+                row(s.src, s.in_x, w, channels);
+            }
+            w += axis[2].taps * channels;
+            s.src += step_y;
+            s.in_y += p.dim[1].read_tap;
+            s.tap_y++;
+            if (s.tap_y == axis[1].taps) {
+                s.tap_y = 0;
+                s.in_y -= axis[1].taps * p.dim[1].read_tap;
+                s.in_z += p.dim[0].read_tap;
+                s.src += step_z;
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void write(const strip &s)
+    {
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
+        const ckci_gpu_target &o = p.o;
+        if (p.o_vec) {
+            int64_t first = s.n * o.t.stride[1] + at.channel * o.t.stride[0] + s.z * o.t.stride[3] +
+                            s.y * o.t.stride[4] +
+                            (axis[2].write0 + s.x * p.dim[2].write_step) * o.t.stride[5];
+            int64_t step = p.dim[2].write_step * o.t.stride[5] * S::SIZE;
+            unsigned char *dst = o.t.p + first * S::SIZE;
+            ckci_k_vec<S, V> v[XO];
+            ckci_k_depth_narrow<XO>(v, c, p.bf16);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < XO; i++) {
+                if (s.x + i < axis[2].count) {
+                    v[i].store(dst + i * step);
+                }
+            }
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < XO * V; i++) {
+            int32_t x = s.x + i / V;
+            if (x < axis[2].count) {
+                ckci_k_place q = {s.n, s.z, s.y, axis[2].write0 + x * p.dim[2].write_step};
+                ckci_k_depth_write<FULL, T>(p, ckci_k_pick<T, XO * V>(c, i), at.channel + i % V, q);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void work(lds &m)
+    {
+        const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
+        int32_t all = axis[0].taps * axis[1].taps;
+        if (axis[2].taps == 0) {
+            all = 0;
+        }
+        const int32_t first = ckci_k_lane_afresh(at.from);
+        for (int32_t i = at.from; i < at.to; i += p.lanes_p) {
+            const int32_t rows = ckci_k_afresh(all);
+            strip s = find(i + at.slot);
+            CKCI_K_UNROLL(32)
+            for (int j = 0; j < XO * V; j++) {
+                c[j] = 0;
+            }
+            for (int32_t r = 0; r < rows; r += p.rows) {
+                int32_t some_rows = rows - r < p.rows ? rows - r : p.rows;
+                if (rows > p.rows || i == ckci_k_same(first)) {
+                    __syncthreads();
+                    stage(m, r, some_rows);
+                    __syncthreads();
+                }
+                if (s.inside) {
+                    multiply(m, s, some_rows);
+                }
+            }
+            if (s.inside) {
+                write(s);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &a, lds &m)
+    {
+        ckci_k_depth self(a);
+        self.work(m);
+    }
+};
+
+template <int V, int XO, int STEP, bool FULL>
+struct ckci_k_resident<ckci_k_depth<ckci_k_s_half, V, XO, STEP, FULL>> {
+    enum { BLOCKS = V == 1 ? 3 : 2 };
+};
+
+/* What a thread reads of a row: N channels-last positions of V channels, or pieces of 4 neighbours of a
+   plane, one load each where that is aligned (vec). mask: the positions that exist; pieces exist as a whole
+   then. channels: those that exist. */
+template <class S, int V, int N, bool PLANES> struct ckci_k_depth_window {
+    typedef typename S::T T;
+    enum { PER = PLANES ? 4 : V, COUNT = PLANES ? N / 4 : N, BYTES = PER * S::SIZE, SIZE = S::SIZE };
+    enum { PLANE = PLANES, ALL = (1 << N) - 1 };
+    ckci_k_vec<S, PER> raw[COUNT];
+
+    static CKCI_K_MEMBER bool inside(uint32_t mask, int i)
+    {
+        return mask >> (PLANES ? 4 * i : i) & 1;
+    }
+
+    /* word i of a piece */
+    static CKCI_K_MEMBER bool inside_word(uint32_t mask, int i, int word)
+    {
+        return mask >> (PLANES ? 4 * i + word * 4 / (int)S::SIZE : i) & 1;
+    }
+
+    static CKCI_K_MEMBER int32_t step_of(int32_t step)
+    {
+        return PLANES ? (int32_t)BYTES : step;
+    }
+
+    /* at: bytes from src on */
+    CKCI_K_MEMBER void load(const unsigned char *src, int32_t at, int32_t step, uint32_t mask, int32_t vec,
+                            int32_t channels)
+    {
+        if (vec != 2) {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < COUNT * PER; i++) {
+                int x = PLANES ? i : i / V, channel = PLANES ? 0 : i % V;
+                uint32_t one = 0;
+                if (mask >> x & 1 && channel < channels) {
+                    int32_t offset = at + x * (PLANES ? (int32_t)S::SIZE : step) + channel * (int32_t)S::SIZE;
+                    one = ckci_k_load_bits(src + offset, S::SIZE);
+                }
+                if constexpr (S::SIZE == 2) {
+                    uint32_t &pair = raw[i / PER].w[i % PER / 2];
+                    pair = i % PER % 2 ? pair | one << 16 : one;
+                } else {
+                    raw[i / PER].w[i % PER] = one;
+                }
+            }
+            return;
+        }
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < COUNT; i++) {
+            if (inside(mask, i)) {
+                raw[i].load(src + (at + step_of(step) * i));
+            } else {
+                raw[i].clear();
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void widen(T *v, int32_t bf16) const
+    {
+        ckci_k_depth_widen<COUNT>(raw, v, bf16);
+    }
+};
+
+/* Windows on their way from memory. NVIDIA's loads can go past the registers (ASYNC): DEPTH - 1 windows are
+   under way in LDS, each thread's in places of its own, so that no barrier is needed; AMD's are one, in
+   registers. */
+enum { CKCI_K_DEPTH_AHEAD = 4 };
+
+template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring {
+    enum { AHEAD = DEPTH - 1, PLACE = W::BYTES, ROW = W::COUNT * 256 * W::BYTES };
+
+    struct lds {
+        alignas(16) unsigned char place[DEPTH * ROW];
+    };
+
+    unsigned char *mine;
+    int32_t write, read;
+
+    CKCI_K_MEMBER void start(lds &m)
+    {
+        mine = m.place + threadIdx.x * PLACE;
+        write = read = 0;
+        W none;
+        CKCI_K_UNROLL(1)
+        for (int32_t k = 0; k < DEPTH; k++) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                none.raw[i].clear();
+                none.raw[i].store(mine + k * ROW + i * 256 * PLACE);
+            }
+        }
+    }
+
+    /* mask: the same each time; inside: whether there is such a row; vec: 0: element by element, 1: in words
+       of 4 bytes, 2: in pieces */
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t at, int32_t step, uint32_t mask, bool inside,
+                            int32_t vec, int32_t channels)
+    {
+        unsigned char *to = mine + write;
+        const unsigned char *from = src + (inside ? at : 0);     /* even a copy of nothing has an address */
+        if (vec == 2 && !W::PLANE && mask == (uint32_t)W::ALL) { /* most waves */
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
+                from += (uint32_t)W::step_of(step);
+            }
+        } else if (vec == 2) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                if (W::inside(mask, i)) {
+                    ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
+                }
+                from += (uint32_t)W::step_of(step);
+            }
+        } else if ((W::PLANE || W::SIZE == 4) && vec == 1) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < PLACE / 4; k++) {
+                    if (W::inside_word(mask, i, k) && (k < 1 || W::PLANE || k * 4 / W::SIZE < channels)) {
+                        ckci_k_copy_late<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
+                    }
+                }
+                from += (uint32_t)W::step_of(step);
+            }
+        } else {
+            W w;
+            w.load(src, at, step, inside ? mask : 0, 0, channels);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < W::COUNT; i++) {
+                w.raw[i].store(to + i * 256 * PLACE);
+            }
+        }
+        write = write == (DEPTH - 1) * ROW ? 0 : write + ROW;
+    }
+
+    CKCI_K_MEMBER void pop(W &w)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < W::COUNT; i++) {
+            w.raw[i].load(mine + read + i * 256 * PLACE);
+        }
+        read = read == (DEPTH - 1) * ROW ? 0 : read + ROW;
+    }
+};
+
+template <class W, int DEPTH, int HELD> struct ckci_k_depth_ring<W, false, DEPTH, HELD> {
+    enum { AHEAD = HELD };
+
+    struct lds {
+        int32_t unused;
+    };
+
+    W held;
+
+    CKCI_K_MEMBER void start(lds &)
+    {
+    }
+
+    CKCI_K_MEMBER void push(const unsigned char *src, int32_t at, int32_t step, uint32_t mask, bool inside,
+                            int32_t vec, int32_t channels)
+    {
+        held.load(src, at, step, inside ? mask : 0, vec, channels);
+    }
+
+    CKCI_K_MEMBER void pop(W &w)
+    {
+        w = held;
+    }
+};
+
+/* Positions x, x + 1, ... that lie in a row. */
+CKCI_K_FN uint32_t ckci_k_depth_inside(int32_t x, int32_t length, int count)
+{
+    uint32_t mask = 0;
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i < count; i++) {
+        mask |= (uint32_t)(x + i) < (uint32_t)length ? 1u << i : 0;
+    }
+    return mask;
+}
+
+/* Byte offset of (channel, n, z, y, x): tensors of those that walk have less than 2^31. */
+template <class S>
+CKCI_K_FN int32_t ckci_k_depth_at(const ckci_tensor &t, int32_t channel, const ckci_k_place &q)
+{
+    return (int32_t)(uint32_t)((q.n * t.stride[1] + channel * t.stride[0] + q.z * t.stride[3] +
+                                q.y * t.stride[4] + q.x * t.stride[5]) *
+                               S::SIZE);
+}
+
+/* Sums c of XO outputs of V channels that are complete: their place as bytes (to) and as where() tells; left:
+   outputs from the first one to the end of the row. */
+template <class S, int V, int XO, bool PLANES, class Where>
+CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename S::T *c, int32_t to,
+                                      int32_t channel, int32_t left, const Where &where)
+{
+    const ckci_gpu_depth &p = ckci_k_late(args);
+    typedef typename S::T T;
+    typedef ckci_k_depth_window<S, V, XO, PLANES> window;
+    constexpr int PER = window::PER, COUNT = XO * V / PER;
+    if (p.o_same) {
+        ckci_k_vec<S, PER> v[COUNT];
+        ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
+        const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
+        unsigned char *dst = p.o.t.p + to;
+        if (p.o_vec && !PLANES && left >= XO) { /* most waves: no tests, offsets of 32 bits */
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < COUNT; i++) {
+                v[i].store(p.o.t.p + (uint32_t)(to + i * step));
+            }
+            return;
+        }
+        if (p.o_vec) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < COUNT; i++) {
+                if ((PLANES ? 4 * i : i) < left) {
+                    v[i].store(dst);
+                }
+                dst += (uint32_t)window::step_of(step);
+            }
+            return;
+        }
+        const int32_t channels = ckci_k_lane_afresh(p.g - channel);
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < XO * V; i++) {
+            ckci_k_vec<S, 1> one;
+            one.w[0] = S::SIZE == 4  ? v[i / PER].w[i % PER]
+                       : i % PER % 2 ? v[i / PER].w[i % PER / 2] >> 16
+                                     : v[i / PER].w[i % PER / 2];
+            if (i / V < left && i % V < channels) {
+                one.store(dst + i / V * step + i % V * (int32_t)S::SIZE);
+            }
+        }
+        return;
+    }
+    const ckci_k_place q = where();
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < XO * V; i++) {
+        if (i / V < left && channel + i % V < p.g) {
+            ckci_k_place at = {q.n, q.z, q.y, q.x + i / V};
+            ckci_k_depth_write<false, T>(p, ckci_k_pick<T, XO * V>(c, i), channel + i % V, at);
+        }
+    }
+}
+
+/* fwd, bwd_data with stride and dilation 1, channels last with filters of Z x 3 x 3; planes with F x F and
+   padding that keeps the size, which makes windows begin at a piece (V is 1 there). A thread walks down a
+   column of strips: each row of inputs is loaded once and added to the F rows of outputs that it belongs to.
+   Those lie in registers and move up a row with the first tap. The weights lie there too where they are few.
+   */
+template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_depth_walk_by {
+    typedef typename S::T T;
+    /* numbers of a window, and those before the first tap */
+    enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
+    enum { HELD = PLANES, DEPTH = CKCI_K_DEPTH_AHEAD };
+    typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
+    typedef ckci_k_depth_ring<window, ASYNC, DEPTH> ring;
+
+    struct lds {
+        ckci_k_depth_lds<T> w;
+        typename ring::lds rows;
+    };
+
+    /* Rows of inputs in the order in which they are multiplied: planes of z, then y. */
+    struct cursor {
+        int32_t at, row_step, plane_step;
+        int32_t step, y, z, z_step, k, planes, rows; /* rows: still to come */
+        uint32_t mask;
+        int32_t channels;
+
+        CKCI_K_MEMBER void push(const ckci_gpu_depth &p, ring &to)
+        {
+            bool inside = (uint32_t)y < (uint32_t)p.dim[1].read_len && rows > 0 &&
+                          (uint32_t)(z + k * z_step) < (uint32_t)p.dim[0].read_len;
+            to.push(p.a.p, at, step, mask, inside, p.a_vec, channels);
+            ckci_k_copies_end();
+            k++;
+            at += plane_step;
+            if (k == planes) {
+                at += row_step;
+                k = 0;
+                y++;
+                rows--;
+            }
+        }
+    };
+
+    static CKCI_K_MEMBER void weights(T *f, const T *w, int32_t channels)
+    {
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < F * F; i++) {
+            ckci_k_spread<T, V>(w + i * channels, f + i * V);
+        }
+    }
+
+    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. f or w: the weights. */
+    template <bool MOVE>
+    static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *f, const T *w, int32_t channels,
+                                       int32_t bf16)
+    {
+        T v[WINDOW * V];
+        raw.widen(v, bf16);
+        CKCI_K_UNROLL(8)
+        for (int s = 0; s < F; s++) {
+            CKCI_K_UNROLL(8)
+            for (int x = 0; x < F; x++) {
+                int tap = (F - 1 - s) * F + x;
+                T one[V];
+                if constexpr (!HELD) {
+                    ckci_k_spread<T, V>(w + tap * channels, one);
+                }
+                CKCI_K_UNROLL(32)
+                for (int i = 0; i < XO * V; i++) {
+                    T before =
+                        MOVE && x == 0 ? (s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0) : c[s * XO * V + i];
+                    T weight = HELD ? f[tap * V + i % V] : one[i % V];
+                    c[s * XO * V + i] = ckci_k_fma(v[(BEFORE + x) * V + i], weight, before);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, T *to, int32_t tile)
+    {
+        int32_t channels = p.lanes_c * V, count = p.taps * channels;
+        bool back = p.dim[2].gather_back != 0;
+        for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
+            int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
+            int32_t row = ckci_k_divide(tap, p.dim[2].taps[0]), x = tap - row * F;
+            int32_t z = ckci_k_divide(row, p.dim[1].taps[0]), y = row - z * F, g = tile * channels + channel;
+            x = back ? F - 1 - x : x;
+            y = back ? F - 1 - y : y;
+            int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
+            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
+        int32_t part = ckci_k_divide(block, p.by_tiles_c), tile = block - part * p.tiles_c;
+        int32_t channel = (tile * p.lanes_c + lane) * V, i = part * p.lanes_p + slot;
+        /* columns: z, whose neighbours read the same rows (planes: after strips), strips, pieces of y, n */
+        ckci_k_place q;
+        int32_t rest = ckci_k_divide(i, PLANES ? p.by_strips : p.dim[0].count[0]);
+        int32_t inner = i - rest * (PLANES ? p.strips : p.dim[0].length);
+        int32_t line = ckci_k_divide(rest, PLANES ? p.dim[0].count[0] : p.by_strips);
+        int32_t outer = rest - line * (PLANES ? p.dim[0].length : p.strips);
+        q.z = PLANES ? outer : inner;
+        q.x = (PLANES ? inner : outer) * XO;
+        q.n = ckci_k_divide(line, p.by_tiles_x);
+        q.y = (line - q.n * p.tiles_x) * p.walk;
+        bool active = slot < p.lanes_p && channel < p.g && q.n < p.n;
+        int32_t rows = p.dim[1].length - q.y < p.walk ? p.dim[1].length - q.y : p.walk, zs = p.dim[0].filter;
+        /* bwd_data: the last tap reads the first input */
+        bool back = p.dim[2].gather_back != 0;
+        int32_t x = q.x + (back ? p.dim[2].pad - (F - 1) : -p.dim[2].pad);
+        int32_t y = q.y + (back ? p.dim[1].pad - (F - 1) : -p.dim[1].pad);
+        int32_t z = q.z * p.dim[0].read_step + (back ? p.dim[0].pad : -p.dim[0].pad);
+        x -= BEFORE;
+        cursor from;
+        ckci_k_place first = {q.n, z, y, x};
+        from.at = ckci_k_depth_at<S>(p.a, channel, first);
+        from.plane_step = p.dim[0].read_tap * (int32_t)p.a.stride[3] * (int32_t)S::SIZE;
+        from.row_step = (int32_t)p.a.stride[4] * (int32_t)S::SIZE - zs * from.plane_step;
+        from.step = (int32_t)p.a.stride[5] * S::SIZE;
+        from.y = y;
+        from.z = z;
+        from.z_step = p.dim[0].read_tap;
+        from.k = 0;
+        from.planes = zs;
+        from.rows = rows + F - 1;
+        from.mask = active ? ckci_k_depth_inside(x, p.dim[2].read_len, WINDOW) : 0;
+        from.channels = p.g - channel;
+        ring next;
+        next.start(m.rows);
+        int32_t to = 0;
+        int32_t channels = p.lanes_c * V, k = 0, r = 0, steps = (rows + F - 1) * zs;
+        const T *w = m.w.w + lane * V;
+        T c[F * XO * V], f[HELD ? F * F * V : 1];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * XO * V; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t step = -ring::AHEAD; step < steps; step++) {
+            window raw;
+            if (step == 0) { /* the weights follow the first rows */
+                stage(p, m.w.w, tile);
+                __syncthreads();
+                if (!active) {
+                    return;
+                }
+                to = ckci_k_depth_at<S>(p.o.t, channel, q);
+                if (HELD) {
+                    weights(f, w, channels);
+                }
+            }
+            if (step >= 0) {
+                ckci_k_copies_wait<DEPTH - 2>();
+                next.pop(raw);
+            }
+            from.push(p, next);
+            if (step < 0) {
+                continue;
+            }
+            if (F == 3 && zs > 1 && HELD) {
+                weights(f, w + k * F * F * channels, channels);
+            }
+            if (F != 3 || k == 0) {
+                multiply<true>(c, raw, f, w, channels, p.bf16);
+            } else {
+                multiply<false>(c, raw, f, w + k * F * F * channels, channels, p.bf16);
+            }
+            k++;
+            if (k < zs) {
+                continue;
+            }
+            k = 0;
+            if (r >= F - 1) {
+                ckci_k_depth_row_write<S, V, XO, PLANES>(
+                    p, c, to, channel, ckci_k_lane_afresh(p.dim[2].length - q.x), [&] { return q; });
+                to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
+                q.y++;
+            }
+            r++;
+        }
+    }
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_depth_walk : ckci_k_by_vendor<ckci_k_depth_walk_by<S, V, XO, F, PLANES, true>,
+                                            ckci_k_depth_walk_by<S, V, XO, F, PLANES, false>> {
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
+    enum { BLOCKS = 2 };
+};
+
+/* Rows of a tensor, channels last, on their way into LDS: some channels, in words of 4 bytes, of positions
+   that lie beside each other (or in a plane), at most BYTES together, R rows at a time. NVIDIA's copies do
+   not wait (ASYNC): STAGES - 1 times R rows are under way; AMD's pass through registers while the row before
+   is taken. What lies outside the tensor is 0. A thread knows where its pieces lie if they have at least
+   LEAST bytes, and works out others each time. */
+template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> struct ckci_k_depth_rows {
+    enum { STAGES = ASYNC ? 4 : 2, ROW = BYTES, STAGE = R * ROW, KEPT = ROW / 256 / LEAST };
+
+    struct lds {
+        alignas(16) unsigned char stage[STAGES * STAGE];
+        int32_t at[CKCI_DEPTH_DOWN_POSITIONS]; /* bytes from row to position; < 0: outside */
+    };
+
+    int32_t write;       /* the stage that comes next */
+    int32_t piece[KEPT]; /* bytes from row; < 0: outside; NONE: there is none */
+    uint32_t held[ASYNC ? 1 : ROW / 256 / 4];
+    enum { NONE = INT32_MIN };
+
+    /* Piece i of a thread. inside: bytes of channels that exist. */
+    static CKCI_K_MEMBER int32_t find(const lds &m, const ckci_gpu_depth &p, int32_t vec, int32_t count,
+                                      int32_t inside, int32_t i)
+    {
+        const int32_t e = ckci_k_lane_afresh((int32_t)threadIdx.x + i * 256),
+                      q = ckci_k_divide(e, p.by_pieces);
+        if (e >= count) {
+            return NONE;
+        }
+        const int32_t byte = (e - q * (int32_t)p.by_pieces.d) * vec, at = m.at[q];
+        return at >= 0 && byte < inside ? at + byte : -1;
+    }
+
+    /* `at` is written. */
+    CKCI_K_MEMBER void start(const lds &m, const ckci_gpu_depth &p, int32_t vec, int32_t count,
+                             int32_t inside)
+    {
+        static_assert(KEPT >= 2, "what others are worked out from");
+        write = 0;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < KEPT; i++) {
+            piece[i] = vec >= LEAST ? find(m, p, vec, count, inside, i) : i == 0 ? inside : count;
+        }
+    }
+
+    /* Pieces of B bytes: i of 256 threads each. from: of row 0. */
+    template <int B>
+    CKCI_K_MEMBER void pieces(lds &m, const ckci_gpu_depth &p, const unsigned char *from, int32_t step,
+                              int32_t length, int32_t y)
+    {
+        constexpr int COUNT = ROW / 256 / B;
+        CKCI_K_UNROLL(ASYNC ? +KEPT : 32)
+        for (int i = 0; i < COUNT; i++) {
+            const int32_t at =
+                B >= LEAST ? ckci_k_lane_afresh(piece[i % KEPT]) : find(m, p, B, piece[1], piece[0], i);
+            if (ASYNC && at == NONE) {
+                break;
+            }
+            CKCI_K_UNROLL(2)
+            for (int r = 0; r < R; r++) {
+                const bool some = at >= 0 && (uint32_t)(y + r) < (uint32_t)length;
+                const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at : 0);
+                if constexpr (ASYNC && B >= 4) { /* even a copy of nothing has an address */
+                    ckci_k_copy_late<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
+                                        some);
+                } else if constexpr (ASYNC) {
+                    *(uint16_t *)(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B) =
+                        some ? *(const uint16_t *)src : (uint16_t)0;
+                } else {
+                    static_assert(R == 1, "registers hold one row");
+                    ckci_k_uint4 v = {0, 0, 0, 0};
+                    if (some) {
+                        if constexpr (B == 16) {
+                            v = *(const ckci_k_uint4 *)src;
+                        } else if constexpr (B == 8) {
+                            const ckci_k_uint2 two = *(const ckci_k_uint2 *)src;
+                            v.x = two.x;
+                            v.y = two.y;
+                        } else {
+                            v.x = ckci_k_load_bits(src, B);
+                        }
+                    }
+                    if constexpr (B == 2) {
+                        held[i / 2] = i % 2 ? held[i / 2] | v.x << 16 : v.x;
+                    } else {
+                        const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+                        CKCI_K_UNROLL(4)
+                        for (int k = 0; k < B / 4; k++) {
+                            held[i * (B / 4) + k] = words[k];
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /* What pieces has read, into LDS. */
+    template <int B> CKCI_K_MEMBER void land(lds &m)
+    {
+        const int32_t t = (int32_t)threadIdx.x;
+        unsigned char *to = m.stage + write + t * B;
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < ROW / 256 / B; i++) {
+            if constexpr (B == 16) {
+                const ckci_k_uint4 v = {held[4 * i], held[4 * i + 1], held[4 * i + 2], held[4 * i + 3]};
+                *(ckci_k_uint4 *)(to + i * 256 * B) = v;
+            } else if constexpr (B == 8) {
+                const ckci_k_uint2 v = {held[2 * i], held[2 * i + 1]};
+                *(ckci_k_uint2 *)(to + i * 256 * B) = v;
+            } else if constexpr (B == 4) {
+                *(uint32_t *)(to + i * 256 * B) = held[i];
+            } else {
+                *(uint16_t *)(to + i * 256 * B) = (uint16_t)(held[i / 2] >> 16 * (i % 2));
+            }
+        }
+    }
+
+    /* Rows y and, with R, the next set out, of `length`, `step` bytes apart, in pieces of `vec` bytes.
+       commit() follows. */
+    CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, const unsigned char *from, int32_t step,
+                            int32_t length, int32_t y, bool wanted, int32_t vec)
+    {
+        if (wanted) {
+            if (vec == 16) {
+                pieces<16>(m, p, from, step, length, y);
+            } else if (vec == 8) {
+                pieces<8>(m, p, from, step, length, y);
+            } else if (vec == 4) {
+                pieces<4>(m, p, from, step, length, y);
+            } else {
+                pieces<2>(m, p, from, step, length, y);
+            }
+        }
+        if constexpr (ASYNC) {
+            write = write == (STAGES - 1) * STAGE ? 0 : write + STAGE;
+        }
+    }
+
+    /* What set out first goes on into LDS. arrive() follows. */
+    CKCI_K_MEMBER void settle(lds &m, int32_t vec)
+    {
+        if constexpr (!ASYNC) {
+            if (vec == 16) {
+                land<16>(m);
+            } else if (vec == 8) {
+                land<8>(m);
+            } else if (vec == 4) {
+                land<4>(m);
+            } else {
+                land<2>(m);
+            }
+            write = write == (STAGES - 1) * STAGE ? 0 : write + STAGE;
+        }
+    }
+
+    static CKCI_K_MEMBER void commit()
+    {
+        if constexpr (ASYNC) {
+            ckci_k_copies_end();
+        }
+    }
+
+    /* It is there for all threads, who have left the stage that comes next. */
+    static CKCI_K_MEMBER void arrive()
+    {
+        if constexpr (ASYNC) {
+            ckci_k_copies_wait<STAGES - 2>();
+        }
+        __syncthreads();
+    }
+};
+
+/* Where a block stands in a column, and a thread in it. */
+struct ckci_k_depth_stand {
+    int32_t channel, y, rows; /* of the block: the first channel and row, rows to come */
+    int32_t before, before_x; /* its first position: in which image, which of its padded row */
+    int32_t at, lane;         /* position of the thread in LDS, its channels */
+    int32_t twice;            /* outputs that the strip before has, too */
+    ckci_k_place first;       /* its first output */
+    bool active;
+};
+
+template <int V, int XO, bool WHOLE>
+CKCI_K_FN ckci_k_depth_stand ckci_k_depth_find(const ckci_gpu_depth &args, int32_t t, int32_t block,
+                                               int32_t row, int32_t end)
+{
+    const ckci_gpu_depth &p = ckci_k_late(args);
+    ckci_k_depth_stand a;
+    const int32_t team = ckci_k_divide(block, p.by_tiles_c);
+    const int32_t group = ckci_k_divide(row, p.dim[1].count[0]), slot = ckci_k_divide(t, p.by_lanes_c);
+    a.channel = (block - team * p.tiles_c) * p.lanes_c * V;
+    a.y = row - group * p.dim[1].length;
+    a.rows = p.dim[1].length - a.y < end - row ? p.dim[1].length - a.y : end - row;
+    const int32_t pair = group * p.lanes_p, mine = pair + slot;
+    a.before = ckci_k_divide(pair, p.by_strips);
+    a.before_x = (pair - a.before * p.strips) * XO;
+    const int32_t last = WHOLE ? p.dim[2].length - XO : a.before_x;
+    a.before_x = a.before_x < last ? a.before_x : last;
+    const int32_t image = ckci_k_divide(mine, p.by_strips), strip = (mine - image * p.strips) * XO;
+    const int32_t x = WHOLE && strip > last ? last : strip;
+    a.twice = strip - x;
+    const int32_t n = ckci_k_divide(image, p.dim[0].count[0]);
+    a.first = {n, image - n * p.dim[0].length, a.y, x};
+    a.active =
+        slot < p.lanes_p && n < p.n && x < p.dim[2].length && a.channel + (t - slot * p.lanes_c) * V < p.g;
+    a.lane = t - slot * p.lanes_c;
+    a.at = a.active ? (image - a.before) * p.pitch + x - a.before_x : 0;
+    return a;
+}
+
+/* Bytes from a row of t to the positions of a block: places of padded rows, `pad` before the first; `length`
+   exist, planes are `step` apart. */
+template <class S>
+CKCI_K_FN void ckci_k_depth_positions(const ckci_gpu_depth &p, const ckci_tensor &t, int32_t *at,
+                                      const ckci_k_depth_stand &own, int32_t pad, int32_t length,
+                                      int32_t step, int32_t i)
+{
+    if (i < CKCI_DEPTH_DOWN_POSITIONS) {
+        const int32_t image = ckci_k_divide(own.before_x + i, p.by_pitch), one = own.before + image;
+        const int32_t x = own.before_x + i - image * p.pitch - pad;
+        const int32_t n = ckci_k_divide(one, p.dim[0].count[0]), z = (one - n * p.dim[0].length) * step;
+        const ckci_k_place q = {n, z, 0, x};
+        at[i] = n < p.n && (uint32_t)x < (uint32_t)length ? ckci_k_depth_at<S>(t, own.channel, q) : -1;
+    }
+}
+
+/* N words of LDS, `pitch` bytes apart, as numbers; the first `none` of them count as 0. */
+template <int N, class S, int V>
+CKCI_K_FN void ckci_k_depth_line(const unsigned char *from, int32_t pitch, int32_t none, typename S::T *v,
+                                 int32_t bf16)
+{
+    ckci_k_vec<S, V> raw[N];
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i < N; i++) {
+        raw[i].load(from + i * pitch);
+    }
+    if (none > 0) {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < N; i++) {
+            raw[i].w[0] = i < none ? 0 : raw[i].w[0];
+        }
+    }
+    ckci_k_depth_widen<N>(raw, v, bf16);
+}
+
+/* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block walks down a
+   column of rows: lanes_c words of 4 bytes of channels, V = 4 / SIZE each, beside each other, and `lanes_p`
+   strips of XO outputs, which follow each other through the same row of one image and the next. Inputs come
+   row by row through LDS, a position beside the other, and one copy serves all threads. Each row is added to
+   the F rows of outputs that it belongs to: those lie in registers and move up a row with the first tap.
+   Weights are in registers (F = 3) or in LDS, as they are multiplied. All blocks own the same number of rows
+   (walk), which go on in the next column; F - 1 rows more are read for each column that a block begins.
+   Neighbouring blocks take neighbouring channels of the same rows, so that lines of memory are read and
+   written together. */
+template <class S, int F, bool ASYNC> struct ckci_k_depth_down_by {
+    typedef typename S::T T;
+    enum {
+        V = 4 / S::SIZE,
+        LANES = CKCI_DEPTH_DOWN_LANES(F),
+        XO = CKCI_DEPTH_DOWN_STRIP(S::SIZE, F, 0),
+        WINDOW = XO + F - 1,
+        HELD = F == 3,
+        R = HELD && ASYNC ? 2 : 1
+    };
+    typedef ckci_k_depth_rows<R, ASYNC> source;
+
+    struct lds {
+        typename source::lds rows;
+        alignas(16) T w[F * F * LANES * V];
+    };
+
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &args, T *to, int32_t channel)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const bool back = p.dim[2].gather_back != 0;
+        for (int32_t e = (int32_t)threadIdx.x; e < F * F * LANES * V; e += 256) {
+            const int32_t tap = e / (LANES * V), g = channel + e % (LANES * V);
+            if (e % (LANES * V) >= p.lanes_c * V) {
+                continue;
+            }
+            const int32_t y = back ? F - 1 - tap / F : tap / F, x = back ? F - 1 - tap % F : tap % F;
+            const int64_t w = g * p.b.stride[0] + y * p.b.stride[4] + x * p.b.stride[5];
+            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
+        }
+    }
+
+    /* A row of inputs into all rows of sums, which the first tap moves up. f or w: the weights. */
+    static CKCI_K_MEMBER void multiply(T *c, const unsigned char *from, int32_t pitch, const T *f, const T *w,
+                                       int32_t bf16)
+    {
+        T v[WINDOW * V];
+        ckci_k_depth_line<WINDOW, S, V>(from, pitch, 0, v, bf16);
+        CKCI_K_UNROLL(8)
+        for (int s = 0; s < F; s++) {
+            CKCI_K_UNROLL(8)
+            for (int x = 0; x < F; x++) {
+                const int tap = (F - 1 - s) * F + x;
+                T one[V];
+                ckci_k_spread<T, V>(HELD ? f + tap * V : w + tap * LANES * V, one);
+                CKCI_K_UNROLL(32)
+                for (int i = 0; i < XO * V; i++) {
+                    T before = c[s * XO * V + i];
+                    if (x == 0) {
+                        before = s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0;
+                    }
+                    c[s * XO * V + i] = ckci_k_fma(v[x * V + i], one[i % V], before);
+                }
+            }
+        }
+    }
+
+    /* Rows from..end of all columns, of one column. */
+    static CKCI_K_MEMBER int32_t column(const ckci_gpu_depth &args, lds &m, int32_t from, int32_t to_row)
+    {
+        const int32_t t = (int32_t)threadIdx.x;
+        const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
+        const ckci_k_depth_stand own =
+            ckci_k_depth_find<V, XO, false>(p, t, (int32_t)blockIdx.x, from, to_row);
+        const int32_t lane = own.lane, channel = own.channel + lane * V;
+        const bool back = p.dim[2].gather_back != 0, active = own.active;
+        const int32_t pad_x = back ? F - 1 - p.dim[2].pad : p.dim[2].pad;
+        const int32_t pad_y = back ? F - 1 - p.dim[1].pad : p.dim[1].pad;
+        __syncthreads(); /* the column before */
+        ckci_k_depth_positions<S>(p, p.a, m.rows.at, own, pad_x, p.dim[2].read_len, p.dim[0].read_step, t);
+        __syncthreads();
+        source next;
+        next.start(m.rows, ckci_k_late(p), p.a_vec, p.pieces, (p.g - own.channel) * (int32_t)S::SIZE);
+        const int32_t pitch = p.lanes_c * 4;
+        const int32_t a_step = (int32_t)p.a.stride[4] * (int32_t)S::SIZE;
+        int32_t to = ckci_k_depth_at<S>(p.o.t, channel, own.first);
+        const int32_t left = p.dim[2].length - own.first.x;
+        /* rows above the image add nothing */
+        const int32_t top = own.y - pad_y, end = top + own.rows + F - 1;
+        int32_t y = top < 0 ? 0 : top;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < source::STAGES - 1; i++) {
+            const ckci_gpu_depth &late = ckci_k_late(p);
+            next.push(m.rows, late, late.a.p, a_step, late.dim[1].read_len, y + i * R, y + i * R < end,
+                      late.a_vec);
+            source::commit();
+        }
+        T c[F * XO * V], f[HELD ? F * F * V : 1];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * XO * V; i++) {
+            c[i] = 0;
+        }
+        if constexpr (HELD) {
+            CKCI_K_UNROLL(64)
+            for (int i = 0; i < F * F; i++) {
+                ckci_k_spread<T, V>(m.w + i * LANES * V + lane * V, f + i * V);
+            }
+        }
+        const unsigned char *mine = m.rows.stage + own.at * pitch + lane * 4;
+        int32_t read = 0;
+        CKCI_K_UNROLL(1)
+        for (; y < end; y += R) {
+            const ckci_gpu_depth &late = ckci_k_late(p);
+            const int32_t ahead = y + (source::STAGES - 1) * R;
+            next.settle(m.rows, late.a_vec);
+            source::arrive();
+            next.push(m.rows, late, late.a.p, a_step, late.dim[1].read_len, ahead, ahead < end, late.a_vec);
+            source::commit();
+            if (active) {
+                CKCI_K_UNROLL(2)
+                for (int r = 0; r < R; r++) {
+                    multiply(c, mine + read + r * source::ROW, pitch, f, m.w + lane * V, late.bf16);
+                    if (y + r - top >= F - 1 && y + r < end) {
+                        auto where = [&] {
+                            ckci_k_place q =
+                                ckci_k_depth_find<V, XO, false>(late, ckci_k_again((int32_t)threadIdx.x),
+                                                                ckci_k_again((int32_t)blockIdx.x),
+                                                                ckci_k_again(from), to_row)
+                                    .first;
+                            q.y += y + r - top - (F - 1);
+                            return q;
+                        };
+                        ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where);
+                        to += (int32_t)late.o.t.stride[4] * (int32_t)S::SIZE;
+                    }
+                }
+            }
+            read = read == (source::STAGES - 1) * source::STAGE ? 0 : read + source::STAGE;
+        }
+        return from + own.rows;
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c), first = part * p.walk;
+        const int32_t end = p.all - first < p.walk ? p.all : first + p.walk;
+        stage(p, m.w, ((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c * V);
+        CKCI_K_UNROLL(1)
+        for (int32_t row = first; row < end;) {
+            row = column(ckci_k_late(p), m, row, end);
+        }
+    }
+};
+
+template <class S, int F>
+struct ckci_k_depth_down
+    : ckci_k_by_vendor<ckci_k_depth_down_by<S, F, true>, ckci_k_depth_down_by<S, F, false>> {
+};
+
+template <class S, int F> struct ckci_k_resident<ckci_k_depth_down<S, F>> {
+    enum { BLOCKS = 2 };
+};
+
+/* Where a block stands that walks along dimension 0, and a thread in it. */
+struct ckci_k_depth_spot {
+    int32_t n, z, y, x, rows; /* its first output, rows to come: positions along dimension 0 */
+    int32_t row, strip, lane; /* of the thread, in the tile */
+    bool active;
+};
+
+template <int XO>
+CKCI_K_FN ckci_k_depth_spot ckci_k_depth_find_tile(const ckci_gpu_depth &args, int32_t t, int32_t piece)
+{
+    const ckci_gpu_depth &p = ckci_k_late(args);
+    ckci_k_depth_spot a;
+    const int32_t row = ckci_k_divide(piece, p.by_tiles_x), plane = ckci_k_divide(row, p.by_tiles_y);
+    a.n = ckci_k_divide(plane, p.by_tiles_z);
+    a.z = (plane - a.n * p.tiles_z) * p.walk;
+    a.y = (row - plane * p.tiles_y) * p.tile_y;
+    a.x = (piece - row * p.tiles_x) * p.strips * XO;
+    a.rows = p.dim[0].length - a.z < p.walk ? p.dim[0].length - a.z : p.walk;
+    const int32_t slot = ckci_k_divide(t, p.by_lanes_c);
+    a.lane = t - slot * p.lanes_c;
+    a.row = ckci_k_divide(slot, p.by_strips);
+    a.strip = slot - a.row * p.strips;
+    a.active = slot < p.lanes_p && a.y + a.row < p.dim[1].length && a.x + a.strip * XO < p.dim[2].length;
+    return a;
+}
+
+/* Bytes from plane 0 of t to position i of a tile, `wide` positions to a row, which begins at y, x. */
+template <class S>
+CKCI_K_FN int32_t ckci_k_depth_in_tile(const ckci_tensor &t, ckci_divisor wide, int32_t channel, int32_t n,
+                                       int32_t y, int32_t x, const int32_t *length, int32_t i)
+{
+    const int32_t row = ckci_k_divide(i, wide);
+    const ckci_k_place q = {n, 0, y + row, x + i - row * (int32_t)wide.d};
+    const bool inside = (uint32_t)q.y < (uint32_t)length[0] && (uint32_t)q.x < (uint32_t)length[1];
+    return inside ? ckci_k_depth_at<S>(t, channel, q) : -1;
+}
+
+/* fwd, bwd_data of 3 x 3 x 3 with stride and dilation 1, channels last: as ckci_k_depth_down, but along
+   dimension 0. A block owns a tile of a plane, tile_y rows of `strips` strips of XO outputs, and lanes_c
+   words of channels, and walks `walk` planes. The tile of inputs, with its border, comes through LDS plane
+   by plane; each thread adds its three rows of windows to the three planes of outputs that they belong to:
+   those lie in registers and move up a plane with the first tap. Weights are in LDS. Neighbouring blocks take
+   neighbouring channels, then neighbouring tiles of the same planes, so that borders come from the caches. */
+template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
+    typedef typename S::T T;
+    enum { F = 3, V = 4 / S::SIZE, LANES = CKCI_DEPTH_DEEP_LANES, XO = CKCI_DEPTH_DEEP_STRIP(S::SIZE, 0) };
+    enum { WINDOW = XO + F - 1 };
+    typedef ckci_k_depth_rows<1, ASYNC, CKCI_DEPTH_DEEP_BYTES, ASYNC ? 8 : 4> source;
+
+    struct lds {
+        typename source::lds rows;
+        alignas(16) T w[F * F * F * LANES * V];
+    };
+
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &args, T *to, int32_t channel)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const bool back = p.dim[2].gather_back != 0;
+        for (int32_t e = (int32_t)threadIdx.x; e < F * F * F * LANES * V; e += 256) {
+            const int32_t place = e / (LANES * V), g = channel + e % (LANES * V);
+            if (e % (LANES * V) >= p.lanes_c * V) {
+                continue;
+            }
+            const int32_t tap = back ? F * F * F - 1 - place : place, row = tap / F, z = row / F;
+            const int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + (row - z * F) * p.b.stride[4] +
+                              (tap - row * F) * p.b.stride[5];
+            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
+        }
+    }
+
+    /* Three rows of inputs, `rows` bytes apart, into all planes of sums, which the first tap moves up. */
+    static CKCI_K_MEMBER void multiply(T *c, const unsigned char *from, int32_t pitch, int32_t rows,
+                                       const T *w, int32_t bf16)
+    {
+        CKCI_K_UNROLL(4)
+        for (int y = 0; y < F; y++) {
+            T v[WINDOW * V];
+            ckci_k_depth_line<WINDOW, S, V>(from + y * rows, pitch, 0, v, bf16);
+            CKCI_K_UNROLL(4)
+            for (int s = 0; s < F; s++) {
+                CKCI_K_UNROLL(4)
+                for (int x = 0; x < F; x++) {
+                    T one[V];
+                    ckci_k_spread<T, V>(w + (((F - 1 - s) * F + y) * F + x) * LANES * V, one);
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        T before = c[s * XO * V + i];
+                        if (y == 0 && x == 0) {
+                            before = s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0;
+                        }
+                        c[s * XO * V + i] = ckci_k_fma(v[x * V + i], one[i % V], before);
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &args, lds &m)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
+        const int32_t t = (int32_t)threadIdx.x, piece = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t base = ((int32_t)blockIdx.x - piece * p.tiles_c) * p.lanes_c * V;
+        const bool back = p.dim[2].gather_back != 0;
+        const ckci_k_depth_spot own = ckci_k_depth_find_tile<XO>(p, t, piece);
+        const int32_t channel = base + own.lane * V;
+        const bool active = own.active && channel < p.g;
+        stage(p, m.w, base);
+        if (t < CKCI_DEPTH_DOWN_POSITIONS) {
+            const int32_t length[2] = {p.dim[1].read_len, p.dim[2].read_len};
+            m.rows.at[t] = ckci_k_depth_in_tile<S>(
+                p.a, p.by_pitch, base, own.n, own.y - (back ? F - 1 - p.dim[1].pad : p.dim[1].pad),
+                own.x - (back ? F - 1 - p.dim[2].pad : p.dim[2].pad), length, t);
+        }
+        __syncthreads();
+        source next;
+        next.start(m.rows, ckci_k_late(p), p.a_vec, p.pieces, (p.g - base) * (int32_t)S::SIZE);
+        const int32_t pitch = p.lanes_c * 4, rows = p.pitch * pitch;
+        const int32_t a_step = (int32_t)p.a.stride[3] * (int32_t)S::SIZE;
+        const ckci_k_place first = {own.n, own.z, own.y + own.row, own.x + own.strip * XO};
+        int32_t to = ckci_k_depth_at<S>(p.o.t, channel, first);
+        const int32_t left = p.dim[2].length - first.x;
+        /* planes before the image add nothing */
+        const int32_t top = own.z - (back ? F - 1 - p.dim[0].pad : p.dim[0].pad),
+                      end = top + own.rows + F - 1;
+        int32_t z = top < 0 ? 0 : top;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < source::STAGES - 1; i++) {
+            const ckci_gpu_depth &late = ckci_k_late(p);
+            next.push(m.rows, late, late.a.p, a_step, late.dim[0].read_len, z + i, z + i < end, late.a_vec);
+            source::commit();
+        }
+        T c[F * XO * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * XO * V; i++) {
+            c[i] = 0;
+        }
+        const unsigned char *mine =
+            m.rows.stage + (own.row * p.pitch + own.strip * XO) * pitch + own.lane * 4;
+        const T *w = m.w + own.lane * V;
+        int32_t read = 0;
+        CKCI_K_UNROLL(1)
+        for (; z < end; z++) {
+            const ckci_gpu_depth &late = ckci_k_late(p);
+            const int32_t ahead = z + source::STAGES - 1;
+            next.settle(m.rows, late.a_vec);
+            source::arrive();
+            next.push(m.rows, late, late.a.p, a_step, late.dim[0].read_len, ahead, ahead < end, late.a_vec);
+            source::commit();
+            if (active) {
+                multiply(c, mine + read, pitch, rows, w, late.bf16);
+                if (z - top >= F - 1) {
+                    auto where = [&] {
+                        const ckci_k_depth_spot tile = ckci_k_depth_find_tile<XO>(
+                            late, ckci_k_again((int32_t)threadIdx.x),
+                            ckci_k_divide(ckci_k_again((int32_t)blockIdx.x), ckci_k_late(late).by_tiles_c));
+                        const ckci_k_place q = {tile.n, tile.z + z - top - (F - 1), tile.y + tile.row,
+                                                tile.x + tile.strip * XO};
+                        return q;
+                    };
+                    ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where);
+                    to += (int32_t)late.o.t.stride[3] * (int32_t)S::SIZE;
+                }
+            }
+            read = read == (source::STAGES - 1) * source::STAGE ? 0 : read + source::STAGE;
+        }
+    }
+};
+
+template <class S>
+struct ckci_k_depth_deep : ckci_k_by_vendor<ckci_k_depth_deep_by<S, true>, ckci_k_depth_deep_by<S, false>> {
+};
+
+template <class S> struct ckci_k_resident<ckci_k_depth_deep<S>> {
+    enum { BLOCKS = 2 };
+};
+
+/* Where a weight's sum goes: into a part of the workspace, [part][tap][channel], or to its place as it is. */
+template <class S, class T>
+CKCI_K_FN void ckci_k_depth_put(const ckci_gpu_depth &p, T sum, int32_t part, int32_t tap, int32_t channel)
+{
+    if (p.o.partial) {
+        ((T *)p.o.partial)[((int64_t)part * p.taps + tap) * p.g + channel] = sum;
+        return;
+    }
+    const ckci_k_tap f = ckci_k_split_tap(p.dim, tap);
+    int64_t at =
+        channel * p.o.t.stride[0] + f.z * p.o.t.stride[3] + f.y * p.o.t.stride[4] + f.x * p.o.t.stride[5];
+    if constexpr (S::SIZE == 8) {
+        *(double *)(p.o.t.p + at * 8) = sum;
+    } else {
+        ckci_k_depth_store(p.o.t.dtype, p.o.t.p + at * (p.o.t.dtype == CKCONV_F32 ? 4 : 2), sum);
+    }
+}
+
+/* A thread of bwd_weight: its place in the block and what it sums. */
+struct ckci_k_depth_member {
+    int32_t slot, lane, lane_u, channel, part, fz, fy, fx;
+    bool active;
+};
+
+/* Room for the sums of as many of TAPS taps as are added at a time, [tap][channel of V][thread]. */
+template <class T, int V, int TAPS> struct ckci_k_depth_sums {
+    enum { MOST = 32 / (int)sizeof(T) / V, ROUND = TAPS < MOST ? TAPS : +MOST, PITCH = 257 };
+    T sum[ROUND * V * PITCH];
+};
+
+/* The sums of a block, in a fixed order. Those of a tap and channel come from `others` threads, its members,
+   who share the channels and taps of a round. Neighbouring threads stand beside each other in LDS: members
+   of planes, else channels. */
+template <class S, class T, int V, int R, int G>
+CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T, V, R * G> &m, T *c,
+                                 const ckci_k_depth_member &w, bool planes)
+{
+    const ckci_gpu_depth &p = ckci_k_late(args);
+    enum { TAPS = R * G, ROUND = ckci_k_depth_sums<T, V, TAPS>::ROUND };
+    enum { PITCH = ckci_k_depth_sums<T, V, TAPS>::PITCH };
+    const int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p;
+    const int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
+    const int32_t apart = planes ? 1 : p.lanes_u * p.lanes_c; /* from member to member */
+    const int32_t first = planes ? w.lane_u * others : w.lane_u * p.lanes_c + w.lane;
+    const bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
+    CKCI_K_UNROLL(1)
+    for (int j = 0; j < TAPS; j += ROUND) {
+        __syncthreads();
+        if (present) {
+            CKCI_K_UNROLL(32)
+            for (int k = 0; k < ROUND * V; k++) {
+                m.sum[k * PITCH + first + member * apart] = c[k];
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (int32_t q = member; present && w.active && q < ROUND * V; q += others) {
+            const int32_t tap = j + q / V, ry = tap / G, tx = w.fx + tap - ry * G, ty = w.fy + ry;
+            if (tap >= TAPS || (uint32_t)tx >= (uint32_t)p.dim[2].filter || ty >= p.dim[1].filter ||
+                w.channel + q % V >= p.g) {
+                continue;
+            }
+            const T *from = m.sum + q * PITCH + first;
+            T sum[4] = {0, 0, 0, 0};
+            CKCI_K_UNROLL(1)
+            for (int32_t i = 0; i < others; i += 4) {
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < 4; k++) {
+                    sum[k] += i + k < others ? from[(i + k) * apart] : 0;
+                }
+            }
+            ckci_k_depth_put<S, T>(p, (sum[0] + sum[1]) + (sum[2] + sum[3]), w.part,
+                                   (w.fz * p.dim[1].filter + ty) * p.dim[2].filter + tx, w.channel + q % V);
+        }
+        CKCI_K_UNROLL(128)
+        for (int k = 0; k + ROUND * V < TAPS * V; k++) {
+            c[k] = c[k + ROUND * V];
+        }
+    }
+}
+
+/* R rows of neighbouring y x G taps; STEP: the stride; 0: any stride and dilation, one tap. */
+template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_weight {
+    typedef typename S::T T;
+    typedef ckci_k_depth_sums<T, V, R * G> lds;
+    enum { APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G };
+
+    static CKCI_K_MEMBER void load_row(const ckci_gpu_depth &p, ckci_k_vec<S, V> *to,
+                                       const unsigned char *src, int32_t y, int32_t x, int32_t step)
+    {
+        int64_t bytes = p.b.stride[5] * step * S::SIZE;
+#if defined(__HIP_DEVICE_COMPILE__) && __clang_major__ < 16
+        x = ckci_k_lane_afresh(x); /* else which x are inside is kept for all rows, in scalar registers */
+#endif
+        CKCI_K_UNROLL(32)
+        for (int k = 0; k < WINDOW; k++) {
+            to[k].clear();
+            if ((uint32_t)y < (uint32_t)p.dim[1].read_len &&
+                (uint32_t)(x + k * step) < (uint32_t)p.dim[2].read_len) {
+                to[k].load(src + k * bytes);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        bool planes = V == 1 && p.planes;
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        /* lanes fastest, then units (rows and groups of taps), then strips */
+        int32_t rest = ckci_k_divide(t, p.by_lanes_c), lane = t - rest * p.lanes_c;
+        int32_t slot = ckci_k_divide(rest, p.by_lanes_u), lane_u = rest - slot * p.lanes_u;
+        int32_t up = ckci_k_divide(block, p.by_tiles_u), unit = (block - up * p.tiles_u) * p.lanes_u + lane_u;
+        int32_t part = ckci_k_divide(up, p.by_tiles_c), tile = up - part * p.tiles_c;
+        int32_t channel = planes ? tile : (tile * p.lanes_c + lane) * V;
+        int32_t row = ckci_k_divide(unit, p.by_groups_x), fx = (unit - row * p.groups_x) * G;
+        int32_t fz = ckci_k_divide(row, p.by_rows_y), fy = (row - fz * (int32_t)p.by_rows_y.d) * R;
+        bool active = slot < p.lanes_p && channel < p.g && unit < p.units;
+        int32_t count_y = p.dim[1].length, count_x = p.dim[2].length;
+        int32_t all = p.n * p.dim[0].length * (planes ? p.tiles_x : count_y) * p.strips;
+        int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
+        int32_t step = STEP ? 1 : p.dim[2].stride;
+        int64_t a_step = p.a.stride[5] * S::SIZE;
+        int64_t b_row = p.dim[1].dilation * p.b.stride[4] * S::SIZE;
+        T c[R * G * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < R * G * V; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = from + slot; i < to && active; i += p.lanes_p) {
+            int32_t line = ckci_k_divide(i, p.by_strips), x = (i - line * p.strips) * XO;
+            int32_t above = ckci_k_divide(line, planes ? p.by_tiles_x : p.dim[1].count[0]);
+            int32_t y = line - above * (planes ? p.tiles_x : count_y);
+            int32_t n = ckci_k_divide(above, p.dim[0].count[0]), z = above - n * p.dim[0].length;
+            y = planes ? y * p.lanes_c + lane : y;
+            int32_t in_z = z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
+            int32_t in_y = y * p.dim[1].stride + fy * p.dim[1].dilation - p.dim[1].pad;
+            int32_t in_x = x * p.dim[2].stride + fx * p.dim[2].dilation - p.dim[2].pad;
+            if (y >= count_y || (uint32_t)in_z >= (uint32_t)p.dim[0].read_len) {
+                continue;
+            }
+            const unsigned char *a = p.a.p + (n * p.a.stride[1] + channel * p.a.stride[0] +
+                                              z * p.a.stride[3] + y * p.a.stride[4] + x * p.a.stride[5]) *
+                                                 S::SIZE;
+            const unsigned char *b =
+                p.b.p + (n * p.b.stride[1] + channel * p.b.stride[0] + in_z * p.b.stride[3] +
+                         in_y * p.b.stride[4] + in_x * p.b.stride[5]) *
+                            S::SIZE;
+            ckci_k_vec<S, V> left[XO];
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < XO; k++) {
+                if (x + k < count_x) {
+                    left[k].load(a + k * a_step);
+                } else {
+                    left[k].clear();
+                }
+            }
+            constexpr int SOME = V == 1 ? XO : 4;
+            constexpr bool TOGETHER = V > 1; /* rows are loaded before the first is taken */
+            ckci_k_vec<S, V> right[TOGETHER ? R : 1][WINDOW];
+            CKCI_K_UNROLL(8)
+            for (int r = 0; r < (TOGETHER ? R : 0); r++) {
+                load_row(p, right[r], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
+            }
+            CKCI_K_UNROLL(8)
+            for (int r = 0; r < R; r++) {
+                if ((uint32_t)(in_y + r * p.dim[1].dilation) >= (uint32_t)p.dim[1].read_len) {
+                    continue;
+                }
+                if (!TOGETHER) {
+                    load_row(p, right[0], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
+                }
+                T v[WINDOW * V];
+                ckci_k_depth_widen<WINDOW>(right[TOGETHER ? r : 0], v, p.bf16);
+                CKCI_K_UNROLL(8)
+                for (int q = 0; q < XO; q += SOME) {
+                    T d[SOME * V];
+                    ckci_k_depth_widen<SOME>(left + q, d, p.bf16);
+                    CKCI_K_UNROLL(8)
+                    for (int k = q; k < q + SOME; k++) {
+                        if (x + k < count_x) { /* nothing may meet the 0 of a missing dout */
+                            CKCI_K_UNROLL(8)
+                            for (int j = 0; j < G; j++) {
+                                CKCI_K_UNROLL(4)
+                                for (int l = 0; l < V; l++) {
+                                    T &sum = c[(r * G + j) * V + l];
+                                    sum = ckci_k_fma(d[(k - q) * V + l], v[(k * APART + j) * V + l], sum);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, fy, fx, active};
+        ckci_k_depth_fold<S, T, V, R, G>(p, m, c, w, planes);
+    }
+};
+
+template <int V, int XO, int R, int G, int STEP>
+struct ckci_k_resident<ckci_k_depth_weight<ckci_k_s_half, V, XO, R, G, STEP>> {
+    enum { BLOCKS = V != 1 ? 2 : STEP == 2 ? 3 : 0 };
+};
+
+/* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
+   each row of inputs meets the last F rows of dout, all of which are loaded once. Rows have XO positions at
+   least. */
+template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_depth_walk_weight_by {
+    typedef typename S::T T;
+    enum {
+        WINDOW = PLANES ? XO + 8 : XO + F - 1,
+        BEFORE = PLANES ? 4 - (F - 1) / 2 : 0,
+        DEPTH = CKCI_K_DEPTH_AHEAD
+    };
+    enum { WIDE = F == 3 };                 /* rows of dout are kept as they are multiplied */
+    enum { HELD = F == 3 || S::SIZE == 2 }; /* else registers have no room for a row ahead */
+    typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
+    typedef ckci_k_depth_window<S, V, XO, PLANES> strip;
+    typedef ckci_k_depth_ring<window, ASYNC, DEPTH, HELD> window_ring;
+    typedef ckci_k_depth_ring<strip, ASYNC, DEPTH, HELD> strip_ring;
+
+    struct lds {
+        ckci_k_depth_sums<T, V, F * F> sums;
+        typename window_ring::lds windows;
+        typename strip_ring::lds strips;
+    };
+
+    /* Rows of dout, the newest last. */
+    struct history {
+        T wide[WIDE ? F : 1][XO * V];
+        strip narrow[WIDE ? 1 : F];
+
+        CKCI_K_MEMBER void clear()
+        {
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < F; k++) {
+                if constexpr (WIDE) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        wide[k][i] = 0;
+                    }
+                } else {
+                    narrow[k].load(nullptr, 0, 0, 0, 2, 0);
+                }
+            }
+        }
+
+        CKCI_K_MEMBER void add(const strip &row, int32_t bf16)
+        {
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k + 1 < F; k++) {
+                if constexpr (WIDE) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < XO * V; i++) {
+                        wide[k][i] = wide[k + 1][i];
+                    }
+                } else {
+                    narrow[k] = narrow[k + 1];
+                }
+            }
+            if constexpr (WIDE) {
+                row.widen(wide[F - 1], bf16);
+            } else {
+                narrow[F - 1] = row;
+            }
+        }
+    };
+
+    /* row: the newest of dout; those outside the column do not exist. */
+    static CKCI_K_MEMBER void multiply(T *c, const history &left, const window &right, int32_t row,
+                                       int32_t rows, int32_t bf16)
+    {
+        T v[WINDOW * V];
+        right.widen(v, bf16);
+        CKCI_K_UNROLL(8)
+        for (int y = 0; y < F; y++) {
+            if (row - y < 0 || row - y >= rows) {
+                continue; /* nothing may meet the 0 of a missing dout */
+            }
+            T d[XO * V];
+            if constexpr (WIDE) {
+                CKCI_K_UNROLL(32)
+                for (int i = 0; i < XO * V; i++) {
+                    d[i] = left.wide[F - 1 - y][i];
+                }
+            } else {
+                left.narrow[F - 1 - y].widen(d, bf16);
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < XO; i++) {
+                CKCI_K_UNROLL(8)
+                for (int x = 0; x < F; x++) {
+                    CKCI_K_UNROLL(4)
+                    for (int l = 0; l < V; l++) {
+                        T &sum = c[(y * F + x) * V + l];
+                        sum = ckci_k_fma(d[i * V + l], v[(BEFORE + i + x) * V + l], sum);
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        int32_t rest = ckci_k_divide(t, p.by_lanes_c), lane = t - rest * p.lanes_c;
+        int32_t slot = ckci_k_divide(rest, p.by_lanes_u), lane_u = rest - slot * p.lanes_u;
+        int32_t up = ckci_k_divide(block, p.by_tiles_u), fz = (block - up * p.tiles_u) * p.lanes_u + lane_u;
+        int32_t part = ckci_k_divide(up, p.by_tiles_c), tile = up - part * p.tiles_c;
+        int32_t channel = (tile * p.lanes_c + lane) * V;
+        bool active = slot < p.lanes_p && channel < p.g && fz < p.units;
+        int32_t all = p.n * p.dim[0].length * p.tiles_x * p.strips;
+        int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
+        int32_t a_step = (int32_t)p.a.stride[5] * S::SIZE, b_step = (int32_t)p.b.stride[5] * S::SIZE;
+        int32_t a_row = (int32_t)p.a.stride[4] * (int32_t)S::SIZE,
+                b_row = (int32_t)p.b.stride[4] * (int32_t)S::SIZE;
+        T c[F * F * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * F * V; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = from + slot; i < to && active; i += p.lanes_p) {
+            int32_t line = ckci_k_divide(i, p.by_strips), first = (i - line * p.strips) * XO;
+            /* the last strip overlaps the one before it */
+            int32_t x = first + XO > p.dim[2].length ? p.dim[2].length - XO : first;
+            int32_t above = ckci_k_divide(line, p.by_tiles_x), y = (line - above * p.tiles_x) * p.walk;
+            int32_t n = ckci_k_divide(above, p.dim[0].count[0]), z = above - n * p.dim[0].length;
+            int32_t in_z = z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
+            if ((uint32_t)in_z >= (uint32_t)p.dim[0].read_len) {
+                continue;
+            }
+            int32_t rows = p.dim[1].length - y < p.walk ? p.dim[1].length - y : p.walk;
+            int32_t in_y = y - p.dim[1].pad, in_x = x - p.dim[2].pad - BEFORE;
+            uint32_t a_mask = ((1u << XO) - 1) & ~((1u << (first - x)) - 1);
+            uint32_t b_mask = ckci_k_depth_inside(in_x, p.dim[2].read_len, WINDOW);
+            ckci_k_place a_first = {n, z, y, x}, b_first = {n, in_z, in_y, in_x};
+            int32_t a = ckci_k_depth_at<S>(p.a, channel, a_first);
+            int32_t b = ckci_k_depth_at<S>(p.b, channel, b_first);
+            history left;
+            left.clear();
+            ckci_k_copies_wait<0>(); /* those of the last column, which nobody took */
+            window_ring windows;
+            strip_ring strips;
+            windows.start(m.windows);
+            strips.start(m.strips);
+            CKCI_K_UNROLL(1)
+            for (int32_t r = -window_ring::AHEAD; r < rows + F - 1; r++) {
+                window right;
+                strip newest;
+                auto pop = [&] {
+                    if (r >= 0) {
+                        ckci_k_copies_wait<DEPTH - 2>();
+                        strips.pop(newest);
+                        windows.pop(right);
+                    }
+                };
+                if constexpr (window_ring::AHEAD > 0) {
+                    pop();
+                }
+                int32_t ahead = r + window_ring::AHEAD;
+                strips.push(p.a.p, a, a_step, a_mask, ahead < rows, p.o_vec, p.g - channel);
+                windows.push(p.b.p, b, b_step, b_mask,
+                             (uint32_t)in_y < (uint32_t)p.dim[1].read_len && ahead < rows + F - 1, p.a_vec,
+                             p.g - channel);
+                ckci_k_copies_end();
+                a += a_row;
+                b += b_row;
+                in_y++;
+                if constexpr (window_ring::AHEAD == 0) {
+                    pop();
+                }
+                if (r >= 0) {
+                    left.add(newest, p.bf16);
+                    multiply(c, left, right, r, rows, p.bf16);
+                }
+            }
+        }
+        ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, 0, 0, active};
+        ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c, w, false);
+    }
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_depth_walk_weight : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, true>,
+                                                   ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, false>> {
+};
+
+template <class S, int V, int XO, int F, bool PLANES>
+struct ckci_k_resident<ckci_k_depth_walk_weight<S, V, XO, F, PLANES>> {
+    enum { BLOCKS = F == 7 ? 1 : 2 };
+};
+
+/* bwd_weight of the same, filters of 3 x 3 and 5 x 5. Rows of inputs and of dout come through LDS, dout where
+   the first tap of an output lies. A thread has all F x F sums of V channels in registers, for all rows of
+   its block: each row of inputs meets the last F rows of a strip of dout, which stay in registers as they are
+   multiplied, in F places that take turns. The last strip of a row overlaps the one before it; what both have
+   is 0 in it. */
+template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
+    typedef typename S::T T;
+    enum { V = 4 / S::SIZE, XO = CKCI_DEPTH_DOWN_STRIP(S::SIZE, F, 1), WINDOW = XO + F - 1 };
+    typedef ckci_k_depth_rows<1, ASYNC> source;
+
+    struct lds {
+        typename source::lds inputs, douts;
+        ckci_k_depth_sums<T, V, F * F> sums;
+    };
+
+    /* Row r of a column with `rows` of dout: the newest is in place r % F = TURN. Rows of dout that the
+       column does not have meet nothing, nor do rows outside the image. */
+    template <int TURN>
+    static CKCI_K_MEMBER void multiply(T *c, const T *d, const unsigned char *from, int32_t pitch, int32_t r,
+                                       int32_t rows, int32_t bf16)
+    {
+        T v[WINDOW * V];
+        ckci_k_depth_line<WINDOW, S, V>(from, pitch, 0, v, bf16);
+        CKCI_K_UNROLL(8)
+        for (int y = 0; y < F; y++) {
+            if (r - y >= 0 && r - y < rows) {
+                const T *left = d + (TURN + F - y) % F * XO * V;
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < XO; i++) {
+                    CKCI_K_UNROLL(8)
+                    for (int x = 0; x < F; x++) {
+                        CKCI_K_UNROLL(4)
+                        for (int l = 0; l < V; l++) {
+                            T &sum = c[(y * F + x) * V + l];
+                            sum = ckci_k_fma(left[i * V + l], v[(i + x) * V + l], sum);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /* State of a walk down a column. */
+    struct walk {
+        source inputs, douts;
+        int32_t y, first, rows, r, read; /* of inputs, of dout; rows of dout; the row that comes; its stage */
+        int32_t a_step, b_step, vec;
+
+        CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t r)
+        {
+            inputs.push(m.inputs, p, p.b.p, b_step, p.dim[1].read_len, y + r, r < rows + F - 1, vec);
+            douts.push(m.douts, p, p.a.p, a_step, p.dim[1].length, first + r, r < rows, vec);
+            source::commit();
+        }
+    };
+
+    /* What row r of a thread's strip adds. Its dout takes place `turn`, which is TURN or a later one. */
+    template <int TURN>
+    static CKCI_K_MEMBER void add(const ckci_gpu_depth &args, const lds &m, const walk &w, T *c, T *d,
+                                  int32_t turn, int32_t mine, int32_t twice)
+    {
+        if constexpr (TURN < F - 1) {
+            if (turn > TURN) {
+                add<TURN + 1>(args, m, w, c, d, turn, mine, twice);
+                return;
+            }
+        }
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const int32_t pitch = p.lanes_c * 4;
+        if (w.r < w.rows) {
+            ckci_k_depth_line<XO, S, V>(m.douts.stage + w.read + mine, pitch, twice, d + TURN * XO * V,
+                                        p.bf16);
+        }
+        if ((uint32_t)(w.y + w.r) < (uint32_t)p.dim[1].read_len) {
+            multiply<TURN>(c, d, m.inputs.stage + w.read + mine, pitch, w.r, w.rows, p.bf16);
+        }
+    }
+
+    /* Rows from..end of all columns, of one column. */
+    static CKCI_K_MEMBER int32_t column(const ckci_gpu_depth &args, lds &m, T *c, int32_t from,
+                                        int32_t to_row)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
+        const int32_t t = (int32_t)threadIdx.x;
+        const ckci_k_depth_stand own =
+            ckci_k_depth_find<V, XO, true>(p, t, (int32_t)blockIdx.x, from, to_row);
+        const int32_t twice = own.active ? own.twice : 0;
+        __syncthreads(); /* the column before */
+        ckci_k_depth_positions<S>(p, p.b, m.inputs.at, own, p.dim[2].pad, p.dim[2].read_len, p.dim[0].stride,
+                                  t);
+        ckci_k_depth_positions<S>(p, p.a, m.douts.at, own, 0, p.dim[2].length, 1, t);
+        __syncthreads();
+        walk w;
+        w.vec = p.a_vec;
+        w.inputs.start(m.inputs, p, w.vec, p.pieces, (p.g - own.channel) * (int32_t)S::SIZE);
+        w.douts.start(m.douts, p, w.vec, p.pieces, (p.g - own.channel) * (int32_t)S::SIZE);
+        w.y = own.y - p.dim[1].pad;
+        w.first = own.y;
+        w.rows = own.rows;
+        w.read = 0;
+        w.a_step = (int32_t)p.a.stride[4] * (int32_t)S::SIZE;
+        w.b_step = (int32_t)p.b.stride[4] * (int32_t)S::SIZE;
+        T d[F * XO * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * XO * V; i++) {
+            d[i] = 0;
+        }
+        const int32_t mine = own.at * p.lanes_c * 4 + own.lane * 4;
+        /* copies stand once, for the rows that are ahead, too */
+        int32_t turn = 0;
+        CKCI_K_UNROLL(1)
+        for (w.r = 1 - source::STAGES; w.r < w.rows + F - 1; w.r++) {
+            if (w.r >= 0) {
+                w.inputs.settle(m.inputs, w.vec);
+                w.douts.settle(m.douts, w.vec);
+                source::arrive();
+            }
+            w.push(m, ckci_k_late(p), w.r + source::STAGES - 1);
+            if (w.r < 0) {
+                continue;
+            }
+            if (own.active) {
+                add<0>(p, m, w, c, d, turn, mine, twice);
+            }
+            turn = turn == F - 1 ? 0 : turn + 1;
+            w.read = w.read == (source::STAGES - 1) * source::STAGE ? 0 : w.read + source::STAGE;
+        }
+        return from + own.rows;
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const int32_t t = (int32_t)threadIdx.x, part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t first = part * p.walk, end = p.all - first < p.walk ? p.all : first + p.walk;
+        T c[F * F * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * F * V; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t row = first; row < end;) {
+            row = column(p, m, c, row, end);
+        }
+        const int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
+        const int32_t channel = (((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c + lane) * V;
+        ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
+        ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c, w, false);
+    }
+};
+
+template <class S, int F>
+struct ckci_k_depth_down_weight
+    : ckci_k_by_vendor<ckci_k_depth_down_weight_by<S, F, true>, ckci_k_depth_down_weight_by<S, F, false>> {
+};
+
+template <class S, int F> struct ckci_k_resident<ckci_k_depth_down_weight<S, F>> {
+    enum { BLOCKS = 2 };
+};
+
+/* bwd_weight of 3 x 3 x 3: tiles walk along dimension 0 as those of ckci_k_depth_deep, dout beside them. A
+   thread has all 27 sums of V channels in registers, for all pieces of its block, which are `parts` apart:
+   each of its three rows of inputs meets the last three planes of a strip of dout, as in
+   ckci_k_depth_down_weight. */
+template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
+    typedef typename S::T T;
+    enum { F = 3, V = 4 / S::SIZE, XO = CKCI_DEPTH_DEEP_STRIP(S::SIZE, 1), WINDOW = XO + F - 1 };
+    typedef ckci_k_depth_rows<1, ASYNC, CKCI_DEPTH_DEEP_BYTES, ASYNC ? 8 : 4> source;
+    typedef ckci_k_depth_rows<1, ASYNC, 8192, ASYNC ? 8 : 4> source_out;
+    static_assert(XO * 256 * 4 <= 8192, "all strips of a block");
+
+    struct lds {
+        union {
+            struct {
+                typename source::lds inputs;
+                typename source_out::lds douts;
+            };
+            ckci_k_depth_sums<T, V, F * F> sums;
+        };
+    };
+
+    /* Plane r of a piece with `planes` of dout: the newest is in place r % F = TURN. Planes of dout that the
+       piece does not have meet nothing. */
+    template <int TURN>
+    static CKCI_K_MEMBER void multiply(T *c, const T *d, const unsigned char *from, int32_t pitch,
+                                       int32_t rows, int32_t r, int32_t planes, int32_t bf16)
+    {
+        CKCI_K_UNROLL(4)
+        for (int y = 0; y < F; y++) {
+            T v[WINDOW * V];
+            ckci_k_depth_line<WINDOW, S, V>(from + y * rows, pitch, 0, v, bf16);
+            CKCI_K_UNROLL(4)
+            for (int z = 0; z < F; z++) {
+                if (r - z >= 0 && r - z < planes) {
+                    const T *left = d + (TURN + F - z) % F * XO * V;
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < XO; i++) {
+                        CKCI_K_UNROLL(4)
+                        for (int x = 0; x < F; x++) {
+                            CKCI_K_UNROLL(4)
+                            for (int l = 0; l < V; l++) {
+                                T &sum = c[((z * F + y) * F + x) * V + l];
+                                sum = ckci_k_fma(left[i * V + l], v[(i + x) * V + l], sum);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /* State of a walk along a piece. */
+    struct walk {
+        source inputs;
+        source_out douts;
+        int32_t z, first;       /* the first plane of inputs, of dout */
+        int32_t planes, r;      /* of dout; the one that comes */
+        int32_t read, read_out; /* its stages */
+        int32_t at, at_out;     /* of this thread in a stage */
+        int32_t a_step, b_step, vec, rows;
+
+        CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t r)
+        {
+            inputs.push(m.inputs, p, p.b.p, b_step, p.dim[0].read_len, z + r, r < planes + F - 1, vec);
+            douts.push(m.douts, p, p.a.p, a_step, p.dim[0].length, first + r, r < planes, vec);
+            source::commit();
+        }
+    };
+
+    /* What plane r of a thread's strip adds. Its dout takes place `turn`, which is TURN or a later one. */
+    template <int TURN>
+    static CKCI_K_MEMBER void add(const ckci_gpu_depth &args, const lds &m, const walk &w, T *c, T *d,
+                                  int32_t turn)
+    {
+        if constexpr (TURN < F - 1) {
+            if (turn > TURN) {
+                add<TURN + 1>(args, m, w, c, d, turn);
+                return;
+            }
+        }
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const int32_t pitch = p.lanes_c * 4;
+        if (w.r < w.planes) {
+            ckci_k_depth_line<XO, S, V>(m.douts.stage + w.read_out + w.at_out, pitch, 0, d + TURN * XO * V,
+                                        p.bf16);
+        }
+        if ((uint32_t)(w.z + w.r) < (uint32_t)p.dim[0].read_len) {
+            multiply<TURN>(c, d, m.inputs.stage + w.read + w.at, pitch, w.rows, w.r, w.planes, p.bf16);
+        }
+    }
+
+    static CKCI_K_MEMBER void piece(const ckci_gpu_depth &args, lds &m, T *c, int32_t index, int32_t base)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
+        const int32_t t = (int32_t)threadIdx.x, pitch = p.lanes_c * 4;
+        const ckci_k_depth_spot own = ckci_k_depth_find_tile<XO>(p, t, index);
+        const bool active = own.active && base + own.lane * V < p.g;
+        __syncthreads(); /* the piece before */
+        if (t < CKCI_DEPTH_DOWN_POSITIONS) {
+            const int32_t length[2] = {p.dim[1].read_len, p.dim[2].read_len};
+            const int32_t out[2] = {p.dim[1].length, p.dim[2].length};
+            m.inputs.at[t] = ckci_k_depth_in_tile<S>(p.b, p.by_pitch, base, own.n, own.y - p.dim[1].pad,
+                                                     own.x - p.dim[2].pad, length, t);
+            m.douts.at[t] = ckci_k_depth_in_tile<S>(p.a, p.by_wide, base, own.n, own.y, own.x, out, t);
+        }
+        __syncthreads();
+        walk w;
+        w.vec = p.a_vec;
+        w.inputs.start(m.inputs, p, w.vec, p.pieces, (p.g - base) * (int32_t)S::SIZE);
+        w.douts.start(m.douts, p, w.vec, p.lanes_p * XO * (int32_t)p.by_pieces.d,
+                      (p.g - base) * (int32_t)S::SIZE);
+        w.z = own.z - p.dim[0].pad;
+        w.first = own.z;
+        w.planes = own.rows;
+        w.read = w.read_out = 0;
+        w.a_step = (int32_t)p.a.stride[3] * (int32_t)S::SIZE;
+        w.b_step = (int32_t)p.b.stride[3] * (int32_t)S::SIZE;
+        w.rows = p.pitch * pitch;
+        w.at = (own.row * p.pitch + own.strip * XO) * pitch + own.lane * 4;
+        w.at_out = (own.row * p.strips + own.strip) * XO * pitch + own.lane * 4;
+        T d[F * XO * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * XO * V; i++) {
+            d[i] = 0;
+        }
+        int32_t turn = 0;
+        CKCI_K_UNROLL(1)
+        for (w.r = 1 - source::STAGES; w.r < w.planes + F - 1; w.r++) {
+            if (w.r >= 0) {
+                w.inputs.settle(m.inputs, w.vec);
+                w.douts.settle(m.douts, w.vec);
+                source::arrive();
+            }
+            w.push(m, ckci_k_late(p), w.r + source::STAGES - 1);
+            if (w.r < 0) {
+                continue;
+            }
+            if (active) {
+                add<0>(p, m, w, c, d, turn);
+            }
+            turn = turn == F - 1 ? 0 : turn + 1;
+            w.read = w.read == (source::STAGES - 1) * source::STAGE ? 0 : w.read + source::STAGE;
+            w.read_out = w.read == 0 ? 0 : w.read_out + source_out::STAGE;
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const int32_t t = (int32_t)threadIdx.x, part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t base = ((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c * V;
+        T c[F * F * F * V];
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < F * F * F * V; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = part; i < p.all; i += p.parts) {
+            piece(p, m, c, i, base);
+        }
+        const int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
+        const int32_t channel = base + lane * V;
+        ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
+        CKCI_K_UNROLL(4)
+        for (w.fz = 0; w.fz < F; w.fz++) {
+            ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c + w.fz * F * F * V, w, false);
+        }
+    }
+};
+
+template <class S>
+struct ckci_k_depth_deep_weight
+    : ckci_k_by_vendor<ckci_k_depth_deep_weight_by<S, true>, ckci_k_depth_deep_weight_by<S, false>> {
+};
+
+template <class S> struct ckci_k_resident<ckci_k_depth_deep_weight<S>> {
+    enum { BLOCKS = 2 };
+};
+
+/* Sheets: planes (channels first) that are small, or bands of their rows, in LDS as they lie in memory, so
+   that memory is read and written in whole lines whatever the width, stride or padding. */
+template <class S> struct ckci_k_sheet {
+    typedef typename S::T T;
+    enum { THREADS = CKCI_DEPTH_SHEET_THREADS };
+    enum { FRONT = 32 }; /* what a window reads before the first number is in LDS, too */
+
+    struct lds {
+        alignas(16) unsigned char pool[CKCI_DEPTH_SHEET_BYTES];
+    };
+
+    /* Copies of B bytes between LDS and `planes` pieces of memory of `bytes` bytes, `apart` apart there and
+       `room` apart in LDS, of which each has at most by.d copies. Several are under way. */
+    template <int B, bool OUT>
+    static CKCI_K_MEMBER void move(unsigned char *at, unsigned char *memory, int32_t planes, int32_t bytes,
+                                   int64_t apart, int32_t room, ckci_divisor by)
+    {
+        enum { SEVERAL = 2 };
+        const int32_t d = (int32_t)by.d, all = planes * d, t = ckci_k_again((int32_t)threadIdx.x);
+        const int32_t plane = ckci_k_divide(t, by),
+                      on = ckci_k_divide(THREADS, by); /* planes from copy to copy */
+        const int64_t step = on * apart + (THREADS - on * d) * B, wrap = apart - (int64_t)d * B;
+        int32_t i = (t - plane * d) * B, near = plane * room + i;
+        unsigned char *far = memory + (plane * apart + i);
+        CKCI_K_UNROLL(1)
+        for (int32_t e = t; e < all; e += SEVERAL * THREADS) {
+            ckci_k_vec<ckci_k_s_half, B / 2> v[SEVERAL];
+            unsigned char *out[SEVERAL];
+            int32_t in[SEVERAL]; /* < 0: there is nothing to store */
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < SEVERAL; k++) {
+                const int32_t left = e + k * THREADS < all ? bytes - i : 0;
+                const bool whole = left >= B;
+                out[k] = far;
+                in[k] = whole ? near : -1;
+#if defined(__CUDA_ARCH__)
+                if constexpr (!OUT && B >= 4) {
+                    if (whole) {
+                        ckci_k_copy_late<B>(at + near, far, true);
+                    }
+                    in[k] = -1;
+                }
+#endif
+                if (in[k] >= 0) {
+                    if constexpr (OUT) {
+                        v[k].load(at + near);
+                    } else {
+                        v[k].load(far);
+                    }
+                }
+                CKCI_K_UNROLL(1)
+                for (int32_t b = 0; !whole && b < left; b += S::SIZE) {
+                    ckci_k_vec<S, 1> one;
+                    if constexpr (OUT) {
+                        one.load(at + near + b);
+                        one.store(far + b);
+                    } else {
+                        one.load(far + b);
+                        one.store(at + near + b);
+                    }
+                }
+                i += (THREADS - on * d) * B;
+                near += on * room + (THREADS - on * d) * B;
+                far += step;
+                if (i >= d * B) {
+                    i -= d * B;
+                    near += room - d * B;
+                    far += wrap;
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < SEVERAL; k++) {
+                if (in[k] >= 0) {
+                    if constexpr (OUT) {
+                        v[k].store(out[k]);
+                    } else {
+                        v[k].store(at + in[k]);
+                    }
+                }
+            }
+        }
+    }
+
+    template <bool OUT>
+    static CKCI_K_MEMBER void move(int32_t vec, unsigned char *at, unsigned char *memory, int32_t planes,
+                                   int32_t bytes, int64_t apart, int32_t room, ckci_divisor by)
+    {
+        if (vec == 16) {
+            move<16, OUT>(at, memory, planes, bytes, apart, room, by);
+        } else if (vec == 8) {
+            move<8, OUT>(at, memory, planes, bytes, apart, room, by);
+        } else if (vec == 4) {
+            move<4, OUT>(at, memory, planes, bytes, apart, room, by);
+        } else {
+            move<2, OUT>(at, memory, planes, bytes, apart, room, by);
+        }
+    }
+
+    /* Rows from..to of `planes` planes from `first` on, of t. */
+    template <bool OUT>
+    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, const ckci_tensor &t, unsigned char *at,
+                                   int64_t first, int32_t planes, const int32_t *size, int32_t from,
+                                   int32_t to, int32_t room, ckci_divisor by)
+    {
+        const int32_t row = size[1] * (int32_t)S::SIZE;
+        unsigned char *memory = ckci_k_global(t.p) + (first * size[0] + from) * row;
+        if (p.sheet.bands == 1) { /* one piece */
+            move<OUT>(p.sheet.vec, at, memory, 1, planes * size[0] * row, 0, 0, by);
+        } else {
+            move<OUT>(p.sheet.vec, at, memory, planes, (to - from) * row, (int64_t)size[0] * row, room, by);
+        }
+    }
+
+    /* N numbers from `at` on, of those that exist (inside). PAIRS: a load for two of them, which both exist
+       or neither. */
+    template <bool BF16, bool PAIRS, int N>
+    static CKCI_K_MEMBER void load(const unsigned char *at, uint32_t inside, T *v)
+    {
+        constexpr int W = PAIRS ? 2 : 1;
+        static_assert(N % W == 0, "whole pairs");
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < N / W; i++) {
+            ckci_k_vec<S, W> raw;
+            raw.load(at + i * W * (int)S::SIZE);
+            CKCI_K_UNROLL(2)
+            for (int k = 0; k < ckci_k_vec<S, W>::WORDS; k++) {
+                raw.w[k] = inside >> i * W & 1 ? raw.w[k] : 0;
+            }
+            if constexpr (S::SIZE == 2 && !PAIRS) {
+                v[i] = S::template widen<BF16>(raw.w[0]);
+            } else {
+                raw.template widen<BF16>(v + i * W);
+            }
+        }
+    }
+
+    /* N numbers, of which those that are wanted exist; PAIRS as above. */
+    template <bool BF16, bool PAIRS, int N>
+    static CKCI_K_MEMBER void store(unsigned char *at, uint32_t wanted, const T *v)
+    {
+        constexpr int W = PAIRS ? 2 : 1;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < N / W; i++) {
+            if (wanted >> i * W & 1) {
+                ckci_k_vec<S, W> raw;
+                raw.template narrow<BF16>(v + i * W);
+                raw.store(at + i * W * (int)S::SIZE);
+            }
+        }
+    }
+};
+
+/* Stride 1 or 2, dilation 1. BACK: the gradient of stride 2; that of stride 1 is a convolution with the
+   filter turned round. A block owns `high` rows of `count` planes; a thread owns XO neighbouring columns of
+   one of them and walks down the rows that are read: each is added to the sums of the outputs that it belongs
+   to, which lie in registers. Results go to LDS, too, and from there to memory. */
+template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
+    typedef typename S::T T;
+    typedef ckci_k_sheet<S> sheet;
+    typedef typename sheet::lds lds;
+    enum { HALF = (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, BACK, 0) };
+    enum { SUMS = BACK || STRIDE == 1 ? F : +HALF };
+    /* a window begins at an even column where pairs are loaded */
+    enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = BACK ? +HALF : (XO - 1) * STRIDE + F };
+    enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW };
+
+    /* The first row that is read for output row r, and one past the last. */
+    static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_depth_sheet &s, int32_t r)
+    {
+        return BACK ? (r + s.pad[0] - (F - 1)) >> 1 : r * STRIDE - s.pad[0];
+    }
+    static CKCI_K_MEMBER int32_t end_row(const ckci_gpu_depth_sheet &s, int32_t r)
+    {
+        return BACK ? ((r + s.pad[0]) >> 1) + 1 : r * STRIDE - s.pad[0] + F;
+    }
+
+    struct columns {
+        const unsigned char *from; /* of the row that comes: the first number of the window */
+        unsigned char *to;         /* of the output row that comes */
+        int32_t pitch, pitch_out;  /* bytes */
+        int32_t row, length;       /* the row that comes; rows that exist, or that the band needs */
+        uint32_t inside, wanted;   /* numbers of the window, outputs that exist */
+        T w[F * F];
+    };
+
+    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void read(columns &a, T *v)
+    {
+        if ((uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
+            sheet::template load<BF16, PAIRS, LOADED>(a.from, a.inside, v);
+        } else {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < LOADED; i++) {
+                v[i] = 0;
+            }
+        }
+        a.row++;
+        a.from += a.pitch;
+    }
+
+    /* What row y of the filter adds to output o of a thread. */
+    static CKCI_K_MEMBER T row(const columns &a, const T *v, int y, int o, T x)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < F; i++) {
+            if (!BACK || i % 2 == o) {
+                x = ckci_k_fma(v[BACK ? HALF - 1 - i / 2 : SLIP + o * STRIDE + i], a.w[y * F + i], x);
+            }
+        }
+        return x;
+    }
+
+    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void write(columns &a, const T *c)
+    {
+        sheet::template store<BF16, PAIRS, XO>(a.to, a.wanted, c);
+        a.to += a.pitch_out;
+    }
+
+    /* `rows` output rows. BACK: two at a time, from `before` rows before the first one on. */
+    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void walk(columns &a, int32_t rows, int32_t before)
+    {
+        T c[SUMS * XO], v[LOADED];
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < SUMS * XO; i++) {
+            c[i] = 0;
+        }
+        if constexpr (BACK) {
+            CKCI_K_UNROLL(1)
+            for (int32_t y = -before; y < rows; y += 2) {
+                read<BF16, PAIRS>(a, v);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < F; i++) {
+                    CKCI_K_UNROLL(4)
+                    for (int o = 0; o < XO; o++) {
+                        c[i * XO + o] = row(a, v, i, o, i + 2 < F ? c[(i + 2) % F * XO + o] : (T)0);
+                    }
+                }
+                if (y >= 0) {
+                    write<BF16, PAIRS>(a, c);
+                }
+                if (y >= -1 && y + 1 < rows) {
+                    write<BF16, PAIRS>(a, c + XO);
+                }
+            }
+        } else if constexpr (STRIDE == 1) {
+            CKCI_K_UNROLL(1)
+            for (int32_t y = 1 - F; y < rows; y++) {
+                read<BF16, PAIRS>(a, v);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < F; i++) {
+                    CKCI_K_UNROLL(4)
+                    for (int o = 0; o < XO; o++) {
+                        c[i * XO + o] = row(a, v, F - 1 - i, o, i + 1 < F ? c[(i + 1) % F * XO + o] : (T)0);
+                    }
+                }
+                if (y >= 0) {
+                    write<BF16, PAIRS>(a, c);
+                }
+            }
+        } else {
+            CKCI_K_UNROLL(1)
+            for (int32_t y = 1 - HALF; y < rows; y++) {
+                read<BF16, PAIRS>(a, v);
+                CKCI_K_UNROLL(8)
+                for (int i = HALF - 1; i >= 0; i--) {
+                    CKCI_K_UNROLL(4)
+                    for (int o = 0; o < XO; o++) {
+                        c[i * XO + o] = row(a, v, 2 * i, o, i > 0 ? c[(i + HALF - 1) % HALF * XO + o] : (T)0);
+                    }
+                }
+                if (y >= 0) {
+                    write<BF16, PAIRS>(a, c + (HALF - 1) * XO);
+                }
+                read<BF16, PAIRS>(a, v);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < HALF - 1; i++) {
+                    CKCI_K_UNROLL(4)
+                    for (int o = 0; o < XO; o++) {
+                        c[i * XO + o] = row(a, v, 2 * i + 1, o, c[i * XO + o]);
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &args, lds &m)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const ckci_gpu_depth_sheet &s = p.sheet;
+        const int32_t t = (int32_t)threadIdx.x, tile = ckci_k_divide((int32_t)blockIdx.x, s.by_bands);
+        const int32_t first = tile * s.count, y = ((int32_t)blockIdx.x - tile * s.bands) * s.high;
+        const int32_t planes = s.planes - first < s.count ? s.planes - first : s.count;
+        const int32_t rows = s.out[0] - y < s.high ? s.out[0] - y : s.high;
+        const int32_t top = first_row(s, y);
+        int32_t from = 0, to = s.in[0];
+        if (s.bands > 1) {
+            const int32_t end = end_row(s, y + rows - 1);
+            from = top < 0 ? 0 : top;
+            to = end < to ? end : to;
+        }
+        sheet::template rows<false>(p, p.a, m.pool + sheet::FRONT, first, planes, s.in, from, to, s.a_room,
+                                    s.by_a);
+        ckci_k_copies_end();
+        T *w = (T *)(m.pool + s.w_at);
+        const bool turn = !BACK && p.dim[2].gather_back;
+        for (int32_t e = t; e < planes * F * F; e += sheet::THREADS) {
+            const int32_t plane = e / (F * F), tap = e - plane * (F * F), at = turn ? F * F - 1 - tap : tap;
+            const int32_t q = first + plane, g = q - ckci_k_divide(q, s.by_g) * p.g;
+            w[e] = ckci_k_depth_tap<false, T>(p, g * p.b.stride[0] + at / F * p.b.stride[4] +
+                                                     at % F * p.b.stride[5]);
+        }
+        ckci_k_copies_wait<0>();
+        __syncthreads();
+        const int32_t wide = (int32_t)s.by_wide.d;
+        CKCI_K_UNROLL(1)
+        for (int32_t e = t; e < planes * wide; e += sheet::THREADS) {
+            const int32_t plane = ckci_k_divide(e, s.by_wide), i = e - plane * wide;
+            /* BACK: outputs of both phases that read the same numbers */
+            const int32_t x = BACK ? (i + s.pad[1] / 2) * 2 - s.pad[1] : i * XO;
+            const int32_t left = BACK ? i + s.pad[1] / 2 - (HALF - 1) : x * STRIDE - s.pad[1] - SLIP;
+            columns a;
+            a.pitch = s.in[1] * (int32_t)S::SIZE;
+            a.pitch_out = s.out[1] * (int32_t)S::SIZE;
+            a.from =
+                m.pool + sheet::FRONT + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
+            a.to = m.pool + s.o_at + plane * s.o_room + x * (int32_t)S::SIZE;
+            a.row = top;
+            a.length = to; /* stride 2 takes a row more, which no output needs */
+            a.inside = a.wanted = 0;
+            CKCI_K_UNROLL(16)
+            for (int k = 0; k < LOADED; k++) {
+                a.inside |= (uint32_t)((uint32_t)(left + k) < (uint32_t)s.in[1]) << k;
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < XO; k++) {
+                a.wanted |= (uint32_t)((uint32_t)(x + k) < (uint32_t)s.out[1]) << k;
+            }
+            CKCI_K_UNROLL(64)
+            for (int k = 0; k < F * F; k++) {
+                a.w[k] = w[plane * (F * F) + k];
+            }
+            const int32_t before = BACK ? y + s.pad[0] - 2 * top : 0;
+            constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
+            if (TWO && s.pairs) {
+                if (HALVES && p.bf16) {
+                    walk<HALVES, TWO>(a, rows, before);
+                } else {
+                    walk<false, TWO>(a, rows, before);
+                }
+            } else if (HALVES && p.bf16) {
+                walk<HALVES, false>(a, rows, before);
+            } else {
+                walk<false, false>(a, rows, before);
+            }
+        }
+        __syncthreads();
+        sheet::template rows<true>(p, p.o.t, m.pool + s.o_at, first, planes, s.out, y, y + rows, s.o_room,
+                                   s.by_o);
+    }
+};
+
+template <class S, int F, int STRIDE, bool BACK>
+struct ckci_k_resident<ckci_k_depth_sheet<S, F, STRIDE, BACK>> {
+    enum { BLOCKS = F == 3 ? 7 : 5 };
+};
+
+/* bwd_weight of the same: `in` and dout of `count` channels of an image, or bands of them, lie in LDS. A
+   thread owns XO columns of dout and has all F x F sums of its channel in registers, for all pieces of its
+   block, which are `parts` apart. */
+template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
+    typedef typename S::T T;
+    typedef ckci_k_sheet<S> sheet;
+    enum { HELD = STRIDE == 1 ? F : (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, 0, 1) };
+    enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = (XO - 1) * STRIDE + F };
+    enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW }; /* as in ckci_k_depth_sheet */
+
+    union lds {
+        typename sheet::lds rows;
+        ckci_k_depth_sums<T, 1, F * F> sums;
+    };
+
+    struct columns {
+        const unsigned char *in, *out; /* of the rows that come: the first number of the window, of dout */
+        int32_t pitch, pitch_out;      /* bytes */
+        int32_t row, length;           /* the row of inputs that comes; those that exist */
+        uint32_t inside, wanted;       /* numbers of the window, of dout that exist */
+    };
+
+    /* A row of inputs meets the rows of dout that read it, PHASE: its place among the rows of a stride. */
+    template <bool BF16, bool PAIRS, int PHASE> static CKCI_K_MEMBER void add(columns &a, const T *d, T *c)
+    {
+        if ((uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
+            T v[LOADED];
+            sheet::template load<BF16, PAIRS, LOADED>(a.in, a.inside, v);
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < HELD; k++) {
+                if (k * STRIDE + PHASE < F) {
+                    CKCI_K_UNROLL(32)
+                    for (int i = 0; i < F * XO; i++) {
+                        T &sum = c[(k * STRIDE + PHASE) % F * F + i % F];
+                        sum = ckci_k_fma(d[k * XO + i / F], v[SLIP + i / F * STRIDE + i % F], sum);
+                    }
+                }
+            }
+        }
+        a.row++;
+        a.in += a.pitch;
+    }
+
+    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void walk(columns &a, int32_t rows, T *c)
+    {
+        T d[HELD * XO];
+        CKCI_K_UNROLL(32)
+        for (int k = 0; k < HELD * XO; k++) {
+            d[k] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t y = 0; y < rows + HELD - 1; y++) {
+            CKCI_K_UNROLL(32)
+            for (int k = HELD * XO - 1; k >= 0; k--) {
+                d[k] = k >= XO ? d[(k + HELD * XO - XO) % (HELD * XO)] : (T)0;
+            }
+            if (y < rows) {
+                sheet::template load<BF16, PAIRS, XO>(a.out, a.wanted, d);
+            }
+            a.out += a.pitch_out;
+            add<BF16, PAIRS, 0>(a, d, c);
+            if constexpr (STRIDE == 2) {
+                add<BF16, PAIRS, 1>(a, d, c);
+            }
+        }
+    }
+
+    /* Band and channels of a piece. */
+    static CKCI_K_MEMBER void piece(const ckci_gpu_depth &args, lds &m, int32_t index, int32_t base,
+                                    int32_t planes, int32_t plane, int32_t x, bool active, T *c)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const ckci_gpu_depth_sheet &s = p.sheet;
+        const int32_t n = ckci_k_divide(index, s.by_bands), y = (index - n * s.bands) * s.high;
+        const int32_t rows = s.out[0] - y < s.high ? s.out[0] - y : s.high;
+        const int32_t top = y * STRIDE - s.pad[0];
+        const int64_t first = (int64_t)n * p.g + base;
+        int32_t from = 0, to = s.in[0];
+        if (s.bands > 1) {
+            const int32_t end = top + (rows - 1) * STRIDE + F;
+            from = top < 0 ? 0 : top;
+            to = end < to ? end : to;
+        }
+        __syncthreads(); /* the piece before */
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 2; i++) { /* the code of copies stands once */
+            const ckci_gpu_depth &late = ckci_k_late(args);
+            const ckci_gpu_depth_sheet &now = late.sheet;
+            sheet::template rows<false>(late, i ? late.a : late.b,
+                                        m.rows.pool + (i ? now.o_at : (int32_t)sheet::FRONT), first, planes,
+                                        i ? now.out : now.in, i ? y : from, i ? y + rows : to,
+                                        i ? now.o_room : now.a_room, i ? now.by_o : now.by_a);
+        }
+        ckci_k_copies_end();
+        ckci_k_copies_wait<0>();
+        __syncthreads();
+        if (!active) {
+            return;
+        }
+        const int32_t left = x * STRIDE - s.pad[1] - SLIP;
+        columns a;
+        a.pitch = s.in[1] * (int32_t)S::SIZE;
+        a.pitch_out = s.out[1] * (int32_t)S::SIZE;
+        a.in =
+            m.rows.pool + sheet::FRONT + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
+        a.out = m.rows.pool + s.o_at + plane * s.o_room + x * (int32_t)S::SIZE;
+        a.row = top;
+        a.length = to; /* no dout is left for rows after it */
+        a.inside = a.wanted = 0;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < LOADED; i++) {
+            a.inside |= (uint32_t)((uint32_t)(left + i) < (uint32_t)s.in[1]) << i;
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < XO; i++) {
+            a.wanted |= (uint32_t)(x + i < s.out[1]) << i;
+        }
+        constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
+        if (TWO && s.pairs) {
+            if (HALVES && p.bf16) {
+                walk<HALVES, TWO>(a, rows, c);
+            } else {
+                walk<false, TWO>(a, rows, c);
+            }
+        } else if (HALVES && p.bf16) {
+            walk<HALVES, false>(a, rows, c);
+        } else {
+            walk<false, false>(a, rows, c);
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &args, lds &m)
+    {
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        const int32_t t = (int32_t)threadIdx.x, part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t base = ((int32_t)blockIdx.x - part * p.tiles_c) * p.sheet.count;
+        const int32_t planes = p.g - base < p.sheet.count ? p.g - base : p.sheet.count;
+        const int32_t plane = ckci_k_divide(t, p.sheet.by_wide), i = t - plane * (int32_t)p.sheet.by_wide.d;
+        T c[F * F];
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < F * F; i++) {
+            c[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t k = part; k < p.all; k += p.parts) {
+            piece(args, m, k, base, planes, plane, i * XO, plane < planes, c);
+        }
+        const int32_t slot = plane < p.lanes_c ? i : p.lanes_p; /* threads that have no column */
+        const ckci_k_depth_member w = {slot, plane, 0, base + plane, part, 0, 0, 0, plane < planes};
+        ckci_k_depth_fold<S, T, 1, F, F>(p, m.sums, c, w, false);
+    }
+};
+
+template <class S, int F, int STRIDE> struct ckci_k_resident<ckci_k_depth_sheet_weight<S, F, STRIDE>> {
+    enum { BLOCKS = F == 3 ? 7 : 5 };
+};
+
+/* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
+   inputs beside them in aligned pieces of 4, one load each where rows are aligned: the window holds three
+   pieces, and moves on by one for 4 taps. Taps are counted from the first piece on; those before the filter
+   and after it are left out, the whole block alike. Strips follow each other through rows, so that the lanes
+   of a block read memory in its order. */
+template <class S> struct ckci_k_depth_piece {
+    typedef typename S::T T;
+    ckci_k_vec<S, 4> raw;
+
+    /* 4 numbers from x on, in a row of `length`; vec: aligned, all or none are inside */
+    CKCI_K_MEMBER void load(const unsigned char *row, int32_t x, int32_t length, int32_t vec)
+    {
+        const unsigned char *src = row + (int64_t)x * S::SIZE;
+        if (vec) {
+            if ((uint32_t)x < (uint32_t)length) {
+                raw.load(src);
+            } else {
+                raw.clear();
+            }
+            return;
+        }
+        uint32_t one[4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            one[i] = (uint32_t)(x + i) < (uint32_t)length ? ckci_k_load_bits(src + i * S::SIZE, S::SIZE) : 0;
+        }
+        if constexpr (S::SIZE == 2) {
+            raw.w[0] = one[0] | one[1] << 16;
+            raw.w[1] = one[2] | one[3] << 16;
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                raw.w[i] = one[i];
+            }
+        }
+    }
+};
+
+/* A strip of planes: its place and those of its rows. */
+struct ckci_k_depth_strip {
+    ckci_k_place q;
+    bool inside;
+};
+
+CKCI_K_FN ckci_k_depth_strip ckci_k_depth_find(const ckci_gpu_depth &p, int32_t i, int32_t to)
+{
+    ckci_k_depth_strip s;
+    int32_t line = ckci_k_divide(i, p.by_strips), above = ckci_k_divide(line, p.dim[1].count[0]);
+    s.q.x = (i - line * p.strips) * 8;
+    s.q.y = line - above * p.dim[1].length;
+    s.q.n = ckci_k_divide(above, p.dim[0].count[0]);
+    s.q.z = above - s.q.n * p.dim[0].length;
+    s.inside = i < to;
+    return s;
+}
+
+template <class S> struct ckci_k_depth_row {
+    typedef typename S::T T;
+    typedef ckci_k_depth_lds<T> lds;
+
+    /* Weights of `rows` filter rows from r0 on, in ascending order, `shift` zeros before each row. */
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, lds &m, int32_t g, int32_t r0, int32_t rows,
+                                    int32_t shift)
+    {
+        bool back = p.dim[2].gather_back != 0;
+        int32_t taps = p.dim[2].filter, count = rows * p.row_taps;
+        for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
+            int32_t row = ckci_k_divide(e, p.by_channels), x = e - row * p.row_taps - shift;
+            row += r0;
+            int32_t z = ckci_k_divide(row, p.dim[1].taps[0]), y = row - z * p.dim[1].filter;
+            bool inside = (uint32_t)x < (uint32_t)taps;
+            x = back ? taps - 1 - x : x;
+            int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
+            m.w[e] = inside ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
+        }
+    }
+
+    /* One row of the filter. x: of the first piece; from, to: its taps, counted from there. */
+    static CKCI_K_MEMBER void multiply(T *c, const unsigned char *src, int32_t x, int32_t length, int32_t vec,
+                                       const T *w, int32_t from, int32_t to, int32_t bf16)
+    {
+        ckci_k_depth_piece<S> next;
+        T v[12];
+        next.load(src, x, length, vec);
+        ckci_k_depth_widen<1>(&next.raw, v, bf16);
+        next.load(src, x + 4, length, vec);
+        ckci_k_depth_widen<1>(&next.raw, v + 4, bf16);
+        next.load(src, x + 8, length, vec);
+        CKCI_K_UNROLL(1)
+        for (int32_t k = 0; k < to; k += 4) {
+            ckci_k_depth_widen<1>(&next.raw, v + 8, bf16);
+            x += 4;
+            next.load(src, x + 8, k + 4 < to ? length : 0, vec);
+            T f[4];
+            ckci_k_spread<T, 4>(w + k, f);
+            if (k >= from && k + 4 <= to) {
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < 8; i++) {
+                        c[i] = ckci_k_fma(v[i + j], f[j], c[i]);
+                    }
+                }
+            } else {
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    if (k + j >= from && k + j < to) {
+                        CKCI_K_UNROLL(8)
+                        for (int i = 0; i < 8; i++) {
+                            c[i] = ckci_k_fma(v[i + j], f[j], c[i]);
+                        }
+                    }
+                }
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                v[i] = v[i + 4];
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, T *c, int32_t channel, const ckci_k_place &q)
+    {
+        const ckci_gpu_target &o = p.o;
+        if (p.o_same) {
+            unsigned char *dst = o.t.p + (q.n * o.t.stride[1] + channel * o.t.stride[0] +
+                                          q.z * o.t.stride[3] + q.y * o.t.stride[4] + q.x * o.t.stride[5]) *
+                                             S::SIZE;
+            if (p.o_vec) {
+                ckci_k_vec<S, 4> v[2];
+                ckci_k_depth_narrow<2>(v, c, p.bf16);
+                CKCI_K_UNROLL(2)
+                for (int i = 0; i < 2; i++) {
+                    if (q.x + 4 * i < p.dim[2].length) {
+                        v[i].store(dst + 4 * i * S::SIZE);
+                    }
+                }
+                return;
+            }
+            int64_t step = o.t.stride[5] * S::SIZE;
+            ckci_k_vec<S, 1> v[8];
+            ckci_k_depth_narrow<8>(v, c, p.bf16);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                if (q.x + i < p.dim[2].length) {
+                    v[i].store(dst + i * step);
+                }
+            }
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8; i++) {
+            if (q.x + i < p.dim[2].length) {
+                ckci_k_place at = {q.n, q.z, q.y, q.x + i};
+                ckci_k_depth_write<false, T>(p, ckci_k_pick<T, 8>(c, i), channel, at);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t block = (int32_t)blockIdx.x, part = ckci_k_divide(block, p.by_tiles_c);
+        int32_t channel = block - part * p.tiles_c, filter_rows = p.dim[0].filter * p.dim[1].filter;
+        int32_t all = p.n * p.dim[0].length * p.dim[1].length * p.strips;
+        int32_t begin = part * p.part, end = all - begin < p.part ? all : begin + p.part;
+        bool back = p.dim[2].gather_back != 0;
+        int32_t first = back ? p.dim[2].pad - (p.dim[2].filter - 1) : -p.dim[2].pad;
+        int32_t shift = first & 3, to = shift + p.dim[2].filter;
+        int64_t row_step = p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
+        int64_t plane_step = p.dim[0].read_tap * p.a.stride[3] * S::SIZE - p.dim[1].filter * row_step;
+        for (int32_t i = begin; i < end; i += 256) {
+            ckci_k_depth_strip s = ckci_k_depth_find(p, i + (int32_t)threadIdx.x, end);
+            int32_t z = s.q.z * p.dim[0].read_step + (back ? p.dim[0].pad : -p.dim[0].pad);
+            int32_t y = s.q.y * p.dim[1].read_step + (back ? p.dim[1].pad : -p.dim[1].pad);
+            const unsigned char *src = p.a.p + (s.q.n * p.a.stride[1] + channel * p.a.stride[0] +
+                                                z * p.a.stride[3] + y * p.a.stride[4]) *
+                                                   S::SIZE;
+            T c[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+            int32_t ty = 0;
+            for (int32_t r = 0; r < filter_rows; r += p.rows) {
+                int32_t rows = filter_rows - r < p.rows ? filter_rows - r : p.rows;
+                if (filter_rows > p.rows || i == begin) {
+                    __syncthreads();
+                    stage(p, m, channel, r, rows, shift);
+                    __syncthreads();
+                }
+                CKCI_K_UNROLL(1)
+                for (int32_t k = 0; k < rows && s.inside; k++) {
+                    if ((uint32_t)z < (uint32_t)p.dim[0].read_len &&
+                        (uint32_t)y < (uint32_t)p.dim[1].read_len) {
+                        multiply(c, src, s.q.x + first - shift, p.dim[2].read_len, p.a_vec,
+                                 m.w + k * p.row_taps, shift, to, p.bf16);
+                    }
+                    src += row_step;
+                    y += p.dim[1].read_tap;
+                    ty++;
+                    if (ty == p.dim[1].filter) {
+                        ty = 0;
+                        y -= p.dim[1].filter * p.dim[1].read_tap;
+                        z += p.dim[0].read_tap;
+                        src += plane_step;
+                    }
+                }
+            }
+            if (s.inside) {
+                write(p, c, channel, s.q);
+            }
+        }
+    }
+};
+
+/* bwd_weight of such planes: a thread sums 8 places of one row of the filter, counted from the first aligned
+   piece on. */
+template <class S> struct ckci_k_depth_row_weight {
+    typedef typename S::T T;
+    typedef ckci_k_depth_sums<T, 1, 8> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        int32_t lane_u = ckci_k_divide(t, p.by_lanes_c), slot = t - lane_u * p.lanes_c;
+        int32_t up = ckci_k_divide(block, p.by_tiles_u), unit = (block - up * p.tiles_u) * p.lanes_u + lane_u;
+        int32_t part = ckci_k_divide(up, p.by_tiles_c), channel = up - part * p.tiles_c;
+        int32_t row = ckci_k_divide(unit, p.by_groups_x), place = (unit - row * p.groups_x) * 8;
+        int32_t fz = ckci_k_divide(row, p.by_rows_y), fy = row - fz * p.dim[1].filter;
+        bool active = lane_u < p.lanes_u && unit < p.units;
+        int32_t all = p.n * p.dim[0].length * p.dim[1].length * p.strips;
+        int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
+        int32_t first = -p.dim[2].pad, shift = first & 3;
+        T c[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        CKCI_K_UNROLL(1)
+        for (int32_t i = from + slot; i < to && active; i += p.lanes_c) {
+            ckci_k_depth_strip s = ckci_k_depth_find(p, i, to);
+            int32_t z = s.q.z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
+            int32_t y = s.q.y * p.dim[1].stride + fy * p.dim[1].dilation - p.dim[1].pad;
+            if ((uint32_t)z >= (uint32_t)p.dim[0].read_len || (uint32_t)y >= (uint32_t)p.dim[1].read_len) {
+                continue;
+            }
+            const unsigned char *a = p.a.p + (s.q.n * p.a.stride[1] + channel * p.a.stride[0] +
+                                              s.q.z * p.a.stride[3] + s.q.y * p.a.stride[4]) *
+                                                 S::SIZE;
+            const unsigned char *b = p.b.p + (s.q.n * p.b.stride[1] + channel * p.b.stride[0] +
+                                              z * p.b.stride[3] + y * p.b.stride[4]) *
+                                                 S::SIZE;
+            ckci_k_depth_piece<S> left[2], right[4];
+            CKCI_K_UNROLL(2)
+            for (int k = 0; k < 2; k++) {
+                left[k].load(a, s.q.x + 4 * k, p.dim[2].length, p.o_vec);
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < 4; k++) {
+                right[k].load(b, s.q.x + first - shift + place + 4 * k, p.dim[2].read_len, p.a_vec);
+            }
+            ckci_k_vec<S, 4> words[6] = {left[0].raw,  left[1].raw,  right[0].raw,
+                                         right[1].raw, right[2].raw, right[3].raw};
+            T both[24];
+            ckci_k_depth_widen<6>(words, both, p.bf16);
+            int32_t count = p.dim[2].length - s.q.x;
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < 8; k++) {
+                if (k < count) { /* nothing may meet the 0 of a missing dout */
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < 8; j++) {
+                        c[j] = ckci_k_fma(both[k], both[8 + k + j], c[j]);
+                    }
+                }
+            }
+        }
+        ckci_k_depth_member w = {0, slot, lane_u, channel, part, fz, fy, place - shift, active};
+        ckci_k_depth_fold<S, T, 1, 1, 8>(p, m, c, w, true);
+    }
+};
+
+/* ---- On matrix units: f16 and bf16, strides and dilations of 1 along x and y, no filter along z.
+   Rows of the tensor that is read are multiplied with bands: the matrix of element (i, k) = f[k - i], made of
+   a row f of the filter, takes 16 neighbouring inputs to 16 neighbouring outputs. So for each row of the
+   filter, sums[x][y] += band(k - x) * rows[k][y + r]: 16 rows of one channel are one operand of the unit, and
+   the band is read from LDS at an address of each lane's own. bwd_weight is the same with rows of dout for
+   those of the filter and with weights for outputs: sums[s][r] += band of dout(k - s) * rows[k][y + r], over
+   all y, tiles and images.
+   A block owns `channels` channels of some tiles (bwd_weight: adds up those of all its tiles). A tile's rows
+   lie in LDS, a plane for each channel, whose waves each compute whole channels: where channels are
+   neighbours in memory, eight of two positions come in one piece and are parted on their way into LDS.
+   fwd and bwd_data: the filters lie in LDS once for all tiles, and results take the place of a channel's
+   plane on their way out, so that stores are whole pieces again.
+   A signal without rows is folded: rows of the unit are its stretches of 32 outputs (bwd_weight: shifts by
+   16 taps), which overlap in LDS.
+   Products with the zeros of a band make NaN of an infinity that lies next to the filter's window. */
+
+/* N words of halves, from half 0 of p on or (shift: 16) from half 1 on. */
+template <int N> CKCI_K_FN void ckci_k_depth_words(const uint32_t *p, uint32_t shift, uint32_t *w)
+{
+    uint32_t v[N + 1];
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i <= N; i++) {
+        v[i] = p[i];
+    }
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i < N; i++) {
+#if defined(__HIP_DEVICE_COMPILE__)
+        w[i] = __builtin_amdgcn_alignbit(v[i + 1], v[i], shift);
+#elif defined(__CUDA_ARCH__)
+        asm("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(w[i]) : "r"(v[i]), "r"(v[i + 1]), "r"(shift));
+#else
+        w[i] = (uint32_t)(((uint64_t)v[i + 1] << 32 | v[i]) >> shift);
+#endif
+    }
+}
+
+/* A unit's operand whose element (i, k) is number at + k - i of a row: the lane's begin at at + lane().
+   ACROSS: sums lie in a lane so that neighbours are columns; bands are then the columns. PAIRS: sums 2 i and
+   2 i + 1 are neighbours. */
+template <class U> struct ckci_k_band;
+
+#if defined(CKCI_K_MFMA)
+template <> struct ckci_k_band<ckci_k_mfma16> {
+    enum { ACROSS = 0, PAIRS = 1 };
+
+    static CKCI_K_MEMBER int32_t lane()
+    {
+        return (int)threadIdx.x % 64 / 16 * 4 - (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint2 start(const uint32_t *, uint32_t)
+    {
+        return ckci_k_uint2();
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint2 load(const uint32_t *p, uint32_t shift, const ckci_k_uint2 &)
+    {
+        uint32_t w[2];
+        ckci_k_depth_words<2>(p, shift, w);
+        return {w[0], w[1]};
+    }
+};
+#endif
+
+#if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+template <int GFX> struct ckci_k_band<ckci_k_wmma<GFX>> {
+    enum { ACROSS = 0, PAIRS = GFX != 11 };
+    typedef typename ckci_k_wmma<GFX>::operand operand;
+
+    static CKCI_K_MEMBER int32_t lane()
+    {
+        return (GFX == 11 ? 0 : (int)threadIdx.x % 32 / 16 * 8) - (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER operand start(const uint32_t *, uint32_t)
+    {
+        return operand();
+    }
+
+    static CKCI_K_MEMBER operand load(const uint32_t *p, uint32_t shift, const operand &)
+    {
+        constexpr int N = GFX == 11 ? 8 : 4;
+        uint32_t w[N];
+        ckci_k_depth_words<N>(p, shift, w);
+        operand r;
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < N / 4; i++) {
+            r.v[i] = {w[4 * i], w[4 * i + 1], w[4 * i + 2], w[4 * i + 3]};
+        }
+        return r;
+    }
+};
+#endif
+
+#if defined(CKCI_K_MMA)
+template <> struct ckci_k_band<ckci_k_mma> {
+    enum { ACROSS = 1, PAIRS = 1 };
+
+    static CKCI_K_MEMBER int32_t lane()
+    {
+        return (int)threadIdx.x % 4 * 2 - (int)threadIdx.x % 32 / 4;
+    }
+
+    /* rows 8 to 15 of the first chunk are rows 0 to 7 of `before`'s second one, 16 places before */
+    /* of the operand before the first one, what load takes over */
+    static CKCI_K_MEMBER ckci_k_uint4 start(const uint32_t *p, uint32_t shift)
+    {
+        ckci_k_uint4 r = {0, 0, 0, 0};
+        ckci_k_depth_words<1>(p - 4, shift, &r.z);
+        return r;
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint4 load(const uint32_t *p, uint32_t shift, const ckci_k_uint4 &before)
+    {
+        ckci_k_uint4 r;
+        ckci_k_depth_words<1>(p, shift, &r.x);
+        ckci_k_depth_words<1>(p + 4, shift, &r.z);
+        r.y = before.z;
+        r.w = r.x;
+        return r;
+    }
+};
+#endif
+
+/* Where a channel's plane lies in LDS. */
+CKCI_K_FN int32_t ckci_k_depth_plane(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                     int32_t channel)
+{
+    return r.at + channel * r.plane + (channel >> 3) * x.skew;
+}
+
+/* A stretch of a tensor: `rows` rows from y on, r.pieces pieces of each from x on, of `channels` channels. */
+struct ckci_k_depth_stretch {
+    int32_t channel, channels, n, z, y, rows, x, len_x;
+};
+
+/* How far from its first element, in bytes: the planner has checked that 32 bits hold it. */
+CKCI_K_FN const unsigned char *ckci_k_depth_start(const ckci_tensor &t, const ckci_k_depth_stretch &s)
+{
+    return t.p + (s.channel * t.stride[0] + s.n * t.stride[1] + s.z * t.stride[3] + s.y * t.stride[4] +
+                  s.x * t.stride[5]) *
+                     2;
+}
+
+/* From memory into LDS and back: eight channels of two positions. */
+struct ckci_k_depth_eights {
+    static CKCI_K_MEMBER bool find(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                   const ckci_k_depth_stretch &s, int32_t i, int32_t *channel, int32_t *row,
+                                   int32_t *pair)
+    {
+        int32_t rest = ckci_k_divide(i, x.by_groups);
+        *channel = (i - rest * (int32_t)x.by_groups.d) * 8;
+        *row = ckci_k_divide(rest, r.by_pieces);
+        *pair = rest - *row * r.pieces;
+        return *row < s.rows && *channel < s.channels;
+    }
+
+    static CKCI_K_MEMBER void fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+    {
+        constexpr int SOME = 3;
+        const unsigned char *src = ckci_k_depth_start(t, s);
+        const int32_t all = s.rows * r.pieces * (int32_t)x.by_groups.d;
+        const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
+        CKCI_K_UNROLL(1)
+        for (int32_t first = (int32_t)threadIdx.x; first < all; first += SOME * 256) {
+            ckci_k_uint4 v[SOME][2];
+            int32_t to[SOME];
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < SOME; j++) {
+                int32_t channel, row, pair;
+                bool inside = find(x, r, s, first + j * 256, &channel, &row, &pair);
+                to[j] = inside ? channel * r.plane + (channel >> 3) * x.skew + row * r.pitch + pair * 4 : -1;
+                const unsigned char *p = src + (row * step_y + 2 * pair * step_x + channel * 2);
+                CKCI_K_UNROLL(2)
+                for (int k = 0; k < 2; k++) {
+                    v[j][k] = {0, 0, 0, 0};
+                    if (inside && (uint32_t)(s.x + 2 * pair + k) < (uint32_t)s.len_x) {
+                        v[j][k] = *(const ckci_k_uint4 *)(p + k * step_x);
+                    }
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < SOME; j++) {
+                if (to[j] >= 0) {
+                    part(lds + r.at + to[j], r.plane, v[j][0].x, v[j][1].x);
+                    part(lds + r.at + to[j] + 2 * r.plane, r.plane, v[j][0].y, v[j][1].y);
+                    part(lds + r.at + to[j] + 4 * r.plane, r.plane, v[j][0].z, v[j][1].z);
+                    part(lds + r.at + to[j] + 6 * r.plane, r.plane, v[j][0].w, v[j][1].w);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void part(unsigned char *to, int32_t plane, uint32_t left, uint32_t right)
+    {
+        *(uint32_t *)to = ckci_k_halves<0>(left, right);
+        *(uint32_t *)(to + plane) = ckci_k_halves<1>(left, right);
+    }
+
+    static CKCI_K_MEMBER void store(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                    const ckci_tensor &t, const ckci_k_depth_stretch &s,
+                                    const unsigned char *lds)
+    {
+        unsigned char *dst = (unsigned char *)(uintptr_t)ckci_k_depth_start(t, s);
+        const int32_t all = s.rows * r.pieces * (int32_t)x.by_groups.d;
+        const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
+        CKCI_K_UNROLL(2)
+        for (int32_t i = (int32_t)threadIdx.x; i < all; i += 256) {
+            int32_t channel, row, pair;
+            bool inside = find(x, r, s, i, &channel, &row, &pair);
+            const unsigned char *from =
+                lds + r.at + channel * r.plane + (channel >> 3) * x.skew + row * r.pitch + pair * 4;
+            if (!inside) {
+                continue;
+            }
+            /* named: clang 19 leaves an array of them in scratch */
+            const uint32_t w0 = word(from), w1 = word(from + r.plane), w2 = word(from + 2 * r.plane),
+                           w3 = word(from + 3 * r.plane), w4 = word(from + 4 * r.plane),
+                           w5 = word(from + 5 * r.plane), w6 = word(from + 6 * r.plane),
+                           w7 = word(from + 7 * r.plane);
+            unsigned char *p = dst + (row * step_y + 2 * pair * step_x + channel * 2);
+            const int32_t left = s.len_x - s.x - 2 * pair;
+            if (left > 0) {
+                *(ckci_k_uint4 *)p = {ckci_k_halves<0>(w0, w1), ckci_k_halves<0>(w2, w3),
+                                      ckci_k_halves<0>(w4, w5), ckci_k_halves<0>(w6, w7)};
+            }
+            if (left > 1) {
+                *(ckci_k_uint4 *)(p + step_x) = {ckci_k_halves<1>(w0, w1), ckci_k_halves<1>(w2, w3),
+                                                 ckci_k_halves<1>(w4, w5), ckci_k_halves<1>(w6, w7)};
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER uint32_t word(const unsigned char *p)
+    {
+        return *(const uint32_t *)p;
+    }
+};
+
+/* The same: V neighbours of a row. A wave takes whole channels. */
+template <int V, int WAVE> struct ckci_k_depth_stripes {
+    typedef ckci_k_vec<ckci_k_s_half, V> vec;
+
+    static CKCI_K_MEMBER void fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+    {
+        constexpr int SOME = 4;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+        constexpr bool ASYNC = V > 1;
+#else
+        constexpr bool ASYNC = false;
+#endif
+        const int32_t lane = (int32_t)threadIdx.x % WAVE, all = s.rows * r.pieces;
+        const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
+        CKCI_K_UNROLL(1)
+        for (int32_t c = (int32_t)threadIdx.x / WAVE; c < s.channels; c += 256 / WAVE) {
+            const unsigned char *src = ckci_k_depth_start(t, s) + c * t.stride[0] * 2;
+            unsigned char *plane = lds + ckci_k_depth_plane(x, r, c);
+            CKCI_K_UNROLL(1)
+            for (int32_t first = lane; first < all; first += SOME * WAVE) {
+                vec v[SOME];
+                unsigned char *to[SOME];
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < SOME; j++) {
+                    int32_t i = first + j * WAVE, row = ckci_k_divide(i, r.by_pieces);
+                    int32_t at = (i - row * r.pieces) * V;
+                    bool inside = i < all && (uint32_t)(s.x + at) < (uint32_t)s.len_x;
+                    const unsigned char *p = src + (row * step_y + at * step_x);
+                    to[j] = plane + (row * r.pitch + at * 2);
+                    if constexpr (ASYNC) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+                        if (i < all) {
+                            ckci_k_copy_late<2 * V>(to[j], p, inside);
+                        }
+#endif
+                    } else {
+                        v[j].clear();
+                        if (inside) {
+                            v[j].load(p);
+                        }
+                    }
+                }
+                if constexpr (!ASYNC) {
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < SOME; j++) {
+                        if (first + j * WAVE < all) {
+                            v[j].store(to[j]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void store(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                    const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % WAVE, all = s.rows * r.pieces;
+        const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
+        CKCI_K_UNROLL(1)
+        for (int32_t c = (int32_t)threadIdx.x / WAVE; c < s.channels; c += 256 / WAVE) {
+            unsigned char *dst = (unsigned char *)(uintptr_t)ckci_k_depth_start(t, s) + c * t.stride[0] * 2;
+            const unsigned char *plane = lds + ckci_k_depth_plane(x, r, c);
+            CKCI_K_UNROLL(4)
+            for (int32_t i = lane; i < all; i += WAVE) {
+                int32_t row = ckci_k_divide(i, r.by_pieces), at = (i - row * r.pieces) * V;
+                if (s.x + at < s.len_x) {
+                    vec v;
+                    v.load(plane + (row * r.pitch + at * 2));
+                    v.store(dst + (row * step_y + at * step_x));
+                }
+            }
+        }
+    }
+};
+
+template <int WAVE>
+CKCI_K_FN void ckci_k_depth_fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                 const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+{
+    if (r.vec == 16) {
+        ckci_k_depth_eights::fill(x, r, t, s, lds);
+    } else if (r.vec == 8) {
+        ckci_k_depth_stripes<8, WAVE>::fill(x, r, t, s, lds);
+    } else if (r.vec == 4) {
+        ckci_k_depth_stripes<4, WAVE>::fill(x, r, t, s, lds);
+    } else if (r.vec == 2) {
+        ckci_k_depth_stripes<2, WAVE>::fill(x, r, t, s, lds);
+    } else {
+        ckci_k_depth_stripes<1, WAVE>::fill(x, r, t, s, lds);
+    }
+}
+
+template <int WAVE>
+CKCI_K_FN void ckci_k_depth_empty(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
+                                  const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+{
+    if (r.vec == 16) {
+        ckci_k_depth_eights::store(x, r, t, s, lds);
+    } else if (r.vec == 8) {
+        ckci_k_depth_stripes<8, WAVE>::store(x, r, t, s, lds);
+    } else if (r.vec == 4) {
+        ckci_k_depth_stripes<4, WAVE>::store(x, r, t, s, lds);
+    } else if (r.vec == 2) {
+        ckci_k_depth_stripes<2, WAVE>::store(x, r, t, s, lds);
+    } else {
+        ckci_k_depth_stripes<1, WAVE>::store(x, r, t, s, lds);
+    }
+}
+
+/* Sums of one channel: G groups of 16 rows, each by MX times 16 columns. */
+template <class U, int MX, int G> struct ckci_k_depth_bands {
+    typedef typename U::operand operand;
+    typedef ckci_k_band<U> band;
+    typename U::sums c[G][MX];
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(2)
+        for (int g = 0; g < G; g++) {
+            CKCI_K_UNROLL(2)
+            for (int m = 0; m < MX; m++) {
+                c[g][m] = typename U::sums();
+            }
+        }
+    }
+
+    template <class E>
+    static CKCI_K_MEMBER void multiply(typename U::sums &d, const operand &rows, const operand &across)
+    {
+        if constexpr (band::ACROSS) {
+            U::template multiply<E>(d, rows, across);
+        } else {
+            U::template multiply<E>(d, across, rows);
+        }
+    }
+
+    /* count rows of bands at `bands` in LDS; at: where row 0 of group 0 meets the first of them, of `stored`
+       rows at `plane`; rows and columns of the sums that are wanted. N: chunks of 16 places whose operands
+       are loaded together. */
+    template <class E, int N>
+    CKCI_K_MEMBER void some(const ckci_gpu_depth_box &x, const unsigned char *lds, int32_t plane,
+                            int32_t bands, int32_t count, int32_t at, int32_t stored, int32_t rows,
+                            int32_t columns)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % 16, index = x.origin + band::lane();
+        const uint32_t shift = (uint32_t)index % 2 * 16;
+        const int32_t pitch = x.t.pitch, step = x.step, from = x.from, to = x.to,
+                      wide = ckci_k_afresh(x.wide), chunks = x.chunks + x.skip, fold = ckci_k_afresh(x.fold);
+        int32_t words = bands + (index >> 1) * 4 + 32 * from;
+        bool both[G];
+        int32_t row[G], start[G];
+        CKCI_K_UNROLL(2)
+        for (int g = 0; g < G; g++) {
+            int32_t down = wide ? 0 : 16 * g, right = wide ? 32 * g : 0;
+            int32_t high = down + lane < x.high ? down + lane : x.high - 1;
+            start[g] = at + down; /* rows that are not wanted meet none */
+            start[g] = down >= rows || right >= columns ? stored : start[g];
+            row[g] =
+                plane + (fold ? high : at + down + lane) * step + 32 * (from - x.skip) + (wide ? 64 * g : 0);
+            both[g] = MX > 1 && right + 16 < columns;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t q = 0; q < count; q++) {
+            CKCI_K_UNROLL(1)
+            for (int32_t k = 0; k < to - from; k += N) {
+                operand now[N + 1];
+                now[0] = operand();
+                if (band::ACROSS || MX > 1) {
+                    const uint32_t *p = (const uint32_t *)(lds + words + 32 * (k - 1));
+                    now[0] = band::load(p, shift, band::start(p, shift));
+                }
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < N; j++) {
+                    now[j + 1] = band::load((const uint32_t *)(lds + words + 32 * (k + j)), shift, now[j]);
+                }
+                CKCI_K_UNROLL(2)
+                for (int g = 0; g < G; g++) {
+                    if (fold ? start[g] == stored : start[g] <= -16 || start[g] >= stored) {
+                        continue;
+                    }
+                    bool inside = fold || (uint32_t)(start[g] + lane) < (uint32_t)stored;
+                    operand in[N];
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < N; j++) {
+                        bool there = inside && from + k + j + (wide ? 2 * g : 0) < chunks;
+                        in[j] = U::load_rows(lds + (there ? row[g] + 32 * (k + j) : 0), 0);
+                    }
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < N; j++) {
+                        multiply<E>(c[g][0], in[j], now[j + 1]);
+                    }
+                    if (both[g]) {
+                        CKCI_K_UNROLL(4)
+                        for (int j = 0; j < N; j++) {
+                            multiply<E>(c[g][MX - 1], in[j], now[j]);
+                        }
+                    }
+                }
+            }
+            words += pitch;
+            CKCI_K_UNROLL(2)
+            for (int g = 0; g < G; g++) {
+                row[g] += fold ? 0 : step;
+                start[g] += start[g] < stored && !fold;
+            }
+        }
+    }
+
+    template <class E>
+    CKCI_K_MEMBER void run(const ckci_gpu_depth_box &x, const unsigned char *lds, int32_t plane,
+                           int32_t bands, int32_t count, int32_t at, int32_t stored, int32_t rows,
+                           int32_t columns)
+    {
+        if (ckci_k_afresh(x.some) == 2) {
+            some<E, 2>(x, lds, plane, bands, count, at, stored, rows, columns);
+        } else {
+            some<E, 4>(x, lds, plane, bands, count, at, stored, rows, columns);
+        }
+    }
+
+    /* Row and column (16 of `m` in front of it) of sum i. */
+    static CKCI_K_MEMBER int32_t row(int i)
+    {
+        return band::ACROSS ? U::row(i) : U::column(i);
+    }
+
+    static CKCI_K_MEMBER int32_t column(int i)
+    {
+        return band::ACROSS ? U::column(i) : U::row(i);
+    }
+};
+
+struct ckci_k_depth_matrix_lds {
+    alignas(16) unsigned char bytes[CKCI_DEPTH_BOX_BYTES];
+};
+
+/* Where a block works. */
+struct ckci_k_depth_block {
+    int32_t channel, channels, part, from, to;
+
+    CKCI_K_MEMBER explicit ckci_k_depth_block(const ckci_gpu_depth &p)
+    {
+        part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        channel = ((int32_t)blockIdx.x - part * p.tiles_c) * p.box.channels;
+        channels = p.g - channel < p.box.channels ? p.g - channel : p.box.channels;
+        from = part * p.part;
+        to = p.box.tiles - from < p.part ? p.box.tiles : from + p.part;
+    }
+
+    /* Into vector registers, for a loop; back into scalar ones, in a pass of it. */
+    CKCI_K_MEMBER void hold()
+    {
+        channel = ckci_k_lane_afresh(channel);
+        channels = ckci_k_lane_afresh(channels);
+        to = ckci_k_lane_afresh(to);
+    }
+
+    CKCI_K_MEMBER ckci_k_depth_block scalar() const
+    {
+        ckci_k_depth_block b = *this;
+        b.channel = ckci_k_same(channel);
+        b.channels = ckci_k_same(channels);
+        b.to = ckci_k_same(to);
+        return b;
+    }
+
+    /* n, z, and the tile's place in y and x */
+    static CKCI_K_MEMBER ckci_k_place find(const ckci_gpu_depth_box &x, int32_t i)
+    {
+        ckci_k_place q = ckci_k_decode(i, x.by_z, x.by_tiles_y, x.by_tiles_x);
+        q.y *= x.tile_y;
+        q.x *= x.tile_x;
+        return q;
+    }
+};
+
+/* A tile of fwd and bwd_data: rows y, ... of what is read, rows of sums. */
+struct ckci_k_depth_tile {
+    ckci_k_place q;
+    int32_t at, y, rows, len_y, out_rows;
+
+    CKCI_K_MEMBER ckci_k_depth_tile(const ckci_gpu_depth &p, int32_t i)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        q = ckci_k_depth_block::find(x, i);
+        const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
+        y = top < 0 ? 0 : top;
+        at = top - y;
+        rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
+        len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
+        const int32_t left = p.dim[2].length - q.x;
+        out_rows = x.fold ? ((left < x.tile_x ? left : x.tile_x) + 31) / 32 : len_y;
+    }
+};
+
+/* fwd and bwd_data */
+template <class U> struct ckci_k_depth_matrix_unit {
+    typedef ckci_k_depth_matrix_lds lds;
+    enum { WAVE = U::WAVE };
+
+    /* The filters, in the type that is multiplied, with the zeros beside them. */
+    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, const ckci_k_depth_block &b, lds &m)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        const int32_t f = p.dim[2].filter, rows = p.dim[1].filter, wide = x.t.pitch / 2;
+        const int32_t all = b.channels * rows * wide;
+        for (int32_t i = (int32_t)threadIdx.x; i < all; i += 256) {
+            int32_t line = ckci_k_divide(i, x.t.by_pieces), s = i - line * wide - x.lead;
+            int32_t channel = ckci_k_divide(line, x.by_rows), r = line - channel * rows;
+            uint16_t bits = 0;
+            if ((uint32_t)s < (uint32_t)f) {
+                bool back = p.dim[2].gather_back != 0;
+                int32_t fy = back ? rows - 1 - r : r, fx = back ? f - 1 - s : s;
+                bits = *(const uint16_t *)(p.b.p + ((b.channel + channel) * p.b.stride[0] +
+                                                    fy * p.b.stride[4] + fx * p.b.stride[5]) *
+                                                       2);
+            }
+            *(uint16_t *)(m.bytes + x.t.at + channel * x.t.plane + r * x.t.pitch + 2 * (s + x.lead)) = bits;
+        }
+        if (threadIdx.x < CKCI_DEPTH_BOX_ZEROS / 4) {
+            ((uint32_t *)m.bytes)[threadIdx.x] = 0;
+        }
+    }
+
+    /* A channel's sums, into its plane. */
+    template <class E, class S>
+    static CKCI_K_MEMBER void keep(const ckci_gpu_depth_box &x, unsigned char *plane, const S &sums,
+                                   int32_t rows, int32_t columns)
+    {
+        constexpr int STEP = S::band::PAIRS ? 2 : 1;
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            const int32_t down = x.wide ? 0 : j / 2 * 16, right = (x.wide ? j / 2 * 32 : 0) + j % 2 * 16;
+            if (right >= columns) {
+                continue;
+            }
+            unsigned char *corner = plane + down * x.o.pitch + right * 2;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < (int)U::SUMS; i += STEP) {
+                const auto &c = sums.c[j / 2][j % 2];
+                uint32_t w = ckci_k_s_half::template narrow<(int)E::TYPE == (int)CKCONV_BF16>(
+                    c.v[i], c.v[i + STEP - 1]);
+                unsigned char *to = corner + (S::row(i) * x.o.pitch + S::column(i) * 2);
+                if (down + S::row(i) < rows) {
+                    if constexpr (STEP == 2) {
+                        *(uint32_t *)to = w;
+                    } else {
+                        *(uint16_t *)to = (uint16_t)w;
+                    }
+                }
+            }
+        }
+    }
+
+    /* With an epilogue, to where they go. */
+    template <class S>
+    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const S &sums, int32_t channel,
+                                    const ckci_k_place &q, int32_t rows)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        constexpr int SUMS = (int)U::SUMS;
+        float all[4 * SUMS];
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < 4 * SUMS; i++) {
+            all[i] = sums.c[i / SUMS / 2][i / SUMS % 2].v[i % SUMS];
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 4 * SUMS; i++) {
+            const float v = ckci_k_pick<float, 4 * SUMS>(all, i);
+            const int32_t group = i / SUMS / 2, part = i / SUMS % 2;
+            const int32_t row = (x.wide ? 0 : group * 16) + S::row(i % SUMS);
+            const int32_t column = (x.wide ? group * 32 : 0) + part * 16 + S::column(i % SUMS);
+            const ckci_k_place at = {q.n, q.z, x.fold ? q.y : q.y + row,
+                                     q.x + column + (x.fold ? 32 * row : 0)};
+            if (row < rows && at.x < p.dim[2].length) {
+                ckci_k_depth_write<false, float>(ckci_k_again(p), v, channel, at);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void compute(const ckci_gpu_depth &p, const ckci_k_depth_block &b, lds &m,
+                                      const ckci_k_depth_tile &t)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        const int32_t left = p.dim[2].length - t.q.x;
+        CKCI_K_UNROLL(1)
+        for (int32_t c = ckci_k_same((int32_t)threadIdx.x / WAVE); c < b.channels; c += 256 / WAVE) {
+            const int32_t plane = ckci_k_depth_plane(x, x.b, c);
+            ckci_k_depth_bands<U, 2, 2> sums;
+            sums.clear();
+            if (p.bf16) {
+                sums.template run<ckci_k_bf16>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter,
+                                               t.at, t.rows, t.out_rows, x.fold ? 32 : left);
+            } else {
+                sums.template run<ckci_k_f16>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter,
+                                              t.at, t.rows, t.out_rows, x.fold ? 32 : left);
+            }
+#if defined(__CUDA_ARCH__)
+            __syncwarp();
+#elif defined(__HIP_DEVICE_COMPILE__)
+            __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+#elif defined(CKCI_SIMULATOR)
+            (void)sim_meet(0, 0, 0, __LINE__);
+#endif
+            const ckci_gpu_depth &o = ckci_k_again(p);
+            const int32_t rows = ckci_k_afresh(t.out_rows);
+            if (o.o_same && o.bf16) {
+                keep<ckci_k_bf16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
+            } else if (o.o_same) {
+                keep<ckci_k_f16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
+            } else {
+                write(o, sums, b.channel + c, t.q, rows);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        ckci_k_depth_block kept(p);
+        stage(p, kept, m);
+        kept.hold();
+        CKCI_K_UNROLL(1)
+        for (int32_t i = kept.from; i < ckci_k_same(kept.to); i++) {
+            const ckci_k_depth_block b = kept.scalar();
+            {
+                const ckci_gpu_depth &u = ckci_k_again(p), &v = ckci_k_again(p);
+                ckci_k_depth_tile t(u, i);
+                const ckci_k_depth_stretch in = {
+                    b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows, t.q.x - u.box.back, u.dim[2].read_len};
+                ckci_k_depth_fill<WAVE>(u.box, u.box.b, u.a, in, m.bytes);
+                ckci_k_copies_end();
+                ckci_k_copies_wait<0>();
+                __syncthreads();
+                t.q.n = ckci_k_lane_afresh(t.q.n); /* only the epilogue needs them now */
+                t.q.z = ckci_k_lane_afresh(t.q.z);
+                t.q.y = ckci_k_lane_afresh(t.q.y);
+                compute(v, b, m, t);
+                __syncthreads();
+            }
+            const ckci_gpu_depth &w = ckci_k_again(p);
+            if (w.o_same) {
+                const ckci_k_depth_tile t(w, ckci_k_afresh(i));
+                const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z,
+                                                  t.q.y,     t.len_y,    t.q.x, w.dim[2].length};
+                ckci_k_depth_empty<WAVE>(w.box, w.box.o, w.o.t, out, m.bytes);
+                __syncthreads();
+            }
+        }
+    }
+};
+
+/* bwd_weight. MX: 16 columns of the filter, G: 16 rows, SLOTS: channels of a wave. */
+template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
+    typedef ckci_k_depth_matrix_lds lds;
+    enum { WAVE = U::WAVE, WAVES = 256 / WAVE, SLOTS = (MX == 2 ? 8 : 16) / WAVES };
+    typedef ckci_k_depth_bands<U, MX, G> bands;
+
+    template <class E>
+    static CKCI_K_MEMBER void multiply(const ckci_gpu_depth &p, int32_t channels, lds &m, bands *sums,
+                                       int32_t len_y, int32_t above, int32_t rows)
+    {
+        const ckci_gpu_depth_box &x = p.box;
+        CKCI_K_UNROLL(4)
+        for (int s = 0; s < (int)SLOTS; s++) {
+            int32_t c = (int32_t)threadIdx.x / WAVE + s * WAVES;
+            if (c < channels) {
+                sums[s].template run<E>(x, m.bytes, ckci_k_depth_plane(x, x.b, c),
+                                        ckci_k_depth_plane(x, x.t, c), len_y, above, rows,
+                                        x.fold ? 16 : p.dim[1].filter, x.fold ? 16 : p.dim[2].filter);
+            }
+        }
+    }
+
+    /* Inputs and dout of a tile come one after the other, so that the code stands once. */
+    static CKCI_K_MEMBER void tiles(const ckci_gpu_depth &args, const ckci_k_depth_block &b, lds &m,
+                                    bands *sums)
+    {
+        const ckci_gpu_depth_box &box = args.box;
+        CKCI_K_UNROLL(1)
+        for (int32_t i = b.from; i < b.to; i++) {
+            const ckci_gpu_depth &p = ckci_k_again(args);
+            const ckci_gpu_depth_box &x = ckci_k_again(box);
+            const ckci_k_place q = ckci_k_depth_block::find(x, i);
+            const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
+            const int32_t y = top < 0 ? 0 : top,
+                          rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
+            const int32_t len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
+            CKCI_K_UNROLL(1)
+            for (int douts = 0; douts < 2; douts++) {
+                const ckci_k_depth_stretch stretch = {b.channel,
+                                                      b.channels,
+                                                      q.n,
+                                                      q.z,
+                                                      douts ? q.y : y,
+                                                      douts ? len_y : rows,
+                                                      q.x - (douts ? x.lead : x.back),
+                                                      douts ? p.dim[2].length : p.dim[2].read_len};
+                ckci_k_depth_fill<WAVE>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes);
+            }
+            ckci_k_copies_end();
+            ckci_k_copies_wait<0>();
+            __syncthreads();
+            if (p.bf16) {
+                multiply<ckci_k_bf16>(p, b.channels, m, sums, len_y, top - y, rows);
+            } else {
+                multiply<ckci_k_f16>(p, b.channels, m, sums, len_y, top - y, rows);
+            }
+            __syncthreads();
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        const ckci_k_depth_block b(p);
+        bands sums[SLOTS];
+        CKCI_K_UNROLL(4)
+        for (int s = 0; s < (int)SLOTS; s++) {
+            sums[s].clear();
+        }
+        if (threadIdx.x < CKCI_DEPTH_BOX_ZEROS / 4) {
+            ((uint32_t *)m.bytes)[threadIdx.x] = 0;
+        }
+        tiles(p, b, m, sums);
+        finish(p, b, (float *)m.bytes, sums);
+    }
+
+    /* All sums into LDS, [channel][row][column], one more for each row and channel so that neither lanes that
+       store nor those that load meet in the banks; and from there to neighbouring channels. */
+    static CKCI_K_MEMBER void finish(const ckci_gpu_depth &args, const ckci_k_depth_block &b, float *all,
+                                     const bands *sums)
+    {
+        enum { COLUMNS = 16 * MX, ROWS = 16 * G, LINE = COLUMNS + 1, PITCH = ROWS * LINE + 1 };
+        enum { CHANNELS = WAVES * SLOTS };
+        static_assert(CHANNELS * PITCH * 4 <= CKCI_DEPTH_BOX_BYTES, "they fit");
+        const ckci_gpu_depth &p = ckci_k_late(args);
+        __syncthreads(); /* without tiles: the zeros */
+        CKCI_K_UNROLL(4)
+        for (int s = 0; s < (int)SLOTS; s++) {
+            float *plane = all + ((int)threadIdx.x / WAVE + s * WAVES) * PITCH;
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < MX * G; j++) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < (int)U::SUMS; i++) {
+                    plane[(j / MX * 16 + bands::row(i)) * LINE + j % MX * 16 + bands::column(i)] =
+                        sums[s].c[j / MX][j % MX].v[i];
+                }
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (int32_t e = (int32_t)threadIdx.x; e < ROWS * COLUMNS * CHANNELS; e += 256) {
+            const int32_t c = e % CHANNELS, at = e / CHANNELS;
+            /* fold: MX is 1, and a row goes on in the next one */
+            const int32_t row = p.box.fold ? 0 : at / COLUMNS, column = p.box.fold ? at : at % COLUMNS;
+            if (c < b.channels && row < p.dim[1].filter && column < p.dim[2].filter) {
+                ckci_k_depth_put<ckci_k_s_half, float>(p, all[c * PITCH + at + at / COLUMNS], b.part,
+                                                       row * p.dim[2].filter + column, b.channel + c);
+            }
+        }
+    }
+};
+
+/* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
+#if defined(CKCI_SIMULATOR)
+template <template <class> class Body> struct ckci_k_depth_by_unit {
+    struct lds {
+    };
+
+    template <class U> static void with(const ckci_gpu_depth &p)
+    {
+        CKCI_K_LDS(ckci_k_depth_matrix_lds, m);
+        Body<U>::run(p, m);
+    }
+
+    static void run(const ckci_gpu_depth &p, lds &)
+    {
+        int kind = sim_matrix_unit();
+        if (kind == SIM_MFMA) {
+            with<ckci_k_mfma16>(p);
+        } else if (kind == SIM_WMMA) {
+            with<ckci_k_wmma<11>>(p);
+        } else if (kind == SIM_WMMA12) {
+            with<ckci_k_wmma<12>>(p);
+        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
+            with<ckci_k_mma>(p);
+        }
+    }
+};
+#elif defined(CKCI_K_MFMA)
+template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mfma16> {
+};
+#elif defined(CKCI_K_WMMA)
+template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_wmma<11>> {
+};
+#elif defined(CKCI_K_WMMA12)
+template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_wmma<12>> {
+};
+#elif defined(CKCI_K_MMA)
+template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mma> {
+};
+#else
+template <template <class> class Body> struct ckci_k_depth_by_unit {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &, lds &)
+    {
+    }
+};
+#endif
+template <class U> struct ckci_k_depth_matrix_small : ckci_k_depth_matrix_weight_unit<U, 1, 1> {
+};
+template <class U> struct ckci_k_depth_matrix_large : ckci_k_depth_matrix_weight_unit<U, 2, 2> {
+};
+struct ckci_k_depth_matrix : ckci_k_depth_by_unit<ckci_k_depth_matrix_unit> {
+};
+template <int LARGE> struct ckci_k_depth_matrix_weight;
+template <> struct ckci_k_depth_matrix_weight<0> : ckci_k_depth_by_unit<ckci_k_depth_matrix_small> {
+};
+template <> struct ckci_k_depth_matrix_weight<1> : ckci_k_depth_by_unit<ckci_k_depth_matrix_large> {
+};
+template <> struct ckci_k_resident<ckci_k_depth_matrix> {
+    enum { BLOCKS = 3 };
+};
+template <int LARGE> struct ckci_k_resident<ckci_k_depth_matrix_weight<LARGE>> {
+    enum { BLOCKS = LARGE ? 2 : 3 };
+};
+
+/* The parts of 8 weights: 32 threads share a weight. */
+template <class T> struct ckci_k_depth_sum {
+    struct lds {
+        T sum[256];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, e = (int32_t)blockIdx.x * 8 + (t & 7), all = p.taps * p.g;
+        const T *sums = (const T *)p.o.partial;
+        T sum = 0;
+        if (e < all) {
+            CKCI_K_UNROLL(8)
+            for (int32_t part = t >> 3; part < p.parts; part += 32) {
+                sum += sums[(int64_t)part * all + e];
+            }
+        }
+        m.sum[t] = sum;
+        for (int32_t half = 128; half >= 8; half /= 2) {
+            __syncthreads();
+            if (t < half) {
+                m.sum[t] += m.sum[t + half];
+            }
+        }
+        if (t < 8 && e < all) {
+            int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * p.g;
+            const ckci_k_tap f = ckci_k_split_tap(p.dim, tap);
+            ckci_k_write<T>(p.o, m.sum[t], channel, 0, 0, f.z, f.y, f.x);
+        }
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-pair
+  conv_conv_fwd in one launch: the tile loop of the second, 1x1 convolution, whose left operand is not loaded
+  but computed: each thread computes mid at four channels of one position (a direct sum, then scale, shift,
+  operation and the rounding to the compute type) and stores it into LDS. mid never passes through memory; the
+  blocks of the first columns copy it out when the caller asked. Every 64 output channels compute mid again,
+  so this is for few output channels, cheap first convolutions, or no workspace.
+*/
+
+/* The axes of a block of a fwd convolution, without the code of bwd_data. */
+CKCI_K_FN void ckci_k_go_forward(const ckci_gpu_conv &p, ckci_k_block &b)
+{
+    CKCI_K_UNROLL(3)
+    for (int i = 0; i < 3; i++) {
+        b.axis[i] = ckci_k_forward(p.dim[i]);
+    }
+}
+
+/* From a position of the second convolution's result to the one of mid that a tap reads; false: padding. */
+CKCI_K_FN bool ckci_k_mid_place(const ckci_gpu_conv &p, const ckci_k_axis axis[3], const ckci_k_tap &tap,
+                                ckci_k_place *q)
+{
+    q->z = q->z * p.dim[0].read_step + axis[0].read0 + tap.z * p.dim[0].read_tap;
+    q->y = q->y * p.dim[1].read_step + axis[1].read0 + tap.y * p.dim[1].read_tap;
+    q->x = q->x * p.dim[2].read_step + axis[2].read0 + tap.x * p.dim[2].read_tap;
+    return (uint32_t)q->z < (uint32_t)p.dim[0].read_len && (uint32_t)q->y < (uint32_t)p.dim[1].read_len &&
+           (uint32_t)q->x < (uint32_t)p.dim[2].read_len;
+}
+
+/* mid at one position, channel of all groups; copies: store it too. */
+template <class T>
+CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t channel, bool copies)
+{
+    const ckci_gpu_conv &p = ckci_k_again(a.first);
+    ckci_k_axis axis[3] = {ckci_k_forward(p.dim[0]), ckci_k_forward(p.dim[1]), ckci_k_forward(p.dim[2])};
+    ckci_k_hold(axis);
+    axis[1].taps = ckci_k_lane_afresh(axis[1].taps);
+    axis[2].taps = ckci_k_lane_afresh(axis[2].taps);
+    int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
+    T v = ckci_k_direct_sum<T>(p, axis, group, column, q);
+    v = ckci_k_finish<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
+    if (copies) {
+        ckci_k_put<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
+    }
+    return v;
+}
+
+template <class T, int S, int KT, int THREADS> struct ckci_k_pair_a {
+    const ckci_gpu_pair &a;
+    ckci_k_share s;
+    ckci_k_place q;
+    int32_t channel0, place;
+    bool inside, copies;
+
+    CKCI_K_MEMBER ckci_k_pair_a(const ckci_gpu_pair &pair, const ckci_k_block &b) : a(pair)
+    {
+        const ckci_gpu_conv &p = pair.second;
+        s = ckci_k_make_share<S, THREADS>(true);
+        q = ckci_k_row(b.axis, b.row + s.row);
+        inside = q.n < p.n;
+        inside = ckci_k_mid_place(p, b.axis, ckci_k_tap{0, 0, 0, 0}, &q) && inside;
+        channel0 = b.group * p.red;
+        copies = pair.write_mid && b.column == 0;
+    }
+
+    CKCI_K_MEMBER void fetch(int32_t k0)
+    {
+        place = k0;
+    }
+
+    CKCI_K_MEMBER void store(T *m) const
+    {
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 4; i++) {
+            int32_t k = place + s.first + i * s.step;
+            T v = 0;
+            if (inside && k < a.second.red) {
+                v = ckci_k_mid<T>(a, q, channel0 + k, copies);
+            }
+            m[(s.first + i * s.step) * (S + 4) + s.row] = v;
+        }
+    }
+};
+
+template <class T> struct ckci_k_pair {
+    typedef ckci_k_tile<T, 64, 16> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &a, lds &m)
+    {
+        const ckci_gpu_conv &p = a.second;
+        ckci_k_block b = ckci_k_find_block(p, 64, 64);
+        ckci_k_go_forward(p, b);
+        ckci_k_pair_a<T, 64, 16, 256> left(a, b);
+        CKCI_K_UNROLL(3)
+        for (int i = 0; i < 3; i++) { /* one tap */
+            const ckci_divisor one = {1, 1, 0};
+            b.axis[i].taps = 1;
+            b.axis[i].tap0 = 0;
+            b.axis[i].by_taps = one;
+        }
+        ckci_k_gather_b<T, 64, 16, 256> right(p, b, p.red);
+        ckci_k_sums<T, 64, 16, 256> sums;
+        sums.run(m, left, right, 0, p.red);
+        ckci_k_finish_block<T, 64, 16, 256>(p, m, sums);
+    }
+};
+
+/* The same without tiles, for sums in f64 and int32, and for second filters of more than one tap when there
+   is no workspace: a thread owns one output and computes mid where it needs it. */
+template <class T> struct ckci_k_recompute {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &a, lds &)
+    {
+        const ckci_gpu_conv &p = a.second;
+        int32_t t = (int32_t)threadIdx.x;
+        ckci_k_block b = ckci_k_find_block(p, 1, 1);
+        ckci_k_go_forward(p, b);
+        int32_t channel = b.column * p.lanes + (t & (p.lanes - 1)),
+                row = b.row * (256 / p.lanes) + t / p.lanes;
+        int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
+        ckci_k_place q = ckci_k_row(b.axis, row), o = q;
+        if (group >= p.g || q.n >= p.n) {
+            return;
+        }
+        int64_t wei = group * p.b.stride[0] + column * p.b_column;
+        int32_t taps = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
+        T sum = 0;
+        for (int32_t tap = 0; tap < taps; tap++) {
+            const ckci_gpu_conv &u = ckci_k_again(p);
+            ckci_k_go_forward(u, b);
+            ckci_k_tap f = ckci_k_find_tap(u, b.axis, tap * u.red);
+            q = o;
+            if (!ckci_k_mid_place(u, b.axis, f, &q)) {
+                continue;
+            }
+            int64_t at = wei + ckci_k_weight_at(u, b.axis, f);
+            for (int32_t k = 0; k < u.red; k++) {
+                const bool copies = a.write_mid && ckci_k_lane_afresh(column) == 0;
+                T mid = ckci_k_mid<T>(a, q, group * u.red + k, copies);
+                sum = ckci_k_fma(mid, ckci_k_value<T>(u.b, at), sum);
+                at += u.b_red;
+            }
+        }
+        ckci_k_write<T>(p.o, sum, group, o.n, column, o.z, o.y, o.x);
+    }
+};
+
+/* ---- On matrix units: f16 and bf16, channels last, a depthwise or a small pointwise first convolution, a
+   pointwise second one. A block owns P positions of the result and all of its channels (or a slice). They
+   are strips of four neighbours along x; strips follow each other along x in a band of the image, then along
+   y, so that the block's inputs are few more than its outputs. mid of these positions in all channels lies in
+   LDS, in slabs of KB bytes of each row, as the unit's operands.
+   Depthwise: a thread computes four channels of a strip; where neighbours share inputs, a window of six
+   serves three taps of all four. The taps' weights lie in LDS, in f32. Pointwise: inputs lie in the last
+   slabs of mid, and tiles of 128 channels are multiplied, finished, rounded and stored into their slabs; the
+   last of them overwrite the inputs.
+   Then mid is multiplied with tiles of 128 rows of the second weights, slab after slab. These are loaded one
+   step ahead, across tiles too; sums pass through LDS on their way out, so that each store is 16 bytes.
+   Where weights come through registers (AMD), everything but mid shares one place. Every output is one sum in
+   a fixed order. */
+#if defined(__HIP_DEVICE_COMPILE__)
+typedef int ckci_k_int2 __attribute__((ext_vector_type(2)));
+__device__ ckci_k_int2 ckci_k_buffer_load2(ckci_k_int4 window, int offset, int scalar_offset,
+                                           int cache) __asm("llvm.amdgcn.raw.buffer.load.v2i32");
+#endif
+
+/* Eight bytes; see ckci_k_window_load. */
+CKCI_K_FN ckci_k_uint2 ckci_k_window_load2(const ckci_k_window &w, int32_t offset)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return ckci_k_cast<ckci_k_uint2>(ckci_k_buffer_load2(w.v, offset, 0, 0));
+#else
+    ckci_k_uint2 zero = {0, 0};
+    return offset < 0 ? zero : *(const ckci_k_uint2 *)(w.base + offset);
+#endif
+}
+
+/* Where a strip reads: coordinates and bytes (from the block's first image on) of the first tap of its first
+   position; bits of the positions that exist in mid. */
+struct ckci_k_pair_strip {
+    int32_t z, y, x, at;
+    uint32_t inside;
+};
+
+/* A step of a strip's taps: taps GROUP * g, ... of row (z, y) of the filter. */
+struct ckci_k_pair_step {
+    int32_t z, y, g;
+};
+
+template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
+    typedef ckci_k_grid<U, P, 128, 0> G;
+    enum {
+        KB = U::KB,
+        SLAB = KB / 2,
+        CHUNKS = KB / 16,
+        EACH = 256 / CHUNKS, /* rows that the block handles at a time */
+        R = P / EACH,
+        SPAN = 64, /* channels of mid that a step of the depthwise convolution computes */
+        B = 128 / EACH,
+        TILE = 128 * KB,
+        ROOM = 16384 /* of the first weights, and of sums on their way out */
+    };
+    static_assert(P % EACH == 0 && ROOM == G::WAVES * U::M * 32 * 4, "as laid out below");
+    struct lds {
+        alignas(1024) unsigned char mid[P * C * 2];
+        unsigned char tiles[U::ASYNC ? 2 * TILE + ROOM : ROOM];
+        int64_t output[P];
+    };
+    static_assert(2 * TILE <= ROOM || U::ASYNC, "tiles and weights share a place");
+
+    typename U::sums sum[G::TM][G::TN];
+    ckci_k_window weights;
+    ckci_k_uint4 raw[B];
+    int32_t steps, slabs, columns, channels, column_step; /* of the tiles that are being multiplied */
+
+    static CKCI_K_MEMBER float *room(lds &m)
+    {
+        return (float *)(m.tiles + (U::ASYNC ? 2 * TILE : 0));
+    }
+
+    /* ---- Positions */
+
+    /* Position `row` in the result and in mid; false: the second convolution's padding, or none. */
+    static CKCI_K_MEMBER bool find(const ckci_gpu_pair &a, int32_t row, ckci_k_place *out, ckci_k_place *mid)
+    {
+        const ckci_gpu_conv &p = a.second;
+        int32_t line = ckci_k_divide(row / 4, a.by_strips), band = ckci_k_divide(line, p.dim[1].count[0]);
+        int32_t plane = ckci_k_divide(band, a.by_bands);
+        out->n = ckci_k_divide(plane, p.dim[0].count[0]);
+        out->z = plane - out->n * p.dim[0].length;
+        out->y = line - band * p.dim[1].length;
+        out->x = ((band - plane * (int32_t)a.by_bands.d) * (int32_t)a.by_strips.d + row / 4 -
+                  line * (int32_t)a.by_strips.d) *
+                     4 +
+                 row % 4;
+        mid->n = out->n;
+        mid->z = out->z * p.dim[0].read_step - p.dim[0].pad;
+        mid->y = out->y * p.dim[1].read_step - p.dim[1].pad;
+        mid->x = out->x * p.dim[2].read_step - p.dim[2].pad;
+        return out->n < p.n && out->x < p.dim[2].length && (uint32_t)mid->z < (uint32_t)p.dim[0].read_len &&
+               (uint32_t)mid->y < (uint32_t)p.dim[1].read_len &&
+               (uint32_t)mid->x < (uint32_t)p.dim[2].read_len;
+    }
+
+    static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_pair &a)
+    {
+        return ckci_k_afresh(ckci_k_divide((int32_t)blockIdx.x, a.second.by_tiles_n)) * P;
+    }
+
+    static CKCI_K_MEMBER int32_t first_column(const ckci_gpu_pair &a)
+    {
+        int32_t work = (int32_t)blockIdx.x;
+        return (work - ckci_k_divide(work, a.second.by_tiles_n) * a.second.tiles_n) * a.second.part;
+    }
+
+    static CKCI_K_MEMBER ckci_k_pair_strip strip(const ckci_gpu_pair &a, int32_t row, int32_t n0)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const int64_t *s = p.a.stride;
+        ckci_k_pair_strip r;
+        ckci_k_place out, q;
+        uint32_t first = find(a, row, &out, &q);
+        r.inside = 0;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t x = q.x + i * a.second.dim[2].read_step;
+            bool line = out.n < a.second.n && (uint32_t)q.z < (uint32_t)a.second.dim[0].read_len &&
+                        (uint32_t)q.y < (uint32_t)a.second.dim[1].read_len;
+            bool good = line && out.x + i < a.second.dim[2].length &&
+                        (uint32_t)x < (uint32_t)a.second.dim[2].read_len;
+            r.inside |= (i == 0 ? first : (uint32_t)good) << i;
+        }
+        r.z = q.z * p.dim[0].read_step - p.dim[0].pad;
+        r.y = q.y * p.dim[1].read_step - p.dim[1].pad;
+        r.x = q.x * p.dim[2].read_step - p.dim[2].pad;
+        r.at = CKCI_K_HALF * (int32_t)((q.n - n0) * s[1] + r.z * s[3] + r.y * s[4] + r.x * s[5]);
+        if (out.n >= a.second.n) {
+            r.y = INT32_MIN / 2; /* no row of an image past the last one is read */
+        }
+        return r;
+    }
+
+    /* ---- mid */
+
+    static CKCI_K_MEMBER unsigned char *spot_of(lds &m, int32_t row, int32_t channel)
+    {
+        return m.mid + channel / SLAB * (P * KB) + ckci_k_spot<KB>(row, channel % SLAB * CKCI_K_HALF / 16) +
+               channel % 8 * CKCI_K_HALF;
+    }
+
+    /* Four finished channels of a row into their slab. */
+    static CKCI_K_MEMBER void keep(lds &m, int32_t row, int32_t channel, const ckci_k_uint2 &v)
+    {
+        *(ckci_k_uint2 *)spot_of(m, row, channel) = v;
+    }
+
+    /* And into memory, for a caller who wants a copy: of several rows, or of several fours of channels. */
+    static CKCI_K_MEMBER void copy(const ckci_gpu_pair &pair, lds &m, int32_t row, int32_t rows,
+                                   int32_t channel, int32_t fours)
+    {
+        const ckci_gpu_pair &a = ckci_k_late(pair);
+        if (!a.write_mid || first_column(a) != 0) {
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < rows * fours; i++) {
+            const int32_t r = row + (rows > 1 ? i : 0), c = channel + (rows > 1 ? 0 : i * 4);
+            if (c < a.second.red) {
+                copy_out(ckci_k_again(a), spot_of(m, r, c), first_row(a) + r, c);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void copy_out(const ckci_gpu_pair &a, const unsigned char *v, int32_t row,
+                                       int32_t channel)
+    {
+        ckci_k_place q, out;
+        if (!find(a, row, &out, &q)) {
+            return;
+        }
+        const ckci_tensor &t = a.first.o.t;
+        if (a.mid_vec) {
+            int64_t at =
+                channel + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+            *(ckci_k_uint2 *)(t.p + at * CKCI_K_HALF) = *(const ckci_k_uint2 *)v;
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 4; i++) {
+            int32_t g = ckci_k_divide(channel + i, a.first.by_columns);
+            ckci_k_put<float>(a.first.o, ckci_k_widen(E::TYPE, ((const uint16_t *)v)[i]), g, q.n,
+                              channel + i - g * a.first.columns, q.z, q.y, q.x);
+        }
+    }
+
+    /* Scale, shift and operation of the sums of four positions in four channels. */
+    static CKCI_K_MEMBER void finish_mid(const ckci_gpu_target &o, int32_t channel, float *v)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < 16; i++) {
+            v[i] = o.scale ? v[i] * ((const float *)o.scale)[channel + i % 4] : v[i];
+            v[i] = o.shift ? v[i] + ((const float *)o.shift)[channel + i % 4] : v[i];
+        }
+        if (o.t.op.kind == CKCONV_RELU) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < 16; i++) {
+                v[i] = v[i] < 0 ? 0.f : v[i];
+            }
+        } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
+            const ckci_gpu_target &u = ckci_k_late(o);
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < 16; i++) {
+                float x = ckci_k_element(u.t.op, ckci_k_pick<float, 16>(v, i), 0.f);
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < 16; j++) {
+                    v[j] = i == j ? x : v[j];
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint2 round(const float *v)
+    {
+        ckci_k_uint2 r;
+        r.x = ckci_k_two(E::TYPE, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
+        r.y = ckci_k_two(E::TYPE, ckci_k_bits(v[2]), ckci_k_bits(v[3]));
+        return r;
+    }
+
+    /* Weights of SPAN channels, [row of the filter][tap][channel]; rows are filled up to whole groups of
+       taps, these and missing channels with zeros. */
+    static CKCI_K_MEMBER void stage(const ckci_gpu_pair &a, int32_t channel0, float *w)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const int64_t *s = p.b.stride;
+        const int32_t taps = (int32_t)a.by_taps.d;
+        for (int32_t e = (int32_t)threadIdx.x; e < taps * SPAN; e += 256) {
+            int32_t c = ckci_k_divide(e, a.by_taps), tap = e - c * taps, channel = channel0 + c;
+            int32_t line = ckci_k_divide(tap, a.by_row), x = tap - line * (int32_t)a.by_row.d;
+            int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * p.dim[1].filter;
+            float v = 0;
+            if (x < p.dim[2].filter && channel < p.g) {
+                v = ckci_k_value<float>(p.b, channel * s[0] + z * s[3] + y * s[4] + x * s[5]);
+            }
+            w[tap * SPAN + c] = v;
+        }
+    }
+
+    /* What a step of the taps needs: WINDOW neighbours of a strip, or with GROUP 1 one for each position. */
+    template <int GROUP>
+    static CKCI_K_MEMBER void load(const ckci_gpu_conv &p, const ckci_k_window &in,
+                                   const ckci_k_pair_strip &s, const ckci_k_pair_step &t, int32_t channel,
+                                   int32_t step, bool some, ckci_k_uint2 (&raw)[3 + GROUP])
+    {
+        int32_t z = s.z + t.z * p.dim[0].read_tap, y = s.y + t.y * p.dim[1].read_tap,
+                x = t.g * GROUP * p.dim[2].read_tap;
+        bool good =
+            some && (uint32_t)z < (uint32_t)p.dim[0].read_len && (uint32_t)y < (uint32_t)p.dim[1].read_len;
+        int32_t along = CKCI_K_HALF * (int32_t)p.a.stride[5];
+        int32_t at = s.at + channel * CKCI_K_HALF + x * along +
+                     CKCI_K_HALF * (t.z * p.dim[0].read_tap * (int32_t)p.a.stride[3] +
+                                    t.y * p.dim[1].read_tap * (int32_t)p.a.stride[4]);
+        x += s.x;
+        CKCI_K_UNROLL(6)
+        for (int i = 0; i < 3 + GROUP; i++) {
+            raw[i] =
+                ckci_k_window_load2(in, good && (uint32_t)x < (uint32_t)p.dim[2].read_len ? at : INT32_MIN);
+            x += step;
+            at += step * along;
+        }
+    }
+
+    static CKCI_K_MEMBER void next(const ckci_gpu_pair &a, ckci_k_pair_step *t)
+    {
+        t->g++;
+        if (t->g == a.groups) {
+            t->g = 0;
+            t->y++;
+        }
+        if (t->y == a.first.dim[1].filter) {
+            t->y = 0;
+            t->z++;
+        }
+    }
+
+    /* The sums of a strip in four channels: [position][channel]. */
+    template <int GROUP>
+    static CKCI_K_MEMBER void sum_taps(const ckci_gpu_pair &a, const ckci_k_window &in,
+                                       const ckci_k_pair_strip &s, int32_t channel, const float *w,
+                                       float *sum)
+    {
+        enum { BF16 = (int)E::TYPE == (int)CKCONV_BF16 };
+        const ckci_gpu_conv &p = a.first;
+        const int32_t steps = p.dim[0].filter * p.dim[1].filter * a.groups,
+                      step = GROUP == 1 ? p.dim[2].read_step * a.second.dim[2].read_step : 1;
+        const bool some = channel < a.second.red;
+        ckci_k_pair_step t = {0, 0, 0};
+        ckci_k_uint2 ahead[3 + GROUP];
+        load<GROUP>(p, in, s, t, channel, step, some, ahead);
+        __syncthreads(); /* the weights are there */
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < steps; i++) {
+            float x[3 + GROUP][4];
+            CKCI_K_UNROLL(6)
+            for (int j = 0; j < 3 + GROUP; j++) {
+                ckci_k_s_half::widen<BF16>(ahead[j].x, x[j]);
+                ckci_k_s_half::widen<BF16>(ahead[j].y, x[j] + 2);
+            }
+            next(a, &t);
+            if (i + 1 < steps) {
+                load<GROUP>(p, in, s, t, channel, step, some, ahead);
+            }
+            CKCI_K_UNROLL(3)
+            for (int j = 0; j < GROUP; j++) {
+                const ckci_k_uint4 f = *(const ckci_k_uint4 *)(w + (i * GROUP + j) * SPAN);
+                const float v[4] = {ckci_k_float(f.x), ckci_k_float(f.y), ckci_k_float(f.z),
+                                    ckci_k_float(f.w)};
+                CKCI_K_UNROLL(16)
+                for (int e = 0; e < 16; e++) {
+                    sum[e] = ckci_k_fma(x[j + e / 4][e % 4], v[e % 4], sum[e]);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void depthwise(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t n0, lds &m)
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % 16, row = (int32_t)threadIdx.x / 16 * 4;
+        const ckci_k_pair_strip s = strip(a, first_row(a) + row, n0);
+        float *w = room(m);
+        CKCI_K_UNROLL(1)
+        for (int32_t channel0 = 0; channel0 < a.second.red; channel0 += SPAN) {
+            const int32_t channel = channel0 + chunk * 4;
+            float sum[16];
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < 16; i++) {
+                sum[i] = 0;
+            }
+            if (channel0 > 0) {
+                __syncthreads();
+            }
+            stage(a, channel0, w);
+            if (a.groups * 3 == (int32_t)a.by_row.d) {
+                sum_taps<3>(a, in, s, channel, w + chunk * 4, sum);
+            } else {
+                sum_taps<1>(a, in, s, channel, w + chunk * 4, sum);
+            }
+            if (channel < a.second.red) {
+                finish_mid(a.first.o, channel, sum);
+            }
+            if (channel < (a.second.red + SLAB - 1) / SLAB * SLAB) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    ckci_k_uint2 v = round(sum + i * 4), zero = {0, 0};
+                    keep(m, row + i, channel, s.inside >> i & 1 && channel < a.second.red ? v : zero);
+                }
+                copy(a, m, row, 4, channel, 1);
+            }
+        }
+    }
+
+    /* The inputs of a pointwise first convolution into the slabs from `slab` on. */
+    static CKCI_K_MEMBER void read(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t n0, int32_t slab,
+                                   lds &m)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        CKCI_K_UNROLL(1)
+        for (int r = 0; r < R; r++) {
+            const ckci_k_pair_strip s = strip(a, first_row(a) + lane + r * EACH, n0);
+            const bool good = (s.inside & 1) && (uint32_t)s.z < (uint32_t)p.dim[0].read_len &&
+                              (uint32_t)s.y < (uint32_t)p.dim[1].read_len &&
+                              (uint32_t)s.x < (uint32_t)p.dim[2].read_len;
+            for (int32_t c = chunk * 8; c < (p.red + SLAB - 1) / SLAB * SLAB; c += SLAB) {
+                *(ckci_k_uint4 *)(m.mid + (slab + c / SLAB) * (P * KB) +
+                                  ckci_k_spot<KB>(lane + r * EACH, chunk)) =
+                    ckci_k_window_load(in, good && c < p.red ? s.at + c * CKCI_K_HALF : INT32_MIN);
+            }
+        }
+    }
+
+    /* ---- Tiles of weights */
+
+    CKCI_K_MEMBER void begin(const ckci_gpu_conv &p, int32_t column, int32_t count, unsigned char *tiles)
+    {
+        (void)tiles;
+        weights = ckci_k_make_window(p.b.p + CKCI_K_HALF * (column * p.b_column));
+        columns = ckci_k_lane_afresh(count);
+        channels = ckci_k_lane_afresh(p.red);
+        column_step = ckci_k_lane_afresh(CKCI_K_HALF * (int32_t)p.b_column);
+        slabs = (p.red + SLAB - 1) / SLAB;
+        steps = (count + 127) / 128 * slabs;
+        if constexpr (U::ASYNC) {
+            fetch(0, 0, tiles);
+        }
+    }
+
+    /* Slab `slab` of tile `tile`: copied into LDS, or under way in registers. */
+    CKCI_K_MEMBER void fetch(int32_t tile, int32_t slab, unsigned char *to)
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        const int32_t channel = slab * SLAB + chunk * 8;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            int32_t row = lane + i * EACH, column = tile * 128 + row;
+            bool good = channel < channels && column < columns;
+            int32_t at = good ? column * column_step + channel * CKCI_K_HALF : INT32_MIN;
+            if constexpr (U::ASYNC) {
+#if defined(CKCI_K_MMA)
+                ckci_k_copy(to + ckci_k_spot<KB>(row, chunk), weights, good ? at : 0, good ? 16 : 0);
+#endif
+            } else {
+                raw[i] = ckci_k_window_load(weights, at);
+            }
+        }
+#if defined(CKCI_K_MMA)
+        if constexpr (U::ASYNC) {
+            ckci_k_copies_end();
+        }
+#endif
+        (void)to;
+    }
+
+    CKCI_K_MEMBER void put(unsigned char *to) const
+    {
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < B; i++) {
+            *(ckci_k_uint4 *)(to + ckci_k_spot<KB>(lane + i * EACH, chunk)) = raw[i];
+        }
+    }
+
+    CKCI_K_MEMBER void multiply(const unsigned char *slab, const unsigned char *tile)
+    {
+        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
+            column = wave % G::WN * G::COLUMNS;
+        CKCI_K_UNROLL(8)
+        for (int at = 0; at < U::KB; at += U::STEP) {
+            typename U::operand a[G::TM], b[G::TN];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < G::TM; i++) {
+                a[i] = U::load(slab, row + i * U::M, at);
+            }
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < G::TN; j++) {
+                b[j] = U::load(tile, column + j * U::N, at);
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < G::TM; i++) {
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < G::TN; j++) {
+                    U::template multiply<E>(sum[i][j], a[i], b[j]);
+                }
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < G::TM * G::TN; i++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[i / G::TN][i % G::TN].v[e] = 0;
+            }
+        }
+    }
+
+    /* All tiles; out(row, column, eight sums in LDS). The first fetch is under way (begin). */
+    template <class Out> CKCI_K_MEMBER void run_tiles(lds &m, int32_t slab0, const Out &out)
+    {
+        int32_t tile = 0, slab = 0;
+        if constexpr (!U::ASYNC) {
+            fetch(0, 0, NULL);
+            __syncthreads(); /* the first weights share their place */
+            put(m.tiles);
+        }
+        clear();
+        CKCI_K_UNROLL(1)
+        for (int32_t s = 0; s < steps; s++) {
+            bool last = slab + 1 == slabs;
+            int32_t next_tile = last ? tile + 1 : tile, next = last ? 0 : slab + 1;
+            unsigned char *other = m.tiles + (s + 1) % 2 * TILE;
+#if defined(CKCI_K_MMA)
+            if constexpr (U::ASYNC) {
+                ckci_k_copies_wait<0>();
+            }
+#endif
+            __syncthreads();
+            if (s + 1 < steps) {
+                fetch(next_tile, next, other);
+            }
+            multiply(m.mid + (slab0 + slab) * (P * KB), m.tiles + s % 2 * TILE);
+            if (last) {
+                write(room(m), tile * 128, out);
+                clear();
+            }
+            if constexpr (!U::ASYNC) {
+                if (last) {
+                    __syncthreads();
+                }
+                if (s + 1 < steps) {
+                    put(other);
+                }
+            }
+            tile = next_tile;
+            slab = next;
+        }
+    }
+
+    /* Sums through LDS, 32 columns of M rows for each wave at a time, always from the first sums, which the
+       next ones follow, so that `out` stands once; eights of columns are permuted. */
+    template <class Out> CKCI_K_MEMBER void write(float *place, int32_t column0, const Out &out)
+    {
+        enum { EACH = 32 / U::N, STRIPS = G::TN / EACH, ALL = G::TM * G::TN };
+        int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
+        float *strip = place + wave * U::M * 32;
+        column0 = ckci_k_lane_afresh(column0 + wave % G::WN * G::COLUMNS);
+        CKCI_K_UNROLL(1)
+        for (int q = 0; q < G::TM * STRIPS; q++) {
+            __syncthreads();
+            CKCI_K_UNROLL(4)
+            for (int s = 0; s < EACH; s++) {
+                CKCI_K_UNROLL(16)
+                for (int e = 0; e < U::SUMS; e++) {
+                    int row = U::row(e), column = s * U::N + U::column(e);
+                    strip[row * 32 + (column ^ (row & 3) * 8)] = sum[0][s].v[e];
+                }
+            }
+            CKCI_K_UNROLL(16)
+            for (int s = 0; s + EACH < ALL; s++) {
+                sum[s / G::TN][s % G::TN] = sum[(s + EACH) / G::TN][(s + EACH) % G::TN];
+            }
+            __syncthreads();
+            CKCI_K_UNROLL(1)
+            for (int e = lane; e < U::M * 4; e += U::WAVE) {
+                int row = e / 4, column = e % 4 * 8;
+                out(wave / G::WN * G::ROWS + q / STRIPS * U::M + row, column0 + q % STRIPS * 32 + column,
+                    strip + row * 32 + (column ^ (row & 3) * 8));
+            }
+        }
+    }
+
+    /* A pointwise first convolution's tile is finished, rounded and kept. */
+    static CKCI_K_MEMBER void keep_sums(const ckci_gpu_pair &pair, lds &m, int32_t row, int32_t channel,
+                                        float *v)
+    {
+        const ckci_gpu_pair &a = ckci_k_late(pair);
+        const ckci_gpu_target &o = a.first.o;
+        ckci_k_place out, q;
+        ckci_k_uint2 low = {0, 0}, high = {0, 0};
+        if (channel >= (a.second.red + SLAB - 1) / SLAB * SLAB) {
+            return;
+        }
+        if (channel < a.second.red && find(a, first_row(a) + row, &out, &q)) {
+            if (o.t.op.kind != CKCONV_PASS || o.scale || o.shift) {
+                CKCI_K_UNROLL(1)
+                for (int i = 0; i < 8; i++) {
+                    v[i] = ckci_k_finish<float>(o, v[i], 0, 0, channel + i, 0, 0, 0);
+                }
+            }
+            low = round(v);
+            high = round(v + 4);
+        }
+        keep(m, row, channel, low);
+        keep(m, row, channel + 4, high);
+        copy(a, m, row, 1, channel, 2);
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &pair, lds &m)
+    {
+        ckci_k_pair_tiles f;
+        {
+            const ckci_gpu_pair &a = pair;
+            ckci_k_place start, q;
+            find(a, first_row(a), &start, &q);
+            const ckci_k_window in =
+                ckci_k_make_window(a.first.a.p + CKCI_K_HALF * (start.n * a.first.a.stride[1]));
+            if (a.pointwise) {
+                int32_t slab0 = (a.second.red + 127) / 128 * (128 / SLAB) - (a.first.red + SLAB - 1) / SLAB;
+                f.begin(a.first, 0, a.first.columns, m.tiles);
+                read(a, in, start.n, slab0, m);
+                f.run_tiles(m, slab0,
+                            [&](int row, int column, float *v) { keep_sums(a, m, row, column, v); });
+                __syncthreads();
+            }
+            int32_t column = first_column(a), count = a.second.columns - column;
+            f.begin(a.second, column, count < a.second.part ? count : a.second.part, m.tiles);
+            if (!ckci_k_again(a).pointwise) {
+                depthwise(a, in, start.n, m);
+            }
+        }
+        const ckci_gpu_pair &a = ckci_k_late(pair);
+        const ckci_gpu_conv &p = a.second;
+        const ckci_tensor &t = p.o.t;
+        const bool plain = p.o_vec && t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+        const int32_t row0 = first_row(a), column0 = first_column(a), size = ckci_k_size(t.dtype);
+        ckci_k_place q, unused;
+        __syncthreads();
+        if ((int32_t)threadIdx.x < P) {
+            find(a, row0 + (int32_t)threadIdx.x, &q, &unused);
+            m.output[threadIdx.x] =
+                q.n >= p.n || q.x >= p.dim[2].length
+                    ? -1
+                    : q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+        }
+        f.run_tiles(m, 0, [&](int row, int column, float *v) {
+            int64_t at = m.output[row];
+            if (at < 0 || column + column0 >= p.columns) {
+                return;
+            }
+            column += column0;
+            if (plain) {
+                ckci_k_store8(t.dtype, t.p + (at + column) * size, v);
+            } else {
+                ckci_k_place o, mid;
+                find(a, row0 + row, &o, &mid);
+                ckci_k_write8(p, v, 8, 0, o.n, column, p.columns, o.z, o.y, o.x);
+            }
+        });
+    }
+};
+
+/* The kernel, with the unit of the target; without one it is empty, and no plan takes it. */
+template <class E> struct ckci_k_pair_matrix {
+#if defined(CKCI_SIMULATOR)
+    struct lds {
+    };
+
+    template <class U, int C> static void with(const ckci_gpu_pair &p)
+    {
+        typedef ckci_k_pair_tiles<E, U, 64, C> body;
+        typedef typename body::lds body_lds;
+        CKCI_K_LDS(body_lds, m);
+        body::run(p, m);
+    }
+
+    static void run(const ckci_gpu_pair &p, lds &)
+    {
+        int kind = sim_matrix_unit();
+        if (kind == SIM_MFMA) {
+            with<ckci_k_mfma, CKCI_PAIR_AMD>(p);
+        } else if (kind == SIM_WMMA) {
+            with<ckci_k_wmma<11>, CKCI_PAIR_AMD>(p);
+        } else if (kind == SIM_WMMA12) {
+            with<ckci_k_wmma<12>, CKCI_PAIR_AMD>(p);
+        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
+            with<ckci_k_mma, CKCI_PAIR_NVIDIA>(p);
+        }
+    }
+#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
+#if defined(CKCI_K_MFMA)
+    typedef ckci_k_pair_tiles<E, ckci_k_mfma, 64, CKCI_PAIR_AMD> body;
+#elif defined(CKCI_K_WMMA)
+    typedef ckci_k_pair_tiles<E, ckci_k_wmma<11>, 64, CKCI_PAIR_AMD> body;
+#elif defined(CKCI_K_WMMA12)
+    typedef ckci_k_pair_tiles<E, ckci_k_wmma<12>, 64, CKCI_PAIR_AMD> body;
+#else
+    typedef ckci_k_pair_tiles<E, ckci_k_mma, 64, CKCI_PAIR_NVIDIA> body;
+#endif
+    typedef typename body::lds lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &p, lds &m)
+    {
+        body::run(p, m);
+    }
+#else
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &, lds &)
+    {
+    }
+#endif
+};
+
+template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
+    enum { BLOCKS = 2 };
+};
+
+#endif /* CKCONV_KERNELS_DIRECT_HIP_H */

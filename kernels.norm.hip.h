@@ -1,0 +1,2120 @@
+/* kernels.norm.hip.h - v0.1.0 - kernels of ckconv.h: group norm, conversions: HIP C++17, nvcc
+   SPDX-License-Identifier: MIT */
+#ifndef CKCONV_KERNELS_NORM_HIP_H
+#define CKCONV_KERNELS_NORM_HIP_H
+/*  (licence text at the end of ckconv.h)
+
+Included by kernels.hip.h on one marked line. Do not include it yourself.
+
+What is no convolution: group norm and its gradients, conversion of layouts and types. The table of kernels
+stands in kernels.hip.h.
+
+TAGS
+    >>k-norm  group norm
+    >>k-move  layout and type conversion
+*/
+
+#ifndef CKCONV_IMPLEMENTATION
+#error "kernels.norm.hip.h is a part of kernels.hip.h: define CKCONV_IMPLEMENTATION and include ckconv.h"
+#endif
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-norm
+  Group norm. A block owns a part of the positions of a few neighbouring groups (set) of one n; a thread walks
+  whole channels of them, or every lanes_p-th position of one, so what belongs to a channel stays in
+  registers.
+  Statistics take one pass, in double: sums of x - p and of its square, p the first number of the (n, g); they
+  just add up over threads and parts, in LDS in a fixed tree. Since (p - mean)^2 is at most count * variance,
+  little is lost where |mean| >> deviation. The mean is then two numbers of type T, hi + lo: x - hi is nearly
+  exact, and lo is small.
+  Wide kernels (f16, bf16, f32, where tensors are dense): a lane takes eight numbers, of neighbouring channels
+  (last) or of neighbouring positions (planes: channels first). Channels last, neighbouring groups are one set
+  where one is narrow. What is read twice comes from the caches the second time, as far as they reach; loads
+  are one step ahead. On NVIDIA, y of planes keeps x in LDS instead, in that of a cluster's blocks where one
+  has too little: they leave their sums for each other in workspace.
+  Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
+  (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
+*/
+enum { CKCI_K_NORM_RUN = 4 };
+
+/* Any tensors; wide, channels last; wide, channels first. */
+enum { CKCI_K_NORM_ANY = 0, CKCI_K_NORM_LAST = 1, CKCI_K_NORM_PLANES = 2 };
+
+/* Sums of x - pivot and of its square. */
+struct ckci_k_moments {
+    double sum, square;
+};
+
+template <class T> struct ckci_k_norm_lds {
+    union {
+        ckci_k_moments of[256];
+        T sum[2][256];                        /* of dy' and dy'*xhat */
+        T cell[2][8 * 256 / (sizeof(T) / 4)]; /* wide: the same of eight channels of each thread */
+        double moment[8 * 256];
+    } u;
+    T total[2][256];            /* wide: of each group, weighted */
+    T hi[256], lo[256], r[256]; /* of each group: mean, inverse deviation */
+    T mean[2][256];             /* of each group: means that dx takes; wide: its level and slope */
+};
+
+/* What a block owns, and this thread's place in it. */
+struct ckci_k_slab {
+    enum { KEPT = 0 };
+    int32_t n, part, from, to; /* positions */
+    int32_t g0, groups, columns;
+    int32_t lc, lp;
+    int32_t active;
+};
+
+CKCI_K_FN ckci_k_slab ckci_k_find_slab(const ckci_gpu_norm &p, int32_t block)
+{
+    ckci_k_slab s;
+    int32_t t = (int32_t)threadIdx.x, rest = ckci_k_divide(block, p.by_sets);
+    s.g0 = (block - rest * p.sets) * p.set;
+    s.n = ckci_k_divide(rest, p.by_parts);
+    s.part = rest - s.n * p.parts;
+    s.from = s.part * p.part + (s.part < p.part_rest ? s.part : p.part_rest);
+    s.to = s.from + p.part + (s.part < p.part_rest ? 1 : 0);
+    s.to = s.to < p.space ? s.to : p.space;
+    s.groups = p.g - s.g0 < p.set ? p.g - s.g0 : p.set;
+    s.columns = s.groups * p.c;
+    int32_t slow = ckci_k_divide(t, p.by_fast), fast = t - slow * (p.along_x ? p.lanes_p : p.lanes_c);
+    s.lc = p.along_x ? slow : fast;
+    s.lp = p.along_x ? fast : slow;
+    s.active = p.along_x ? slow < p.lanes_c : slow < p.lanes_p;
+    return s;
+}
+
+/* One whose x lies in LDS: what a thread reads, place after place, column after column, for itself. */
+struct ckci_k_kept_slab : ckci_k_slab {
+    enum { KEPT = 1 };
+    unsigned char *x;
+    int32_t places; /* in a column */
+};
+
+/* The block's number where another kernel has read the tensors: the last ones are first, since what they read
+   is still in the caches. */
+CKCI_K_FN int32_t ckci_k_norm_block(const ckci_gpu_norm &p)
+{
+    const int32_t block = (int32_t)blockIdx.x;
+    return p.parts > 1 ? p.n * p.sets * p.parts - 1 - block : block;
+}
+
+CKCI_K_FN int64_t ckci_k_norm_base(const ckci_tensor &t, const ckci_k_slab &s, int32_t group, int32_t c)
+{
+    return (s.g0 + group) * t.stride[0] + s.n * t.stride[1] + c * t.stride[2];
+}
+
+/* A run: positions pos, pos + lanes_p, ... below `to` of one channel. */
+CKCI_K_FN void ckci_k_norm_places(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
+                                  int64_t *at)
+{
+    const int32_t apart = ckci_k_afresh(p.lanes_p);
+    if (p.flat) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            at[i] = base + (pos + i * apart) * t.stride[5];
+        }
+        return;
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        int32_t q = pos + i * apart, row = ckci_k_divide(q, p.by_x), z = ckci_k_divide(row, p.by_y);
+        int32_t x = q - row * (int32_t)p.by_x.d, y = row - z * (int32_t)p.by_y.d;
+        at[i] = base + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
+    }
+}
+
+/* Missing numbers are 0. All loads come first, so that they are under way together. */
+template <class T>
+CKCI_K_FN void ckci_k_norm_load(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
+                                int32_t to, T *v)
+{
+    int64_t at[CKCI_K_NORM_RUN];
+    const int32_t apart = ckci_k_afresh(p.lanes_p);
+    ckci_k_norm_places(p, t, base, pos, at);
+    if constexpr (sizeof(T) == 8) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            v[i] = pos + i * apart < to ? ((const double *)t.p)[at[i]] : 0;
+        }
+    } else if (t.dtype == CKCONV_F32) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            v[i] = pos + i * apart < to ? ((const float *)t.p)[at[i]] : 0;
+        }
+    } else {
+        uint32_t bits[CKCI_K_NORM_RUN];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            bits[i] = pos + i * apart < to ? ((const uint16_t *)t.p)[at[i]] : 0;
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            v[i] = t.dtype == CKCONV_F16 ? ckci_k_half_float(bits[i]) : ckci_k_float(bits[i] << 16);
+        }
+    }
+}
+
+template <class T>
+CKCI_K_FN void ckci_k_norm_store(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
+                                 int32_t to, const T *v)
+{
+    int64_t at[CKCI_K_NORM_RUN];
+    const int32_t apart = ckci_k_afresh(p.lanes_p);
+    ckci_k_norm_places(p, t, base, pos, at);
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        if (pos + i * apart >= to) {
+            break;
+        }
+        if constexpr (sizeof(T) == 8) {
+            ((double *)t.p)[at[i]] = v[i];
+        } else if (t.dtype == CKCONV_F32) {
+            ((float *)t.p)[at[i]] = v[i];
+        } else {
+            ((uint16_t *)t.p)[at[i]] =
+                (uint16_t)(t.dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]));
+        }
+    }
+}
+
+/* gamma or beta of a channel of all groups */
+template <class T>
+CKCI_K_FN T ckci_k_norm_factor(const ckci_gpu_norm &p, const unsigned char *vector, int32_t channel,
+                               T missing)
+{
+    if (!vector) {
+        return missing;
+    }
+    if constexpr (sizeof(T) == 8) {
+        return ((const double *)vector)[channel];
+    } else if (p.param == CKCONV_F32) {
+        return ((const float *)vector)[channel];
+    } else {
+        uint32_t bits = ((const uint16_t *)vector)[channel];
+        return p.param == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+    }
+}
+
+/* Sums in LDS of segments of `length` threads (this is number i of its segment; threads from `total` on have
+   none), in a fixed tree: join(t, u) adds entry u to entry t. */
+template <class F> CKCI_K_FN void ckci_k_norm_fold(int32_t i, int32_t length, int32_t total, const F &join)
+{
+    int32_t t = (int32_t)threadIdx.x, half = 1;
+    while (half < length) {
+        half *= 2;
+    }
+    for (half /= 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < total && i < half && i + half < length) {
+            join(t, t + half);
+        }
+    }
+    __syncthreads();
+}
+
+CKCI_K_FN void ckci_k_norm_join(ckci_k_moments &a, const ckci_k_moments &b)
+{
+    a.sum += b.sum;
+    a.square += b.square;
+}
+
+/* The first number of a (n, g). */
+template <class T>
+CKCI_K_FN double ckci_k_norm_pivot(const ckci_gpu_norm &p, const ckci_k_slab &s, int32_t group)
+{
+    int64_t at = ckci_k_norm_base(p.x, s, group, 0);
+    return (double)ckci_k_load<T>(p.x.dtype, p.x.p + at * ckci_k_size(p.x.dtype));
+}
+
+/* Moments of all that this thread reads. */
+template <class T> CKCI_K_FN ckci_k_moments ckci_k_norm_read(const ckci_gpu_norm &p, const ckci_k_slab &s)
+{
+    ckci_k_moments moments = {0, 0};
+    for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
+        int32_t group = ckci_k_divide(column, p.by_c);
+        int64_t base = ckci_k_norm_base(p.x, s, group, column - group * p.c);
+        double pivot = ckci_k_norm_pivot<T>(p, s, group);
+        for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+            T v[CKCI_K_NORM_RUN];
+            ckci_k_norm_load(p, p.x, base, pos, s.to, v);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                double d = pos + i * p.lanes_p < s.to ? (double)v[i] - pivot : 0;
+                moments.sum += d;
+                moments.square += d * d;
+            }
+        }
+    }
+    return moments;
+}
+
+/* ---- Wide. One number of f16, bf16 or f32. */
+CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int32_t i)
+{
+    if (dtype == CKCONV_F32) {
+        return ((const float *)from)[i];
+    }
+    uint32_t bits = ((const uint16_t *)from)[i];
+    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+}
+
+/* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
+struct ckci_k_norm_raw {
+    ckci_k_uint4 a, b;
+
+    CKCI_K_MEMBER void load(const ckci_gpu_norm &p, const ckci_tensor &t, const unsigned char *from,
+                            int32_t count)
+    {
+        ckci_k_uint4 zero = {0, 0, 0, 0};
+        b = zero;
+        if (p.aligned) {
+            a = *(const ckci_k_uint4 *)from;
+            if (t.dtype == CKCONV_F32) {
+                b = ((const ckci_k_uint4 *)from)[1];
+            }
+            return;
+        }
+        count = ckci_k_lane_afresh(count);
+        if (t.dtype == CKCONV_F32) {
+            const uint32_t *f = (const uint32_t *)from;
+            a.x = f[0];
+            a.y = 1 < count ? f[1] : 0;
+            a.z = 2 < count ? f[2] : 0;
+            a.w = 3 < count ? f[3] : 0;
+            b.x = 4 < count ? f[4] : 0;
+            b.y = 5 < count ? f[5] : 0;
+            b.z = 6 < count ? f[6] : 0;
+            b.w = 7 < count ? f[7] : 0;
+        } else {
+            const uint16_t *h = (const uint16_t *)from;
+            a.x = h[0] | (1 < count ? (uint32_t)h[1] << 16 : 0);
+            a.y = (2 < count ? h[2] : 0) | (3 < count ? (uint32_t)h[3] << 16 : 0);
+            a.z = (4 < count ? h[4] : 0) | (5 < count ? (uint32_t)h[5] << 16 : 0);
+            a.w = (6 < count ? h[6] : 0) | (7 < count ? (uint32_t)h[7] << 16 : 0);
+        }
+    }
+
+    CKCI_K_MEMBER void widen(const ckci_tensor &t, float *v) const
+    {
+        if (t.dtype == CKCONV_F32) {
+            v[0] = ckci_k_float(a.x);
+            v[1] = ckci_k_float(a.y);
+            v[2] = ckci_k_float(a.z);
+            v[3] = ckci_k_float(a.w);
+            v[4] = ckci_k_float(b.x);
+            v[5] = ckci_k_float(b.y);
+            v[6] = ckci_k_float(b.z);
+            v[7] = ckci_k_float(b.w);
+        } else if (t.dtype == CKCONV_F16) {
+            ckci_k_s_half::widen<false>(a.x, v);
+            ckci_k_s_half::widen<false>(a.y, v + 2);
+            ckci_k_s_half::widen<false>(a.z, v + 4);
+            ckci_k_s_half::widen<false>(a.w, v + 6);
+        } else {
+            ckci_k_s_half::widen<true>(a.x, v);
+            ckci_k_s_half::widen<true>(a.y, v + 2);
+            ckci_k_s_half::widen<true>(a.z, v + 4);
+            ckci_k_s_half::widen<true>(a.w, v + 6);
+        }
+    }
+};
+
+/* Where a thread stands in a tensor; bytes from a position to its next one, and from a column. Wide: channels
+   first, a block has one group; channels last, columns lie beside each other. */
+template <bool PLANES> struct ckci_k_norm_cursor {
+    unsigned char *column, *at;
+    int64_t step, apart;
+    int32_t pos; /* the first one of a column */
+
+    CKCI_K_MEMBER ckci_k_norm_cursor(const ckci_gpu_norm &p, const ckci_tensor &t, const ckci_k_slab &s)
+    {
+        const int64_t size = ckci_k_size(t.dtype), wide = PLANES ? t.stride[2] : 1;
+        const int32_t first = PLANES ? s.lc : s.lc * 8;
+        pos = s.from + s.lp * (PLANES ? 8 : 1);
+        column = at = t.p + (ckci_k_norm_base(t, s, 0, 0) + first * wide + pos * t.stride[5]) * size;
+        step = p.lanes_p * (PLANES ? 8 : 1) * t.stride[5] * size;
+        apart = p.lanes_c * (PLANES ? 1 : 8) * wide * size;
+    }
+
+    /* Through this thread's part of what is kept in LDS. */
+    CKCI_K_MEMBER ckci_k_norm_cursor(const ckci_tensor &t, const ckci_k_slab &s, unsigned char *kept,
+                                     int32_t places)
+    {
+        const int32_t size = 8 * ckci_k_size(t.dtype);
+        pos = s.from + s.lp * (PLANES ? 8 : 1);
+        column = at = kept + (int32_t)threadIdx.x * size;
+        step = 256 * size;
+        apart = places * step;
+    }
+
+    CKCI_K_MEMBER void next_column()
+    {
+        at = column += apart;
+    }
+
+    /* From the last of `columns` columns on, and there from the last of `places` places on. */
+    CKCI_K_MEMBER void turn(int32_t columns, int32_t places)
+    {
+        at = column += (columns - 1) * apart + (places - 1) * step;
+        apart = -apart;
+        step = -step;
+    }
+};
+
+/* Where x is read. */
+template <bool PLANES>
+CKCI_K_FN ckci_k_norm_cursor<PLANES> ckci_k_norm_x(const ckci_gpu_norm &p, const ckci_k_slab &s)
+{
+    return ckci_k_norm_cursor<PLANES>(p, p.x, s);
+}
+template <bool PLANES>
+CKCI_K_FN ckci_k_norm_cursor<PLANES> ckci_k_norm_x(const ckci_gpu_norm &p, const ckci_k_kept_slab &s)
+{
+    return ckci_k_norm_cursor<PLANES>(p.x, s, s.x, s.places);
+}
+
+/* Places of this thread in a column; columns of this thread. */
+template <bool PLANES>
+CKCI_K_FN int32_t ckci_k_norm_places_of(const ckci_gpu_norm &p, const ckci_k_slab &s, int32_t pos)
+{
+    const int32_t rest = PLANES ? (s.to - pos + 7) >> 3 : s.to - pos;
+    return rest > 0 ? ckci_k_divide(rest + p.lanes_p - 1, p.by_lanes_p) : 0;
+}
+template <bool PLANES> CKCI_K_FN int32_t ckci_k_norm_columns_of(const ckci_gpu_norm &p, const ckci_k_slab &s)
+{
+    if (PLANES) { /* all channels of one group */
+        return p.chunks - (s.lc + (p.chunks - 1) * p.lanes_c < s.columns ? 0 : 1);
+    }
+    const int32_t eights = s.columns / 8 - s.lc;
+    return eights > 0 ? ckci_k_divide(eights + p.lanes_c - 1, p.by_fast) : 0;
+}
+
+CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, unsigned char *to,
+                                  int32_t count, const float *v)
+{
+    if (!p.aligned) {
+        count = ckci_k_lane_afresh(count);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            if (i < count) {
+                if (t.dtype == CKCONV_F32) {
+                    ((float *)to)[i] = v[i];
+                } else {
+                    ((uint16_t *)to)[i] =
+                        (uint16_t)(t.dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]));
+                }
+            }
+        }
+    } else if (t.dtype == CKCONV_F32) {
+        const ckci_k_uint4 a = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]), ckci_k_bits(v[3])};
+        const ckci_k_uint4 b = {ckci_k_bits(v[4]), ckci_k_bits(v[5]), ckci_k_bits(v[6]), ckci_k_bits(v[7])};
+        ((ckci_k_uint4 *)to)[0] = a;
+        ((ckci_k_uint4 *)to)[1] = b;
+    } else {
+        const ckci_k_uint4 a = {ckci_k_two(t.dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1])),
+                                ckci_k_two(t.dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3])),
+                                ckci_k_two(t.dtype, ckci_k_bits(v[4]), ckci_k_bits(v[5])),
+                                ckci_k_two(t.dtype, ckci_k_bits(v[6]), ckci_k_bits(v[7]))};
+        *(ckci_k_uint4 *)to = a;
+    }
+}
+
+/* Entries of eight channels of each thread, added over the threads of a channel: those of lane_p 0 are the
+   sums. All threads share the work, `several` of them a channel. join(to, from) */
+template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, const F &join)
+{
+    const int32_t t = (int32_t)threadIdx.x, channels = 8 * p.lanes_c;
+    const int32_t lane_c = p.along_x ? p.lanes_p : 1, lane_p = p.along_x ? 1 : p.lanes_c;
+    int32_t several = 1, log = 0;
+    while (2 * several * channels <= 256 && 2 * several <= p.lanes_p) {
+        several *= 2;
+        log++;
+    }
+    const int32_t first = t & (several - 1);
+    __syncthreads();
+    for (int32_t q = t >> log; q < channels; q += 256 >> log) {
+        const int32_t at = q % 8 * 256 + q / 8 * lane_c;
+        for (int32_t lane = first + several; lane < p.lanes_p; lane += several) {
+            join(at + first * lane_p, at + lane * lane_p);
+        }
+    }
+    const int32_t at = (t >> log) % 8 * 256 + (t >> log) / 8 * lane_c + first * lane_p;
+    for (int32_t half = several / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t >> log < channels && first < half) {
+            join(at, at + half * lane_p);
+        }
+    }
+    __syncthreads();
+}
+
+/* Moments of all that this block reads: those of group k become m.u.of[k]. PLANES: channels first. */
+template <bool PLANES, class S, class T>
+CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
+{
+    const int32_t t = (int32_t)threadIdx.x, each = PLANES ? 1 : 8, step = p.lanes_p * (PLANES ? 8 : 1);
+    const int64_t size = ckci_k_size(p.x.dtype);
+    double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, square[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    const unsigned char *first = p.x.p + ckci_k_norm_base(p.x, s, 0, 0) * size;
+    ckci_k_norm_cursor<PLANES> x = ckci_k_norm_x<PLANES>(p, s);
+    float pivot[8];
+    pivot[0] = ckci_k_norm_load1(p.x.dtype, first, 0);
+    for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8 && !PLANES; i++) {
+            const int32_t group = ckci_k_divide(column + i, p.by_c);
+            pivot[i] = ckci_k_norm_load1(p.x.dtype, first + group * p.x.stride[0] * size, 0);
+        }
+        int32_t rest = s.to - x.pos;
+        ckci_k_norm_raw raw;
+        if (rest > 0) {
+            raw.load(p, p.x, x.at, rest);
+        }
+        for (; rest > 0; rest -= step) {
+            float v[8];
+            raw.widen(p.x, v);
+            if (rest > step) {
+                x.at += x.step;
+                raw.load(p, p.x, x.at, rest - step);
+            }
+            if (PLANES && rest < 8) {
+                CKCI_K_UNROLL(8)
+                for (int i = 1; i < 8; i++) {
+                    v[i] = i < rest ? v[i] : pivot[0];
+                }
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                const double d = (double)v[i] - (double)pivot[PLANES ? 0 : i];
+                sum[i] += d;
+                square[i] += d * d;
+            }
+        }
+        x.next_column();
+    }
+    if (p.set == 1) {
+        ckci_k_moments all = {0, 0};
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            all.sum += sum[i];
+            all.square += square[i];
+        }
+        m.u.of[t] = all;
+        ckci_k_norm_fold(t, 256, 256,
+                         [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
+        return;
+    }
+    ckci_k_moments of = {0, 0};
+    CKCI_K_UNROLL(1)
+    for (int which = 0; which < 2; which++) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            m.u.moment[i * 256 + t] = which ? square[i] : sum[i];
+        }
+        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) { m.u.moment[to] += m.u.moment[from]; });
+        double all = 0;
+        for (int32_t c = t * p.c; t < s.groups && c < (t + 1) * p.c; c++) {
+            all += m.u.moment[c % 8 * 256 + c / 8];
+        }
+        of.sum = which ? of.sum : all;
+        of.square = all;
+        __syncthreads();
+    }
+    m.u.of[t] = of;
+    __syncthreads();
+}
+
+/* m.u.of[k * length] becomes the moments of group k; returns length. */
+template <int W, class S, class T>
+CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
+{
+    int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_segment.d, total = p.lanes_c * p.lanes_p;
+    int32_t k = ckci_k_divide(t, p.by_segment);
+    if constexpr (W != CKCI_K_NORM_ANY) {
+        ckci_k_norm_gather8<W == CKCI_K_NORM_PLANES>(p, s, m);
+        return 1;
+    }
+    if (s.active) {
+        m.u.of[s.lc * p.lanes_p + s.lp] = ckci_k_norm_read<T>(p, s);
+    }
+    ckci_k_norm_fold(t - k * length, length, total,
+                     [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
+    return length;
+}
+
+/* Moments of this block's groups, of which k has those at m.u.of[k * length], to workspace. */
+template <class T>
+CKCI_K_FN void ckci_k_norm_put_stats(const ckci_gpu_norm &p, const ckci_k_slab &s,
+                                     const ckci_k_norm_lds<T> &m, int32_t length)
+{
+    const int32_t t = (int32_t)threadIdx.x;
+    if (t < s.groups) {
+        double *stats = (double *)p.stats + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
+        stats[0] = m.u.of[t * length].sum;
+        stats[1] = m.u.of[t * length].square;
+    }
+}
+
+/* Mean and inverse deviation of each group into LDS: saved ones, or of the parts in workspace (to which kept
+   slabs bring theirs here), or of what this block reads, which is all positions then. */
+template <int W, class S, class T>
+CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
+{
+    int32_t t = (int32_t)threadIdx.x, length = 1;
+    int64_t first = (int64_t)s.n * p.g + s.g0;
+    if (p.saved_mean) {
+        if (t < s.groups) {
+            m.hi[t] = ((const T *)p.saved_mean)[first + t];
+            m.lo[t] = 0;
+            m.r[t] = ((const T *)p.saved_inv_std)[first + t];
+        }
+        __syncthreads();
+        return;
+    }
+    if (S::KEPT || !p.stats) {
+        length = ckci_k_norm_gather<W>(p, s, m);
+    }
+    if (p.stats) {
+        int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
+        if (S::KEPT) {
+            ckci_k_norm_put_stats(p, s, m, length);
+            ckci_k_cluster_barrier();
+        }
+        length = p.parts;
+        if (k < s.groups) {
+            const double *stats =
+                (const double *)p.stats + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
+            m.u.of[t].sum = stats[0];
+            m.u.of[t].square = stats[1];
+        }
+        ckci_k_norm_fold(part, length, s.groups * p.parts,
+                         [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
+    }
+    if (t < s.groups) {
+        ckci_k_moments of = m.u.of[t * length];
+        double all = (double)p.c * (double)p.space, shift = of.sum / all, m2 = of.square - of.sum * shift;
+        double exact = ckci_k_norm_pivot<T>(p, s, t) + shift,
+               deviation = sqrt((m2 < 0 ? 0 : m2) / all + p.eps);
+        T r = (T)(1 / deviation), mean = (T)exact;
+        if (p.mean && s.part == 0) {
+            ((T *)p.mean)[first + t] = mean;
+        }
+        if (p.inv_std && s.part == 0) {
+            ((T *)p.inv_std)[first + t] = r;
+        }
+        m.hi[t] = mean;
+        m.lo[t] = (T)(exact - (double)mean);
+        m.r[t] = sizeof(T) == 4 && r > (T)3e38 ? (T)3e38 : r; /* 0 * infinity, with a tiny eps */
+    }
+    __syncthreads();
+}
+
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_stats {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
+        ckci_k_norm_put_stats(p, s, m, ckci_k_norm_gather<W>(p, s, m));
+    }
+};
+
+/* A channel as a thread sees it. */
+template <class T> struct ckci_k_norm_channel {
+    int64_t x, y, dx; /* of position 0 */
+    T hi, lo, r, gamma, beta, mean_a, mean_b;
+};
+
+template <class T>
+CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, const ckci_k_slab &s,
+                                                     const ckci_k_norm_lds<T> &m, int32_t column)
+{
+    ckci_k_norm_channel<T> c;
+    int32_t group = ckci_k_divide(column, p.by_c), rest = column - group * p.c;
+    c.x = ckci_k_norm_base(p.x, s, group, rest);
+    c.y = ckci_k_norm_base(p.y, s, group, rest);
+    c.dx = ckci_k_norm_base(p.dx, s, group, rest);
+    c.hi = m.hi[group];
+    c.lo = m.lo[group];
+    c.r = m.r[group];
+    c.gamma = ckci_k_norm_factor<T>(p, p.gamma, s.g0 * p.c + column, 1);
+    c.beta = ckci_k_norm_factor<T>(p, p.beta, s.g0 * p.c + column, 0);
+    c.mean_a = m.mean[0][group];
+    c.mean_b = m.mean[1][group];
+    return c;
+}
+
+/* x * y, finite where y is: a channel without deviation has a large x, and differences of 0. */
+CKCI_K_FN float ckci_k_norm_bounded(float x, float y)
+{
+    const uint32_t infinite = 0x7f800000u, bits = ckci_k_bits(x * y);
+    return (bits & 0x7fffffffu) == infinite && (ckci_k_bits(y) & 0x7fffffffu) != infinite
+               ? ckci_k_float((bits & 0x80000000u) | 0x7f7fffffu)
+               : x * y;
+}
+
+/* Wide: what eight numbers of one channel, or of eight, need. With d = x - hi, xhat*gamma + beta is
+   d*scale + shift, and dx is r * (gamma*dy' - level + d*slope): 0 for a group of one number. */
+template <int N> struct ckci_k_norm_channels {
+    float hi[N], r[N], gamma[N], scale[N], shift[N], slope[N], level[N];
+
+    /* What belongs to the groups of N columns, and to these themselves. */
+    template <class T>
+    CKCI_K_MEMBER void groups(const ckci_gpu_norm &p, const ckci_k_norm_lds<T> &m, int32_t column)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
+            hi[i] = m.hi[group];
+            r[i] = m.r[group];
+            slope[i] = m.mean[1][group];
+            level[i] = m.mean[0][group];
+        }
+    }
+
+    template <class T>
+    CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
+                               int32_t column)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
+            gamma[i] = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column + i, 1);
+            scale[i] = ckci_k_norm_bounded(m.r[group], gamma[i]);
+            shift[i] =
+                ckci_k_norm_factor<float>(p, p.beta, s.g0 * p.c + column + i, 0) - m.lo[group] * scale[i];
+        }
+    }
+};
+
+/* The sum of dy'*xhat from those of dy' and of dy'*(x - hi). */
+template <class T>
+CKCI_K_FN float ckci_k_norm_hat(const ckci_k_norm_lds<T> &m, int32_t group, float sum, float products)
+{
+    return m.r[group] * (products - m.lo[group] * sum);
+}
+
+/* body(how many positions are left, eight of x, eight of dy) for all positions of this thread in a column;
+   loads are one ahead. c becomes the column's (PLANES: its group's it is). DY: dy is read too. TURNED: from
+   the last of `places` places to the first, as the cursors then go. */
+template <bool PLANES, bool DY, bool TURNED, class T, class Body>
+CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
+                                ckci_k_norm_channels<PLANES ? 1 : 8> &c, ckci_k_norm_cursor<PLANES> &x,
+                                ckci_k_norm_cursor<PLANES> &y, int32_t column, int32_t places,
+                                const Body &body)
+{
+    const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
+    int32_t rest = s.to - x.pos;
+    if constexpr (TURNED) { /* of the last place; 0 or less: there is none */
+        rest -= places > 0 ? (places - 1) * step : 0;
+    }
+    ckci_k_norm_raw raw, raw_dy;
+    if (rest > 0) {
+        raw.load(p, p.x, x.at, rest);
+        if (DY) {
+            raw_dy.load(p, p.y, y.at, rest);
+        }
+    }
+    if (!PLANES) {
+        c.groups(p, m, column);
+    }
+    c.factors(p, s, m, column);
+    for (; TURNED ? places > 0 : rest > 0; rest += TURNED ? step : -step) {
+        float v[8], w[8];
+        raw.widen(p.x, v);
+        if (DY) {
+            raw_dy.widen(p.y, w);
+        }
+        if (TURNED ? --places > 0 : rest > step) {
+            const int32_t then = TURNED ? rest + step : rest - step;
+            x.at += x.step;
+            raw.load(p, p.x, x.at, then);
+            if (DY) {
+                y.at += y.step;
+                raw_dy.load(p, p.y, y.at, then);
+            }
+        }
+        body(rest, v, w);
+    }
+    x.next_column();
+    if (DY) {
+        y.next_column();
+    }
+}
+
+template <bool PLANES, class S, class T>
+CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci_k_norm_lds<T> &m)
+{
+    const int32_t each = PLANES ? 1 : 8;
+    ckci_k_norm_cursor<PLANES> x = ckci_k_norm_x<PLANES>(p, s), y(p, p.y, s);
+    ckci_k_norm_channels<PLANES ? 1 : 8> c;
+    if (PLANES) {
+        c.groups(p, m, 0);
+    }
+    /* backwards: what was read last is still in the caches */
+    const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
+    int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
+    x.turn(left, places);
+    y.turn(left, places);
+    while (left-- > 0) {
+        const int32_t column = (s.lc + left * p.lanes_c) * each;
+        const auto apply = [&](int32_t rest, float *v, const float *) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                const int j = PLANES ? 0 : i;
+                v[i] = (v[i] - c.hi[j]) * c.scale[j] + c.shift[j];
+            }
+            if (p.act != CKCONV_PASS) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < 8; i++) {
+                    v[i] = (p.act == CKCONV_SILU ? v[i] : 1.f) / (1 + ckci_k_exp(-v[i]));
+                }
+            }
+            ckci_k_norm_store8(p, p.y, y.at, rest, v);
+            y.at += y.step;
+        };
+        ckci_k_norm_walk<PLANES, false, true>(p, s, m, c, x, y, column, places, apply);
+        y.next_column();
+    }
+}
+
+/* Eight of x become x - hi, and the activation of dy is undone. */
+template <bool PLANES>
+CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
+                                     float *d, float *dy)
+{
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        d[i] -= c.hi[PLANES ? 0 : i];
+    }
+    if (p.act != CKCONV_PASS) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            /* see ckci_k_norm_gradient */
+            const int j = PLANES ? 0 : i;
+            float v = d[i] * c.scale[j] + c.shift[j], e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
+            float sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
+            dy[i] *= p.act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
+        }
+    }
+}
+
+/* Sums of this block, of eight columns of each lane at a time: those of channels to workspace when wanted,
+   those of group k, weighted, in m.total. */
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    const int32_t t = (int32_t)threadIdx.x, apart = PLANES ? p.lanes_c : 1;
+    const int64_t channels = (int64_t)p.g * p.c, all = (int64_t)p.n * p.parts * channels;
+    const int64_t first = ((int64_t)s.n * p.parts + s.part) * channels + s.g0 * p.c;
+    ckci_k_norm_cursor<PLANES> x(p, p.x, s), y(p, p.y, s);
+    ckci_k_norm_channels<PLANES ? 1 : 8> c;
+    if (PLANES) {
+        c.groups(p, m, 0);
+    }
+    float a = 0, b = 0;
+    for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
+        const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
+        float sum[2][8];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            sum[0][i] = sum[1][i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < (PLANES ? 8 : 1); i++) {
+            const int32_t column = column0 + i * apart;
+            if (!s.active || column >= s.columns) {
+                break;
+            }
+            const auto add = [&](int32_t rest, float *d, float *dy) {
+                ckci_k_norm_gradient8<PLANES>(p, c, d, dy);
+                if (PLANES && rest < 8) {
+                    CKCI_K_UNROLL(8)
+                    for (int e = 1; e < 8; e++) {
+                        d[e] = e < rest ? d[e] : 0;
+                        dy[e] = e < rest ? dy[e] : 0;
+                    }
+                }
+                CKCI_K_UNROLL(8)
+                for (int e = 0; e < 8; e++) {
+                    sum[0][e] += dy[e];
+                    sum[1][e] += dy[e] * d[e];
+                }
+            };
+            ckci_k_norm_walk<PLANES, true, false>(p, s, m, c, x, y, column, 0, add);
+            if (PLANES) {
+                float both[2];
+                CKCI_K_UNROLL(2)
+                for (int e = 0; e < 2; e++) {
+                    both[e] = ((sum[e][0] + sum[e][1]) + (sum[e][2] + sum[e][3])) +
+                              ((sum[e][4] + sum[e][5]) + (sum[e][6] + sum[e][7]));
+                    CKCI_K_UNROLL(8)
+                    for (int f = 0; f < 8; f++) {
+                        sum[e][f] = 0;
+                    }
+                }
+                both[1] = ckci_k_norm_hat(m, 0, both[0], both[1]);
+                m.u.cell[0][i * 256 + t] = both[0];
+                m.u.cell[1][i * 256 + t] = both[1];
+                a += c.gamma[0] * both[0];
+                b += c.gamma[0] * both[1];
+            }
+        }
+        if (!PLANES && s.active && column0 < s.columns) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                const float hat =
+                    ckci_k_norm_hat(m, ckci_k_divide(column0 + i, p.by_c), sum[0][i], sum[1][i]);
+                m.u.cell[0][i * 256 + t] = sum[0][i];
+                m.u.cell[1][i * 256 + t] = hat;
+                a += c.gamma[i] * sum[0][i];
+                b += c.gamma[i] * hat;
+            }
+        }
+        if (!p.sums && p.set == 1) {
+            continue;
+        }
+        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) {
+            m.u.cell[0][to] += m.u.cell[0][from];
+            m.u.cell[1][to] += m.u.cell[1][from];
+        });
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < 8 && p.sums && s.active && s.lp == 0; i++) {
+            const int32_t column = column0 + i * apart;
+            if (column < s.columns) {
+                ((float *)p.sums)[first + column] = m.u.cell[0][i * 256 + t];
+                ((float *)p.sums)[all + first + column] = m.u.cell[1][i * 256 + t];
+            }
+        }
+        if (p.set > 1) { /* all columns at once */
+            a = b = 0;
+            for (int32_t i = t * p.c; t < s.groups && i < (t + 1) * p.c; i++) {
+                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + i, 1);
+                a += gamma * m.u.cell[0][i % 8 * 256 + i / 8];
+                b += gamma * m.u.cell[1][i % 8 * 256 + i / 8];
+            }
+        }
+        __syncthreads();
+    }
+    m.total[0][t] = a;
+    m.total[1][t] = b;
+    if (p.set == 1) {
+        ckci_k_norm_fold(t, 256, 256, [&](int32_t to, int32_t from) {
+            m.total[0][to] += m.total[0][from];
+            m.total[1][to] += m.total[1][from];
+        });
+    }
+    __syncthreads();
+}
+
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m)
+{
+    const int32_t each = PLANES ? 1 : 8;
+    ckci_k_norm_cursor<PLANES> x(p, p.x, s), y(p, p.y, s), dx(p, p.dx, s);
+    ckci_k_norm_channels<PLANES ? 1 : 8> c;
+    if (PLANES) {
+        c.groups(p, m, 0);
+    }
+    /* backwards, as in ckci_k_norm_apply8 */
+    const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
+    int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
+    x.turn(left, places);
+    y.turn(left, places);
+    dx.turn(left, places);
+    while (left-- > 0) {
+        const int32_t column = (s.lc + left * p.lanes_c) * each;
+        const auto write = [&](int32_t rest, float *d, float *dy) {
+            ckci_k_norm_gradient8<PLANES>(p, c, d, dy);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                const int j = PLANES ? 0 : i;
+                dy[i] = c.r[j] * ((ckci_k_product(c.gamma[j], dy[i]) - c.level[j]) + d[i] * c.slope[j]);
+            }
+            ckci_k_norm_store8(p, p.dx, dx.at, rest, dy);
+            dx.at += dx.step;
+        };
+        ckci_k_norm_walk<PLANES, true, true>(p, s, m, c, x, y, column, places, write);
+        dx.next_column();
+    }
+}
+
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        finish(p, ckci_k_find_slab(p, ckci_k_norm_block(p)), m);
+    }
+
+    template <class S> static CKCI_K_MEMBER void finish(const ckci_gpu_norm &p, const S &s, lds &m)
+    {
+        ckci_k_norm_statistics<W>(p, s, m);
+        if constexpr (W != CKCI_K_NORM_ANY) {
+            ckci_k_norm_apply8<W == CKCI_K_NORM_PLANES>(p, s, m);
+        } else {
+            for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
+                ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
+                for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+                    T v[CKCI_K_NORM_RUN];
+                    ckci_k_norm_load(p, p.x, c.x, pos, s.to, v);
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                        v[i] = ((v[i] - c.hi) - c.lo) * c.r * c.gamma + c.beta;
+                    }
+                    if (p.act != CKCONV_PASS) {
+                        CKCI_K_UNROLL(8)
+                        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                            v[i] = (p.act == CKCONV_SILU ? v[i] : (T)1) / (1 + ckci_k_exp(-v[i]));
+                        }
+                    }
+                    ckci_k_norm_store(p, p.y, c.y, pos, s.to, v);
+                }
+            }
+        }
+    }
+};
+
+/* A run of xhat, and of dy with the activation undone. */
+template <class T>
+CKCI_K_FN void ckci_k_norm_gradient(const ckci_gpu_norm &p, const ckci_k_norm_channel<T> &c, int32_t pos,
+                                    int32_t to, T *xhat, T *dy)
+{
+    ckci_k_norm_load(p, p.x, c.x, pos, to, xhat);
+    ckci_k_norm_load(p, p.y, c.y, pos, to, dy);
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        xhat[i] = ((xhat[i] - c.hi) - c.lo) * c.r;
+    }
+    if (p.act != CKCONV_PASS) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            /* sig = sigmoid(v), not = 1 - sig without cancellation */
+            T v = xhat[i] * c.gamma + c.beta, e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
+            T sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
+            dy[i] *= p.act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
+        }
+    }
+}
+
+/* Sums of dy' and dy'*xhat of columns j, j + 1, ... into m.u.sum, lanes_p entries apart. Runs are added
+   with what rounding lost. */
+template <class T>
+CKCI_K_FN void ckci_k_norm_add(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m, int32_t j)
+{
+    int32_t t = (int32_t)threadIdx.x, column = j + s.lc, first = ckci_k_divide(t, p.by_lanes_p) * p.lanes_p;
+    T sum[2] = {0, 0}, lost[2] = {0, 0};
+    if (s.active && column < s.columns) {
+        ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
+        for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+            T xhat[CKCI_K_NORM_RUN], dy[CKCI_K_NORM_RUN], run[2] = {0, 0};
+            ckci_k_norm_gradient(p, c, pos, s.to, xhat, dy);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                bool inside = pos + i * p.lanes_p < s.to;
+                run[0] += inside ? dy[i] : 0;
+                run[1] += inside ? dy[i] * xhat[i] : 0;
+            }
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < 2; i++) {
+                T next = sum[i] + run[i], back = next - sum[i];
+                lost[i] += (sum[i] - (next - back)) + (run[i] - back);
+                sum[i] = next;
+            }
+        }
+    }
+    __syncthreads(); /* the entries may still be read */
+    if (s.active) {
+        m.u.sum[0][s.lc * p.lanes_p + s.lp] = sum[0] + (lost[0] == lost[0] ? lost[0] : 0);
+        m.u.sum[1][s.lc * p.lanes_p + s.lp] = sum[1] + (lost[1] == lost[1] ? lost[1] : 0);
+    }
+    ckci_k_norm_fold(t - first, p.lanes_p, p.lanes_c * p.lanes_p, [&](int32_t to, int32_t from) {
+        m.u.sum[0][to] += m.u.sum[0][from];
+        m.u.sum[1][to] += m.u.sum[1][from];
+    });
+}
+
+/* Sums of this block: those of channels to workspace when wanted; those of group k, weighted, in m.u.sum
+   at k * (returned length). */
+template <int W, class T>
+CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    if constexpr (W != CKCI_K_NORM_ANY) {
+        ckci_k_norm_add8<W == CKCI_K_NORM_PLANES>(p, s, m);
+        m.u.sum[0][threadIdx.x] = m.total[0][threadIdx.x];
+        m.u.sum[1][threadIdx.x] = m.total[1][threadIdx.x];
+        __syncthreads();
+        return 1;
+    }
+    int32_t t = (int32_t)threadIdx.x, lane = ckci_k_divide(t, p.by_lanes_p), total = p.lanes_c * p.lanes_p;
+    int32_t length = (int32_t)p.by_segment.d;
+    int64_t channels = (int64_t)p.g * p.c, all = (int64_t)p.n * p.parts * channels;
+    int64_t first = ((int64_t)s.n * p.parts + s.part) * channels + s.g0 * p.c;
+    T a = 0, b = 0;
+    for (int32_t j = 0; j < s.columns; j += p.lanes_c) {
+        int32_t column = j + lane;
+        ckci_k_norm_add(p, s, m, j);
+        if (t < total && lane * p.lanes_p == t && column < s.columns) {
+            T gamma = ckci_k_norm_factor<T>(p, p.gamma, s.g0 * p.c + column, 1);
+            a += gamma * m.u.sum[0][t];
+            b += gamma * m.u.sum[1][t];
+            if (p.sums) {
+                ((T *)p.sums)[first + column] = m.u.sum[0][t];
+                ((T *)p.sums)[all + first + column] = m.u.sum[1][t];
+            }
+        }
+    }
+    __syncthreads();
+    m.u.sum[0][t] = a;
+    m.u.sum[1][t] = b;
+    ckci_k_norm_fold(t - ckci_k_divide(t, p.by_segment) * length, length, total,
+                     [&](int32_t to, int32_t from) {
+                         m.u.sum[0][to] += m.u.sum[0][from];
+                         m.u.sum[1][to] += m.u.sum[1][from];
+                     });
+    return length;
+}
+
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_sums {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
+        int32_t t = (int32_t)threadIdx.x;
+        ckci_k_norm_statistics<W>(p, s, m);
+        int32_t length = ckci_k_norm_add_all<W>(p, s, m);
+        if (p.slab_sums && t < s.groups) {
+            T *sums = (T *)p.slab_sums + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
+            sums[0] = m.u.sum[0][t * length];
+            sums[1] = m.u.sum[1][t * length];
+        }
+    }
+};
+
+/* dx = inv_std * (gamma*dy' - mean_a - xhat*mean_b) */
+template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        ckci_k_slab s = ckci_k_find_slab(p, ckci_k_norm_block(p));
+        int32_t t = (int32_t)threadIdx.x, length = p.parts;
+        ckci_k_norm_statistics<W>(p, s, m);
+        if (p.slab_sums) {
+            int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
+            if (k < s.groups) {
+                const T *sums =
+                    (const T *)p.slab_sums + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
+                m.u.sum[0][t] = sums[0];
+                m.u.sum[1][t] = sums[1];
+            }
+            ckci_k_norm_fold(part, length, s.groups * p.parts, [&](int32_t to, int32_t from) {
+                m.u.sum[0][to] += m.u.sum[0][from];
+                m.u.sum[1][to] += m.u.sum[1][from];
+            });
+        } else {
+            length = ckci_k_norm_add_all<W>(p, s, m);
+        }
+        if (t < s.groups) {
+            T count = (T)p.c * (T)p.space;
+            m.mean[0][t] = m.u.sum[0][t * length] / count;
+            m.mean[1][t] = m.u.sum[1][t * length] / count;
+            if constexpr (W != CKCI_K_NORM_ANY) { /* level and slope of ckci_k_norm_channels */
+                m.mean[1][t] = -ckci_k_norm_bounded(m.r[t], m.mean[1][t]);
+                m.mean[0][t] += m.lo[t] * m.mean[1][t];
+            }
+        }
+        __syncthreads();
+        if constexpr (W != CKCI_K_NORM_ANY) {
+            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(p, s, m);
+        } else {
+            for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
+                ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
+                for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
+                    T xhat[CKCI_K_NORM_RUN], dy[CKCI_K_NORM_RUN];
+                    ckci_k_norm_gradient(p, c, pos, s.to, xhat, dy);
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                        dy[i] = c.r * (ckci_k_product(c.gamma, dy[i]) - c.mean_a - xhat[i] * c.mean_b);
+                    }
+                    ckci_k_norm_store(p, p.dx, c.dx, pos, s.to, dy);
+                }
+            }
+        }
+    }
+};
+
+/* y where channels come first and a slab fits into LDS, or into that of a cluster's blocks (parts), which
+   leave statistics in workspace for each other: x is read once. All copies are under way before the first one
+   is waited for; a thread reads its own only. */
+struct ckci_k_norm_kept {
+    struct lds {
+        ckci_k_norm_lds<float> m;
+        ckci_k_uint4 kept[CKCI_NORM_KEPT / 16];
+    };
+
+    static CKCI_K_MEMBER void fill(const ckci_gpu_norm &p, const ckci_k_kept_slab &s)
+    {
+        const int32_t step = p.lanes_p * 8, wide = p.x.dtype == CKCONV_F32;
+        ckci_k_norm_cursor<true> x(p, p.x, s), to = ckci_k_norm_x<true>(p, s);
+        for (int32_t left = s.active ? ckci_k_norm_columns_of<true>(p, s) : 0; left > 0; left--) {
+            for (int32_t rest = s.to - x.pos; rest > 0; rest -= step) {
+                if (p.aligned) {
+                    ckci_k_copy_late<16>(to.at, x.at, true);
+                    if (wide) {
+                        ckci_k_copy_late<16>(to.at + 16, x.at + 16, true);
+                    }
+                } else {
+                    ckci_k_norm_raw raw;
+                    raw.load(p, p.x, x.at, rest);
+                    *(ckci_k_uint4 *)to.at = raw.a;
+                    if (wide) {
+                        ((ckci_k_uint4 *)to.at)[1] = raw.b;
+                    }
+                }
+                x.at += x.step;
+                to.at += to.step;
+            }
+            x.next_column();
+            to.next_column();
+        }
+        ckci_k_copies_end();
+        ckci_k_copies_wait<0>();
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &l)
+    {
+        /* blocks of a cluster follow each other */
+        const int32_t rest = ckci_k_divide((int32_t)blockIdx.x, p.by_parts),
+                      n = ckci_k_divide(rest, p.by_sets);
+        const int32_t part = (int32_t)blockIdx.x - rest * p.parts, set = rest - n * p.sets;
+        ckci_k_kept_slab s;
+        (ckci_k_slab &)s = ckci_k_find_slab(p, (n * p.parts + part) * p.sets + set);
+        s.places = ckci_k_norm_places_of<true>(p, s, s.from + s.lp * 8);
+        s.x = (unsigned char *)l.kept;
+        fill(p, s);
+        ckci_k_norm_fwd<float, CKCI_K_NORM_PLANES>::finish(p, s, l.m);
+    }
+};
+
+/* Elsewhere L2 holds the slabs of all blocks. */
+struct ckci_k_norm_kept_none {
+    struct lds {
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &, lds &)
+    {
+    }
+};
+
+struct ckci_k_norm_fwd_kept : ckci_k_by_vendor<ckci_k_norm_kept, ckci_k_norm_kept_none> {
+};
+
+/* As the planner counts on: three where channels come first, at least two where they come last. */
+template <int W> struct ckci_k_resident<ckci_k_norm_stats<float, W>> {
+    enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : 3 };
+};
+template <int W> struct ckci_k_resident<ckci_k_norm_fwd<float, W>> {
+    enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
+};
+template <int W> struct ckci_k_resident<ckci_k_norm_sums<float, W>> {
+    enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
+};
+template <int W> struct ckci_k_resident<ckci_k_norm_din<float, W>> {
+    enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
+};
+
+template <> struct ckci_k_resident<ckci_k_norm_fwd_kept> {
+    enum { BLOCKS = 2 };
+};
+
+/* dgamma and dbeta. From workspace: 16 channels, whose n and parts are shared by 16 threads each. Without:
+   a chunk of one set's columns, batch after batch. */
+template <class T> struct ckci_k_norm_param {
+    typedef ckci_k_norm_lds<T> lds;
+
+    static CKCI_K_MEMBER void write(const ckci_gpu_norm &p, int32_t channel, T dbeta, T dgamma)
+    {
+        int size = ckci_k_size(p.param);
+        if (p.dbeta) {
+            ckci_k_store(p.param, p.dbeta + (int64_t)channel * size, dbeta);
+        }
+        if (p.dgamma) {
+            ckci_k_store(p.param, p.dgamma + (int64_t)channel * size, dgamma);
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        T a = 0, b = 0;
+        if (p.sums) {
+            int32_t channel = block * 16 + (t & 15), channels = p.g * p.c;
+            int64_t entries = (int64_t)p.n * p.parts;
+            const T *sums = (const T *)p.sums;
+            for (int64_t e = t >> 4; e < entries && channel < channels; e += 16) {
+                a += sums[e * channels + channel];
+                b += sums[(entries + e) * channels + channel];
+            }
+            m.u.sum[0][t] = a;
+            m.u.sum[1][t] = b;
+            for (int32_t half = 128; half >= 16; half /= 2) {
+                __syncthreads();
+                if (t < half) {
+                    m.u.sum[0][t] += m.u.sum[0][t + half];
+                    m.u.sum[1][t] += m.u.sum[1][t + half];
+                }
+            }
+            if (t < 16 && channel < channels) {
+                write(p, channel, m.u.sum[0][t], m.u.sum[1][t]);
+            }
+            return;
+        }
+        int32_t set = ckci_k_divide(block, p.by_chunks), lane = ckci_k_divide(t, p.by_lanes_p);
+        int32_t j = (block - set * p.chunks) * p.lanes_c, column = j + lane;
+        ckci_k_slab s = ckci_k_find_slab(p, set);
+        bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
+        for (s.n = 0; s.n < p.n; s.n++) {
+            const ckci_gpu_norm &u = ckci_k_again(p);
+            ckci_k_norm_statistics<CKCI_K_NORM_ANY>(u, s, m);
+            ckci_k_norm_add(u, s, m, j);
+            a += owner ? m.u.sum[0][t] : 0;
+            b += owner ? m.u.sum[1][t] : 0;
+            __syncthreads(); /* before the next statistics overwrite them */
+        }
+        if (owner) {
+            write(p, s.g0 * p.c + column, a, b);
+        }
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-move
+  Layout and type conversion. Dimension x is the one along which dst is dense, y the one along which src is.
+  Equal types are copied bit for bit; f64 and i32 go through double, rounded once; the others through float,
+  which is exact.
+      move_copy       x is dense in both, equal types: pieces of 16, 8 or 4 bytes, four of them per thread,
+                      of long runs in both tensors even where rows are short
+      move_turn_E     x and y differ, equal types of E bytes: through LDS
+      move_convert_E  types but i32, E bytes in dst: converted on the way to LDS, or straight to dst where x
+                      is dense in both
+      move            everything else: short dimensions, strides of any kind, i32: single elements
+
+  Through LDS. A block owns tile[0] elements along x by tile[1] along y; V elements of dst are 16 bytes. It
+  loads rows of src in pieces of 16 bytes, several under way, and stores rows of dst in pieces of 16 bytes.
+  What is not aligned is loaded as the two aligned pieces around it (AMD: as it is). Elements change places
+      gather    behind LDS, which holds rows of src as they are: a thread takes V of them at a place y. After
+                each V rows lie 0 or 16 bytes more, so that V rows are an odd multiple of 16 bytes: eight
+                threads with neighbouring pieces of a row of dst, and four at neighbouring places in others,
+                meet 32 different banks. Rows of dst that are not aligned start in the middle of a piece; the
+                block then reads V rows of src before its own and writes whole pieces that end early
+      words     gather of elements smaller than a word of LDS, where both sides are aligned: words are loaded,
+                their elements go to as many rows of dst
+      scatter   before LDS, which holds dst: rows of dst are short and the tile is one run there; the mirror
+                image of gather, with the same padding
+  Where rows of src are short (`merged`), the tile is one run there, and V rows of it are one row.
+*/
+
+/* Nearest float in which a later rounding to fewer than 22 bits still sees whether x was above or below:
+   inexact results have an odd last bit. */
+CKCI_K_FN float ckci_k_odd_float(double x)
+{
+    float f = (float)x;
+    uint32_t u = ckci_k_bits(f);
+    double back = (double)f, over = x < 0 ? x - back : back - x; /* above 0: rounded away from 0 */
+    if (x != x || back == x) {
+        return f;
+    }
+    return ckci_k_float((over > 0 ? u - 1 : u) | 1u);
+}
+
+CKCI_K_FN bool ckci_k_move_wide(const ckci_gpu_move &p)
+{
+    return p.from == CKCONV_F64 || p.from == CKCONV_I32;
+}
+
+/* An element on its way: raw bits, a double or a float. */
+CKCI_K_FN uint64_t ckci_k_move_read(const ckci_gpu_move &p, const unsigned char *at)
+{
+    if (p.from == CKCONV_F64) {
+        return *(const uint64_t *)at;
+    }
+    if (p.from == p.to) {
+        return ckci_k_load_bits(at, ckci_k_size(p.from));
+    }
+    if (p.from == CKCONV_I32) {
+        double x = (double)*(const int32_t *)at;
+        uint64_t u;
+        memcpy(&u, &x, 8);
+        return u;
+    }
+    return ckci_k_bits(ckci_k_load<float>(p.from, at));
+}
+
+CKCI_K_FN void ckci_k_move_write(const ckci_gpu_move &p, unsigned char *at, uint64_t u)
+{
+    int size = ckci_k_size(p.to);
+    if (p.from == p.to) {
+        if (size == 8) {
+            *(uint64_t *)at = u;
+        } else if (size == 4) {
+            *(uint32_t *)at = (uint32_t)u;
+        } else if (size == 2) {
+            *(uint16_t *)at = (uint16_t)u;
+        } else {
+            *at = (unsigned char)u;
+        }
+        return;
+    }
+    double x = (double)ckci_k_float((uint32_t)u);
+    float f = ckci_k_float((uint32_t)u);
+    if (ckci_k_move_wide(p)) {
+        memcpy(&x, &u, 8);
+        f = p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x);
+    }
+    if (p.to == CKCONV_F64) {
+        *(double *)at = x;
+    } else if (p.to == CKCONV_I32) {
+        double r = rint(x < -2147483648.0 ? -2147483648.0 : x);
+        *(int32_t *)at = x != x ? 0 : r >= 2147483647.0 ? INT32_MAX : (int32_t)r;
+    } else {
+        ckci_k_store(p.to, at, f);
+    }
+}
+
+/* What a block moves: its first elements, the place of the first along x, how many of tile[..] there
+   are. */
+struct ckci_k_move_tile {
+    const unsigned char *src;
+    unsigned char *dst;
+    int64_t x0;
+    int32_t x1, y1, z1;
+};
+
+CKCI_K_FN int32_t ckci_k_move_end(int64_t rest, int32_t tile)
+{
+    return rest < tile ? (int32_t)rest : tile;
+}
+
+CKCI_K_FN ckci_k_move_tile ckci_k_find_move(const ckci_gpu_move &p)
+{
+    int32_t rest = (int32_t)blockIdx.x;
+    ckci_k_move_tile tile = {p.src, p.dst, 0, 0, 0, 0};
+    int64_t y0 = 0, z0 = 0;
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < 6 && rest > 0; i++) { /* the others have one block, from here on */
+        const int32_t q = ckci_k_divide(rest, p.blocks[i]);
+        const int64_t place = (int64_t)(rest - q * (int32_t)p.blocks[i].d) * p.tile[i];
+        tile.src += place * p.src_step[i];
+        tile.dst += place * p.dst_step[i];
+        tile.x0 = i == 0 ? place : tile.x0;
+        y0 = i == 1 ? place : y0;
+        z0 = i == 2 ? place : z0;
+        rest = q;
+    }
+    tile.x1 = ckci_k_move_end(p.len_x - tile.x0, p.tile[0]);
+    tile.y1 = ckci_k_move_end(p.len_y - y0, p.tile[1]);
+    tile.z1 = ckci_k_move_end(p.len_z - z0, p.tile[2]);
+    return tile;
+}
+
+struct ckci_k_move {
+    struct lds {
+        uint64_t u[1280]; /* rows of 2^log_x, one apart */
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        int32_t t = (int32_t)threadIdx.x, wide = 1 << p.log_x, high = 1 << p.log_y;
+        uint64_t u[4] = {0, 0, 0, 0};
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t e = t + 256 * i, x = p.transpose ? e >> p.log_y : e & (wide - 1);
+            int32_t y = p.transpose ? e & (high - 1) : e >> p.log_x;
+            if (x < b.x1 && y < b.y1) {
+                u[i] = ckci_k_move_read(p, b.src + x * p.src_step[0] + y * p.src_step[1]);
+                if (p.transpose) {
+                    m.u[y * (wide + 1) + x] = u[i];
+                }
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
+            if (x < b.x1 && y < b.y1) {
+                ckci_k_move_write(p, b.dst + x * p.dst_step[0] + y * p.dst_step[1],
+                                  p.transpose ? m.u[y * (wide + 1) + x] : u[i]);
+            }
+        }
+    }
+};
+
+/* Steps, lengths and tiles count pieces of p.vec bytes along x; `tail` more bytes follow the last one. */
+struct ckci_k_move_copy {
+    struct lds {
+        int32_t unused;
+    };
+
+    template <int WORDS> static CKCI_K_MEMBER void rows(const ckci_gpu_move &p, const ckci_k_move_tile &b)
+    {
+        ckci_k_vec<ckci_k_s_f32, WORDS> v[4];
+        int32_t x[4], y[4], z[4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const int32_t e = (int32_t)threadIdx.x + 256 * i, rest = e >> p.log_x;
+            x[i] = e - (rest << p.log_x);
+            z[i] = rest >> p.log_y;
+            y[i] = rest - (z[i] << p.log_y);
+            v[i].clear();
+            if (x[i] < b.x1 && y[i] < b.y1 && z[i] < b.z1) {
+                v[i].load(b.src + x[i] * (4 * WORDS) + y[i] * p.src_step[1] + z[i] * p.src_step[2]);
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            if (x[i] < b.x1 && y[i] < b.y1 && z[i] < b.z1) {
+                v[i].store(b.dst + x[i] * (4 * WORDS) + y[i] * p.dst_step[1] + z[i] * p.dst_step[2]);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        if (p.vec == 16) {
+            rows<4>(p, b);
+        } else if (p.vec == 8) {
+            rows<2>(p, b);
+        } else {
+            rows<1>(p, b);
+        }
+        if (blockIdx.x == 0 && (int32_t)threadIdx.x < p.tail) {
+            int64_t at = p.len_x * p.vec + (int32_t)threadIdx.x;
+            p.dst[at] = p.src[at];
+        }
+    }
+};
+
+/* Unsigned integers of E bytes */
+template <int E> struct ckci_k_move_type;
+template <> struct ckci_k_move_type<1> {
+    typedef uint8_t word;
+};
+template <> struct ckci_k_move_type<2> {
+    typedef uint16_t word;
+};
+template <> struct ckci_k_move_type<4> {
+    typedef uint32_t word;
+};
+template <> struct ckci_k_move_type<8> {
+    typedef uint64_t word;
+};
+
+/* What is moved one by one: not known to the compiler, which would move the last of it together with the last
+   part of a load or store of all, and so split that. */
+CKCI_K_FN int32_t ckci_k_later(int32_t count)
+{
+    return ckci_k_opaque(count);
+}
+
+/* Element j of words. */
+template <int E> CKCI_K_FN typename ckci_k_move_type<E>::word ckci_k_move_element(const uint32_t *w, int j)
+{
+    if constexpr (E == 8) {
+        return w[2 * j] | (uint64_t)w[2 * j + 1] << 32;
+    } else {
+        return (typename ckci_k_move_type<E>::word)(w[j * E / 4] >> j * E % 4 * 8);
+    }
+}
+
+template <int E> CKCI_K_FN void ckci_k_move_put(uint32_t *w, int j, typename ckci_k_move_type<E>::word x)
+{
+    if constexpr (E == 8) {
+        w[2 * j] = (uint32_t)x;
+        w[2 * j + 1] = (uint32_t)(x >> 32);
+    } else {
+        w[j * E / 4] |= (uint32_t)x << j * E % 4 * 8;
+    }
+}
+
+/* A thread's elements on their way to LDS. Of a row that does not start at a multiple of a load, that are the
+   two aligned loads around them; `shift` is the byte in which they begin. */
+template <bool SHIFTED> struct ckci_k_move_unit {
+    enum { WORDS = SHIFTED ? 8 : 4 };
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { ANY = 1 }; /* a load takes any address */
+#else
+    enum { ANY = 0 };
+#endif
+    uint32_t w[WORDS];
+    uint32_t shift;
+
+    /* W words; false: not loaded, for the loads would touch bytes before or after the tensor */
+    template <int W> CKCI_K_MEMBER bool load(const ckci_gpu_move &p, const unsigned char *at)
+    {
+        ckci_k_vec<ckci_k_s_f32, W> q;
+        uint32_t before = 0;
+        if constexpr (SHIFTED) {
+            before = (uint32_t)(uintptr_t)at & (4 * W - 1);
+        }
+        const unsigned char *low = at - before;
+        if ((SHIFTED && low < p.src) || low + WORDS * W > p.src_end) {
+            return false;
+        }
+        shift = before;
+#if defined(__HIP_DEVICE_COMPILE__)
+        typedef uint32_t any __attribute__((vector_size(4 * W), aligned(1)));
+        const any v = *(const any *)low;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < W; i++) {
+            q.w[i] = v[i];
+        }
+#else
+        q.load(low);
+#endif
+        copy<W>(q, 0);
+        if constexpr (SHIFTED) {
+            q.load(low + 4 * W);
+            copy<W>(q, W);
+        }
+        return true;
+    }
+
+    template <int W> CKCI_K_MEMBER void copy(const ckci_k_vec<ckci_k_s_f32, W> &q, int first)
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < W; i++) {
+            w[first + i] = q.w[i];
+        }
+    }
+
+    /* The first `count` of N elements of E bytes, or all of them. */
+    template <int E, int N>
+    CKCI_K_MEMBER void fetch(const ckci_gpu_move &p, const unsigned char *at, int32_t count)
+    {
+        if constexpr (E * N >= 4) {
+            if (count > 0 && (SHIFTED || !p.shifted || ANY) && load<E * N / 4>(p, at)) {
+                count = 0;
+            }
+        }
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < ckci_k_later(count < N ? count : N); j++) {
+            const uint32_t low = E == 8 ? ((const uint32_t *)at)[2 * j] : ckci_k_load_bits(at + j * E, E);
+            const int word = j * E / 4;
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                w[i] |= i == word ? low << j * E % 4 * 8 : 0;
+                if (E == 8 && i == word + 1) {
+                    w[i] = ((const uint32_t *)at)[2 * j + 1];
+                }
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        shift = 0;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < WORDS; i++) {
+            w[i] = 0;
+        }
+    }
+
+    /* Elements in the first four words. */
+    CKCI_K_MEMBER void settle()
+    {
+        if constexpr (SHIFTED) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 6; i++) {
+                w[i] = shift & 8 ? w[i + 2] : w[i];
+            }
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 5; i++) {
+                w[i] = shift & 4 ? w[i + 1] : w[i];
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                w[i] = (uint32_t)((w[i] | (uint64_t)w[i + 1] << 32) >> 8 * (shift & 3));
+            }
+        }
+    }
+};
+
+template <int E, bool CONVERT> struct ckci_k_move_turn;
+template <int E, bool CONVERT> struct ckci_k_resident<ckci_k_move_turn<E, CONVERT>> {
+    enum { BLOCKS = 5 };
+};
+
+/* E: bytes of an element in dst and in LDS; CONVERT: those in src are of another type. */
+template <int E, bool CONVERT> struct ckci_k_move_turn {
+    typedef typename ckci_k_move_type<E>::word word;
+    enum { V = 16 / E, UNIT = !CONVERT ? V : E == 8 ? 2 : 4, WORDS = UNIT * E / 4 };
+    enum { ASK = 2 }; /* p.scatter, where that is not known to the compiler */
+    enum { USUAL = E == 2 ? CKCONV_F32 : E == 4 ? CKCONV_F16 : -1 }; /* other types: one load at a time */
+
+    struct lds {
+        alignas(16) unsigned char tile[CKCI_MOVE_LDS];
+    };
+
+    template <int SCATTER> static CKCI_K_MEMBER bool scatters(const ckci_gpu_move &p)
+    {
+        if constexpr (SCATTER == ASK) {
+            return p.scatter != 0;
+        } else {
+            return SCATTER != 0;
+        }
+    }
+
+    /* The loads of a thread in a tile of src: which rows there are, how many elements of them all. */
+    struct walk {
+        const unsigned char *src;
+        int32_t first, rows, limit;
+
+        CKCI_K_MEMBER walk(const ckci_gpu_move &p, const ckci_k_move_tile &b)
+        {
+            const int32_t skip = b.x0 < p.before ? p.before : 0;
+            const int32_t all = p.straight ? b.y1 : b.x1 + p.before, run = p.straight ? b.x1 : b.y1;
+            src = b.src - p.before * p.src_step[0];
+            first = p.merged ? skip / V : skip;
+            rows = (p.merged ? (all + V - 1) / V : all) - first;
+            limit = p.merged ? all * run : run;
+        }
+    };
+
+    /* A load: its row (merged: of V rows), the elements before it there, those from it on, if any. */
+    struct spot {
+        int32_t row, at, count;
+
+        template <int SCATTER> CKCI_K_MEMBER void find(const ckci_gpu_move &p, const walk &walk, int32_t q)
+        {
+            if (scatters<SCATTER>(p)) {
+                const int32_t high = ckci_k_divide(q >> 5, p.by_load);
+                row = (q >> 3 & 3) + ((q >> 5) - high * (int32_t)p.by_load.d) * 4;
+                at = ((q & 7) + high * 8) * UNIT;
+            } else {
+                row = ckci_k_divide(q, p.by_load);
+                at = (q - row * (int32_t)p.by_load.d) * UNIT;
+            }
+            count =
+                (uint32_t)(row - walk.first) < (uint32_t)walk.rows ? walk.limit - at - row * p.row_run : 0;
+        }
+    };
+
+    /* UNIT elements of S bytes, side by side, to elements of dst; S = 0: any type, each in a word, f64 as the
+       float that rounds alike. What converts types of one byte stands once: the elements go round. */
+    template <int S> static CKCI_K_MEMBER void convert(const ckci_gpu_move &p, uint32_t *w)
+    {
+        uint32_t v[UNIT];
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            v[j] = S == 2 ? ckci_k_move_element<2>(w, j) : w[j];
+        }
+        if (S != 4 && p.from == CKCONV_F16) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                v[j] = ckci_k_bits(ckci_k_half_float(v[j]));
+            }
+        } else if (S != 4 && p.from == CKCONV_BF16) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                v[j] <<= 16;
+            }
+        }
+        if (S == 0 && (E == 1 || ckci_k_size(p.from) == 1)) {
+            CKCI_K_UNROLL(1)
+            for (int j = 0; j < UNIT; j++) {
+                const float x = ckci_k_size(p.from) == 1 ? ckci_k_widen(p.from, v[0]) : ckci_k_float(v[0]);
+                const uint32_t u = E != 1              ? ckci_k_bits(x)
+                                   : p.to == CKCONV_I8 ? (uint32_t)ckci_k_int(x, -128.f, 127.f) & 0xffu
+                                                       : ckci_k_float_fp8(ckci_k_find_fp8(p.to), x);
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i + 1 < UNIT; i++) {
+                    v[i] = v[i + 1];
+                }
+                v[UNIT - 1] = u;
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            w[i] = 0;
+        }
+        if (E == 2 && p.to == CKCONV_F16) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                ckci_k_move_put<2>(w, j, (uint16_t)ckci_k_float_half(ckci_k_float(v[j])));
+            }
+            return;
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            if constexpr (E == 8) {
+                const double x = (double)ckci_k_float(v[j]);
+                uint64_t bits;
+                memcpy(&bits, &x, 8);
+                ckci_k_move_put<8>(w, j, bits);
+            } else {
+                ckci_k_move_put<E>(w, j, (word)(E == 2 ? ckci_k_float_bf16(ckci_k_float(v[j])) : v[j]));
+            }
+        }
+    }
+
+    /* src to LDS, or straight to dst; elements of S bytes. */
+    template <bool SHIFTED, int SCATTER, int S>
+    static CKCI_K_MEMBER void fill(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        enum { DEPTH = SHIFTED ? 2 : 4 }; /* loads of a thread under way */
+#if defined(__HIP_DEVICE_COMPILE__)
+        enum { ROUNDS = 1 }; /* what follows them stands once: a third of the time to compile */
+#else
+        enum { ROUNDS = DEPTH };
+#endif
+        const walk walk(p, b);
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.loads; q += 256 * DEPTH) {
+            ckci_k_move_unit<SHIFTED> u[DEPTH];
+            spot s[DEPTH];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < DEPTH; i++) {
+                s[i].template find<SCATTER>(p, walk, q + 256 * i);
+                u[i].clear();
+                u[i].template fetch<S, UNIT>(p, walk.src + s[i].row * p.load_step + s[i].at * S, s[i].count);
+            }
+            CKCI_K_UNROLL(ROUNDS)
+            for (int i = 0; i < DEPTH; i++) {
+                if (s[0].count > 0) {
+                    u[0].settle();
+                    if constexpr (CONVERT) {
+                        convert<S>(p, u[0].w);
+                    }
+                    put<SCATTER>(p, b, m, s[0], u[0].w);
+                }
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k + 1 < DEPTH; k++) {
+                    u[k] = u[k + 1];
+                    s[k] = s[k + 1];
+                }
+            }
+        }
+    }
+
+    /* The same of other types. */
+    static CKCI_K_MEMBER void fill_any(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        enum { DEPTH = 2 };
+        const walk walk(p, b);
+        const int size = ckci_k_size(p.from);
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.loads; q += 256 * DEPTH) {
+            ckci_k_move_unit<false> u[DEPTH];
+            spot s[DEPTH];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < DEPTH; i++) {
+                s[i].template find<ASK>(p, walk, q + 256 * i);
+                u[i].clear();
+                fetch_any(p, walk.src + s[i].row * p.load_step + s[i].at * size, s[i].count, size, u[i]);
+            }
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < DEPTH; i++) {
+                if (s[0].count > 0) {
+                    convert_any(p, size, u[0].w);
+                    put<ASK>(p, b, m, s[0], u[0].w);
+                }
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k + 1 < DEPTH; k++) {
+                    u[k] = u[k + 1];
+                    s[k] = s[k + 1];
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void fetch_any(const ckci_gpu_move &p, const unsigned char *at, int32_t count,
+                                        int size, ckci_k_move_unit<false> &u)
+    {
+        if (size == 2) {
+            u.template fetch<2, UNIT>(p, at, count);
+        } else if (size == 4) {
+            u.template fetch<4, UNIT>(p, at, count);
+        } else if (size == 1) {
+            u.template fetch<1, UNIT>(p, at, count);
+        } else { /* the float that rounds alike */
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < UNIT; j++) {
+                const double x = j < count ? ((const double *)at)[j] : 0.;
+                u.w[j] = ckci_k_bits(p.to == CKCONV_F32 ? (float)x : ckci_k_odd_float(x));
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void convert_any(const ckci_gpu_move &p, int size, uint32_t *w)
+    {
+        uint32_t v[UNIT];
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < UNIT; j++) {
+            v[j] = size == 1 ? ckci_k_move_element<1>(w, j) : size == 2 ? ckci_k_move_element<2>(w, j) : w[j];
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            w[j] = j < UNIT ? v[j < UNIT ? j : 0] : 0;
+        }
+        convert<0>(p, w);
+    }
+
+    template <int SCATTER>
+    static CKCI_K_MEMBER void put(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m, const spot &s,
+                                  const uint32_t *w)
+    {
+        if (scatters<SCATTER>(p)) {
+            scatter(p, b, m, s, s.count, w);
+        } else if (CONVERT && p.straight) {
+            unsigned char *to = b.dst + s.row * p.dst_step[1] + s.at * E;
+            if (p.dst_vec && s.count >= UNIT) {
+                store(to, w);
+                return;
+            }
+            uint32_t rotate[WORDS];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < WORDS; i++) {
+                rotate[i] = w[i];
+            }
+            CKCI_K_UNROLL(1)
+            for (int j = 0; j < UNIT && j < s.count; j++) {
+                ((word *)to)[j] = ckci_k_move_element<E>(rotate, 0);
+                next(rotate);
+            }
+        } else {
+            store(m.tile + s.row * p.load_pitch + s.row / V * p.load_pad + s.at * E, w);
+            (void)ckci_k_later(0); /* else part of that store becomes one with the last of scatter */
+        }
+    }
+
+    static CKCI_K_MEMBER void store(unsigned char *at, const uint32_t *w)
+    {
+        ckci_k_vec<ckci_k_s_f32, WORDS> q;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            q.w[i] = w[i];
+        }
+        q.store(at);
+    }
+
+    /* Elements between the last multiple of 16 bytes and `at`. */
+    static CKCI_K_MEMBER int32_t over(const unsigned char *at)
+    {
+        return ((int32_t)(uintptr_t)at & 15) / E;
+    }
+
+    static CKCI_K_MEMBER void scatter(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m,
+                                      const spot &s, int32_t count, const uint32_t *w)
+    {
+        const int32_t wide = (int32_t)p.len_x, shift = over(b.dst), step = wide * E;
+        unsigned char *at = m.tile + s.at * step + (s.row + shift) * E + s.at / V * p.pad;
+        if (shift == 0 && count >= UNIT) {
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < UNIT; j++) {
+                *(word *)(at + j * step) = ckci_k_move_element<E>(w, j);
+            }
+            return;
+        }
+        int32_t rest = V * wide - ((s.at & (V - 1)) * wide + s.row + shift); /* of these V rows */
+        uint32_t rotate[WORDS];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            rotate[i] = w[i];
+        }
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < UNIT && j < count; j++) {
+            *(word *)(at + (rest <= 0 ? p.pad : 0)) = ckci_k_move_element<E>(rotate, 0);
+            next(rotate);
+            at += step;
+            rest -= wide;
+        }
+    }
+
+    /* The next element to the front. */
+    static CKCI_K_MEMBER void next(uint32_t *w)
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            const int wide = E / 4, one = i + 1 < WORDS ? i + 1 : i;
+            w[i] = wide == 2   ? w[i + 2 < WORDS ? i + 2 : i]
+                   : wide == 1 ? w[one]
+                               : w[i] >> 8 * (E & 3) | w[one] << (32 - 8 * (E & 3)) % 32;
+        }
+    }
+
+    /* LDS to dst, in the same order: q counts pieces of 16 bytes. */
+    static CKCI_K_MEMBER void drain(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        const int32_t shift = over(b.dst), end = shift + b.y1 * (int32_t)p.len_x;
+        CKCI_K_UNROLL(2)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            const unsigned char *from = m.tile + q * 16 + ckci_k_divide(q, p.by_store) * p.pad;
+            unsigned char *to = b.dst + (q * V - shift) * E;
+            if (q * V >= shift && q * V + V <= end) {
+                ckci_k_vec<ckci_k_s_f32, 4> v;
+                v.load(from);
+                v.store(to);
+            } else {
+                CKCI_K_UNROLL(1)
+                for (int j = 0; j < V; j++) {
+                    if (q * V + j >= shift && q * V + j < end) {
+                        ((word *)to)[j] = ((const word *)from)[j];
+                    }
+                }
+            }
+        }
+    }
+
+    /* LDS to dst, across. Eight lanes take neighbouring pieces of a row of dst, four take rows that lie in
+       different banks: neighbours, or, where each row is APART in its own way, 4 bytes apart. */
+    template <bool APART>
+    static CKCI_K_MEMBER void gather(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            enum { STEP = APART && E < 4 ? 4 / E : 1 };
+            const int32_t far = ckci_k_divide(q >> 5, p.by_store), piece = (q & 7) + far * 8;
+            const int32_t near = (q >> 5) - far * (int32_t)p.by_store.d;
+            const int32_t y = (near / STEP * 4 + (q >> 3 & 3)) * STEP + near % STEP;
+            if (y >= b.y1 || piece * V >= p.tile[0]) {
+                continue;
+            }
+            unsigned char *to = b.dst + y * p.dst_step[1];
+            int32_t shift = 0, next = V; /* the first element of the next V rows */
+            const unsigned char *from = m.tile + piece * (V * p.pitch + p.pad) + y * E;
+            if constexpr (APART) {
+                shift = over(to);
+                next = shift ? shift : V;
+                from += (V - shift) * p.pitch + (shift ? 0 : p.pad);
+            }
+            const int32_t x = piece * V - shift;
+            to += x * E;
+            if ((!APART || b.x0 + x >= 0) && x + V <= b.x1) {
+                ckci_k_vec<ckci_k_s_f32, 4> v;
+                v.clear();
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < V; j++) {
+                    const int32_t at = j * p.pitch + (APART && j >= next ? p.pad : 0);
+                    ckci_k_move_put<E>(v.w, j, *(const word *)(from + at));
+                }
+                v.store(to);
+            } else {
+                CKCI_K_UNROLL(1)
+                for (int j = 0; j < V; j++) {
+                    if (b.x0 + x + j >= 0 && x + j < b.x1) {
+                        ((word *)to)[j] = *(const word *)(from + j * p.pitch + (j >= next ? p.pad : 0));
+                    }
+                }
+            }
+        }
+    }
+
+    /* The same of aligned rows, ACROSS of them at a time, which share a word of LDS. */
+    enum { ACROSS = 4 / E };
+
+    static CKCI_K_MEMBER void gather_words(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+            const int32_t far = ckci_k_divide(q >> 5, p.by_store), piece = (q & 7) + far * 8;
+            const int32_t near = (q >> 5) - far * (int32_t)p.by_store.d;
+            const int32_t y = (near * 4 + (q >> 3 & 3)) * ACROSS, x = piece * V;
+            if (y >= b.y1 || x >= b.x1) {
+                continue;
+            }
+            const unsigned char *from = m.tile + piece * (V * p.pitch + p.pad) + y * E;
+            uint32_t w[V];
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < V; j++) {
+                w[j] = *(const uint32_t *)from;
+                from += p.pitch;
+            }
+            unsigned char *to = b.dst + y * p.dst_step[1] + x * E;
+            CKCI_K_UNROLL(4)
+            for (int r = 0; r < ACROSS; r++) {
+                uint32_t out[4];
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < 4; k++) {
+                    out[k] = words(w + k * ACROSS, r);
+                }
+                if (y + r < b.y1 && x + V <= b.x1) {
+                    const ckci_k_uint4 four = {out[0], out[1], out[2], out[3]};
+                    *(ckci_k_uint4 *)to = four;
+                }
+                to += p.dst_step[1];
+            }
+        }
+    }
+
+    /* Element r of each of ACROSS words */
+    static CKCI_K_MEMBER uint32_t words(const uint32_t *w, int r)
+    {
+        if constexpr (E == 2) {
+            return r ? ckci_k_halves<1>(w[0], w[1]) : ckci_k_halves<0>(w[0], w[1]);
+        } else {
+            return (w[0] >> 8 * r & 0xffu) | (w[1] >> 8 * r & 0xffu) << 8 | (w[2] >> 8 * r & 0xffu) << 16 |
+                   w[3] >> 8 * r << 24;
+        }
+    }
+
+    template <int S>
+    static CKCI_K_MEMBER void fill_all(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
+    {
+#if defined(__HIP_DEVICE_COMPILE__) /* scalar branches are cheap, and loads take any address */
+        fill<false, ASK, S>(p, b, m);
+#else
+        if (p.shifted && p.scatter) {
+            fill<true, 1, S>(p, b, m);
+        } else if (p.shifted) {
+            fill<true, 0, S>(p, b, m);
+        } else if (p.scatter) {
+            fill<false, 1, S>(p, b, m);
+        } else {
+            fill<false, 0, S>(p, b, m);
+        }
+#endif
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
+    {
+        const ckci_k_move_tile b = ckci_k_find_move(p);
+        if constexpr (!CONVERT) {
+            fill_all<E>(p, b, m);
+        } else if (p.from == USUAL || (E == 4 && p.from == CKCONV_BF16)) {
+            if constexpr (E == 2 || E == 4) {
+                fill_all<8 / E>(p, b, m);
+            }
+        } else {
+            fill_any(p, b, m);
+        }
+        if (CONVERT && p.straight) {
+            return;
+        }
+        __syncthreads();
+        if (p.scatter) {
+            drain(p, b, m);
+            return;
+        }
+        if constexpr (E < 4) {
+            if (p.words) {
+                gather_words(p, b, m);
+                return;
+            }
+        }
+        if (p.before) {
+            gather<true>(p, b, m);
+        } else {
+            gather<false>(p, b, m);
+        }
+    }
+};
+
+#endif /* CKCONV_KERNELS_NORM_HIP_H */
