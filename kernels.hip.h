@@ -323,6 +323,27 @@ template <class Nvidia, class Amd> struct ckci_k_by_vendor : Amd {
 };
 #endif
 
+/* Two numbers, which AMD multiplies in one instruction. */
+#if defined(__HIP_DEVICE_COMPILE__)
+typedef float ckci_k_float2 __attribute__((ext_vector_type(2)));
+#else
+struct ckci_k_float2 {
+    float x, y;
+};
+CKCI_K_FN ckci_k_float2 operator+(const ckci_k_float2 &a, const ckci_k_float2 &b)
+{
+    return {a.x + b.x, a.y + b.y};
+}
+CKCI_K_FN ckci_k_float2 operator-(const ckci_k_float2 &a, const ckci_k_float2 &b)
+{
+    return {a.x - b.x, a.y - b.y};
+}
+CKCI_K_FN ckci_k_float2 operator*(const ckci_k_float2 &a, const ckci_k_float2 &b)
+{
+    return {a.x * b.x, a.y * b.y};
+}
+#endif
+
 /* Several elements in one load. */
 struct alignas(8) ckci_k_uint2 {
     uint32_t x, y;
@@ -752,6 +773,34 @@ CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c,
 CKCI_K_FN float ckci_k_exp(float x)
 {
     return expf(x);
+}
+
+/* 2^x and 1 / x within 2^-22 of themselves, in an instruction: for 1 / (1 + 2^x), where that is less than
+   rounding costs. */
+CKCI_K_FN float ckci_k_quick_exp2(float x)
+{
+#if defined(__HIP_DEVICE_COMPILE__) && __has_builtin(__builtin_amdgcn_exp2f)
+    return __builtin_amdgcn_exp2f(x);
+#elif defined(__CUDA_ARCH__)
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+#else
+    return exp2f(x);
+#endif
+}
+
+CKCI_K_FN float ckci_k_quick_inverse(float x)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return __builtin_amdgcn_rcpf(x);
+#elif defined(__CUDA_ARCH__)
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    return inverse;
+#else
+    return 1 / x;
+#endif
 }
 
 CKCI_K_FN float ckci_k_erf(float x)

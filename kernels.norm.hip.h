@@ -263,13 +263,11 @@ CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int3
 
 /* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
 struct ckci_k_norm_raw {
-    ckci_k_uint4 a, b;
+    ckci_k_uint4 a, b; /* b: of f32 only */
 
     CKCI_K_MEMBER void load(const ckci_gpu_norm &p, const ckci_tensor &t, const unsigned char *from,
                             int32_t count)
     {
-        ckci_k_uint4 zero = {0, 0, 0, 0};
-        b = zero;
         if (p.aligned) {
             a = *(const ckci_k_uint4 *)from;
             if (t.dtype == CKCONV_F32) {
@@ -745,6 +743,29 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     }
 }
 
+/* Numbers i and i + 1 of eight; of one channel (N is 1), twice the same. */
+template <int N> CKCI_K_FN ckci_k_float2 ckci_k_norm_two(const float (&v)[N], int i)
+{
+    const ckci_k_float2 two = {v[N == 1 ? 0 : i], v[N == 1 ? 0 : i + 1]};
+    return two;
+}
+
+/* e^-v, and 1 / (1 + that). FINITE: the first one is */
+template <bool FINITE> CKCI_K_FN ckci_k_float2 ckci_k_norm_sigmoid(const ckci_k_float2 &v, ckci_k_float2 *e)
+{
+    const ckci_k_float2 one = {1, 1}, to_binary = {-1.44269504f, -1.44269504f};
+    ckci_k_float2 power = v * to_binary;
+    if (FINITE) {
+        power.x = power.x > 126 ? 126 : power.x;
+        power.y = power.y > 126 ? 126 : power.y;
+    }
+    e->x = ckci_k_quick_exp2(power.x);
+    e->y = ckci_k_quick_exp2(power.y);
+    power = one + *e;
+    const ckci_k_float2 sigmoid = {ckci_k_quick_inverse(power.x), ckci_k_quick_inverse(power.y)};
+    return sigmoid;
+}
+
 template <bool PLANES, class S, class T>
 CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci_k_norm_lds<T> &m)
 {
@@ -762,22 +783,52 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto apply = [&](int32_t rest, float *v, const float *) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                const int j = PLANES ? 0 : i;
-                v[i] = (v[i] - c.hi[j]) * c.scale[j] + c.shift[j];
+            ckci_k_float2 two[4], e;
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                const ckci_k_float2 x2 = {v[2 * i], v[2 * i + 1]};
+                two[i] = (x2 - ckci_k_norm_two(c.hi, 2 * i)) * ckci_k_norm_two(c.scale, 2 * i) +
+                         ckci_k_norm_two(c.shift, 2 * i);
             }
-            if (p.act != CKCONV_PASS) {
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < 8; i++) {
-                    v[i] = (p.act == CKCONV_SILU ? v[i] : 1.f) / (1 + ckci_k_exp(-v[i]));
+            if (p.act == CKCONV_SILU) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    two[i] = two[i] * ckci_k_norm_sigmoid<false>(two[i], &e);
                 }
+            } else if (p.act != CKCONV_PASS) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    two[i] = ckci_k_norm_sigmoid<false>(two[i], &e);
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                v[2 * i] = two[i].x;
+                v[2 * i + 1] = two[i].y;
             }
             ckci_k_norm_store8(p, p.y, y.at, rest, v);
             y.at += y.step;
         };
         ckci_k_norm_walk<PLANES, false, true>(p, s, m, c, x, y, column, places, apply);
         y.next_column();
+    }
+}
+
+/* The activation of dy at d = x - hi is undone: silu or sigmoid. Not EXACT: 1 - sigmoid loses what f16 cannot
+   hold. */
+template <bool PLANES, bool SILU, bool EXACT>
+CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, const float *d, float *dy)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 8; i += 2) {
+        const ckci_k_float2 one = {1, 1}, d2 = {d[i], d[i + 1]}, dy2 = {dy[i], dy[i + 1]};
+        const ckci_k_float2 v = d2 * ckci_k_norm_two(c.scale, i) + ckci_k_norm_two(c.shift, i);
+        ckci_k_float2 e;
+        const ckci_k_float2 sigmoid = ckci_k_norm_sigmoid<EXACT>(v, &e),
+                            rest = EXACT ? e * sigmoid : one - sigmoid;
+        const ckci_k_float2 slope = SILU ? v * rest + one : rest, all = dy2 * sigmoid * slope;
+        dy[i] = all.x;
+        dy[i + 1] = all.y;
     }
 }
 
@@ -791,13 +842,12 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
         d[i] -= c.hi[PLANES ? 0 : i];
     }
     if (p.act != CKCONV_PASS) {
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            /* see ckci_k_norm_gradient */
-            const int j = PLANES ? 0 : i;
-            float v = d[i] * c.scale[j] + c.shift[j], e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
-            float sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
-            dy[i] *= p.act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
+        if (p.act != CKCONV_SILU) {
+            ckci_k_norm_undo8<PLANES, false, true>(c, d, dy);
+        } else if (p.dx.dtype == CKCONV_F32) {
+            ckci_k_norm_undo8<PLANES, true, true>(c, d, dy);
+        } else {
+            ckci_k_norm_undo8<PLANES, true, false>(c, d, dy);
         }
     }
 }
