@@ -217,7 +217,7 @@ test-amd: $(B)/ckconv $(GPU_TESTS:%=$(B)/test/sim/%)
 	    done; \
 	else echo 'skipped: execution on an emulator (TINYGRAD and AMDEMU are not set)'; fi
 
-SIM_SANITIZED := test_golden test_groupnorm test_transform
+SIM_SANITIZED := test_golden test_groupnorm test_transform test_cross
 SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%) \
     $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross
 # First, so that at the end no core waits for them.

@@ -751,7 +751,7 @@ template <int N> CKCI_K_FN ckci_k_float2 ckci_k_norm_two(const float (&v)[N], in
 }
 
 /* e^-v, and 1 / (1 + that). FINITE: the first one is */
-template <bool FINITE> CKCI_K_FN ckci_k_float2 ckci_k_norm_sigmoid(const ckci_k_float2 &v, ckci_k_float2 *e)
+template <bool FINITE> CKCI_K_FN ckci_k_float2 ckci_k_norm_sigmoid(const ckci_k_float2 &v, ckci_k_float2 &e)
 {
     const ckci_k_float2 one = {1, 1}, to_binary = {-1.44269504f, -1.44269504f};
     ckci_k_float2 power = v * to_binary;
@@ -759,9 +759,9 @@ template <bool FINITE> CKCI_K_FN ckci_k_float2 ckci_k_norm_sigmoid(const ckci_k_
         power.x = power.x > 126 ? 126 : power.x;
         power.y = power.y > 126 ? 126 : power.y;
     }
-    e->x = ckci_k_quick_exp2(power.x);
-    e->y = ckci_k_quick_exp2(power.y);
-    power = one + *e;
+    e.x = ckci_k_quick_exp2(power.x);
+    e.y = ckci_k_quick_exp2(power.y);
+    power = one + e;
     const ckci_k_float2 sigmoid = {ckci_k_quick_inverse(power.x), ckci_k_quick_inverse(power.y)};
     return sigmoid;
 }
@@ -793,12 +793,12 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
             if (p.act == CKCONV_SILU) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
-                    two[i] = two[i] * ckci_k_norm_sigmoid<false>(two[i], &e);
+                    two[i] = two[i] * ckci_k_norm_sigmoid<false>(two[i], e);
                 }
             } else if (p.act != CKCONV_PASS) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
-                    two[i] = ckci_k_norm_sigmoid<false>(two[i], &e);
+                    two[i] = ckci_k_norm_sigmoid<false>(two[i], e);
                 }
             }
             CKCI_K_UNROLL(4)
@@ -824,7 +824,7 @@ CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, 
         const ckci_k_float2 one = {1, 1}, d2 = {d[i], d[i + 1]}, dy2 = {dy[i], dy[i + 1]};
         const ckci_k_float2 v = d2 * ckci_k_norm_two(c.scale, i) + ckci_k_norm_two(c.shift, i);
         ckci_k_float2 e;
-        const ckci_k_float2 sigmoid = ckci_k_norm_sigmoid<EXACT>(v, &e),
+        const ckci_k_float2 sigmoid = ckci_k_norm_sigmoid<EXACT>(v, e),
                             rest = EXACT ? e * sigmoid : one - sigmoid;
         const ckci_k_float2 slope = SILU ? v * rest + one : rest, all = dy2 * sigmoid * slope;
         dy[i] = all.x;
