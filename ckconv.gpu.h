@@ -4386,7 +4386,8 @@ CKCI_FN int ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device,
         int64_t columns = ckci_ceil_div(p->c, k->lanes_c);
         int64_t places = ckci_ceil_div(ckci_ceil_div(k->part, 8), k->lanes_p);
         int64_t slots = ckci_min(ckci_saturating_mul(columns, places), CKCI_NORM_KEPT);
-        if (k->parts == parts && slots * 8 * 256 * (int64_t)ckci_size(p->in.dtype) <= CKCI_NORM_KEPT) {
+        if (k->parts == parts && ckci_norm_workspace(p, parts, array) <= limit &&
+            slots * 8 * 256 * (int64_t)ckci_size(p->in.dtype) <= CKCI_NORM_KEPT) {
             best = parts;
         }
         if (best > 0 &&
@@ -4396,7 +4397,7 @@ CKCI_FN int ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device,
     }
     if (best > 0) {
         ckci_norm_wide_parts(p, best, k);
-        k->kept = ckci_norm_workspace(p, best, array) <= limit;
+        k->kept = 1;
     }
     return k->kept;
 }

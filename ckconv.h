@@ -480,6 +480,7 @@ typedef struct ckconv_launch {
     int64_t grid;
     int32_t block;
     int32_t cluster; /* blocks of a thread block cluster (NVIDIA); 1: no clusters */
+    int32_t reserved;
     int32_t arg_bytes;
     unsigned char arg[4096];
 } ckconv_launch;

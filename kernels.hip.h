@@ -396,6 +396,8 @@ CKCI_K_FN void ckci_k_cluster_barrier()
     sim_cluster_barrier();
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+#elif defined(__CUDA_ARCH__)
+    asm volatile("trap;"); /* a plan for another architecture */
 #endif
 }
 
@@ -1899,8 +1901,8 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
             return status;
         }
     }
-#if CUDART_VERSION >= 11080
     if (l->cluster > 1) {
+#if CUDART_VERSION >= 11080
         cudaLaunchAttribute attribute;
         cudaLaunchConfig_t config;
         memset(&attribute, 0, sizeof attribute);
@@ -1915,8 +1917,10 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
         config.attrs = &attribute;
         config.numAttrs = 1;
         return cudaLaunchKernelExC(&config, kernels[l->kernel], args);
-    }
+#else
+        return cudaErrorNotSupported;
 #endif
+    }
 #endif
     return CKCI_GPU(LaunchKernel)(kernels[l->kernel], dim3((unsigned)l->grid), dim3((unsigned)l->threads),
                                   args, lds, stream);

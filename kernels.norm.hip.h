@@ -654,8 +654,9 @@ CKCI_K_FN float ckci_k_norm_bounded(float x, float y)
                : x * y;
 }
 
-/* Wide: what eight numbers of one channel, or of eight, need. With d = x - hi, xhat*gamma + beta is
-   d*scale + shift, and dx is r * (gamma*dy' - level + d*slope): 0 for a group of one number. */
+/* Wide: what eight numbers of one channel, or of eight, need. y is (x - hi)*scale + shift; with
+   d = (x - hi)*r, xhat but for the rest of the mean, it is d*gamma + shift, and dx is
+   r * (gamma*dy' - level - d*slope): 0 for a group of one number. */
 template <int N> struct ckci_k_norm_channels {
     float hi[N], r[N], gamma[N], scale[N], shift[N], slope[N], level[N];
 
@@ -688,11 +689,11 @@ template <int N> struct ckci_k_norm_channels {
     }
 };
 
-/* The sum of dy'*xhat from those of dy' and of dy'*(x - hi). */
+/* The sum of dy'*xhat from those of dy' and of dy'*d. */
 template <class T>
 CKCI_K_FN float ckci_k_norm_hat(const ckci_k_norm_lds<T> &m, int32_t group, float sum, float products)
 {
-    return m.r[group] * (products - m.lo[group] * sum);
+    return products - m.lo[group] * m.r[group] * sum;
 }
 
 /* body(how many positions are left, eight of x, eight of dy) for all positions of this thread in a column;
@@ -750,15 +751,11 @@ template <int N> CKCI_K_FN ckci_k_float2 ckci_k_norm_two(const float (&v)[N], in
     return two;
 }
 
-/* e^-v, and 1 / (1 + that). FINITE: the first one is */
-template <bool FINITE> CKCI_K_FN ckci_k_float2 ckci_k_norm_sigmoid(const ckci_k_float2 &v, ckci_k_float2 &e)
+/* e^-v, and 1 / (1 + that) */
+CKCI_K_FN ckci_k_float2 ckci_k_norm_sigmoid(const ckci_k_float2 &v, ckci_k_float2 &e)
 {
     const ckci_k_float2 one = {1, 1}, to_binary = {-1.44269504f, -1.44269504f};
     ckci_k_float2 power = v * to_binary;
-    if (FINITE) {
-        power.x = power.x > 126 ? 126 : power.x;
-        power.y = power.y > 126 ? 126 : power.y;
-    }
     e.x = ckci_k_quick_exp2(power.x);
     e.y = ckci_k_quick_exp2(power.y);
     power = one + e;
@@ -793,12 +790,12 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
             if (p.act == CKCONV_SILU) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
-                    two[i] = two[i] * ckci_k_norm_sigmoid<false>(two[i], e);
+                    two[i] = two[i] * ckci_k_norm_sigmoid(two[i], e);
                 }
             } else if (p.act != CKCONV_PASS) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
-                    two[i] = ckci_k_norm_sigmoid<false>(two[i], e);
+                    two[i] = ckci_k_norm_sigmoid(two[i], e);
                 }
             }
             CKCI_K_UNROLL(4)
@@ -814,7 +811,7 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
     }
 }
 
-/* The activation of dy at d = x - hi is undone: silu or sigmoid. Not EXACT: 1 - sigmoid loses what f16 cannot
+/* The activation of dy at d is undone: silu or sigmoid. Not EXACT: 1 - sigmoid loses what f16 cannot
    hold. */
 template <bool PLANES, bool SILU, bool EXACT>
 CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, const float *d, float *dy)
@@ -822,24 +819,29 @@ CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, 
     CKCI_K_UNROLL(4)
     for (int i = 0; i < 8; i += 2) {
         const ckci_k_float2 one = {1, 1}, d2 = {d[i], d[i + 1]}, dy2 = {dy[i], dy[i + 1]};
-        const ckci_k_float2 v = d2 * ckci_k_norm_two(c.scale, i) + ckci_k_norm_two(c.shift, i);
-        ckci_k_float2 e;
-        const ckci_k_float2 sigmoid = ckci_k_norm_sigmoid<EXACT>(v, e),
-                            rest = EXACT ? e * sigmoid : one - sigmoid;
+        ckci_k_float2 v = d2 * ckci_k_norm_two(c.gamma, i) + ckci_k_norm_two(c.shift, i), e;
+        if (EXACT) { /* e is finite */
+            v.x = v.x < -87 ? -87 : v.x;
+            v.y = v.y < -87 ? -87 : v.y;
+        }
+        const ckci_k_float2 sigmoid = ckci_k_norm_sigmoid(v, e), rest = EXACT ? e * sigmoid : one - sigmoid;
         const ckci_k_float2 slope = SILU ? v * rest + one : rest, all = dy2 * sigmoid * slope;
         dy[i] = all.x;
         dy[i + 1] = all.y;
     }
 }
 
-/* Eight of x become x - hi, and the activation of dy is undone. */
+/* Eight of x become (x - hi)*r, and the activation of dy is undone. */
 template <bool PLANES>
 CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
                                      float *d, float *dy)
 {
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        d[i] -= c.hi[PLANES ? 0 : i];
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 8; i += 2) {
+        ckci_k_float2 two = {d[i], d[i + 1]};
+        two = (two - ckci_k_norm_two(c.hi, i)) * ckci_k_norm_two(c.r, i);
+        d[i] = two.x;
+        d[i + 1] = two.y;
     }
     if (p.act != CKCONV_PASS) {
         if (p.act != CKCONV_SILU) {
@@ -982,7 +984,7 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
                 const int j = PLANES ? 0 : i;
-                dy[i] = c.r[j] * ((ckci_k_product(c.gamma[j], dy[i]) - c.level[j]) + d[i] * c.slope[j]);
+                dy[i] = c.r[j] * ((ckci_k_product(c.gamma[j], dy[i]) - c.level[j]) - d[i] * c.slope[j]);
             }
             ckci_k_norm_store8(p, p.dx, dx.at, rest, dy);
             dx.at += dx.step;
@@ -1174,8 +1176,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
             m.mean[0][t] = m.u.sum[0][t * length] / count;
             m.mean[1][t] = m.u.sum[1][t * length] / count;
             if constexpr (W != CKCI_K_NORM_ANY) { /* level and slope of ckci_k_norm_channels */
-                m.mean[1][t] = -ckci_k_norm_bounded(m.r[t], m.mean[1][t]);
-                m.mean[0][t] += m.lo[t] * m.mean[1][t];
+                m.mean[0][t] -= m.lo[t] * m.r[t] * m.mean[1][t];
             }
         }
         __syncthreads();
@@ -1206,6 +1207,8 @@ struct ckci_k_norm_kept {
         ckci_k_norm_lds<float> m;
         ckci_k_uint4 kept[CKCI_NORM_KEPT / 16];
     };
+
+    static_assert(sizeof(lds) == CKCI_NORM_KEPT_LDS, "the planner's figure");
 
     static CKCI_K_MEMBER void fill(const ckci_gpu_norm &p, const ckci_k_kept_slab &s)
     {

@@ -571,8 +571,12 @@ static int dump_launches(const char *folder, const ckconv_plan *plan, pb_data *d
     for (int32_t i = 0; i < count && i < MOST && status == 0; i++) {
         char name[16];
         snprintf(name, sizeof name, "launch%d", (int)i);
-        fprintf(file, "launch %s %lld %d %s.args\n", launches[i].kernel, (long long)launches[i].grid,
+        fprintf(file, "launch %s %lld %d %s.args", launches[i].kernel, (long long)launches[i].grid,
                 (int)launches[i].block, name);
+        if (launches[i].cluster > 1) {
+            fprintf(file, " cluster %d", (int)launches[i].cluster);
+        }
+        fprintf(file, "\n");
         status = dump_bytes(folder, name, "args", launches[i].arg, (size_t)launches[i].arg_bytes, 1);
     }
     if (file != NULL) {

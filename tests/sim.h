@@ -51,6 +51,7 @@
 #endif
 #endif
 #ifdef SIM_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -810,6 +811,22 @@ __attribute__((noinline, unused)) static void sim_cluster_barrier()
   LDS
 */
 
+/* AddressSanitizer reports accesses there from now on, or no more. */
+static inline void sim_forbid(void *from, size_t bytes, int forbid)
+{
+#ifdef SIM_ASAN
+    if (bytes > 0 && forbid) {
+        __asan_poison_memory_region(from, bytes);
+    } else if (bytes > 0) {
+        __asan_unpoison_memory_region(from, bytes);
+    }
+#else
+    (void)from;
+    (void)bytes;
+    (void)forbid;
+#endif
+}
+
 /* This block's in the memory of a cluster. */
 static inline void *sim_lds_of_block()
 {
@@ -822,7 +839,8 @@ static inline void *sim_lds_of_block()
 static inline void *sim_lds(size_t bytes)
 {
     const int blocks = sim_block.threads / sim_block.block_threads;
-    const size_t apart = blocks > 1 ? (bytes + 1023) / 1024 * 1024 : bytes, all = apart * (size_t)blocks;
+    const size_t apart = blocks > 1 ? (bytes + 1023) / 1024 * 1024 + 1024 : bytes,
+                 all = apart * (size_t)blocks;
     if (sim_block.lds_fresh && bytes == sim_block.lds_bytes) {
         return sim_lds_of_block();
     }
@@ -836,6 +854,7 @@ static inline void *sim_lds(size_t bytes)
         sim_die("%zu bytes of LDS, %s has %zu", bytes, sim_device.arch, sim_device.sharedMemPerBlock);
     }
     if (bytes != sim_block.lds_bytes || all != sim_block.lds_all) {
+        sim_forbid(sim_block.lds, sim_block.lds_all, 0);
         free(sim_block.lds);
         if (posix_memalign(&sim_block.lds, 1024, all) != 0) {
             sim_die("no memory for LDS");
@@ -844,7 +863,11 @@ static inline void *sim_lds(size_t bytes)
         sim_block.lds_apart = apart;
         sim_block.lds_all = all;
     }
-    memset(sim_block.lds, 0xff, all);
+    for (int i = 0; i < blocks; i++) {
+        unsigned char *of_block = (unsigned char *)sim_block.lds + (size_t)i * apart;
+        memset(of_block, 0xff, bytes);
+        sim_forbid(of_block + bytes, apart - bytes, 1);
+    }
     sim_block.lds_fresh = 1;
     return sim_lds_of_block();
 }

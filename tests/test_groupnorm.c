@@ -297,6 +297,22 @@ static void part_mean(void)
         run_everywhere(&c, fraction_of(CKCONV_F32), "constant group");
         norm_free(&c);
     }
+    for (int i = 0; i < 8; i++) { /* f32 holds x, dy and what is written, but no sum of x * dy */
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        test_rng r = test_seed((uint64_t)i + 98);
+        static const int64_t shape[7] = {2, 4, 2, 8, 16, 16, 0};
+        set_shape(&d, shape);
+        d.in.layout = d.out.layout = d.din.layout = i % 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
+        d.act = i / 4 ? CKCONV_SILU : CKCONV_PASS;
+        norm_make(&c, i / 2 % 2 == 0 ? CKCONV_GROUPNORM_FWD : CKCONV_GROUPNORM_BWD, &d,
+                  NORM_ALL & ~NORM_HAS_STATS, 0);
+        fill_reals(&c, (uint64_t)i, 0.0, 1e30);
+        naive_fill_normal(&c.t[NORM_Y], &r, 0.0, 1e9);
+        norm_compute_expected(&c);
+        run_everywhere(&c, fraction_of(CKCONV_F32), "huge");
+        norm_free(&c);
+    }
 }
 
 /*------------------------------------------------------------------------------------------------------------
