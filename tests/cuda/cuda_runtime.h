@@ -112,7 +112,12 @@ template <class T> CUDA_FN T __shfl_xor_sync(unsigned lanes, T value, int mask)
 }
 
 /* The host's side */
-typedef enum { cudaSuccess, cudaErrorNoDevice, cudaErrorInsufficientDriver } cudaError_t;
+typedef enum {
+    cudaSuccess,
+    cudaErrorNoDevice,
+    cudaErrorInsufficientDriver,
+    cudaErrorNotSupported
+} cudaError_t;
 typedef enum { cudaDevAttrWarpSize, cudaDevAttrMultiProcessorCount } cudaDeviceAttr;
 typedef enum { cudaFuncAttributeMaxDynamicSharedMemorySize } cudaFuncAttribute;
 typedef enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost } cudaMemcpyKind;
