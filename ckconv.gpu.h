@@ -600,6 +600,12 @@ CKCI_FN const char *ckci_kernel_name(int32_t kernel)
     return kernel >= 0 && kernel < CKCI_KERNEL_COUNT ? names[kernel] : NULL;
 }
 
+/* 90 for sm_90; 0: no NVIDIA GPU. */
+CKCI_FN int ckci_sm(const ckconv_device *d)
+{
+    return d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
+}
+
 /* Threads and argument size of a kernel. */
 CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 {
@@ -1886,12 +1892,6 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
   >>g-depth-matrix
   Depthwise on matrix units (kernels.direct.hip.h, >>k-depth).
 */
-
-/* 90 for sm_90; 0: no NVIDIA GPU. */
-CKCI_FN int ckci_sm(const ckconv_device *d)
-{
-    return d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
-}
 
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
@@ -4353,13 +4353,16 @@ CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
     k->lanes_p = (int32_t)lanes_p;
 }
 
-/* Positions of the parts of a wide block, and its lanes. Channels first, parts are whole eights: there may be
-   fewer. */
-CKCI_FN void ckci_norm_wide_parts(const ckci_groupnorm *p, int64_t parts, ckci_gpu_norm *k)
+/* Positions of the parts, and lanes of wide blocks. Those with channels first have whole eights: there may be
+   fewer parts. */
+CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, int64_t parts, ckci_gpu_norm *k)
 {
     k->parts = (int32_t)parts;
     k->part = (int32_t)(p->space / parts);
     k->part_rest = (int32_t)(p->space % parts);
+    if (!k->wide) {
+        return;
+    }
     if (k->along_x) {
         k->part = (int32_t)(ckci_ceil_div(ckci_ceil_div(p->space, parts), 8) * 8);
         k->part_rest = 0;
@@ -4368,11 +4371,11 @@ CKCI_FN void ckci_norm_wide_parts(const ckci_groupnorm *p, int64_t parts, ckci_g
     ckci_norm_wide_lanes(p, k);
 }
 
-/* May the blocks of a forward pass, channels first, keep x in LDS? Those of one (n, group) are a cluster
-   then: the fewest, a power of two, that fit; more while two blocks for each compute unit have 8192
-   elements. */
-CKCI_FN int ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
-                           ckci_gpu_norm *k)
+/* Parts where the blocks of a forward pass, channels first, keep x in LDS, 0: they do not. Those of one
+   (n, group) are a cluster: the fewest, a power of two, that fit; more while two blocks for each compute unit
+   have 8192 elements. */
+CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
+                               ckci_gpu_norm *k)
 {
     const int sm = ckci_sm(device);
     const int64_t most = sm >= 90 ? 8 : 1, slabs = ckci_max(ckci_saturating_mul(p->n, p->g), 1);
@@ -4382,7 +4385,7 @@ CKCI_FN int ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device,
     }
     int64_t best = 0;
     for (int64_t parts = 1; parts <= most && parts <= p->space; parts *= 2) {
-        ckci_norm_wide_parts(p, parts, k);
+        ckci_norm_parts(p, parts, k);
         int64_t columns = ckci_ceil_div(p->c, k->lanes_c);
         int64_t places = ckci_ceil_div(ckci_ceil_div(k->part, 8), k->lanes_p);
         int64_t slots = ckci_min(ckci_saturating_mul(columns, places), CKCI_NORM_KEPT);
@@ -4395,11 +4398,7 @@ CKCI_FN int ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device,
             break;
         }
     }
-    if (best > 0) {
-        ckci_norm_wide_parts(p, best, k);
-        k->kept = 1;
-    }
-    return k->kept;
+    return best;
 }
 
 /* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. */
@@ -4459,9 +4458,10 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     /* parts: eight blocks for each compute unit where there would be fewer than four; of 8192 elements or
        more */
     int64_t slabs = ckci_max(ckci_saturating_mul(p.n, k->sets), 1), parts = 1;
-    int keep = k->wide && ckci_norm_keep(&p, device, limit, k);
-    if (keep) {
-        parts = k->parts;
+    int64_t kept = k->wide ? ckci_norm_keep(&p, device, limit, k) : 0;
+    k->kept = kept > 0;
+    if (k->kept) {
+        parts = kept;
     } else if (k->wide) {
         /* one round of two or three blocks for each compute unit, as LDS and registers allow */
         const int64_t each = k->along_x && device->kind == CKCONV_DEVICE_NVIDIA ? 3 : 2;
@@ -4476,16 +4476,10 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     }
     *bytes = ckci_norm_workspace(&p, parts, array);
     *bytes = *bytes <= limit && *bytes < CKCI_MAX_BYTES ? *bytes : 0;
-    k->parts = (int32_t)parts;
-    k->part = (int32_t)(p.space / parts);
-    k->part_rest = (int32_t)(p.space % parts);
-    if (k->wide) {
-        ckci_norm_wide_parts(&p, parts, k);
-        k->kept = keep ? k->kept : 0;
-        parts = k->parts;
-        lanes_c = k->lanes_c;
-        lanes_p = k->lanes_p;
-    }
+    ckci_norm_parts(&p, parts, k);
+    parts = k->parts;
+    lanes_c = k->lanes_c;
+    lanes_p = k->lanes_p;
     k->chunks = (int32_t)ckci_ceil_div(columns, lanes_c);
     k->by_sets = ckci_make_divisor(k->sets);
     k->by_parts = ckci_make_divisor(parts);

@@ -781,14 +781,17 @@ CKCI_K_FN float ckci_k_exp(float x)
    rounding costs. */
 CKCI_K_FN float ckci_k_quick_exp2(float x)
 {
-#if defined(__HIP_DEVICE_COMPILE__) && __has_builtin(__builtin_amdgcn_exp2f)
-    return __builtin_amdgcn_exp2f(x);
-#elif defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__)
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
     return power;
 #else
-    return exp2f(x);
+#if defined(__HIP_DEVICE_COMPILE__)
+#if __has_builtin(__builtin_amdgcn_exp2f)
+    return __builtin_amdgcn_exp2f(x);
+#endif
+#endif
+    return exp2f(x); /* some compilers for AMD have no name for the instruction */
 #endif
 }
 

@@ -1254,7 +1254,7 @@ struct ckci_k_norm_kept {
     }
 };
 
-/* Elsewhere L2 holds the slabs of all blocks. */
+/* Not for AMD: in 64 KiB of LDS, which most of its targets have, only small slabs would stay. */
 struct ckci_k_norm_kept_none {
     struct lds {
     };
