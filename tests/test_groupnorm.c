@@ -315,6 +315,31 @@ static void part_mean(void)
     }
 }
 
+/* Activations far from 0: gradients of sigmoid that are all small, and silu where e^-v is infinite. */
+static void part_far(void)
+{
+    for (int i = 0; i < 8; i++) {
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        static const int64_t shape[7] = {2, 4, 2, 8, 16, 16, 0};
+        const int small = i / 2 % 2;
+        set_shape(&d, shape);
+        d.in.layout = d.out.layout = d.din.layout = i % 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
+        d.act = small || i / 4 ? CKCONV_SIGMOID : CKCONV_SILU;
+        norm_make(&c, CKCONV_GROUPNORM_BWD, &d, NORM_ALL & ~(i / 4 ? NORM_HAS_STATS : 0), 0);
+        fill_reals(&c, (uint64_t)i, 0.2, 1.5);
+        double *beta = test_doubles(c.t[NORM_BETA].count);
+        for (int64_t j = 0; j < c.t[NORM_BETA].count; j++) {
+            beta[j] = small ? 20.0 : j % 2 == 0 ? 0.0 : -200.0;
+        }
+        test_scatter(&c.t[NORM_BETA], beta);
+        free(beta);
+        norm_compute_expected(&c);
+        run_everywhere(&c, fraction_of(CKCONV_F32), "far activation");
+        norm_free(&c);
+    }
+}
+
 /*------------------------------------------------------------------------------------------------------------
   exact: x = m +- 1 in equal numbers, eps = 3, so that inv_std is 1/2; a power of two of elements
 */
@@ -459,6 +484,7 @@ int main(void)
     part_large();
     part_shared();
     part_mean();
+    part_far();
     part_exact();
     part_differences();
     part_empty();
