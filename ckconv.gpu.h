@@ -221,6 +221,8 @@ TAGS
     X(norm_din_planes, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                                        \
     X(norm_din_f64, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                             \
     X(norm_fwd_kept, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept)                                               \
+    X(norm_bwd_kept_last, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<false>)                                   \
+    X(norm_bwd_kept_planes, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<true>)                                  \
     X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
     X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
     X(pack_data, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                                  \
@@ -504,6 +506,10 @@ typedef struct ckci_gpu_pair {
 /* LDS of a block that keeps what it reads: two of them share 228 KiB, with a KiB and 23 KiB of sums each. */
 enum { CKCI_NORM_KEPT = 92160, CKCI_NORM_KEPT_LDS = 23552 + CKCI_NORM_KEPT };
 
+/* Likewise, of one that keeps dy too; its groups at most. */
+enum { CKCI_NORM_BACK = 106496, CKCI_NORM_BACK_SET = 32 };
+enum { CKCI_NORM_BACK_LDS = 8192 + 16 * CKCI_NORM_BACK_SET + CKCI_NORM_BACK };
+
 /* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
    whose set * c channels are its columns. Its threads are lanes_c columns x lanes_p positions; each one walks
    columns lanes_c and positions lanes_p apart. set is above 1 where groups are narrow: then all columns have
@@ -529,7 +535,8 @@ typedef struct ckci_gpu_norm {
     int32_t wide;    /* lanes take eight channels, along_x: eight positions; flat, and columns whole eights */
     int32_t aligned; /* wide: eight are one or two loads */
     int32_t chunks;  /* times that lanes_c goes into the columns */
-    int32_t kept;    /* x stays in LDS; the parts are a cluster */
+    int32_t kept;    /* x stays in LDS, bwd: so does dy; the parts are a cluster */
+    int32_t places;  /* kept, bwd: of a thread in a column */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
 
@@ -4322,13 +4329,13 @@ CKCI_FN int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
     return !fits ? 0 : aligned ? 2 : along_x ? 1 : 0;
 }
 
-/* Groups of a wide block; 0: none fit. Channels last, 32 channels or more, whole eights, each with a lane of
-   its own; channels first, one that fills a block. */
-CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x)
+/* Groups of a wide block; 0: none fit. Channels last, so many channels or more, whole eights, each with a
+   lane of its own; channels first, one that fills a block. */
+CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t channels)
 {
     int64_t set = 1;
     while (!along_x && set < p->g && set < 256 && set * p->c < 1024 &&
-           (set * p->c < 32 || set * p->c % 8 != 0 || set * p->c / 8 * p->space < 256)) {
+           (set * p->c < channels || set * p->c % 8 != 0 || set * p->c / 8 * p->space < 256)) {
         set++;
     }
     while (!along_x && set > 1 && set * p->c % 8 != 0) {
@@ -4353,6 +4360,24 @@ CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
     k->lanes_p = (int32_t)lanes_p;
 }
 
+/* Lanes of blocks that keep x and dy. Channels first, of a channel: a power of two, a wave or all that it
+   needs at least, so that sums of channels are few shuffles. */
+CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
+{
+    const int64_t positions = ckci_max(k->part + (k->part_rest > 0), 1), eights = ckci_ceil_div(positions, 8);
+    int64_t best = INT64_MAX;
+    ckci_norm_wide_lanes(p, k);
+    for (int32_t lanes = 256; k->along_x && lanes >= 1 && (lanes >= 32 || 2 * lanes > eights); lanes /= 2) {
+        int64_t time = ckci_ceil_div(p->c, 256 / lanes) * ckci_ceil_div(eights, lanes);
+        if (time <= best) {
+            best = time;
+            k->lanes_p = lanes;
+            k->lanes_c = 256 / lanes;
+        }
+    }
+    k->places = (int32_t)ckci_ceil_div(k->along_x ? eights : positions, k->lanes_p);
+}
+
 /* Positions of the parts, and lanes of wide blocks. Those with channels first have whole eights: there may be
    fewer parts. */
 CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, int64_t parts, ckci_gpu_norm *k)
@@ -4368,37 +4393,80 @@ CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, int64_t parts, ckci_gpu_no
         k->part_rest = 0;
         k->parts = (int32_t)ckci_max(ckci_ceil_div(p->space, k->part), 1);
     }
-    ckci_norm_wide_lanes(p, k);
+    if (k->kept && p->op == CKCONV_GROUPNORM_BWD) {
+        ckci_norm_kept_lanes(p, k);
+    } else {
+        ckci_norm_wide_lanes(p, k);
+    }
 }
 
-/* Parts where the blocks of a forward pass, channels first, keep x in LDS, 0: they do not. Those of one
-   (n, group) are a cluster: the fewest, a power of two, that fit; more while two blocks for each compute unit
-   have 8192 elements. */
+/* Does a part fit into LDS? bwd: but for three eighths, which are read again from the caches. */
+CKCI_FN int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
+{
+    const int64_t place = 8 * 256 * (int64_t)ckci_size(p->in.dtype);
+    const int64_t columns = k->along_x ? ckci_ceil_div(p->c, k->lanes_c) : 1;
+    if (p->op == CKCONV_GROUPNORM_BWD) {
+        const int64_t waves = k->along_x ? ckci_max(k->lanes_p / 32, 1) : 1;
+        return p->c * k->set * waves <= (k->along_x ? 768 : 256) &&
+               columns * k->places * 5 <= CKCI_NORM_BACK / (2 * place) * 8;
+    }
+    int64_t places = ckci_ceil_div(ckci_ceil_div(k->part, 8), k->lanes_p);
+    return ckci_min(ckci_saturating_mul(columns, places), CKCI_NORM_KEPT) * place <= CKCI_NORM_KEPT;
+}
+
+/* Parts where the blocks of a pass keep what they read in LDS, 0: they do not. Those of one slab are a
+   cluster: the fewest, a power of two, that fit; more while two blocks for each compute unit have 8192
+   elements. */
 CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
                                ckci_gpu_norm *k)
 {
-    const int sm = ckci_sm(device);
-    const int64_t most = sm >= 90 ? 8 : 1, slabs = ckci_max(ckci_saturating_mul(p->n, p->g), 1);
-    int64_t array[3];
-    if (p->op != CKCONV_GROUPNORM_FWD || !k->along_x || sm < 80 || device->lds_bytes < CKCI_NORM_KEPT_LDS) {
+    const int sm = ckci_sm(device), back = p->op == CKCONV_GROUPNORM_BWD;
+    const int64_t most = sm >= 90 ? 8 : 1, sets = ckci_ceil_div(p->g, k->set);
+    const int64_t slabs = ckci_max(ckci_saturating_mul(p->n, sets), 1);
+    const int64_t lds = back ? (int64_t)CKCI_NORM_BACK_LDS : (int64_t)CKCI_NORM_KEPT_LDS;
+    int64_t array[3], best = 0;
+    k->kept = 0;
+    if ((!back && !k->along_x) || sm < 80 || device->lds_bytes < lds ||
+        (back && (p->c > 256 || k->set > CKCI_NORM_BACK_SET || p->out.dtype != p->in.dtype ||
+                  p->din.dtype != p->in.dtype))) {
         return 0;
     }
-    int64_t best = 0;
+    k->kept = 1;
     for (int64_t parts = 1; parts <= most && parts <= p->space; parts *= 2) {
         ckci_norm_parts(p, parts, k);
-        int64_t columns = ckci_ceil_div(p->c, k->lanes_c);
-        int64_t places = ckci_ceil_div(ckci_ceil_div(k->part, 8), k->lanes_p);
-        int64_t slots = ckci_min(ckci_saturating_mul(columns, places), CKCI_NORM_KEPT);
-        if (k->parts == parts && ckci_norm_workspace(p, parts, array) <= limit &&
-            slots * 8 * 256 * (int64_t)ckci_size(p->in.dtype) <= CKCI_NORM_KEPT) {
+        if (k->parts == parts && ckci_norm_workspace(p, parts, array) <= limit && ckci_norm_fits(p, k)) {
             best = parts;
         }
-        if (best > 0 &&
-            (slabs * parts * 2 > 2 * (int64_t)device->compute_units || p->c * (p->space / parts) < 16384)) {
+        if (best > 0 && (slabs * parts * 2 > 2 * (int64_t)device->compute_units ||
+                         k->set * p->c * (p->space / parts) < 16384)) {
             break;
         }
     }
+    k->kept = best > 0;
     return best;
+}
+
+/* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
+   Channels last, a row of a block that keeps what it reads is 64 channels where that fits. */
+CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
+                                ckci_gpu_norm *k)
+{
+    int64_t array[3], kept = 0;
+    const int32_t wide = ckci_norm_wide(p, k->along_x);
+    if (!wide || ckci_norm_workspace(p, 1, array) > limit) {
+        return 0;
+    }
+    const int broad = p->op == CKCONV_GROUPNORM_BWD && !k->along_x;
+    for (int64_t channels = broad ? 64 : 32; channels >= 32 && kept == 0; channels /= 2) {
+        const int64_t set = ckci_norm_wide_set(p, k->along_x, channels);
+        if (set > 0) {
+            k->wide = 1;
+            k->aligned = wide == 2;
+            k->set = (int32_t)set;
+            kept = ckci_norm_keep(p, device, limit, k);
+        }
+    }
+    return kept;
 }
 
 /* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. */
@@ -4443,23 +4511,13 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->set = (int32_t)set;
     k->lanes_c = (int32_t)lanes_c;
     k->lanes_p = (int32_t)lanes_p;
-    /* wide: sums of channels need workspace */
-    int32_t wide = ckci_norm_wide(&p, k->along_x);
-    int64_t wide_set =
-        wide && ckci_norm_workspace(&p, 1, array) <= limit ? ckci_norm_wide_set(&p, k->along_x) : 0;
-    if (wide_set > 0) {
-        k->wide = 1;
-        k->aligned = wide == 2;
-        set = wide_set;
-        columns = set * p.c;
-        k->set = (int32_t)set;
-    }
+    const int64_t kept = ckci_norm_widen(&p, device, limit, k);
+    set = k->set;
+    columns = set * p.c;
     k->sets = (int32_t)ckci_ceil_div(p.g, set);
     /* parts: eight blocks for each compute unit where there would be fewer than four; of 8192 elements or
        more */
     int64_t slabs = ckci_max(ckci_saturating_mul(p.n, k->sets), 1), parts = 1;
-    int64_t kept = k->wide ? ckci_norm_keep(&p, device, limit, k) : 0;
-    k->kept = kept > 0;
     if (k->kept) {
         parts = kept;
     } else if (k->wide) {
@@ -4523,6 +4581,16 @@ CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int 
     return grid == 0 ? CKCONV_OK : e->emit(e->context, l, err);
 }
 
+/* dgamma and dbeta, if wanted. */
+CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l, int f64, int wanted,
+                                           ckconv_error *err)
+{
+    const ckci_gpu_norm *k = &l->a.norm;
+    ckci_set_kernel(l, f64 ? CKCI_KERNEL_norm_param_f64 : CKCI_KERNEL_norm_param_f32);
+    l->grid = k->sums ? ckci_ceil_div((int64_t)k->g * k->c, 16) : (int64_t)k->sets * k->chunks;
+    return wanted ? e->emit(e->context, l, err) : CKCONV_OK;
+}
+
 /* fwd: one kernel; with parts that are no cluster, statistics before it. bwd: sums of dgamma and dbeta for
    each n come from the kernel of dx, or norm_sums where there are parts or no dx; without workspace
    norm_param computes all. */
@@ -4550,30 +4618,34 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     k->dgamma = (unsigned char *)args->dgamma;
     k->dbeta = (unsigned char *)args->dbeta;
     k->stats = k->parts > 1 && !k->saved_mean ? ws : NULL;
-    if (k->kept) {
-        ckci_set_kernel(&l, CKCI_KERNEL_norm_fwd_kept);
+    const int back = p->norm.op == CKCONV_GROUPNORM_BWD;
+    const int kept = k->kept && (!back || (args->din && k->saved_mean));
+    k->slab_sums = back && k->parts > 1 && args->din ? ws + array[0] : NULL;
+    k->sums = back && bytes > 0 && params ? ws + array[0] + array[1] : NULL;
+    if (kept) {
+        ckci_set_kernel(&l, !back        ? CKCI_KERNEL_norm_fwd_kept
+                            : k->along_x ? CKCI_KERNEL_norm_bwd_kept_planes
+                                         : CKCI_KERNEL_norm_bwd_kept_last);
         l.cluster = k->parts;
         l.grid = blocks;
-        return blocks == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+        if (blocks > 0) {
+            CKCI_TRY(e->emit(e->context, &l, err));
+        }
+        return back ? ckci_emit_norm_param(e, &l, 0, params, err) : CKCONV_OK;
     }
     if (k->stats) {
         CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_stats_f32, blocks, err));
     }
-    if (p->norm.op == CKCONV_GROUPNORM_FWD) {
+    if (!back) {
         return ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_fwd_f32, blocks, err);
     }
-    k->slab_sums = k->parts > 1 && args->din ? ws + array[0] : NULL;
-    k->sums = bytes > 0 && params ? ws + array[0] + array[1] : NULL;
     if (k->parts > 1 || (k->sums && !args->din)) {
         CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_sums_f32, blocks, err));
     }
     if (args->din) {
         CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_din_f32, blocks, err));
     }
-    int64_t grid = k->sums ? ckci_ceil_div((int64_t)k->g * k->c, 16) : (int64_t)k->sets * k->chunks;
-    ckci_set_kernel(&l, f64 ? CKCI_KERNEL_norm_param_f64 : CKCI_KERNEL_norm_param_f32);
-    l.grid = grid;
-    return params ? e->emit(e->context, &l, err) : CKCONV_OK;
+    return ckci_emit_norm_param(e, &l, f64, params, err);
 }
 
 

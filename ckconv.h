@@ -418,8 +418,8 @@ typedef struct ckconv_plan {
     int64_t workspace_bytes; /* exact; 0: pass NULL */
     int64_t grid[3];         /* GPU: blocks; CPU: {work items, 1, 1} */
     int32_t block[3];        /* GPU: threads; CPU: {threads, 1, 1} */
-    int32_t launches;        /* kernels (CPU: parallel loops) per run, with all of groupnorm_bwd's results; a
-                                copy of mid may take one more */
+    int32_t launches;        /* kernels (CPU: parallel loops) per run, with all of groupnorm_bwd's results and
+                                saved statistics (else one more, or two); a copy of mid may take one more */
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
     int64_t tune[16]; /* private: block sizes and offsets */
@@ -3311,7 +3311,7 @@ CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 }
 
 /* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
-   for. Addresses are made up: nothing reads there. */
+   for, and statistics were saved. Addresses are made up: nothing reads there. */
 CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
                                         const ckci_instance *instance, ckconv_error *err)
 {
@@ -3323,6 +3323,7 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     }
     memset(&a, 0, sizeof a);
     a.din = a.dgamma = a.dbeta = &a;
+    a.saved_mean = a.saved_inv_std = &a;
     c.device = &plan->device;
     c.count = 0;
     c.mid = plan->tune[CKCI_TUNE_MID] != 0;

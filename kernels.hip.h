@@ -401,6 +401,21 @@ CKCI_K_FN void ckci_k_cluster_barrier()
 #endif
 }
 
+/* What lane ^ mask has; all lanes of a wave call it. */
+CKCI_K_FN float ckci_k_shuffle_xor(float v, int32_t mask)
+{
+#if defined(CKCI_SIMULATOR)
+    return sim_shuffle_xor(v, mask);
+#elif defined(__CUDA_ARCH__)
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+#elif defined(__HIP_DEVICE_COMPILE__)
+    const int32_t from = (int32_t)threadIdx.x ^ mask;
+    return ckci_k_float((uint32_t)__builtin_amdgcn_ds_bpermute(from * 4, (int)ckci_k_bits(v)));
+#else
+    return v + (float)mask; /* host pass: never called */
+#endif
+}
+
 /* high half of a 32 x 32 bit product */
 CKCI_K_FN uint32_t ckci_k_mulhi(uint32_t a, uint32_t b)
 {

@@ -3097,11 +3097,7 @@ template <> struct ckci_k_near_unit<ckci_k_mma> {
         CKCI_K_UNROLL(4)
         for (int e = 0; e < 4; e++) {
             const float given = odd ? d.v[e] : d.v[4 + e];
-#if defined(CKCI_SIMULATOR)
-            const float other = sim_shuffle_xor(given, 1);
-#else
-            const float other = __shfl_xor_sync(0xffffffffu, given, 1);
-#endif
+            const float other = ckci_k_shuffle_xor(given, 1);
             d.v[e] = odd ? other : d.v[e];
             d.v[4 + e] = odd ? d.v[4 + e] : other;
         }

@@ -86,6 +86,14 @@ CKCI_K_FN ckci_k_slab ckci_k_find_slab(const ckci_gpu_norm &p, int32_t block)
     return s;
 }
 
+/* Blocks of a cluster, the parts of a slab, follow each other. */
+CKCI_K_FN ckci_k_slab ckci_k_find_cluster_slab(const ckci_gpu_norm &p)
+{
+    const int32_t rest = ckci_k_divide((int32_t)blockIdx.x, p.by_parts), n = ckci_k_divide(rest, p.by_sets);
+    const int32_t part = (int32_t)blockIdx.x - rest * p.parts, set = rest - n * p.sets;
+    return ckci_k_find_slab(p, (n * p.parts + part) * p.sets + set);
+}
+
 /* One whose x lies in LDS: what a thread reads, place after place, column after column, for itself. */
 struct ckci_k_kept_slab : ckci_k_slab {
     enum { KEPT = 1 };
@@ -265,18 +273,17 @@ CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int3
 struct ckci_k_norm_raw {
     ckci_k_uint4 a, b; /* b: of f32 only */
 
-    CKCI_K_MEMBER void load(const ckci_gpu_norm &p, const ckci_tensor &t, const unsigned char *from,
-                            int32_t count)
+    CKCI_K_MEMBER void load(const ckci_gpu_norm &p, int32_t dtype, const unsigned char *from, int32_t count)
     {
         if (p.aligned) {
             a = *(const ckci_k_uint4 *)from;
-            if (t.dtype == CKCONV_F32) {
+            if (dtype == CKCONV_F32) {
                 b = ((const ckci_k_uint4 *)from)[1];
             }
             return;
         }
         count = ckci_k_lane_afresh(count);
-        if (t.dtype == CKCONV_F32) {
+        if (dtype == CKCONV_F32) {
             const uint32_t *f = (const uint32_t *)from;
             a.x = f[0];
             a.y = 1 < count ? f[1] : 0;
@@ -295,9 +302,9 @@ struct ckci_k_norm_raw {
         }
     }
 
-    CKCI_K_MEMBER void widen(const ckci_tensor &t, float *v) const
+    CKCI_K_MEMBER void widen(int32_t dtype, float *v) const
     {
-        if (t.dtype == CKCONV_F32) {
+        if (dtype == CKCONV_F32) {
             v[0] = ckci_k_float(a.x);
             v[1] = ckci_k_float(a.y);
             v[2] = ckci_k_float(a.z);
@@ -306,7 +313,7 @@ struct ckci_k_norm_raw {
             v[5] = ckci_k_float(b.y);
             v[6] = ckci_k_float(b.z);
             v[7] = ckci_k_float(b.w);
-        } else if (t.dtype == CKCONV_F16) {
+        } else if (dtype == CKCONV_F16) {
             ckci_k_s_half::widen<false>(a.x, v);
             ckci_k_s_half::widen<false>(a.y, v + 2);
             ckci_k_s_half::widen<false>(a.z, v + 4);
@@ -390,32 +397,32 @@ template <bool PLANES> CKCI_K_FN int32_t ckci_k_norm_columns_of(const ckci_gpu_n
     return eights > 0 ? ckci_k_divide(eights + p.lanes_c - 1, p.by_fast) : 0;
 }
 
-CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, const ckci_tensor &t, unsigned char *to,
-                                  int32_t count, const float *v)
+CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigned char *to, int32_t count,
+                                  const float *v)
 {
     if (!p.aligned) {
         count = ckci_k_lane_afresh(count);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             if (i < count) {
-                if (t.dtype == CKCONV_F32) {
+                if (dtype == CKCONV_F32) {
                     ((float *)to)[i] = v[i];
                 } else {
                     ((uint16_t *)to)[i] =
-                        (uint16_t)(t.dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]));
+                        (uint16_t)(dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]));
                 }
             }
         }
-    } else if (t.dtype == CKCONV_F32) {
+    } else if (dtype == CKCONV_F32) {
         const ckci_k_uint4 a = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]), ckci_k_bits(v[3])};
         const ckci_k_uint4 b = {ckci_k_bits(v[4]), ckci_k_bits(v[5]), ckci_k_bits(v[6]), ckci_k_bits(v[7])};
         ((ckci_k_uint4 *)to)[0] = a;
         ((ckci_k_uint4 *)to)[1] = b;
     } else {
-        const ckci_k_uint4 a = {ckci_k_two(t.dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1])),
-                                ckci_k_two(t.dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3])),
-                                ckci_k_two(t.dtype, ckci_k_bits(v[4]), ckci_k_bits(v[5])),
-                                ckci_k_two(t.dtype, ckci_k_bits(v[6]), ckci_k_bits(v[7]))};
+        const ckci_k_uint4 a = {ckci_k_two(dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1])),
+                                ckci_k_two(dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3])),
+                                ckci_k_two(dtype, ckci_k_bits(v[4]), ckci_k_bits(v[5])),
+                                ckci_k_two(dtype, ckci_k_bits(v[6]), ckci_k_bits(v[7]))};
         *(ckci_k_uint4 *)to = a;
     }
 }
@@ -469,14 +476,14 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_no
         int32_t rest = s.to - x.pos;
         ckci_k_norm_raw raw;
         if (rest > 0) {
-            raw.load(p, p.x, x.at, rest);
+            raw.load(p, p.x.dtype, x.at, rest);
         }
         for (; rest > 0; rest -= step) {
             float v[8];
-            raw.widen(p.x, v);
+            raw.widen(p.x.dtype, v);
             if (rest > step) {
                 x.at += x.step;
-                raw.load(p, p.x, x.at, rest - step);
+                raw.load(p, p.x.dtype, x.at, rest - step);
             }
             if (PLANES && rest < 8) {
                 CKCI_K_UNROLL(8)
@@ -661,8 +668,7 @@ template <int N> struct ckci_k_norm_channels {
     float hi[N], r[N], gamma[N], scale[N], shift[N], slope[N], level[N];
 
     /* What belongs to the groups of N columns, and to these themselves. */
-    template <class T>
-    CKCI_K_MEMBER void groups(const ckci_gpu_norm &p, const ckci_k_norm_lds<T> &m, int32_t column)
+    template <class M> CKCI_K_MEMBER void groups(const ckci_gpu_norm &p, const M &m, int32_t column)
     {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
@@ -674,9 +680,8 @@ template <int N> struct ckci_k_norm_channels {
         }
     }
 
-    template <class T>
-    CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
-                               int32_t column)
+    template <class M>
+    CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const M &m, int32_t column)
     {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
@@ -712,9 +717,9 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     }
     ckci_k_norm_raw raw, raw_dy;
     if (rest > 0) {
-        raw.load(p, p.x, x.at, rest);
+        raw.load(p, p.x.dtype, x.at, rest);
         if (DY) {
-            raw_dy.load(p, p.y, y.at, rest);
+            raw_dy.load(p, p.y.dtype, y.at, rest);
         }
     }
     if (!PLANES) {
@@ -723,17 +728,17 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     c.factors(p, s, m, column);
     for (; TURNED ? places > 0 : rest > 0; rest += TURNED ? step : -step) {
         float v[8], w[8];
-        raw.widen(p.x, v);
+        raw.widen(p.x.dtype, v);
         if (DY) {
-            raw_dy.widen(p.y, w);
+            raw_dy.widen(p.y.dtype, w);
         }
         if (TURNED ? --places > 0 : rest > step) {
             const int32_t then = TURNED ? rest + step : rest - step;
             x.at += x.step;
-            raw.load(p, p.x, x.at, then);
+            raw.load(p, p.x.dtype, x.at, then);
             if (DY) {
                 y.at += y.step;
-                raw_dy.load(p, p.y, y.at, then);
+                raw_dy.load(p, p.y.dtype, y.at, then);
             }
         }
         body(rest, v, w);
@@ -803,7 +808,7 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
                 v[2 * i] = two[i].x;
                 v[2 * i + 1] = two[i].y;
             }
-            ckci_k_norm_store8(p, p.y, y.at, rest, v);
+            ckci_k_norm_store8(p, p.y.dtype, y.at, rest, v);
             y.at += y.step;
         };
         ckci_k_norm_walk<PLANES, false, true>(p, s, m, c, x, y, column, places, apply);
@@ -833,8 +838,8 @@ CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, 
 
 /* Eight of x become (x - hi)*r, and the activation of dy is undone. */
 template <bool PLANES>
-CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
-                                     float *d, float *dy)
+CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, int32_t dtype,
+                                     const ckci_k_norm_channels<PLANES ? 1 : 8> &c, float *d, float *dy)
 {
     CKCI_K_UNROLL(4)
     for (int i = 0; i < 8; i += 2) {
@@ -846,7 +851,7 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
     if (p.act != CKCONV_PASS) {
         if (p.act != CKCONV_SILU) {
             ckci_k_norm_undo8<PLANES, false, true>(c, d, dy);
-        } else if (p.dx.dtype == CKCONV_F32) {
+        } else if (dtype == CKCONV_F32) {
             ckci_k_norm_undo8<PLANES, true, true>(c, d, dy);
         } else {
             ckci_k_norm_undo8<PLANES, true, false>(c, d, dy);
@@ -882,7 +887,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                 break;
             }
             const auto add = [&](int32_t rest, float *d, float *dy) {
-                ckci_k_norm_gradient8<PLANES>(p, c, d, dy);
+                ckci_k_norm_gradient8<PLANES>(p, p.dx.dtype, c, d, dy);
                 if (PLANES && rest < 8) {
                     CKCI_K_UNROLL(8)
                     for (int e = 1; e < 8; e++) {
@@ -962,6 +967,16 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
     __syncthreads();
 }
 
+/* dx of eight dy', into these. */
+template <int N> CKCI_K_FN void ckci_k_norm_dx8(const ckci_k_norm_channels<N> &c, const float *d, float *dy)
+{
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        const int j = N == 1 ? 0 : i;
+        dy[i] = c.r[j] * ((ckci_k_product(c.gamma[j], dy[i]) - c.level[j]) - d[i] * c.slope[j]);
+    }
+}
+
 template <bool PLANES, class T>
 CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m)
 {
@@ -980,13 +995,9 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto write = [&](int32_t rest, float *d, float *dy) {
-            ckci_k_norm_gradient8<PLANES>(p, c, d, dy);
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                const int j = PLANES ? 0 : i;
-                dy[i] = c.r[j] * ((ckci_k_product(c.gamma[j], dy[i]) - c.level[j]) - d[i] * c.slope[j]);
-            }
-            ckci_k_norm_store8(p, p.dx, dx.at, rest, dy);
+            ckci_k_norm_gradient8<PLANES>(p, p.dx.dtype, c, d, dy);
+            ckci_k_norm_dx8(c, d, dy);
+            ckci_k_norm_store8(p, p.dx.dtype, dx.at, rest, dy);
             dx.at += dx.step;
         };
         ckci_k_norm_walk<PLANES, true, true>(p, s, m, c, x, y, column, places, write);
@@ -1223,7 +1234,7 @@ struct ckci_k_norm_kept {
                     }
                 } else {
                     ckci_k_norm_raw raw;
-                    raw.load(p, p.x, x.at, rest);
+                    raw.load(p, p.x.dtype, x.at, rest);
                     *(ckci_k_uint4 *)to.at = raw.a;
                     if (wide) {
                         ((ckci_k_uint4 *)to.at)[1] = raw.b;
@@ -1241,12 +1252,8 @@ struct ckci_k_norm_kept {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &l)
     {
-        /* blocks of a cluster follow each other */
-        const int32_t rest = ckci_k_divide((int32_t)blockIdx.x, p.by_parts),
-                      n = ckci_k_divide(rest, p.by_sets);
-        const int32_t part = (int32_t)blockIdx.x - rest * p.parts, set = rest - n * p.sets;
         ckci_k_kept_slab s;
-        (ckci_k_slab &)s = ckci_k_find_slab(p, (n * p.parts + part) * p.sets + set);
+        (ckci_k_slab &)s = ckci_k_find_cluster_slab(p);
         s.places = ckci_k_norm_places_of<true>(p, s, s.from + s.lp * 8);
         s.x = (unsigned char *)l.kept;
         fill(p, s);
@@ -1267,6 +1274,366 @@ struct ckci_k_norm_kept_none {
 struct ckci_k_norm_fwd_kept : ckci_k_by_vendor<ckci_k_norm_kept, ckci_k_norm_kept_none> {
 };
 
+/* dx where x and dy of a slab stay in LDS, or in that of a cluster's blocks (parts), which leave their sums in
+   workspace for each other: both are read once. Statistics are saved ones. A thread walks whole columns
+   (PLANES) or eight of them, place after place, and reads what it has copied itself: eights of x, of dy, by
+   places. What lies past LDS, the last places, is read again, first. */
+template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
+    enum { N = PLANES ? 1 : 8, FACTORS = 768 };
+
+    struct lds {
+        float cell[2][1024]; /* PLANES: sums of channels by waves; else one sum of eight of each thread */
+        float hi[CKCI_NORM_BACK_SET], r[CKCI_NORM_BACK_SET], mean[2][CKCI_NORM_BACK_SET];
+        ckci_k_uint4 kept[CKCI_NORM_BACK / 16];
+    };
+
+    static_assert(sizeof(lds) == CKCI_NORM_BACK_LDS, "the planner's figure");
+
+    /* Vectors of a block's place, and places that are kept. */
+    template <int TYPE> struct fit {
+        enum { VECTORS = TYPE == CKCONV_F32 ? 4 * 256 : 2 * 256, PLACES = CKCI_NORM_BACK / (16 * VECTORS) };
+    };
+
+    /* Columns of this thread, its places in one of them, and of these those in the first batch of copies. */
+    struct mine {
+        int32_t columns, places, half;
+
+        CKCI_K_MEMBER mine(const ckci_gpu_norm &p, const ckci_k_slab &s)
+        {
+            columns = !s.active ? 0 : PLANES ? ckci_k_norm_columns_of<PLANES>(p, s) : s.lc * 8 < s.columns;
+            places = ckci_k_norm_places_of<PLANES>(p, s, s.from + s.lp * (PLANES ? 8 : 1));
+            half = columns * places / 2;
+        }
+    };
+
+    template <int TYPE>
+    static CKCI_K_MEMBER void fill(const ckci_gpu_norm &p, const ckci_k_slab &s, const mine &own, lds &m)
+    {
+        const int32_t step = p.lanes_p * (PLANES ? 8 : 1), most = fit<TYPE>::PLACES;
+        ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s);
+        int32_t left = own.half;
+        for (int32_t k = 0; k < own.columns; k++) {
+            const int32_t first = k * p.places, count = own.places < most - first ? own.places : most - first;
+            ckci_k_uint4 *to = m.kept + first * fit<TYPE>::VECTORS + (int32_t)threadIdx.x;
+            int32_t rest = s.to - x.pos;
+            for (int32_t i = 0; i < count; i++, rest -= step) {
+                if (p.aligned) {
+                    ckci_k_copy_late<16>((unsigned char *)to, x.at, true);
+                    ckci_k_copy_late<16>((unsigned char *)(to + 256), dy.at, true);
+                    if (TYPE == CKCONV_F32) {
+                        ckci_k_copy_late<16>((unsigned char *)(to + 512), x.at + 16, true);
+                        ckci_k_copy_late<16>((unsigned char *)(to + 768), dy.at + 16, true);
+                    }
+                } else {
+                    ckci_k_norm_raw raw[2];
+                    raw[0].load(p, TYPE, x.at, rest);
+                    raw[1].load(p, TYPE, dy.at, rest);
+                    to[0] = raw[0].a;
+                    to[256] = raw[1].a;
+                    if (TYPE == CKCONV_F32) {
+                        to[512] = raw[0].b;
+                        to[768] = raw[1].b;
+                    }
+                }
+                if (--left == 0) {
+                    ckci_k_copies_end();
+                }
+                to += fit<TYPE>::VECTORS;
+                x.at += x.step;
+                dy.at += dy.step;
+            }
+            x.next_column();
+            dy.next_column();
+        }
+        if (left > 0) {
+            ckci_k_copies_end();
+        }
+        ckci_k_copies_end();
+    }
+
+    /* Eight of xhat and of dy': place i of a column, whose first one is number `first` of the kept ones. */
+    template <int TYPE>
+    static CKCI_K_MEMBER void read(const ckci_gpu_norm &p, const ckci_k_norm_channels<N> &c, const lds &m,
+                                   int32_t first, int32_t i, const ckci_k_norm_cursor<PLANES> &x,
+                                   const ckci_k_norm_cursor<PLANES> &dy, int32_t rest, float *v, float *w)
+    {
+        ckci_k_norm_raw raw[2];
+        if (first + i < fit<TYPE>::PLACES) {
+            const ckci_k_uint4 *from = m.kept + (first + i) * fit<TYPE>::VECTORS + (int32_t)threadIdx.x;
+            raw[0].a = from[0];
+            raw[1].a = from[256];
+            if (TYPE == CKCONV_F32) {
+                raw[0].b = from[512];
+                raw[1].b = from[768];
+            }
+        } else {
+            raw[0].load(p, TYPE, x.column + i * x.step, rest);
+            raw[1].load(p, TYPE, dy.column + i * dy.step, rest);
+        }
+        raw[0].widen(TYPE, v);
+        raw[1].widen(TYPE, w);
+        ckci_k_norm_gradient8<PLANES>(p, TYPE, c, v, w);
+    }
+
+    /* Of a column, or of eight: gamma and beta, as every block has them in LDS. */
+    static CKCI_K_MEMBER void factors(ckci_k_norm_channels<N> &c, const lds &m, int32_t column)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            c.gamma[i] = m.cell[0][FACTORS + column + i];
+            c.shift[i] = m.cell[1][FACTORS + column + i];
+        }
+    }
+
+    /* Mean and inverse deviation of the groups of these columns; or what dx takes of their sums. */
+    static CKCI_K_MEMBER void groups(const ckci_gpu_norm &p, ckci_k_norm_channels<N> &c, const lds &m,
+                                     int32_t column, bool means)
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
+            if (means) {
+                c.level[i] = m.mean[0][group];
+                c.slope[i] = m.mean[1][group];
+            } else {
+                c.hi[i] = m.hi[group];
+                c.r[i] = m.r[group];
+            }
+        }
+    }
+
+    /* Sums over neighbouring lanes, a power of two of them: all have them. */
+    static CKCI_K_MEMBER void across(int32_t lanes, float &a, float &b)
+    {
+        for (int32_t mask = lanes / 2; mask > 0; mask /= 2) {
+            a += ckci_k_shuffle_xor(a, mask);
+            b += ckci_k_shuffle_xor(b, mask);
+        }
+    }
+
+    /* This thread's sums of dy' and of dy'*xhat. PLANES: those of each column and wave go to the cells. */
+    template <int TYPE>
+    static CKCI_K_MEMBER void add(const ckci_gpu_norm &p, const ckci_k_slab &s, const mine &own,
+                                  ckci_k_norm_channels<N> &c, lds &m, ckci_k_float2 (&sum)[2][4])
+    {
+        const int32_t step = p.lanes_p * (PLANES ? 8 : 1), lanes = p.lanes_p < 32 ? p.lanes_p : 32;
+        const int32_t waves = p.lanes_p > 32 ? p.lanes_p / 32 : 1;
+        ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s);
+        int32_t left = own.half;
+        if (left > 0) {
+            ckci_k_copies_wait<1>();
+        } else {
+            ckci_k_copies_wait<0>();
+        }
+        for (int32_t k = 0; k < (PLANES ? p.chunks : 1); k++) { /* of all lanes, for the shuffles */
+            const int32_t column = PLANES ? s.lc + k * p.lanes_c : s.lc * 8;
+            const int32_t count = k < own.columns ? own.places : 0;
+            int32_t rest = s.to - x.pos;
+            if (p.act != CKCONV_PASS && count > 0) {
+                factors(c, m, column);
+            }
+            for (int32_t i = 0; i < count; i++, rest -= step) {
+                float v[8], w[8];
+                read<TYPE>(p, c, m, k * p.places, i, x, dy, rest, v, w);
+                if (PLANES && rest < 8) {
+                    CKCI_K_UNROLL(8)
+                    for (int e = 1; e < 8; e++) {
+                        v[e] = e < rest ? v[e] : 0;
+                        w[e] = e < rest ? w[e] : 0;
+                    }
+                }
+                CKCI_K_UNROLL(4)
+                for (int e = 0; e < 4; e++) {
+                    const ckci_k_float2 xhat = {v[2 * e], v[2 * e + 1]}, back = {w[2 * e], w[2 * e + 1]};
+                    sum[0][e] = sum[0][e] + back;
+                    sum[1][e] = back * xhat + sum[1][e];
+                }
+                if (--left == 0) {
+                    ckci_k_copies_wait<0>();
+                }
+            }
+            x.next_column();
+            dy.next_column();
+            if (PLANES) {
+                float both[2];
+                CKCI_K_UNROLL(2)
+                for (int which = 0; which < 2; which++) {
+                    ckci_k_float2 *four = sum[which];
+                    const ckci_k_float2 two = (four[0] + four[1]) + (four[2] + four[3]), none = {0, 0};
+                    both[which] = two.x + two.y;
+                    four[0] = four[1] = four[2] = four[3] = none;
+                }
+                across(lanes, both[0], both[1]);
+                if ((s.lp & 31) == 0 && column < s.columns) {
+                    m.cell[0][column * waves + s.lp / 32] = both[0];
+                    m.cell[1][column * waves + s.lp / 32] = both[1];
+                }
+            }
+        }
+    }
+
+    /* The block's sums of a channel; returns which one: some thread has each, the others none. */
+    static CKCI_K_MEMBER int32_t gather(const ckci_gpu_norm &p, const ckci_k_slab &s, lds &m,
+                                        const ckci_k_float2 (&sum)[2][4], float (&channel)[2])
+    {
+        const int32_t t = (int32_t)threadIdx.x, waves = p.lanes_p > 32 ? p.lanes_p / 32 : 1;
+        channel[0] = channel[1] = 0;
+        if (PLANES) {
+            __syncthreads();
+            for (int32_t i = 0; i < waves && t < s.columns; i++) {
+                channel[0] += m.cell[0][t * waves + i];
+                channel[1] += m.cell[1][t * waves + i];
+            }
+            return t;
+        }
+        int32_t log = 0;
+        while (p.lanes_c * 8 << (log + 1) <= 256 && log < 5) {
+            log++;
+        }
+        const int32_t q = t >> log;
+        float *cell = m.cell[0];
+        CKCI_K_UNROLL(2)
+        for (int which = 0; which < 2; which++) {
+            __syncthreads();
+            CKCI_K_UNROLL(4)
+            for (int e = 0; e < 4; e++) {
+                cell[2 * e * 256 + t] = sum[which][e].x;
+                cell[(2 * e + 1) * 256 + t] = sum[which][e].y;
+            }
+            __syncthreads();
+            const float *of = cell + q % 8 * 256 + q / 8;
+            for (int32_t lane = t & ((1 << log) - 1); lane < p.lanes_p && q < s.columns; lane += 1 << log) {
+                channel[which] += of[lane * p.lanes_c];
+            }
+        }
+        across(1 << log, channel[0], channel[1]);
+        return (t & ((1 << log) - 1)) == 0 ? q : p.set * p.c;
+    }
+
+    /* What dx takes of the groups' sums; those of channels go to workspace. */
+    static CKCI_K_MEMBER void level(const ckci_gpu_norm &p, const ckci_k_slab &s, lds &m, float gamma,
+                                    float beta, int32_t q, const float (&channel)[2])
+    {
+        const int32_t t = (int32_t)threadIdx.x;
+        const int64_t channels = (int64_t)p.g * p.c, row = (int64_t)s.n * p.parts + s.part;
+        __syncthreads(); /* the cells have been read */
+        m.cell[0][FACTORS + t] = gamma;
+        m.cell[1][FACTORS + t] = beta;
+        __syncthreads();
+        if (q < s.columns) {
+            m.cell[0][q] = m.cell[0][FACTORS + q] * channel[0];
+            m.cell[1][q] = m.cell[0][FACTORS + q] * channel[1];
+            if (p.sums) {
+                float *sums = (float *)p.sums + row * channels + s.g0 * p.c + q;
+                sums[0] = channel[0];
+                sums[(int64_t)p.n * p.parts * channels] = channel[1];
+            }
+        }
+        __syncthreads();
+        /* eight lanes a group */
+        float of[2] = {0, 0};
+        const int32_t group = t >> 3;
+        for (int32_t i = group * p.c + (t & 7); group < s.groups && i < (group + 1) * p.c; i += 8) {
+            of[0] += m.cell[0][i];
+            of[1] += m.cell[1][i];
+        }
+        across(8, of[0], of[1]);
+        if (p.parts > 1) {
+            float *sums = (float *)p.slab_sums + ((int64_t)s.n * p.parts * p.g + s.g0 + group) * 2;
+            if (group < s.groups && (t & 7) == 0) {
+                sums[(int64_t)s.part * p.g * 2] = of[0];
+                sums[(int64_t)s.part * p.g * 2 + 1] = of[1];
+            }
+            ckci_k_cluster_barrier();
+            const int32_t part = t & 7;
+            of[0] = of[1] = 0;
+            if (group < s.groups && part < p.parts) {
+                of[0] = sums[(int64_t)part * p.g * 2];
+                of[1] = sums[(int64_t)part * p.g * 2 + 1];
+            }
+            across(8, of[0], of[1]);
+        }
+        if (group < s.groups && (t & 7) == 0) {
+            const float count = (float)p.c * (float)p.space;
+            m.mean[0][group] = of[0] / count;
+            m.mean[1][group] = of[1] / count;
+        }
+        __syncthreads();
+    }
+
+    template <int TYPE>
+    static CKCI_K_MEMBER void write(const ckci_gpu_norm &p, const ckci_k_slab &s, const mine &own,
+                                    ckci_k_norm_channels<N> &c, const lds &m)
+    {
+        const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
+        ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s), dx(p, p.dx, s);
+        x.turn(own.columns, 1);
+        dy.turn(own.columns, 1);
+        dx.turn(own.columns, own.places);
+        x.step = -x.step;
+        dy.step = -dy.step;
+        for (int32_t k = own.columns - 1; k >= 0; k--) {
+            int32_t rest = s.to - x.pos - (own.places - 1) * step;
+            factors(c, m, PLANES ? s.lc + k * p.lanes_c : s.lc * 8);
+            for (int32_t i = own.places - 1; i >= 0; i--, rest += step) {
+                float v[8], w[8];
+                read<TYPE>(p, c, m, k * p.places, i, x, dy, rest, v, w);
+                ckci_k_norm_dx8(c, v, w);
+                ckci_k_norm_store8(p, TYPE, dx.at, rest, w);
+                dx.at += dx.step;
+            }
+            x.next_column();
+            dy.next_column();
+            dx.next_column();
+        }
+    }
+
+    template <int TYPE> static CKCI_K_MEMBER void all(const ckci_gpu_norm &p, const ckci_k_slab &s, lds &m)
+    {
+        const int32_t t = (int32_t)threadIdx.x, first = PLANES ? 0 : s.lc * 8;
+        const mine own(p, s);
+        fill<TYPE>(p, s, own, m);
+        float gamma = 1, beta = 0;
+        if (t < s.columns) {
+            gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + t, 1);
+            beta = ckci_k_norm_factor<float>(p, p.beta, s.g0 * p.c + t, 0);
+        }
+        if (t < s.groups) {
+            const int64_t at = (int64_t)s.n * p.g + s.g0 + t;
+            m.hi[t] = ((const float *)p.saved_mean)[at];
+            m.r[t] = ((const float *)p.saved_inv_std)[at];
+        }
+        m.cell[0][FACTORS + t] = gamma;
+        m.cell[1][FACTORS + t] = beta;
+        __syncthreads();
+        float channel[2];
+        ckci_k_float2 sum[2][4] = {};
+        ckci_k_norm_channels<N> c;
+        groups(p, c, m, first, false);
+        add<TYPE>(p, s, own, c, m, sum);
+        const int32_t q = gather(p, s, m, sum, channel);
+        level(p, s, m, gamma, beta, q, channel);
+        groups(p, c, m, first, true);
+        write<TYPE>(p, s, own, c, m);
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
+    {
+        const ckci_k_slab s = ckci_k_find_cluster_slab(p);
+        if (p.x.dtype == CKCONV_F16) {
+            all<CKCONV_F16>(p, s, m);
+        } else if (p.x.dtype == CKCONV_BF16) {
+            all<CKCONV_BF16>(p, s, m);
+        } else {
+            all<CKCONV_F32>(p, s, m);
+        }
+    }
+};
+
+template <bool PLANES>
+struct ckci_k_norm_bwd_kept : ckci_k_by_vendor<ckci_k_norm_bwd_kept_by<PLANES>, ckci_k_norm_kept_none> {
+};
+
 /* As the planner counts on: three where channels come first, at least two where they come last. */
 template <int W> struct ckci_k_resident<ckci_k_norm_stats<float, W>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : 3 };
@@ -1282,6 +1649,9 @@ template <int W> struct ckci_k_resident<ckci_k_norm_din<float, W>> {
 };
 
 template <> struct ckci_k_resident<ckci_k_norm_fwd_kept> {
+    enum { BLOCKS = 2 };
+};
+template <bool PLANES> struct ckci_k_resident<ckci_k_norm_bwd_kept<PLANES>> {
     enum { BLOCKS = 2 };
 };
 
