@@ -508,7 +508,7 @@ enum { CKCI_NORM_KEPT = 92160, CKCI_NORM_KEPT_LDS = 23552 + CKCI_NORM_KEPT };
 
 /* Likewise, of one that keeps dy too; its groups at most. */
 enum { CKCI_NORM_BACK = 106496, CKCI_NORM_BACK_SET = 32 };
-enum { CKCI_NORM_BACK_LDS = 8192 + 16 * CKCI_NORM_BACK_SET + CKCI_NORM_BACK };
+enum { CKCI_NORM_BACK_LDS = 8192 + 16 + 16 * CKCI_NORM_BACK_SET + CKCI_NORM_BACK };
 
 /* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
    whose set * c channels are its columns. Its threads are lanes_c columns x lanes_p positions; each one walks
@@ -536,7 +536,8 @@ typedef struct ckci_gpu_norm {
     int32_t aligned; /* wide: eight are one or two loads */
     int32_t chunks;  /* times that lanes_c goes into the columns */
     int32_t kept;    /* x stays in LDS, bwd: so does dy; the parts are a cluster */
-    int32_t places;  /* kept, bwd: of a thread in a column */
+    int32_t eights;  /* kept, bwd, channels first: of a channel of a part */
+    int32_t bulk;    /* kept, bwd, channels first: rows are bulk copies */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
 
@@ -4369,13 +4370,13 @@ CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
     ckci_norm_wide_lanes(p, k);
     for (int32_t lanes = 256; k->along_x && lanes >= 1 && (lanes >= 32 || 2 * lanes > eights); lanes /= 2) {
         int64_t time = ckci_ceil_div(p->c, 256 / lanes) * ckci_ceil_div(eights, lanes);
-        if (time <= best) {
+        if (time < best && p->c * ckci_max(lanes / 32, 1) <= 768) {
             best = time;
             k->lanes_p = lanes;
             k->lanes_c = 256 / lanes;
         }
     }
-    k->places = (int32_t)ckci_ceil_div(k->along_x ? eights : positions, k->lanes_p);
+    k->eights = (int32_t)eights;
 }
 
 /* Positions of the parts, and lanes of wide blocks. Those with channels first have whole eights: there may be
@@ -4403,14 +4404,13 @@ CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, int64_t parts, ckci_gpu_no
 /* Does a part fit into LDS? bwd: but for three eighths, which are read again from the caches. */
 CKCI_FN int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
 {
-    const int64_t place = 8 * 256 * (int64_t)ckci_size(p->in.dtype);
-    const int64_t columns = k->along_x ? ckci_ceil_div(p->c, k->lanes_c) : 1;
+    const int64_t size = (int64_t)ckci_size(p->in.dtype);
     if (p->op == CKCONV_GROUPNORM_BWD) {
-        const int64_t waves = k->along_x ? ckci_max(k->lanes_p / 32, 1) : 1;
-        return p->c * k->set * waves <= (k->along_x ? 768 : 256) &&
-               columns * k->places * 5 <= CKCI_NORM_BACK / (2 * place) * 8;
+        const int64_t positions = k->along_x ? 8 * (int64_t)k->eights : k->part + (k->part_rest > 0);
+        return 2 * size * k->set * p->c * positions <= CKCI_NORM_BACK / 5 * 8;
     }
-    int64_t places = ckci_ceil_div(ckci_ceil_div(k->part, 8), k->lanes_p);
+    const int64_t columns = ckci_ceil_div(p->c, k->lanes_c), place = 8 * 256 * size;
+    const int64_t places = ckci_ceil_div(ckci_ceil_div(k->part, 8), k->lanes_p);
     return ckci_min(ckci_saturating_mul(columns, places), CKCI_NORM_KEPT) * place <= CKCI_NORM_KEPT;
 }
 
@@ -4443,6 +4443,7 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
         }
     }
     k->kept = best > 0;
+    k->bulk = back && sm >= 90 && k->aligned && k->along_x;
     return best;
 }
 

@@ -388,6 +388,70 @@ template <int COUNT> CKCI_K_FN void ckci_k_copies_wait()
 #endif
 }
 
+/* Bulk copies into LDS (NVIDIA, from sm_90 on): multiples of 16 bytes that a thread starts. They arrive at an
+   object in LDS: one thread begins it and says how many bytes to expect, before others start copies and wait,
+   once. In the simulator they are there at once, and the barrier before the wait is what counts. */
+struct alignas(16) ckci_k_arrival {
+    uint64_t word[2]; /* the first one */
+};
+
+CKCI_K_FN void ckci_k_arrival_begin(ckci_k_arrival *arrival)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(arrival))
+                 : "memory");
+#else
+    (void)arrival;
+#endif
+}
+
+CKCI_K_FN void ckci_k_arrival_expect(ckci_k_arrival *arrival, int32_t bytes)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(arrival)),
+                 "r"(bytes)
+                 : "memory");
+#else
+    (void)arrival;
+    (void)bytes;
+#endif
+}
+
+CKCI_K_FN void ckci_k_copy_bulk(ckci_k_arrival *arrival, void *to, const unsigned char *from, int32_t bytes)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+            (uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from), "r"(bytes), "r"((uint32_t)__cvta_generic_to_shared(arrival))
+        : "memory");
+#elif defined(__CUDA_ARCH__)
+    asm volatile("trap;"); /* a plan for another architecture */
+#else
+    (void)arrival;
+    memcpy(to, from, (size_t)bytes);
+#endif
+}
+
+CKCI_K_FN void ckci_k_arrival_wait(ckci_k_arrival *arrival)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t there;
+    do {
+        asm volatile("{\n\t.reg .pred p;\n\t"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n\t"
+                     "selp.u32 %0, 1, 0, p;\n\t}"
+                     : "=r"(there)
+                     : "r"((uint32_t)__cvta_generic_to_shared(arrival))
+                     : "memory");
+    } while (!there);
+#else
+    (void)arrival;
+#endif
+}
+
 /* A barrier of all threads of a cluster's blocks (NVIDIA, from sm_90 on): what they wrote before it, all see
    after it. */
 CKCI_K_FN void ckci_k_cluster_barrier()

@@ -400,7 +400,7 @@ template <bool PLANES> CKCI_K_FN int32_t ckci_k_norm_columns_of(const ckci_gpu_n
 CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigned char *to, int32_t count,
                                   const float *v)
 {
-    if (!p.aligned) {
+    if (__builtin_expect(!p.aligned, 0)) {
         count = ckci_k_lane_afresh(count);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
@@ -848,7 +848,7 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, int32_t dtype,
         d[i] = two.x;
         d[i + 1] = two.y;
     }
-    if (p.act != CKCONV_PASS) {
+    if (__builtin_expect(p.act != CKCONV_PASS, 0)) {
         if (p.act != CKCONV_SILU) {
             ckci_k_norm_undo8<PLANES, false, true>(c, d, dy);
         } else if (dtype == CKCONV_F32) {
@@ -1274,97 +1274,127 @@ struct ckci_k_norm_kept_none {
 struct ckci_k_norm_fwd_kept : ckci_k_by_vendor<ckci_k_norm_kept, ckci_k_norm_kept_none> {
 };
 
-/* dx where x and dy of a slab stay in LDS, or in that of a cluster's blocks (parts), which leave their sums in
-   workspace for each other: both are read once. Statistics are saved ones. A thread walks whole columns
-   (PLANES) or eight of them, place after place, and reads what it has copied itself: eights of x, of dy, by
-   places. What lies past LDS, the last places, is read again, first. */
+/* dx where x and dy of a slab stay in LDS, or in that of a cluster's blocks (parts), which leave their sums
+   in workspace for each other: both are read once. Statistics are saved ones. In LDS, eights of x, then of dy
+   lie one after the other: rows of channels (PLANES), else rows of positions. A thread walks whole columns,
+   or eight of them, place after place. What lies past LDS, the last places, is read again, first. */
 template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
     enum { N = PLANES ? 1 : 8, FACTORS = 768 };
 
     struct lds {
         float cell[2][1024]; /* PLANES: sums of channels by waves; else one sum of eight of each thread */
         float hi[CKCI_NORM_BACK_SET], r[CKCI_NORM_BACK_SET], mean[2][CKCI_NORM_BACK_SET];
+        ckci_k_arrival arrival;
         ckci_k_uint4 kept[CKCI_NORM_BACK / 16];
     };
 
     static_assert(sizeof(lds) == CKCI_NORM_BACK_LDS, "the planner's figure");
 
-    /* Vectors of a block's place, and places that are kept. */
+    /* Vectors in eight numbers, and eights of a tensor that are kept. */
     template <int TYPE> struct fit {
-        enum { VECTORS = TYPE == CKCONV_F32 ? 4 * 256 : 2 * 256, PLACES = CKCI_NORM_BACK / (16 * VECTORS) };
+        enum { VECTORS = TYPE == CKCONV_F32 ? 2 : 1, EIGHTS = CKCI_NORM_BACK / (32 * VECTORS) };
     };
 
-    /* Columns of this thread, its places in one of them, and of these those in the first batch of copies. */
+    /* Columns of this thread, its places in one of them; eights: its first one, from a place to the next, and
+       from a column. */
     struct mine {
-        int32_t columns, places, half;
+        int32_t columns, places, first, step, apart;
 
         CKCI_K_MEMBER mine(const ckci_gpu_norm &p, const ckci_k_slab &s)
         {
             columns = !s.active ? 0 : PLANES ? ckci_k_norm_columns_of<PLANES>(p, s) : s.lc * 8 < s.columns;
             places = ckci_k_norm_places_of<PLANES>(p, s, s.from + s.lp * (PLANES ? 8 : 1));
-            half = columns * places / 2;
+            first = PLANES ? s.lc * p.eights + s.lp : s.lp * p.lanes_c + s.lc;
+            step = p.lanes_p * (PLANES ? 1 : p.lanes_c);
+            apart = p.lanes_c * p.eights;
         }
     };
 
+    template <int TYPE> static CKCI_K_MEMBER ckci_k_uint4 *kept(lds &m, int32_t e)
+    {
+        return m.kept + e * fit<TYPE>::VECTORS;
+    }
+
+    /* PLANES: rows, each by a bulk copy. */
+    template <int TYPE>
+    static CKCI_K_MEMBER void fill_rows(const ckci_gpu_norm &p, const ckci_k_slab &s, lds &m)
+    {
+        enum { BYTES = 16 * fit<TYPE>::VECTORS };
+        const int32_t t = (int32_t)threadIdx.x, most = fit<TYPE>::EIGHTS, size = ckci_k_size(TYPE);
+        const int32_t row = (s.to - s.from + 7) / 8;
+        if (t == 0) {
+            const int32_t last = most - (s.columns - 1) * p.eights; /* of the last row */
+            int32_t all = s.columns * row;
+            if (last < row) {
+                const int32_t whole = (most - row) / p.eights + 1, rest = most - whole * p.eights;
+                all = whole * row + (rest > 0 ? rest < row ? rest : row : 0);
+            }
+            ckci_k_arrival_begin(&m.arrival);
+            ckci_k_arrival_expect(&m.arrival, 2 * all * BYTES);
+        }
+        __syncthreads();
+        const int64_t apart_x = p.x.stride[2] * size, apart_dy = p.y.stride[2] * size;
+        const unsigned char *x = p.x.p + (ckci_k_norm_base(p.x, s, 0, 0) + s.from * p.x.stride[5]) * size;
+        const unsigned char *dy = p.y.p + (ckci_k_norm_base(p.y, s, 0, 0) + s.from * p.y.stride[5]) * size;
+        for (int32_t i = t; i < s.columns && i * p.eights < most; i += 256) {
+            const int32_t rest = most - i * p.eights, bytes = (rest < row ? rest : row) * BYTES;
+            ckci_k_copy_bulk(&m.arrival, kept<TYPE>(m, i * p.eights), x + i * apart_x, bytes);
+            ckci_k_copy_bulk(&m.arrival, kept<TYPE>(m, most + i * p.eights), dy + i * apart_dy, bytes);
+        }
+    }
+
+    /* Each thread what it reads itself. */
     template <int TYPE>
     static CKCI_K_MEMBER void fill(const ckci_gpu_norm &p, const ckci_k_slab &s, const mine &own, lds &m)
     {
-        const int32_t step = p.lanes_p * (PLANES ? 8 : 1), most = fit<TYPE>::PLACES;
+        const int32_t step = p.lanes_p * (PLANES ? 8 : 1), most = fit<TYPE>::EIGHTS;
         ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s);
-        int32_t left = own.half;
         for (int32_t k = 0; k < own.columns; k++) {
-            const int32_t first = k * p.places, count = own.places < most - first ? own.places : most - first;
-            ckci_k_uint4 *to = m.kept + first * fit<TYPE>::VECTORS + (int32_t)threadIdx.x;
-            int32_t rest = s.to - x.pos;
-            for (int32_t i = 0; i < count; i++, rest -= step) {
+            int32_t rest = s.to - x.pos, e = own.first + k * own.apart;
+            for (int32_t i = 0; i < own.places && e < most; i++, rest -= step, e += own.step) {
+                ckci_k_uint4 *to = kept<TYPE>(m, e), *to_dy = kept<TYPE>(m, most + e);
                 if (p.aligned) {
                     ckci_k_copy_late<16>((unsigned char *)to, x.at, true);
-                    ckci_k_copy_late<16>((unsigned char *)(to + 256), dy.at, true);
+                    ckci_k_copy_late<16>((unsigned char *)to_dy, dy.at, true);
                     if (TYPE == CKCONV_F32) {
-                        ckci_k_copy_late<16>((unsigned char *)(to + 512), x.at + 16, true);
-                        ckci_k_copy_late<16>((unsigned char *)(to + 768), dy.at + 16, true);
+                        ckci_k_copy_late<16>((unsigned char *)(to + 1), x.at + 16, true);
+                        ckci_k_copy_late<16>((unsigned char *)(to_dy + 1), dy.at + 16, true);
                     }
                 } else {
                     ckci_k_norm_raw raw[2];
                     raw[0].load(p, TYPE, x.at, rest);
                     raw[1].load(p, TYPE, dy.at, rest);
                     to[0] = raw[0].a;
-                    to[256] = raw[1].a;
+                    to_dy[0] = raw[1].a;
                     if (TYPE == CKCONV_F32) {
-                        to[512] = raw[0].b;
-                        to[768] = raw[1].b;
+                        to[1] = raw[0].b;
+                        to_dy[1] = raw[1].b;
                     }
                 }
-                if (--left == 0) {
-                    ckci_k_copies_end();
-                }
-                to += fit<TYPE>::VECTORS;
                 x.at += x.step;
                 dy.at += dy.step;
             }
             x.next_column();
             dy.next_column();
         }
-        if (left > 0) {
-            ckci_k_copies_end();
-        }
         ckci_k_copies_end();
+        ckci_k_copies_wait<0>();
     }
 
-    /* Eight of xhat and of dy': place i of a column, whose first one is number `first` of the kept ones. */
+    /* Eight of xhat and of dy': number e, place i of a column. */
     template <int TYPE>
-    static CKCI_K_MEMBER void read(const ckci_gpu_norm &p, const ckci_k_norm_channels<N> &c, const lds &m,
-                                   int32_t first, int32_t i, const ckci_k_norm_cursor<PLANES> &x,
+    static CKCI_K_MEMBER void read(const ckci_gpu_norm &p, const ckci_k_norm_channels<N> &c, lds &m,
+                                   int32_t e, int32_t i, const ckci_k_norm_cursor<PLANES> &x,
                                    const ckci_k_norm_cursor<PLANES> &dy, int32_t rest, float *v, float *w)
     {
         ckci_k_norm_raw raw[2];
-        if (first + i < fit<TYPE>::PLACES) {
-            const ckci_k_uint4 *from = m.kept + (first + i) * fit<TYPE>::VECTORS + (int32_t)threadIdx.x;
+        if (__builtin_expect(e < fit<TYPE>::EIGHTS, 1)) {
+            const ckci_k_uint4 *from = kept<TYPE>(m, e), *from_dy = kept<TYPE>(m, fit<TYPE>::EIGHTS + e);
             raw[0].a = from[0];
-            raw[1].a = from[256];
+            raw[1].a = from_dy[0];
             if (TYPE == CKCONV_F32) {
-                raw[0].b = from[512];
-                raw[1].b = from[768];
+                raw[0].b = from[1];
+                raw[1].b = from_dy[1];
             }
         } else {
             raw[0].load(p, TYPE, x.column + i * x.step, rest);
@@ -1419,37 +1449,28 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         const int32_t step = p.lanes_p * (PLANES ? 8 : 1), lanes = p.lanes_p < 32 ? p.lanes_p : 32;
         const int32_t waves = p.lanes_p > 32 ? p.lanes_p / 32 : 1;
         ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s);
-        int32_t left = own.half;
-        if (left > 0) {
-            ckci_k_copies_wait<1>();
-        } else {
-            ckci_k_copies_wait<0>();
-        }
         for (int32_t k = 0; k < (PLANES ? p.chunks : 1); k++) { /* of all lanes, for the shuffles */
             const int32_t column = PLANES ? s.lc + k * p.lanes_c : s.lc * 8;
             const int32_t count = k < own.columns ? own.places : 0;
-            int32_t rest = s.to - x.pos;
+            int32_t rest = s.to - x.pos, e = own.first + k * own.apart;
             if (p.act != CKCONV_PASS && count > 0) {
                 factors(c, m, column);
             }
-            for (int32_t i = 0; i < count; i++, rest -= step) {
+            for (int32_t i = 0; i < count; i++, rest -= step, e += own.step) {
                 float v[8], w[8];
-                read<TYPE>(p, c, m, k * p.places, i, x, dy, rest, v, w);
-                if (PLANES && rest < 8) {
+                read<TYPE>(p, c, m, e, i, x, dy, rest, v, w);
+                if (PLANES && __builtin_expect(rest < 8, 0)) {
                     CKCI_K_UNROLL(8)
-                    for (int e = 1; e < 8; e++) {
-                        v[e] = e < rest ? v[e] : 0;
-                        w[e] = e < rest ? w[e] : 0;
+                    for (int f = 1; f < 8; f++) {
+                        v[f] = f < rest ? v[f] : 0;
+                        w[f] = f < rest ? w[f] : 0;
                     }
                 }
                 CKCI_K_UNROLL(4)
-                for (int e = 0; e < 4; e++) {
-                    const ckci_k_float2 xhat = {v[2 * e], v[2 * e + 1]}, back = {w[2 * e], w[2 * e + 1]};
-                    sum[0][e] = sum[0][e] + back;
-                    sum[1][e] = back * xhat + sum[1][e];
-                }
-                if (--left == 0) {
-                    ckci_k_copies_wait<0>();
+                for (int f = 0; f < 4; f++) {
+                    const ckci_k_float2 xhat = {v[2 * f], v[2 * f + 1]}, back = {w[2 * f], w[2 * f + 1]};
+                    sum[0][f] = sum[0][f] + back;
+                    sum[1][f] = back * xhat + sum[1][f];
                 }
             }
             x.next_column();
@@ -1563,7 +1584,7 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
 
     template <int TYPE>
     static CKCI_K_MEMBER void write(const ckci_gpu_norm &p, const ckci_k_slab &s, const mine &own,
-                                    ckci_k_norm_channels<N> &c, const lds &m)
+                                    ckci_k_norm_channels<N> &c, lds &m)
     {
         const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
         ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s), dx(p, p.dx, s);
@@ -1574,10 +1595,11 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         dy.step = -dy.step;
         for (int32_t k = own.columns - 1; k >= 0; k--) {
             int32_t rest = s.to - x.pos - (own.places - 1) * step;
+            int32_t e = own.first + k * own.apart + (own.places - 1) * own.step;
             factors(c, m, PLANES ? s.lc + k * p.lanes_c : s.lc * 8);
-            for (int32_t i = own.places - 1; i >= 0; i--, rest += step) {
+            for (int32_t i = own.places - 1; i >= 0; i--, rest += step, e -= own.step) {
                 float v[8], w[8];
-                read<TYPE>(p, c, m, k * p.places, i, x, dy, rest, v, w);
+                read<TYPE>(p, c, m, e, i, x, dy, rest, v, w);
                 ckci_k_norm_dx8(c, v, w);
                 ckci_k_norm_store8(p, TYPE, dx.at, rest, w);
                 dx.at += dx.step;
@@ -1588,20 +1610,47 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         }
     }
 
+    /* gamma or beta of a channel as it lies in memory, missing ones 0; and as a number. */
+    static CKCI_K_MEMBER uint32_t factor_bits(const ckci_gpu_norm &p, const unsigned char *vector,
+                                              int32_t channel)
+    {
+        return !vector                 ? 0
+               : p.param == CKCONV_F32 ? ((const uint32_t *)vector)[channel]
+                                       : ((const uint16_t *)vector)[channel];
+    }
+    static CKCI_K_MEMBER float factor(const ckci_gpu_norm &p, uint32_t bits)
+    {
+        return p.param == CKCONV_F32   ? ckci_k_float(bits)
+               : p.param == CKCONV_F16 ? ckci_k_half_float(bits)
+                                       : ckci_k_float(bits << 16);
+    }
+
     template <int TYPE> static CKCI_K_MEMBER void all(const ckci_gpu_norm &p, const ckci_k_slab &s, lds &m)
     {
         const int32_t t = (int32_t)threadIdx.x, first = PLANES ? 0 : s.lc * 8;
         const mine own(p, s);
-        fill<TYPE>(p, s, own, m);
-        float gamma = 1, beta = 0;
+        /* of channel t and of group t; loaded before the copies, behind which they would wait */
+        uint32_t bits[2] = {0, 0};
+        float hi = 0, r = 0;
         if (t < s.columns) {
-            gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + t, 1);
-            beta = ckci_k_norm_factor<float>(p, p.beta, s.g0 * p.c + t, 0);
+            bits[0] = factor_bits(p, p.gamma, s.g0 * p.c + t);
+            bits[1] = factor_bits(p, p.beta, s.g0 * p.c + t);
         }
         if (t < s.groups) {
             const int64_t at = (int64_t)s.n * p.g + s.g0 + t;
-            m.hi[t] = ((const float *)p.saved_mean)[at];
-            m.r[t] = ((const float *)p.saved_inv_std)[at];
+            hi = ((const float *)p.saved_mean)[at];
+            r = ((const float *)p.saved_inv_std)[at];
+        }
+        if (PLANES && p.bulk) {
+            fill_rows<TYPE>(p, s, m);
+            ckci_k_arrival_wait(&m.arrival);
+        } else {
+            fill<TYPE>(p, s, own, m);
+        }
+        const float gamma = p.gamma ? factor(p, bits[0]) : 1, beta = factor(p, bits[1]);
+        if (t < s.groups) {
+            m.hi[t] = hi;
+            m.r[t] = r;
         }
         m.cell[0][FACTORS + t] = gamma;
         m.cell[1][FACTORS + t] = beta;

@@ -233,25 +233,27 @@ static void part_large(void)
 }
 
 /* Slabs that several blocks of a GPU share, two to eight of them: groups of whole eights of channels and
-   narrower ones, which share a block, rows of whole eights and odd ones; statistics are computed. */
+   narrower ones, which share a block, rows of whole eights and odd ones; some fill the LDS of eight blocks and
+   more. Statistics are computed, and backward saved ones read too. */
 static void part_shared(void)
 {
     static const int64_t shared[][7] = {
-        {2, 4, 1, 16, 40, 40, 0}, {2, 4, 1, 10, 60, 60, 0}, {2, 32, 1, 10, 32, 32, 0},
-        {2, 3, 2, 8, 41, 43, 0},  {2, 32, 1, 4, 64, 64, 0}, {2, 1, 2, 16, 64, 64, 0},
-        {2, 2, 1, 7, 93, 91, 0},
+        {2, 4, 1, 16, 40, 40, 0}, {2, 4, 1, 10, 60, 60, 0},  {2, 32, 1, 10, 32, 32, 0},
+        {2, 3, 2, 8, 41, 43, 0},  {2, 32, 1, 4, 64, 64, 0},  {2, 1, 2, 16, 64, 64, 0},
+        {2, 2, 1, 7, 93, 91, 0},  {2, 1, 1, 8, 130, 136, 0}, {2, 1, 1, 16, 130, 136, 0},
     };
     enum { COUNT = sizeof shared / sizeof shared[0] };
     static const ckconv_dtype dtypes[] = {CKCONV_F16, CKCONV_BF16, CKCONV_F32};
-    for (int i = 0; i < COUNT * 3 * 2 * 2; i++) {
+    for (int i = 0; i < COUNT * 3 * 2 * 3; i++) {
         ckconv_groupnorm_desc d;
         norm_case c;
+        const int saved = i / COUNT / 6 == 2;
         set_shape(&d, shared[i % COUNT]);
         d.in.dtype = dtypes[i / COUNT % 3];
         d.in.layout = d.out.layout = d.din.layout = i / COUNT / 3 % 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
         d.act = i % 2 == 0 ? CKCONV_SILU : CKCONV_PASS;
         norm_make(&c, i / COUNT / 6 ? CKCONV_GROUPNORM_BWD : CKCONV_GROUPNORM_FWD, &d,
-                  NORM_ALL & ~NORM_HAS_STATS, 0);
+                  saved ? NORM_ALL : NORM_ALL & ~NORM_HAS_STATS, 0);
         fill_reals(&c, (uint64_t)i + 7, 0.4, 1.5);
         run_everywhere(&c, fraction_of(d.in.dtype), "shared");
         norm_free(&c);
