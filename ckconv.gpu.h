@@ -4568,6 +4568,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
     f->plan->grid[0] = blocks;
     f->plan->block[0] = 256;
     f->plan->launches = (k.parts > 1 && !k.kept ? 2 : 1) * (back ? 2 : 1);
+    f->plan->tune[CKCI_TUNE_KEPT] = k.kept ? k.parts : 0;
     f->cost = 8 * (double)ckci_count(&p->in) / (double)ckci_max(f->plan->device.compute_units, 1);
     return CKCONV_OK;
 }

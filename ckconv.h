@@ -2786,6 +2786,8 @@ enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1, CKCI_TUNE_FLAGS = 2 };
 /* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
    that it writes mid. */
 enum { CKCI_TUNE_FIRST = 3, CKCI_TUNE_SECOND = 4, CKCI_TUNE_MID = 5 };
+/* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
+enum { CKCI_TUNE_KEPT = 6 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -4599,10 +4601,10 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                    ? "mid goes through workspace: fused kernels have f32 sums only"
                    : "mid goes through workspace: by the planner's estimate one kernel for both takes longer";
     case CKCONV_FAMILY_GROUPNORM:
-        return plan->launches > (back ? 2 : 1) ? "slabs are shared by several blocks"
-               : plan->grid[0] > p->norm.n * p->norm.g
-                   ? "the blocks of a cluster share a slab, which stays in LDS"
-                   : "a block owns a slab";
+        return plan->launches > (back ? 2 : 1)   ? "slabs are shared by several blocks"
+               : plan->tune[CKCI_TUNE_KEPT] > 1  ? "the blocks of a cluster share a slab, which stays in LDS"
+               : plan->tune[CKCI_TUNE_KEPT] == 1 ? "a block owns a slab, which stays in LDS"
+                                                 : "a block owns a slab";
     default:
         return split ? "implicit GEMM on multiply-adds; parts of the reduction go through "
                        "workspace and are added in a fixed order"

@@ -31,8 +31,8 @@ TAGS
   Wide kernels (f16, bf16, f32, where tensors are dense): a lane takes eight numbers, of neighbouring channels
   (last) or of neighbouring positions (planes: channels first). Channels last, neighbouring groups are one set
   where one is narrow. What is read twice comes from the caches the second time, as far as they reach; loads
-  are one step ahead. On NVIDIA, y of planes keeps x in LDS instead, in that of a cluster's blocks where one
-  has too little: they leave their sums for each other in workspace.
+  are one step ahead. On NVIDIA, y of planes keeps x in LDS instead, and dx both x and dy, in that of a
+  cluster's blocks where one has too little: they leave their sums for each other in workspace.
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
 */

@@ -319,6 +319,33 @@ static void test_texts(void)
             "%s: %s, %d launches, clusters of %d", larger[i], text, (int)count, (int)launches[0].cluster);
     }
 
+    /* backward: x and dy of 64 KiB each, or what fits of them; not where statistics or dx are missing, or on
+       other GPUs; channels last, rows are too short here for one pass */
+    for (int i = 0; i < 6; i++) {
+        static ckconv_launch launches[4];
+        int32_t count = 0;
+        const ckconv_device device = named(i == 4 ? "sm_80" : i == 5 ? "gfx942" : "sm_90");
+        unsigned char *place = (unsigned char *)((uint64_t)1 << 32);
+        ckconv_args args;
+        memset(&args, 0, sizeof args);
+        args.in = args.dout = place;
+        args.dgamma = place + ((uint64_t)1 << 32);
+        args.dbeta = place + ((uint64_t)2 << 32);
+        args.din = i == 1 ? NULL : place + ((uint64_t)3 << 32);
+        args.saved_mean = args.saved_inv_std = i == 2 ? NULL : place;
+        n.in.layout = i == 3 ? CKCONV_NHWGC : CKCONV_NGCHW;
+        CHECK_OK(ckconv_plan_groupnorm(&plan, CKCONV_GROUPNORM_BWD, &n, NULL, &device, &err), err);
+        CHECK_OK(ckconv_plan_launches(&plan, &args, place + ((uint64_t)4 << 32), (size_t)plan.workspace_bytes,
+                                      launches, 4, &count, &err),
+                 err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        CHECK_MSG((launches[0].cluster == 8 && count == 2) == (i == 0) &&
+                      (strstr(text, "cluster") != NULL) == (i < 3) && count >= 2,
+                  "backward %d: %s, %d launches, clusters of %d", i, text, (int)count,
+                  (int)launches[0].cluster);
+    }
+    n.in.layout = CKCONV_NGCHW;
+
     /* depthwise, then pointwise: both by their fast kernels, or on the matrix unit without workspace */
     memset(&d, 0, sizeof d);
     d.conv0 = cube(2, 56, 3, 1, 1);

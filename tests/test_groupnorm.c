@@ -233,8 +233,8 @@ static void part_large(void)
 }
 
 /* Slabs that several blocks of a GPU share, two to eight of them: groups of whole eights of channels and
-   narrower ones, which share a block, rows of whole eights and odd ones; some fill the LDS of eight blocks and
-   more. Statistics are computed, and backward saved ones read too. */
+   narrower ones, which share a block, rows of whole eights and odd ones; some fill the LDS of eight blocks
+   and more. Statistics are computed, and backward saved ones read too. */
 static void part_shared(void)
 {
     static const int64_t shared[][7] = {
