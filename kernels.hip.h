@@ -389,30 +389,21 @@ template <int COUNT> CKCI_K_FN void ckci_k_copies_wait()
 }
 
 /* Bulk copies into LDS (NVIDIA, from sm_90 on): multiples of 16 bytes that a thread starts. They arrive at an
-   object in LDS: one thread begins it and says how many bytes to expect, before others start copies and wait,
-   once. In the simulator they are there at once, and the barrier before the wait is what counts. */
+   object in LDS: one thread begins it and says how many bytes to expect, before a barrier and the copies;
+   then all threads of the block wait, once. Too many are waited for for ever: the simulator counts. */
 struct alignas(16) ckci_k_arrival {
     uint64_t word[2]; /* the first one */
 };
 
-CKCI_K_FN void ckci_k_arrival_begin(ckci_k_arrival *arrival)
+CKCI_K_FN void ckci_k_arrival_begin(ckci_k_arrival *arrival, int32_t bytes)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(arrival))
+#if defined(CKCI_SIMULATOR)
+    arrival->word[0] = (uint64_t)bytes;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(arrival);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at)
                  : "memory");
-#else
-    (void)arrival;
-#endif
-}
-
-CKCI_K_FN void ckci_k_arrival_expect(ckci_k_arrival *arrival, int32_t bytes)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(arrival)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 #else
     (void)arrival;
     (void)bytes;
@@ -421,7 +412,13 @@ CKCI_K_FN void ckci_k_arrival_expect(ckci_k_arrival *arrival, int32_t bytes)
 
 CKCI_K_FN void ckci_k_copy_bulk(ckci_k_arrival *arrival, void *to, const unsigned char *from, int32_t bytes)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if defined(CKCI_SIMULATOR)
+    if (((uintptr_t)to | (uintptr_t)from | (uint32_t)bytes) % 16 != 0 || bytes <= 0) {
+        sim_die("bulk copy of %d bytes, or from or to an address, that is no multiple of 16", (int)bytes);
+    }
+    memcpy(to, from, (size_t)bytes);
+    arrival->word[0] -= (uint64_t)bytes;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
             (uint32_t)__cvta_generic_to_shared(to)),
@@ -431,13 +428,20 @@ CKCI_K_FN void ckci_k_copy_bulk(ckci_k_arrival *arrival, void *to, const unsigne
     asm volatile("trap;"); /* a plan for another architecture */
 #else
     (void)arrival;
-    memcpy(to, from, (size_t)bytes);
+    (void)to;
+    (void)from;
+    (void)bytes;
 #endif
 }
 
 CKCI_K_FN void ckci_k_arrival_wait(ckci_k_arrival *arrival)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if defined(CKCI_SIMULATOR)
+    __syncthreads();
+    if (arrival->word[0] != 0) {
+        sim_die("bulk copies: %d bytes less than expected", (int)arrival->word[0]);
+    }
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint32_t there;
     do {
         asm volatile("{\n\t.reg .pred p;\n\t"

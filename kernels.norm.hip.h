@@ -1323,14 +1323,10 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         const int32_t t = (int32_t)threadIdx.x, most = fit<TYPE>::EIGHTS, size = ckci_k_size(TYPE);
         const int32_t row = (s.to - s.from + 7) / 8;
         if (t == 0) {
-            const int32_t last = most - (s.columns - 1) * p.eights; /* of the last row */
-            int32_t all = s.columns * row;
-            if (last < row) {
-                const int32_t whole = (most - row) / p.eights + 1, rest = most - whole * p.eights;
-                all = whole * row + (rest > 0 ? rest < row ? rest : row : 0);
-            }
-            ckci_k_arrival_begin(&m.arrival);
-            ckci_k_arrival_expect(&m.arrival, 2 * all * BYTES);
+            const int32_t fits = row > most ? 0 : (most - row) / p.eights + 1;
+            const int32_t whole = fits < s.columns ? fits : s.columns, rest = most - whole * p.eights;
+            const int32_t all = whole * row + (whole < s.columns && rest > 0 ? rest < row ? rest : row : 0);
+            ckci_k_arrival_begin(&m.arrival, 2 * all * BYTES);
         }
         __syncthreads();
         const int64_t apart_x = p.x.stride[2] * size, apart_dy = p.y.stride[2] * size;
