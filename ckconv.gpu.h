@@ -4427,7 +4427,7 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
     int64_t array[3], best = 0;
     k->kept = 0;
     if ((!back && !k->along_x) || sm < 80 || device->lds_bytes < lds ||
-        (back && (p->c > 256 || k->set > CKCI_NORM_BACK_SET || p->out.dtype != p->in.dtype ||
+        (back && (k->set * p->c > 256 || k->set > CKCI_NORM_BACK_SET || p->out.dtype != p->in.dtype ||
                   p->din.dtype != p->in.dtype))) {
         return 0;
     }
@@ -4437,19 +4437,19 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
         if (k->parts == parts && ckci_norm_workspace(p, parts, array) <= limit && ckci_norm_fits(p, k)) {
             best = parts;
         }
-        if (best > 0 && (slabs * parts * 2 > 2 * (int64_t)device->compute_units ||
+        if (best > 0 && (ckci_saturating_mul(slabs, parts) > (int64_t)device->compute_units ||
                          k->set * p->c * (p->space / parts) < 16384)) {
             break;
         }
     }
     k->kept = best > 0;
-    k->bulk = back && sm >= 90 && k->aligned && k->along_x;
+    k->bulk = best > 0 && back && sm >= 90 && k->aligned && k->along_x;
     return best;
 }
 
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
    Channels last, a row of a block that keeps what it reads is 64 channels where that fits. */
-CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
+CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit, int keep,
                                 ckci_gpu_norm *k)
 {
     int64_t array[3], kept = 0;
@@ -4457,23 +4457,24 @@ CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *de
     if (!wide || ckci_norm_workspace(p, 1, array) > limit) {
         return 0;
     }
-    const int broad = p->op == CKCONV_GROUPNORM_BWD && !k->along_x;
+    const int broad = keep && p->op == CKCONV_GROUPNORM_BWD && !k->along_x;
     for (int64_t channels = broad ? 64 : 32; channels >= 32 && kept == 0; channels /= 2) {
         const int64_t set = ckci_norm_wide_set(p, k->along_x, channels);
         if (set > 0) {
             k->wide = 1;
             k->aligned = wide == 2;
             k->set = (int32_t)set;
-            kept = ckci_norm_keep(p, device, limit, k);
+            kept = keep ? ckci_norm_keep(p, device, limit, k) : 0;
         }
     }
     return kept;
 }
 
-/* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. */
+/* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. keep: a
+   pass may keep what it reads in LDS. */
 CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
-                                         int64_t limit, ckci_gpu_norm *k, int64_t *bytes, int64_t *blocks,
-                                         ckconv_error *err)
+                                         int64_t limit, int keep, ckci_gpu_norm *k, int64_t *bytes,
+                                         int64_t *blocks, ckconv_error *err)
 {
     ckci_groupnorm p = ckci_flatten_norm(problem);
     int64_t most = INT32_MAX / 2, array[3], lanes_c, lanes_p, units = ckci_max(device->compute_units, 1);
@@ -4512,7 +4513,7 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->set = (int32_t)set;
     k->lanes_c = (int32_t)lanes_c;
     k->lanes_p = (int32_t)lanes_p;
-    const int64_t kept = ckci_norm_widen(&p, device, limit, k);
+    const int64_t kept = ckci_norm_widen(&p, device, limit, keep, k);
     set = k->set;
     columns = set * p.c;
     k->sets = (int32_t)ckci_ceil_div(p.g, set);
@@ -4563,8 +4564,11 @@ CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: group norms do not split",
                          (int)f->split_k);
     }
-    CKCI_TRY(ckci_make_gpu_norm(p, &f->plan->device, f->limit, &k, &bytes, &blocks, err));
-    f->plan->workspace_bytes = bytes;
+    /* a backward pass keeps nothing without saved statistics, or where dx is not wanted: room for either */
+    int64_t other;
+    CKCI_TRY(ckci_make_gpu_norm(p, &f->plan->device, f->limit, !back, &k, &other, &blocks, err));
+    CKCI_TRY(ckci_make_gpu_norm(p, &f->plan->device, f->limit, 1, &k, &bytes, &blocks, err));
+    f->plan->workspace_bytes = ckci_max(bytes, other);
     f->plan->grid[0] = blocks;
     f->plan->block[0] = 256;
     f->plan->launches = (k.parts > 1 && !k.kept ? 2 : 1) * (back ? 2 : 1);
@@ -4605,7 +4609,9 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     ckci_gpu_norm *k = &l.a.norm;
     int64_t limit = ckci_run_limit(plan), bytes, blocks, array[3];
     int f64 = p->norm.stat == CKCONV_F64, params = args->dgamma || args->dbeta;
-    CKCI_TRY(ckci_make_gpu_norm(&p->norm, &plan->device, limit, k, &bytes, &blocks, err));
+    const int back = p->norm.op == CKCONV_GROUPNORM_BWD;
+    CKCI_TRY(ckci_make_gpu_norm(&p->norm, &plan->device, limit, !back || (args->din && args->saved_mean), k,
+                                &bytes, &blocks, err));
     ckci_norm_workspace(&p->norm, k->parts, array);
     k->gamma = (const unsigned char *)args->gamma;
     k->beta = (const unsigned char *)args->beta;
@@ -4620,11 +4626,9 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     k->dgamma = (unsigned char *)args->dgamma;
     k->dbeta = (unsigned char *)args->dbeta;
     k->stats = k->parts > 1 && !k->saved_mean ? ws : NULL;
-    const int back = p->norm.op == CKCONV_GROUPNORM_BWD;
-    const int kept = k->kept && (!back || (args->din && k->saved_mean));
     k->slab_sums = back && k->parts > 1 && args->din ? ws + array[0] : NULL;
     k->sums = back && bytes > 0 && params ? ws + array[0] + array[1] : NULL;
-    if (kept) {
+    if (k->kept) {
         ckci_set_kernel(&l, !back        ? CKCI_KERNEL_norm_fwd_kept
                             : k->along_x ? CKCI_KERNEL_norm_bwd_kept_planes
                                          : CKCI_KERNEL_norm_bwd_kept_last);

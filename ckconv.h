@@ -419,7 +419,7 @@ typedef struct ckconv_plan {
     int64_t grid[3];         /* GPU: blocks; CPU: {work items, 1, 1} */
     int32_t block[3];        /* GPU: threads; CPU: {threads, 1, 1} */
     int32_t launches;        /* kernels (CPU: parallel loops) per run, with all of groupnorm_bwd's results and
-                                saved statistics (else one more, or two); a copy of mid may take one more */
+                                saved statistics (else up to two more); a copy of mid may take one more */
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
     int64_t tune[16]; /* private: block sizes and offsets */

@@ -1279,10 +1279,12 @@ struct ckci_k_norm_fwd_kept : ckci_k_by_vendor<ckci_k_norm_kept, ckci_k_norm_kep
    lie one after the other: rows of channels (PLANES), else rows of positions. A thread walks whole columns,
    or eight of them, place after place. What lies past LDS, the last places, is read again, first. */
 template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
-    enum { N = PLANES ? 1 : 8, FACTORS = 768 };
+    enum { N = PLANES ? 1 : 8, SECOND = 1024, GAMMA = 768, BETA = SECOND + GAMMA }; /* cells */
 
     struct lds {
-        float cell[2][1024]; /* PLANES: sums of channels by waves; else one sum of eight of each thread */
+        /* two sums: PLANES, of channels by waves; of channels; gamma and beta lie behind. Else one sum of
+           eight of each thread, over all of this, and then these again */
+        float cell[8 * 256];
         float hi[CKCI_NORM_BACK_SET], r[CKCI_NORM_BACK_SET], mean[2][CKCI_NORM_BACK_SET];
         ckci_k_arrival arrival;
         ckci_k_uint4 kept[CKCI_NORM_BACK / 16];
@@ -1321,7 +1323,7 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
     {
         enum { BYTES = 16 * fit<TYPE>::VECTORS };
         const int32_t t = (int32_t)threadIdx.x, most = fit<TYPE>::EIGHTS, size = ckci_k_size(TYPE);
-        const int32_t row = (s.to - s.from + 7) / 8;
+        const int32_t row = (s.to - s.from) / 8;
         if (t == 0) {
             const int32_t fits = row > most ? 0 : (most - row) / p.eights + 1;
             const int32_t whole = fits < s.columns ? fits : s.columns, rest = most - whole * p.eights;
@@ -1406,8 +1408,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
     {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
-            c.gamma[i] = m.cell[0][FACTORS + column + i];
-            c.shift[i] = m.cell[1][FACTORS + column + i];
+            c.gamma[i] = m.cell[GAMMA + column + i];
+            c.shift[i] = m.cell[BETA + column + i];
         }
     }
 
@@ -1482,8 +1484,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
                 }
                 across(lanes, both[0], both[1]);
                 if ((s.lp & 31) == 0 && column < s.columns) {
-                    m.cell[0][column * waves + s.lp / 32] = both[0];
-                    m.cell[1][column * waves + s.lp / 32] = both[1];
+                    m.cell[column * waves + s.lp / 32] = both[0];
+                    m.cell[SECOND + column * waves + s.lp / 32] = both[1];
                 }
             }
         }
@@ -1498,8 +1500,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         if (PLANES) {
             __syncthreads();
             for (int32_t i = 0; i < waves && t < s.columns; i++) {
-                channel[0] += m.cell[0][t * waves + i];
-                channel[1] += m.cell[1][t * waves + i];
+                channel[0] += m.cell[t * waves + i];
+                channel[1] += m.cell[SECOND + t * waves + i];
             }
             return t;
         }
@@ -1508,7 +1510,7 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
             log++;
         }
         const int32_t q = t >> log;
-        float *cell = m.cell[0];
+        float *cell = m.cell;
         CKCI_K_UNROLL(2)
         for (int which = 0; which < 2; which++) {
             __syncthreads();
@@ -1534,12 +1536,12 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         const int32_t t = (int32_t)threadIdx.x;
         const int64_t channels = (int64_t)p.g * p.c, row = (int64_t)s.n * p.parts + s.part;
         __syncthreads(); /* the cells have been read */
-        m.cell[0][FACTORS + t] = gamma;
-        m.cell[1][FACTORS + t] = beta;
+        m.cell[GAMMA + t] = gamma;
+        m.cell[BETA + t] = beta;
         __syncthreads();
         if (q < s.columns) {
-            m.cell[0][q] = m.cell[0][FACTORS + q] * channel[0];
-            m.cell[1][q] = m.cell[0][FACTORS + q] * channel[1];
+            m.cell[q] = m.cell[GAMMA + q] * channel[0];
+            m.cell[SECOND + q] = m.cell[GAMMA + q] * channel[1];
             if (p.sums) {
                 float *sums = (float *)p.sums + row * channels + s.g0 * p.c + q;
                 sums[0] = channel[0];
@@ -1551,8 +1553,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         float of[2] = {0, 0};
         const int32_t group = t >> 3;
         for (int32_t i = group * p.c + (t & 7); group < s.groups && i < (group + 1) * p.c; i += 8) {
-            of[0] += m.cell[0][i];
-            of[1] += m.cell[1][i];
+            of[0] += m.cell[i];
+            of[1] += m.cell[SECOND + i];
         }
         across(8, of[0], of[1]);
         if (p.parts > 1) {
@@ -1648,8 +1650,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
             m.hi[t] = hi;
             m.r[t] = r;
         }
-        m.cell[0][FACTORS + t] = gamma;
-        m.cell[1][FACTORS + t] = beta;
+        m.cell[GAMMA + t] = gamma;
+        m.cell[BETA + t] = beta;
         __syncthreads();
         float channel[2];
         ckci_k_float2 sum[2][4] = {};
