@@ -424,13 +424,14 @@ CKCI_K_FN void ckci_k_copy_bulk(ckci_k_arrival *arrival, void *to, const unsigne
             (uint32_t)__cvta_generic_to_shared(to)),
         "l"(from), "r"(bytes), "r"((uint32_t)__cvta_generic_to_shared(arrival))
         : "memory");
-#elif defined(__CUDA_ARCH__)
-    asm volatile("trap;"); /* a plan for another architecture */
 #else
     (void)arrival;
     (void)to;
     (void)from;
     (void)bytes;
+#if defined(__CUDA_ARCH__)
+    asm volatile("trap;"); /* a plan for another architecture */
+#endif
 #endif
 }
 
