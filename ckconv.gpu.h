@@ -536,7 +536,6 @@ typedef struct ckci_gpu_norm {
     int32_t aligned; /* wide: eight are one or two loads */
     int32_t chunks;  /* times that lanes_c goes into the columns */
     int32_t kept;    /* x stays in LDS, bwd: so does dy; the parts are a cluster */
-    int32_t eights;  /* kept, bwd, channels first: of a channel of a part */
     int32_t bulk;    /* kept, bwd, channels first: rows are bulk copies */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
@@ -4376,7 +4375,6 @@ CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
             k->lanes_c = 256 / lanes;
         }
     }
-    k->eights = (int32_t)eights;
 }
 
 /* Positions of the parts, and lanes of wide blocks. Those with channels first have whole eights: there may be
@@ -4406,8 +4404,7 @@ CKCI_FN int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
 {
     const int64_t size = (int64_t)ckci_size(p->in.dtype);
     if (p->op == CKCONV_GROUPNORM_BWD) {
-        const int64_t positions = k->along_x ? 8 * (int64_t)k->eights : k->part + (k->part_rest > 0);
-        return 2 * size * k->set * p->c * positions <= CKCI_NORM_BACK / 5 * 8;
+        return 2 * size * k->set * p->c * (k->part + (k->part_rest > 0)) <= CKCI_NORM_BACK / 5 * 8;
     }
     const int64_t columns = ckci_ceil_div(p->c, k->lanes_c), place = 8 * 256 * size;
     const int64_t places = ckci_ceil_div(ckci_ceil_div(k->part, 8), k->lanes_p);
@@ -4565,8 +4562,10 @@ CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
                          (int)f->split_k);
     }
     /* a backward pass keeps nothing without saved statistics, or where dx is not wanted: room for either */
-    int64_t other;
-    CKCI_TRY(ckci_make_gpu_norm(p, &f->plan->device, f->limit, !back, &k, &other, &blocks, err));
+    int64_t other = 0;
+    if (back) {
+        CKCI_TRY(ckci_make_gpu_norm(p, &f->plan->device, f->limit, 0, &k, &other, &blocks, err));
+    }
     CKCI_TRY(ckci_make_gpu_norm(p, &f->plan->device, f->limit, 1, &k, &bytes, &blocks, err));
     f->plan->workspace_bytes = ckci_max(bytes, other);
     f->plan->grid[0] = blocks;

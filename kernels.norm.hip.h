@@ -188,7 +188,21 @@ CKCI_K_FN void ckci_k_norm_store(const ckci_gpu_norm &p, const ckci_tensor &t, i
     }
 }
 
-/* gamma or beta of a channel of all groups */
+/* gamma or beta of a channel of all groups as it lies in memory, missing ones 0; and as a number. */
+CKCI_K_FN uint32_t ckci_k_norm_factor_bits(const ckci_gpu_norm &p, const unsigned char *vector,
+                                           int32_t channel)
+{
+    return !vector                 ? 0
+           : p.param == CKCONV_F32 ? ((const uint32_t *)vector)[channel]
+                                   : ((const uint16_t *)vector)[channel];
+}
+CKCI_K_FN float ckci_k_norm_factor_of(const ckci_gpu_norm &p, uint32_t bits)
+{
+    return p.param == CKCONV_F32   ? ckci_k_float(bits)
+           : p.param == CKCONV_F16 ? ckci_k_half_float(bits)
+                                   : ckci_k_float(bits << 16);
+}
+
 template <class T>
 CKCI_K_FN T ckci_k_norm_factor(const ckci_gpu_norm &p, const unsigned char *vector, int32_t channel,
                                T missing)
@@ -198,11 +212,8 @@ CKCI_K_FN T ckci_k_norm_factor(const ckci_gpu_norm &p, const unsigned char *vect
     }
     if constexpr (sizeof(T) == 8) {
         return ((const double *)vector)[channel];
-    } else if (p.param == CKCONV_F32) {
-        return ((const float *)vector)[channel];
     } else {
-        uint32_t bits = ((const uint16_t *)vector)[channel];
-        return p.param == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+        return ckci_k_norm_factor_of(p, ckci_k_norm_factor_bits(p, vector, channel));
     }
 }
 
@@ -326,6 +337,25 @@ struct ckci_k_norm_raw {
         }
     }
 };
+
+/* The same into LDS, without waiting where they are aligned. */
+CKCI_K_FN void ckci_k_norm_copy8(const ckci_gpu_norm &p, int32_t dtype, ckci_k_uint4 *to,
+                                 const unsigned char *from, int32_t count)
+{
+    if (p.aligned) {
+        ckci_k_copy_late<16>((unsigned char *)to, from, true);
+        if (dtype == CKCONV_F32) {
+            ckci_k_copy_late<16>((unsigned char *)(to + 1), from + 16, true);
+        }
+        return;
+    }
+    ckci_k_norm_raw raw;
+    raw.load(p, dtype, from, count);
+    to[0] = raw.a;
+    if (dtype == CKCONV_F32) {
+        to[1] = raw.b;
+    }
+}
 
 /* Where a thread stands in a tensor; bytes from a position to its next one, and from a column. Wide: channels
    first, a block has one group; channels last, columns lie beside each other. */
@@ -1223,23 +1253,11 @@ struct ckci_k_norm_kept {
 
     static CKCI_K_MEMBER void fill(const ckci_gpu_norm &p, const ckci_k_kept_slab &s)
     {
-        const int32_t step = p.lanes_p * 8, wide = p.x.dtype == CKCONV_F32;
+        const int32_t step = p.lanes_p * 8;
         ckci_k_norm_cursor<true> x(p, p.x, s), to = ckci_k_norm_x<true>(p, s);
         for (int32_t left = s.active ? ckci_k_norm_columns_of<true>(p, s) : 0; left > 0; left--) {
             for (int32_t rest = s.to - x.pos; rest > 0; rest -= step) {
-                if (p.aligned) {
-                    ckci_k_copy_late<16>(to.at, x.at, true);
-                    if (wide) {
-                        ckci_k_copy_late<16>(to.at + 16, x.at + 16, true);
-                    }
-                } else {
-                    ckci_k_norm_raw raw;
-                    raw.load(p, p.x.dtype, x.at, rest);
-                    *(ckci_k_uint4 *)to.at = raw.a;
-                    if (wide) {
-                        ((ckci_k_uint4 *)to.at)[1] = raw.b;
-                    }
-                }
+                ckci_k_norm_copy8(p, p.x.dtype, (ckci_k_uint4 *)to.at, x.at, rest);
                 x.at += x.step;
                 to.at += to.step;
             }
@@ -1306,9 +1324,9 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         {
             columns = !s.active ? 0 : PLANES ? ckci_k_norm_columns_of<PLANES>(p, s) : s.lc * 8 < s.columns;
             places = ckci_k_norm_places_of<PLANES>(p, s, s.from + s.lp * (PLANES ? 8 : 1));
-            first = PLANES ? s.lc * p.eights + s.lp : s.lp * p.lanes_c + s.lc;
+            first = PLANES ? s.lc * (p.part / 8) + s.lp : s.lp * p.lanes_c + s.lc;
             step = p.lanes_p * (PLANES ? 1 : p.lanes_c);
-            apart = p.lanes_c * p.eights;
+            apart = p.lanes_c * (p.part / 8);
         }
     };
 
@@ -1325,8 +1343,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         const int32_t t = (int32_t)threadIdx.x, most = fit<TYPE>::EIGHTS, size = ckci_k_size(TYPE);
         const int32_t row = (s.to - s.from) / 8;
         if (t == 0) {
-            const int32_t fits = row > most ? 0 : (most - row) / p.eights + 1;
-            const int32_t whole = fits < s.columns ? fits : s.columns, rest = most - whole * p.eights;
+            const int32_t fits = row > most ? 0 : (most - row) / (p.part / 8) + 1;
+            const int32_t whole = fits < s.columns ? fits : s.columns, rest = most - whole * (p.part / 8);
             const int32_t all = whole * row + (whole < s.columns && rest > 0 ? rest < row ? rest : row : 0);
             ckci_k_arrival_begin(&m.arrival, 2 * all * BYTES);
         }
@@ -1334,10 +1352,10 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         const int64_t apart_x = p.x.stride[2] * size, apart_dy = p.y.stride[2] * size;
         const unsigned char *x = p.x.p + (ckci_k_norm_base(p.x, s, 0, 0) + s.from * p.x.stride[5]) * size;
         const unsigned char *dy = p.y.p + (ckci_k_norm_base(p.y, s, 0, 0) + s.from * p.y.stride[5]) * size;
-        for (int32_t i = t; i < s.columns && i * p.eights < most; i += 256) {
-            const int32_t rest = most - i * p.eights, bytes = (rest < row ? rest : row) * BYTES;
-            ckci_k_copy_bulk(&m.arrival, kept<TYPE>(m, i * p.eights), x + i * apart_x, bytes);
-            ckci_k_copy_bulk(&m.arrival, kept<TYPE>(m, most + i * p.eights), dy + i * apart_dy, bytes);
+        for (int32_t i = t; i < s.columns && i * (p.part / 8) < most; i += 256) {
+            const int32_t rest = most - i * (p.part / 8), bytes = (rest < row ? rest : row) * BYTES;
+            ckci_k_copy_bulk(&m.arrival, kept<TYPE>(m, i * (p.part / 8)), x + i * apart_x, bytes);
+            ckci_k_copy_bulk(&m.arrival, kept<TYPE>(m, most + i * (p.part / 8)), dy + i * apart_dy, bytes);
         }
     }
 
@@ -1350,25 +1368,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         for (int32_t k = 0; k < own.columns; k++) {
             int32_t rest = s.to - x.pos, e = own.first + k * own.apart;
             for (int32_t i = 0; i < own.places && e < most; i++, rest -= step, e += own.step) {
-                ckci_k_uint4 *to = kept<TYPE>(m, e), *to_dy = kept<TYPE>(m, most + e);
-                if (p.aligned) {
-                    ckci_k_copy_late<16>((unsigned char *)to, x.at, true);
-                    ckci_k_copy_late<16>((unsigned char *)to_dy, dy.at, true);
-                    if (TYPE == CKCONV_F32) {
-                        ckci_k_copy_late<16>((unsigned char *)(to + 1), x.at + 16, true);
-                        ckci_k_copy_late<16>((unsigned char *)(to_dy + 1), dy.at + 16, true);
-                    }
-                } else {
-                    ckci_k_norm_raw raw[2];
-                    raw[0].load(p, TYPE, x.at, rest);
-                    raw[1].load(p, TYPE, dy.at, rest);
-                    to[0] = raw[0].a;
-                    to_dy[0] = raw[1].a;
-                    if (TYPE == CKCONV_F32) {
-                        to[1] = raw[0].b;
-                        to_dy[1] = raw[1].b;
-                    }
-                }
+                ckci_k_norm_copy8(p, TYPE, kept<TYPE>(m, e), x.at, rest);
+                ckci_k_norm_copy8(p, TYPE, kept<TYPE>(m, most + e), dy.at, rest);
                 x.at += x.step;
                 dy.at += dy.step;
             }
@@ -1608,21 +1609,6 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         }
     }
 
-    /* gamma or beta of a channel as it lies in memory, missing ones 0; and as a number. */
-    static CKCI_K_MEMBER uint32_t factor_bits(const ckci_gpu_norm &p, const unsigned char *vector,
-                                              int32_t channel)
-    {
-        return !vector                 ? 0
-               : p.param == CKCONV_F32 ? ((const uint32_t *)vector)[channel]
-                                       : ((const uint16_t *)vector)[channel];
-    }
-    static CKCI_K_MEMBER float factor(const ckci_gpu_norm &p, uint32_t bits)
-    {
-        return p.param == CKCONV_F32   ? ckci_k_float(bits)
-               : p.param == CKCONV_F16 ? ckci_k_half_float(bits)
-                                       : ckci_k_float(bits << 16);
-    }
-
     template <int TYPE> static CKCI_K_MEMBER void all(const ckci_gpu_norm &p, const ckci_k_slab &s, lds &m)
     {
         const int32_t t = (int32_t)threadIdx.x, first = PLANES ? 0 : s.lc * 8;
@@ -1631,8 +1617,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         uint32_t bits[2] = {0, 0};
         float hi = 0, r = 0;
         if (t < s.columns) {
-            bits[0] = factor_bits(p, p.gamma, s.g0 * p.c + t);
-            bits[1] = factor_bits(p, p.beta, s.g0 * p.c + t);
+            bits[0] = ckci_k_norm_factor_bits(p, p.gamma, s.g0 * p.c + t);
+            bits[1] = ckci_k_norm_factor_bits(p, p.beta, s.g0 * p.c + t);
         }
         if (t < s.groups) {
             const int64_t at = (int64_t)s.n * p.g + s.g0 + t;
@@ -1645,7 +1631,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         } else {
             fill<TYPE>(p, s, own, m);
         }
-        const float gamma = p.gamma ? factor(p, bits[0]) : 1, beta = factor(p, bits[1]);
+        const float gamma = p.gamma ? ckci_k_norm_factor_of(p, bits[0]) : 1;
+        const float beta = ckci_k_norm_factor_of(p, bits[1]);
         if (t < s.groups) {
             m.hi[t] = hi;
             m.r[t] = r;

@@ -319,8 +319,8 @@ static void test_texts(void)
             "%s: %s, %d launches, clusters of %d", larger[i], text, (int)count, (int)launches[0].cluster);
     }
 
-    /* backward: x and dy of 64 KiB each, or what fits of them; not where statistics or dx are missing, or on
-       other GPUs; channels last, rows are too short here for one pass */
+    /* backward: most of 64 KiB of x and of dy; not where statistics or dx are missing, or on other GPUs;
+       channels last, the groups of a row are too large together */
     for (int i = 0; i < 6; i++) {
         static ckconv_launch launches[4];
         int32_t count = 0;
