@@ -55,9 +55,15 @@ TAGS
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
-/* Channels of mid that a block of pair_matrix holds. */
-#define CKCI_PAIR_NVIDIA 512
-#define CKCI_PAIR_AMD 352
+/* Channels of mid that a block of pair_matrix holds; LDS of blocks of pair_depth (two share NVIDIA's 228 KiB,
+   with a KiB each; pair_depth_wide has it alone), and loads that a thread holds (AMD). */
+#define CKCI_PAIR_POINT_NVIDIA 512
+#define CKCI_PAIR_POINT_AMD 352
+#define CKCI_PAIR_NVIDIA 115712
+#define CKCI_PAIR_NVIDIA_WIDE 232448
+#define CKCI_PAIR_AMD 65536
+#define CKCI_PAIR_COPIES 8
+#define CKCI_PAIR_LIST 24 /* regions whose places a block lists at a time */
 
 #define CKCI_GPU_MATRIX(X)                                                                                   \
     X(matrix_gather_256x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)              \
@@ -201,6 +207,10 @@ TAGS
     X(pair_f32, ckci_gpu_pair, 256, ckci_k_pair<float>)                                                      \
     X(pair_matrix_f16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16>)                                   \
     X(pair_matrix_bf16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                                 \
+    X(pair_depth_f16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_f16>)                                     \
+    X(pair_depth_bf16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_bf16>)                                   \
+    X(pair_depth_wide_f16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_f16>)                           \
+    X(pair_depth_wide_bf16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_bf16>)                         \
     X(recompute_f32, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                            \
     X(recompute_f64, ckci_gpu_pair, 256, ckci_k_recompute<double>)                                           \
     X(recompute_i32, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                                          \
@@ -311,6 +321,24 @@ typedef struct ckci_gpu_near {
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
 } ckci_gpu_near;
 
+/* pair_depth: regions of the result, their windows of the input, and where all that lies in LDS, in bytes. */
+typedef struct ckci_gpu_patch {
+    int32_t work;                       /* regions, times parts of the columns */
+    int32_t images, lines, columns;     /* of a region, 4 * by_strips.d */
+    int32_t pixels;                     /* of a window */
+    int32_t spans, held;                /* of channels; of which weights of taps lie in LDS */
+    int32_t group;                      /* taps of a row that share inputs: 3, 5, or 1 if none do */
+    int32_t step, step_y;               /* pixels between positions */
+    int32_t next_group, next_y, next_z; /* bytes from taps to taps in a window */
+    int32_t padded;                     /* the second convolution has padding */
+    int32_t resident;                   /* its weights stay in LDS */
+    int32_t single;                     /* one window */
+    int32_t overlap;                    /* 1: the second window, 2: both share the weights' place */
+    int32_t at_taps, at_output, at_regions, at_pixels, at_tiles, at_room, at_window[2];
+    /* strips of a line, lines of an image; regions along x and y, planes; pixels, rows, planes of a window */
+    ckci_divisor by_strips, by_lines, by_wide, by_high, by_planes, by_window, by_rows, by_deep;
+} ckci_gpu_patch;
+
 /* matrix bwd_weight in groups of waves: all blocks have equal shares of the steps of all tiles, tile by tile.
    A tile's parts are those of the blocks that have a share in it. */
 typedef struct ckci_gpu_share {
@@ -357,7 +385,10 @@ typedef struct ckci_gpu_conv {
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
-    ckci_gpu_near region;
+    union {
+        ckci_gpu_near near;
+        ckci_gpu_patch patch; /* of a pair's second convolution */
+    } as;
 } ckci_gpu_conv;
 
 /* Rows of halves in LDS: where the first plane lies, bytes from row to row and from channel to channel. vec:
@@ -496,11 +527,9 @@ typedef struct ckci_gpu_stem {
 typedef struct ckci_gpu_pair {
     ckci_gpu_conv first, second;
     int32_t write_mid; /* second reads each position of mid once: the blocks of column 0 store it */
-    int32_t pointwise; /* matrix: the first one is a GEMM, else depthwise */
-    int32_t groups;    /* matrix: of neighbouring taps in a row of the first filter */
-    int32_t mid_vec;   /* matrix: four channels of the copy of mid are one store */
-    /* matrix: taps of a row in whole groups, of all rows; strips of a band, bands */
-    ckci_divisor by_row, by_taps, by_strips, by_bands;
+    int32_t groups;    /* depth: of taps in a row of the first filter, see ckci_gpu_patch */
+    int32_t mid_vec;   /* matrix, depth: eight channels of the copy of mid are one store */
+    ckci_divisor by_row, by_taps; /* depth: taps of a row, of all rows */
 } ckci_gpu_pair;
 
 /* LDS of a block that keeps what it reads: two of them share 228 KiB, with a KiB and 23 KiB of sums each. */
@@ -2985,7 +3014,7 @@ CKCI_FN int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int d
 CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k, int64_t images,
                             int64_t rows, int64_t columns)
 {
-    ckci_gpu_near *q = &k->region;
+    ckci_gpu_near *q = &k->as.near;
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, weight = c->op == CKCONV_BWD_WEIGHT;
     int64_t bytes = nvidia ? CKCI_NEAR_NVIDIA_BYTES : CKCI_NEAR_AMD_BYTES;
     int64_t most = nvidia ? CKCI_NEAR_NVIDIA_PIXELS : CKCI_NEAR_AMD_PIXELS;
@@ -3052,9 +3081,9 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
 {
     int64_t deep = ckci_max(k->dim[0].length, 1);
     int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
-    int rolled = k->region.rolled, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    int rolled = k->as.near.rolled, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t lanes = nvidia ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS;
-    if (nvidia && ckci_near_deep(c) && k->region.log_sides == 2) {
+    if (nvidia && ckci_near_deep(c) && k->as.near.log_sides == 2) {
         lanes /= 2; /* a wave's sums: four tiles */
     }
     ckci_gpu_near best;
@@ -3075,16 +3104,16 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
                     continue;
                 }
                 /* the waves' way down: of one chunk, or on through several ones of up to all rows */
-                int64_t ways = rolled && nvidia && k->region.plain && k->region.tiles <= 2 ? down : 1;
+                int64_t ways = rolled && nvidia && k->as.near.plain && k->as.near.tiles <= 2 ? down : 1;
                 for (int64_t way = 1; way <= ways; way = way < ways ? ckci_min(2 * way, ways) : ways + 1) {
                     int64_t tall = ckci_min(ckci_ceil_div(high, ckci_ceil_div(ways, way)), high);
-                    k->region.rows = (int32_t)(way == 1 ? y : ckci_ceil_div(tall, y) * y);
+                    k->as.near.rows = (int32_t)(way == 1 ? y : ckci_ceil_div(tall, y) * y);
                     int64_t regions =
                         ckci_saturating_mul(ckci_saturating_mul(images, deep),
-                                            ckci_saturating_mul(over, ckci_ceil_div(high, k->region.rows)));
-                    double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(c, &k->region);
+                                            ckci_saturating_mul(over, ckci_ceil_div(high, k->as.near.rows)));
+                    double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(c, &k->as.near);
                     if (regions <= INT32_MAX && (best.images == 0 || time < *cost)) {
-                        best = k->region;
+                        best = k->as.near;
                         best.regions = (int32_t)regions;
                         *cost = time;
                     }
@@ -3092,7 +3121,7 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
             }
         }
     }
-    k->region = best;
+    k->as.near = best;
     return best.images ? CKCONV_OK
                        : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                                    "near holds a position and its taps in LDS; these are too far apart");
@@ -3102,7 +3131,7 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
 CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t blocks,
                                      ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
-    ckci_gpu_near *q = &k->region;
+    ckci_gpu_near *q = &k->as.near;
     int back = c->op == CKCONV_BWD_DATA, weight = c->op == CKCONV_BWD_WEIGHT;
     int64_t first[3];
     k->tiles_n = (int32_t)ckci_max(ckci_ceil_div(c->g * c->k, 64), 1);
@@ -3189,26 +3218,26 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
         CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), 2), limit, ws, &w->p, err));
     }
     ckci_make_gpu_conv(c, k);
-    k->region.packed = !own && !turn;
-    k->region.eights = own && eights && (uintptr_t)native.p % 16 == 0;
-    k->region.by_taps = ckci_make_divisor(p->filter[1] * p->filter[2]);
-    k->region.by_filter_x = ckci_make_divisor(p->filter[2]);
+    k->as.near.packed = !own && !turn;
+    k->as.near.eights = own && eights && (uintptr_t)native.p % 16 == 0;
+    k->as.near.by_taps = ckci_make_divisor(p->filter[1] * p->filter[2]);
+    k->as.near.by_filter_x = ckci_make_divisor(p->filter[2]);
     k->by_one_c = ckci_make_divisor(p->c);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
-    k->region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
-                      !k->o.compute && type == m->type;
+    k->as.near.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
+                       !k->o.compute && type == m->type;
     CKCI_TRY(ckci_near_walk(c, device, 0, k, cost, err));
-    ckci_set_kernel(&m->l, (k->region.rolled    ? CKCI_KERNEL_matrix_near_down_16
+    ckci_set_kernel(&m->l, (k->as.near.rolled   ? CKCI_KERNEL_matrix_near_down_16
                             : ckci_near_deep(c) ? CKCI_KERNEL_matrix_near_deep_16
                                                 : CKCI_KERNEL_matrix_near_16) +
                                (block == 32));
-    CKCI_TRY(ckci_matrix_reach(read, what, k->region.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->region.images + 1, 0, err));
-    m->l.grid = k->rows == 0 ? 0 : (int64_t)k->region.parts * k->tiles_n;
+    CKCI_TRY(ckci_matrix_reach(read, what, k->as.near.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.near.images + 1, 0, err));
+    m->l.grid = k->rows == 0 ? 0 : (int64_t)k->as.near.parts * k->tiles_n;
     /* on NVIDIA strips were timed: a block that has a compute unit for itself takes three quarters */
     *cost = ckci_near_deep(c) ? 1.67 * (*cost + 4000)
-            : k->region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
+            : k->as.near.rolled && device->kind == CKCONV_DEVICE_NVIDIA
                 ? (block == 32 ? 0.82 : 1.1) * *cost + 5000
                 : 1.3 * *cost + 8000;
     *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0));
@@ -3718,19 +3747,19 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     ckci_make_gpu_conv(c, k);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (block == 32));
     CKCI_TRY(ckci_near_walk(c, device, split_k, k, cost, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->region.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->region.images + 1, 0, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.near.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.near.images + 1, 0, err));
     int64_t positions = c->n * c->output[0] * c->output[1] * c->output[2];
-    int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->region.parts);
+    int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->as.near.parts);
     if (one > INT32_MAX || positions == 0 || one == 0) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "near takes up to 2^31 - 1 weights and some positions");
     }
     CKCI_TRY(ckci_matrix_take(m, parts, limit, ws, &k->o.partial, err));
-    m->split = k->region.parts;
+    m->split = k->as.near.parts;
     m->fold = 1;
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
-    m->l.grid = ckci_saturating_mul((int64_t)k->region.parts * k->tiles_n, k->region.planes);
+    m->l.grid = ckci_saturating_mul((int64_t)k->as.near.parts * k->tiles_n, k->as.near.planes);
     double sums = ckci_sums_cost(device, m->split + 1, bytes);
     *cost = ckci_matrix_groups(device, m)
                 ? 218 * (*cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums /* measured beside tiles */
@@ -5188,21 +5217,8 @@ CKCI_FN ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_c
     return whole || !args->mid ? CKCONV_OK : ckci_list_mid_copy(plan, pair, args, e, err);
 }
 
-/* ---- conv_conv_fwd on a matrix unit; see ckci_k_pair_tiles in kernels.direct.hip.h */
-
-/* What of the first convolution the kernel computes: *pointwise, or depthwise. */
-CKCI_FN ckconv_status ckci_pair_first(const ckci_conv *p, int32_t *pointwise, ckconv_error *err)
-{
-    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2];
-    *pointwise = p->g == 1 && taps == 1 && p->c > 1 && p->c <= 128;
-    if (!*pointwise && (p->c != 1 || p->k != 1)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "fused on a matrix unit, the first convolution is depthwise or pointwise with up to "
-                         "128 channels and one group; here G is %lld, K %lld, C %lld, with %lld taps",
-                         CKCI_LL(p->g), CKCI_LL(p->k), CKCI_LL(p->c), CKCI_LL(taps));
-    }
-    return CKCONV_OK;
-}
+/* ---- conv_conv_fwd on a matrix unit; see ckci_k_pair_tiles and ckci_k_pair_depth_tiles in
+   kernels.direct.hip.h */
 
 /* Channels of all groups side by side, in eights: as a tensor of one group. */
 CKCI_FN ckci_tensor ckci_one_group(const ckci_tensor *t)
@@ -5216,32 +5232,43 @@ CKCI_FN ckci_tensor ckci_one_group(const ckci_tensor *t)
     return one;
 }
 
-/* Strips of four positions in a row of a band: few beyond the image, and few inputs around a block. */
-CKCI_FN int64_t ckci_pair_strips(const ckci_conv *second)
+/* What a block of a fused kernel is. positions: rows of its tiles; columns: of the second weights at a time;
+   lanes: channels that a thread computes of a strip; slab: channels of mid side by side. */
+typedef struct ckci_pair_shape {
+    int32_t kernel, positions, threads, columns, lanes, slab, lds, side, async;
+} ckci_pair_shape;
+
+/* tile: of the instance. 64128: pointwise, 128128 and 128256: depthwise, the latter 512 threads. */
+CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
+                                           ckconv_error *err)
 {
-    int64_t wide = ckci_max(ckci_ceil_div(second->output[2], 4), 1), best = 1;
-    double least = 1e30;
-    for (int64_t s = 1; s <= ckci_min(wide, 16); s++) {
-        double x = 4 * (double)s, y = 64 / x, halo = (x + 2) * (y + 2) / 64;
-        double cost = (double)(ckci_ceil_div(wide, s) * s) / (double)wide * (halo + 2);
-        if (cost < least) {
-            least = cost;
-            best = s;
-        }
+    static const ckci_pair_shape point[2] = {
+        {CKCI_KERNEL_pair_matrix_f16, 64, 256, 128, 0, 32, 62464, 1, 0},
+        {CKCI_KERNEL_pair_matrix_f16, 64, 256, 128, 0, 64, 115712, 2, 1}};
+    static const ckci_pair_shape depth[2] = {
+        {CKCI_KERNEL_pair_depth_f16, 64, 256, 128, 4, 32, CKCI_PAIR_AMD, 1, 0},
+        {CKCI_KERNEL_pair_depth_f16, 128, 256, 128, 8, 64, CKCI_PAIR_NVIDIA, 2, 1}};
+    static const ckci_pair_shape wide = {CKCI_KERNEL_pair_depth_wide_f16, 128, 512, 256, 8, 64,
+                                         CKCI_PAIR_NVIDIA_WIDE,           1,   1};
+    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    *s = tile == 64128 ? point[nvidia] : tile == 128128 ? depth[nvidia] : wide;
+    if ((!nvidia && tile == 128256) || s->lds > device->lds_bytes) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "fused on a matrix unit, a block of this kernel has %d bytes of LDS; here, on %s, it "
+            "can have %d%s",
+            (int)s->lds, device->arch, (int)device->lds_bytes,
+            nvidia || tile != 128256 ? "" : ", and the kernel is for NVIDIA");
     }
-    return best;
+    return CKCONV_OK;
 }
 
-/* Nanoseconds: rounds of blocks on the unit, or memory. */
+/* Nanoseconds: rounds of blocks on the unit, each so long, or memory. */
 CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
-                              int64_t side, int32_t pointwise)
+                              const ckci_pair_shape *s, double block)
 {
     double units = (double)ckci_max(device->compute_units, 1), memory = 0;
-    double taps = (double)(p->first.filter[0] * p->first.filter[1] * p->first.filter[2]);
-    double slabs = ceil((double)p->second.c / 64), tiles = ceil((double)p->second.k / 128);
-    double first = pointwise ? slabs / 2 * ceil((double)p->first.c / 64) * 2000 : slabs * taps * 280;
-    double block = 3000 + first + slabs * tiles * 2000; /* fitted to an H100 */
-    double share = (double)blocks / ((double)side * units);
+    double share = (double)blocks / ((double)s->side * units);
     const ckci_tensor *moved[4] = {&p->first.t[CKCI_IN], &p->first.t[CKCI_WEI], &p->second.t[CKCI_WEI],
                                    &p->second.t[CKCI_OUT]};
     for (int i = 0; i < 4; i++) {
@@ -5251,92 +5278,258 @@ CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *devi
     return 3000 + (time > memory ? time : memory);
 }
 
-CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, ckci_launch *l,
-                                       double *cost, ckconv_error *err)
+/* A region of so many images, lines and strips of four columns: its window, and where all lies in LDS, with
+   as little in one place as fits. */
+CKCI_FN int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape *s, int64_t images,
+                                 int64_t lines, int64_t strips, ckci_gpu_patch *q)
 {
-    ckci_gpu_pair *a = &l->a.pair;
-    ckconv_dtype type = p->first.t[CKCI_IN].compute;
     const ckci_conv *first = &p->first, *second = &p->second;
-    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, bf16 = type == CKCONV_BF16;
-    if (ckci_matrix_family(device) == 0 || (type != CKCONV_F16 && !bf16) ||
+    int64_t span = s->threads * 4 / s->positions * s->lanes, pixel = 2 * span;
+    int64_t step_y = first->stride[1] * second->stride[1], step = first->stride[2] * second->stride[2];
+    int64_t rows = (lines - 1) * step_y + (first->filter[1] - 1) * first->dilation[1] + 1;
+    int64_t wide = (strips * 4 - 1) * step + (first->filter[2] - 1) * first->dilation[2] + 1;
+    int64_t deep = first->filter[0], taps = deep * first->filter[1] * first->filter[2];
+    if (images > 31 || deep > 31 || rows > 511 || wide > 511 ||
+        images * deep * rows * wide * (span / 8) > (s->async ? 65536 : s->threads * CKCI_PAIR_COPIES)) {
+        return 0;
+    }
+    memset(q, 0, sizeof *q);
+    q->images = (int32_t)images;
+    q->lines = (int32_t)lines;
+    q->columns = (int32_t)(strips * 4);
+    q->pixels = (int32_t)(images * deep * rows * wide);
+    q->spans = (int32_t)ckci_max(ckci_ceil_div(second->c, span), 1);
+    q->step = (int32_t)step;
+    q->step_y = (int32_t)step_y;
+    q->group = step > 1 || first->dilation[2] > 1 ? 1
+               : first->filter[2] % 3 == 0        ? 3
+               : first->filter[2] % 5 == 0        ? 5
+                                                  : 1;
+    q->next_group = (int32_t)(q->group * first->dilation[2] * pixel);
+    q->next_y = (int32_t)(first->dilation[1] * wide * pixel);
+    q->next_z = (int32_t)(rows * wide * pixel);
+    q->by_strips = ckci_make_divisor(strips);
+    q->by_lines = ckci_make_divisor(lines);
+    q->by_wide = ckci_make_divisor(ckci_ceil_div(second->output[2], strips * 4));
+    q->by_high = ckci_make_divisor(ckci_ceil_div(second->output[1], lines));
+    q->by_planes = ckci_make_divisor(second->output[0]);
+    q->by_window = ckci_make_divisor(wide);
+    q->by_rows = ckci_make_divisor(rows);
+    q->by_deep = ckci_make_divisor(deep);
+    int64_t mid = ckci_ceil_div(second->c, s->slab) * s->slab * 2 * s->positions;
+    int64_t weights = 4 * (int64_t)s->columns * s->slab, room = 16384, window = q->pixels * pixel;
+    int64_t shared = s->async ? weights + room : room, taps_all = taps * q->spans * span * 4;
+    for (int way = 0; way < 4; way++) { /* all apart, two windows of which one is, one window, none apart */
+        q->single = !s->async || q->spans == 1 || way == 2;
+        q->overlap = way == 1 ? 1 : way == 3 ? 2 : 0;
+        int64_t windows = q->single ? 1 : 2;
+        if ((way == 1 || way == 2) && (!s->async || q->spans == 1)) {
+            continue;
+        }
+        for (int held = 1; held >= 0; held--) { /* weights of all taps, or those of a span */
+            int64_t at = mid, first = q->overlap == 2 ? 0 : window, second = windows * window - window;
+            q->held = (int32_t)(held ? q->spans * span : span);
+            q->at_taps = (int32_t)at;
+            at += ckci_ceil_div(held ? taps_all : taps * span * 4, 128) * 128;
+            q->at_output = (int32_t)at;
+            at += 8 * s->positions;
+            q->at_regions = (int32_t)at;
+            at += 32 * (CKCI_PAIR_LIST + 1);
+            q->at_pixels = (int32_t)at;
+            at = ckci_ceil_div(at + 8 * q->pixels, 1024) * 1024;
+            q->at_tiles = (int32_t)at;
+            q->at_room = (int32_t)(at + (s->async ? weights : 0));
+            int64_t place = ckci_max(shared, q->overlap == 2   ? windows * window
+                                             : q->overlap == 1 ? second
+                                                               : 0);
+            q->at_window[0] = (int32_t)(q->overlap == 2 ? at : at + place);
+            q->at_window[1] = (int32_t)(q->overlap == 1 ? at : q->at_window[0] + (q->single ? 0 : window));
+            at += place + first + (q->overlap == 0 ? second : 0);
+            if (at <= s->lds) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* The region that wastes least: of positions, of inputs around it, of units that wait for the last blocks. */
+CKCI_FN int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device *device,
+                                  const ckci_pair_shape *s, ckci_gpu_patch *best)
+{
+    const ckci_conv *second = &p->second;
+    double least = 1e30;
+    int64_t regions = 0, most = s->positions / 4, slots = ckci_max(device->compute_units, 1) * s->side;
+    for (int64_t strips = 1; strips <= most; strips++) {
+        for (int64_t lines = 1; strips * lines <= most; lines++) {
+            int64_t images =
+                lines >= second->output[1] && strips * 4 >= second->output[2] && second->output[0] == 1
+                    ? ckci_max(ckci_min(most / (strips * lines), second->n), 1)
+                    : 1;
+            ckci_gpu_patch q;
+            if ((strips > 1 && (strips - 1) * 4 >= second->output[2]) ||
+                (lines > 1 && lines > second->output[1]) ||
+                !ckci_make_pair_patch(p, s, images, lines, strips, &q)) {
+                continue;
+            }
+            int64_t all = ckci_saturating_mul(ckci_ceil_div(second->n, images), (int64_t)q.by_planes.d);
+            all = ckci_saturating_mul(all, (int64_t)q.by_high.d * q.by_wide.d);
+            double share = (double)all / (double)slots;
+            double cost =
+                (share > 4 ? share : ceil(share)) * (1.5 * s->positions + q.pixels) * (1 + .05 * q.overlap);
+            if (cost < least) {
+                least = cost;
+                regions = all;
+                *best = q;
+            }
+        }
+    }
+    return regions;
+}
+
+/* What both kernels ask of a pair. */
+CKCI_FN ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_device *device, ckci_gpu_pair *a,
+                                      ckconv_error *err)
+{
+    const ckci_conv *first = &p->first, *second = &p->second;
+    ckconv_dtype type = first->t[CKCI_IN].compute;
+    if (ckci_matrix_family(device) == 0 || (type != CKCONV_F16 && type != CKCONV_BF16) ||
         second->t[CKCI_WEI].compute != type) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "fused on a matrix unit computes in f16 or bf16; here in %s, on %s",
                          ckconv_dtype_name(type), device->arch);
     }
-    memset(a, 0, sizeof *a);
-    CKCI_TRY(ckci_pair_first(first, &a->pointwise, err));
     if (second->filter[0] * second->filter[1] * second->filter[2] != 1 || second->g != 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "fused on a matrix unit, the second convolution is 1x1 with one group");
     }
-    int64_t held = a->pointwise ? ckci_ceil_div(second->c, 128) * 128 : second->c;
-    int64_t most = nvidia ? CKCI_PAIR_NVIDIA : CKCI_PAIR_AMD;
-    int64_t lds = nvidia ? 115712 : 62464; /* as ckci_k_pair_tiles */
-    if (held > most || lds > device->lds_bytes) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "fused on %s, a block holds %lld channels of mid; here they are %lld", device->arch,
-                         CKCI_LL(most), CKCI_LL(second->c));
-    }
     CKCI_TRY(ckci_gpu_takes(first, err));
     CKCI_TRY(ckci_gpu_takes(second, err));
+    memset(a, 0, sizeof *a);
     ckci_make_gpu_conv(first, &a->first);
     ckci_make_gpu_conv(second, &a->second);
     a->first.a = ckci_one_group(&a->first.a);
     CKCI_TRY(ckci_matrix_reads(&a->first.a, "in", type, a->first.a.len[2], err));
     CKCI_TRY(ckci_matrix_reads(&a->second.b, "wei1", type, second->c, err));
-    if (a->pointwise) {
-        CKCI_TRY(ckci_matrix_reads(&a->first.b, "wei", type, first->c, err));
-    }
+    ckci_tensor mid = ckci_one_group(&a->first.o.t);
+    a->mid_vec = mid.dtype == type && ckci_aligned_columns(&mid, second->c);
+    a->second.o_vec = ckci_aligned_columns(&a->second.o.t, a->second.columns);
     int64_t space = ckci_max(second->output[0] * second->output[1] * second->output[2], 1), pad = 0;
     for (int i = 0; i < 3; i++) {
         pad = ckci_max(pad, 2 * first->pad[i] + (first->filter[i] - 1) * first->dilation[i]);
     }
-    CKCI_TRY(ckci_matrix_reach(&a->first.a, "in", 64 / space + 2, pad, err));
-    int shares = first->stride[2] == 1 && first->dilation[2] == 1 && second->stride[2] == 1;
-    int64_t row = shares ? ckci_ceil_div(first->filter[2], 3) * 3 : first->filter[2];
-    int64_t taps = ckci_saturating_mul(first->filter[0] * first->filter[1], row);
-    if (taps > 64) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "fused on a matrix unit, the first filter has up to 64 taps, rows of the filter in "
-                         "threes; here %lld",
-                         CKCI_LL(taps));
+    CKCI_TRY(ckci_matrix_reach(&a->first.a, "in", 128 / space + 2, pad, err));
+    return ckci_matrix_reach(&a->second.o.t, "out", 128 / space + 2, 0, err);
+}
+
+/* A depthwise or a pointwise first convolution, as the shape's kernel takes it: its plan, and nanoseconds
+   of a block. */
+CKCI_FN ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_device *device,
+                                      const ckci_pair_shape *s, ckci_gpu_pair *a, int64_t *regions,
+                                      double *block, ckconv_error *err)
+{
+    const ckci_conv *c = &p->first;
+    int64_t taps = ckci_saturating_mul(ckci_saturating_mul(c->filter[0], c->filter[1]), c->filter[2]);
+    if (c->c != 1 || c->k != 1) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "this fused kernel has a depthwise first convolution; here G is %lld, K %lld, C %lld",
+            CKCI_LL(c->g), CKCI_LL(c->k), CKCI_LL(c->c));
     }
-    a->groups = (int32_t)(shares ? row / 3 : row);
-    a->by_row = ckci_make_divisor(row);
+    *regions = taps <= 128 ? ckci_choose_patch(p, device, s, &a->second.as.patch) : 0;
+    if (*regions == 0) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "this fused kernel holds mid and a window of in in %d bytes of LDS: %lld channels "
+                         "and %lld taps do not fit",
+                         (int)s->lds, CKCI_LL(p->second.c), CKCI_LL(taps));
+    }
+    a->groups = (int32_t)(c->filter[2] / a->second.as.patch.group);
+    a->by_row = ckci_make_divisor(c->filter[2]);
     a->by_taps = ckci_make_divisor(taps);
-    int64_t strips = ckci_pair_strips(second), wide = ckci_ceil_div(second->output[2], 4);
-    a->by_strips = ckci_make_divisor(strips);
-    a->by_bands = ckci_make_divisor(ckci_ceil_div(wide, strips));
-    int64_t all = second->n * second->output[0] * second->output[1] * ckci_ceil_div(wide, strips) * strips;
-    if (all > INT32_MAX / 8) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "fused on a matrix unit takes 2^28 strips of four positions; here %lld",
-                         CKCI_LL(all));
+    for (int i = 0; i < 3; i++) {
+        a->second.as.patch.padded = a->second.as.patch.padded || p->second.pad[i] != 0 || !ckci_pair_whole(p);
     }
-    ckci_tensor mid = ckci_one_group(&a->first.o.t);
-    a->mid_vec = mid.dtype == type && ckci_aligned_columns(&mid, second->c);
+    /* fitted to an H100, two blocks or one wide one on a unit */
+    const ckci_gpu_patch *q = &a->second.as.patch;
+    double span = s->threads > 256 ? 1000 + 110 * (double)taps
+                  : s->async       ? 1600 + 180 * (double)taps
+                                   : 280 * (double)taps;
+    double products = s->async ? (s->threads > 256 ? 1750 : 1000) : 2000;
+    *block = (s->async ? 1800 : 3000) + q->spans * span +
+             ceil((double)p->second.c / 64) * ceil((double)p->second.k / s->columns) * products;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_shape *s, ckci_gpu_pair *a,
+                                      int64_t *regions, double *block, ckconv_error *err)
+{
+    const ckci_conv *c = &p->first;
+    int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
+    int64_t most = s->async ? CKCI_PAIR_POINT_NVIDIA : CKCI_PAIR_POINT_AMD;
+    if (c->g != 1 || taps != 1 || c->c > 128) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "this fused kernel has a pointwise first convolution with up to 128 channels and one "
+            "group; here G is %lld, C %lld, with %lld taps",
+            CKCI_LL(c->g), CKCI_LL(c->c), CKCI_LL(taps));
+    }
+    if (ckci_ceil_div(p->second.c, 128) * 128 > most) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "fused on a matrix unit, a block holds %lld channels of mid; here they are %lld",
+                         CKCI_LL(most), CKCI_LL(p->second.c));
+    }
+    CKCI_TRY(ckci_matrix_reads(&a->first.b, "wei", p->first.t[CKCI_IN].compute, c->c, err));
+    *regions = ckci_max(ckci_ceil_div(a->second.rows, s->positions), 1);
+    double slabs = ceil((double)p->second.c / 64); /* fitted to an H100 */
+    *block =
+        3000 + slabs / 2 * ceil((double)c->c / 64) * 2000 + slabs * ceil((double)p->second.k / 128) * 2000;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
+{
+    ckci_gpu_pair *a = &l->a.pair;
     ckci_gpu_conv *k = &a->second;
-    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    ckci_pair_shape s;
+    int64_t regions = 0, units = ckci_max(device->compute_units, 1);
+    double block = 0;
+    CKCI_TRY(ckci_pair_reads(p, device, a, err));
+    CKCI_TRY(ckci_find_pair_shape(device, tile, &s, err));
+    if (tile == 64128) {
+        CKCI_TRY(ckci_pair_point(p, &s, a, &regions, &block, err));
+    } else {
+        CKCI_TRY(ckci_pair_depth(p, device, &s, a, &regions, &block, err));
+    }
     /* blocks share the columns where there would be few of them */
-    int64_t rows = ckci_max(ckci_ceil_div(all, 16), 1), tiles = ckci_ceil_div(k->columns, 128), share = 1;
-    while (share < tiles && rows * share * 2 <= device->compute_units) {
+    int64_t tiles = ckci_ceil_div(k->columns, s.columns), share = 1;
+    while (share < tiles && regions * share * 2 <= units) {
         share++;
     }
-    k->part = (int32_t)(ckci_ceil_div(tiles, share) * 128);
+    k->part = (int32_t)(ckci_ceil_div(tiles, share) * s.columns);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, k->part);
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
-    ckci_set_kernel(l, CKCI_KERNEL_pair_matrix_f16 + bf16);
-    l->grid = k->rows == 0 ? 0 : ckci_saturating_mul(rows, k->tiles_n);
-    *cost = 218 * ckci_pair_time(p, device, l->grid, nvidia ? 2 : 1, a->pointwise);
-    return ckci_too_many_blocks(l->grid, err);
+    int64_t work = k->rows == 0 ? 0 : ckci_saturating_mul(regions, k->tiles_n);
+    CKCI_TRY(ckci_too_many_blocks(ckci_saturating_add(work, units * 4), err));
+    l->grid = work;
+    if (tile != 64128) { /* a block keeps its columns */
+        int64_t slots = ckci_max(units * s.side / k->tiles_n, 1) * k->tiles_n;
+        l->grid = s.async ? ckci_min(work, slots) : work;
+        a->second.as.patch.work = (int32_t)work;
+        a->second.as.patch.resident =
+            s.async && a->second.as.patch.overlap == 0 &&
+            ckci_ceil_div(k->part, s.columns) * ckci_ceil_div(p->second.c, s.slab) <= 2;
+    }
+    ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
+    *cost = 218 * ckci_pair_time(p, device, work, &s, block);
+    return CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_matrix_pair(&f->p->pair, &f->plan->device, &l, &f->cost, err));
+    CKCI_TRY(ckci_matrix_pair(&f->p->pair, &f->plan->device, f->tile, &l, &f->cost, err));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }
@@ -5349,8 +5542,7 @@ CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_
     double cost;
     int whole = ckci_pair_whole(&p->pair);
     (void)ws;
-    (void)tile;
-    if (ckci_matrix_pair(&p->pair, &plan->device, &l, &cost, NULL) != CKCONV_OK) {
+    if (ckci_matrix_pair(&p->pair, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
         return ckci_list_fused(plan, &p->pair, args, 64, e, err); /* pointers less aligned than planned for */
     }
     ckci_gpu_mid_target(&p->pair.first, args, &l.a.pair.first.o);

@@ -3052,6 +3052,10 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
     X(gpu_fused_conv_conv_matrix, FUSED, CONV_CONV_FWD, CKCONV_F32, 64128, ckci_fit_matrix_pair,             \
       ckci_list_matrix_pair)                                                                                 \
+    X(gpu_fused_depth_matrix_128, FUSED, CONV_CONV_FWD, CKCONV_F32, 128128, ckci_fit_matrix_pair,            \
+      ckci_list_matrix_pair)                                                                                 \
+    X(gpu_fused_depth_matrix_256, FUSED, CONV_CONV_FWD, CKCONV_F32, 128256, ckci_fit_matrix_pair,            \
+      ckci_list_matrix_pair)                                                                                 \
     X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
     X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
     X(gpu_groupnorm_fwd, GROUPNORM, GROUPNORM_FWD, 0, 0, ckci_fit_gpu_norm, ckci_list_gpu_norm)              \
@@ -5564,7 +5568,12 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_STEM_POSITIONS
 #undef CKCI_STEM_WEIGHTS
 #undef CKCI_PAIR_AMD
+#undef CKCI_PAIR_COPIES
+#undef CKCI_PAIR_LIST
 #undef CKCI_PAIR_NVIDIA
+#undef CKCI_PAIR_NVIDIA_WIDE
+#undef CKCI_PAIR_POINT_AMD
+#undef CKCI_PAIR_POINT_NVIDIA
 #undef CKCI_GPU_MATRIX_TILES
 #undef CKCI_GPU_MATRIX_WHOLE
 #undef CKCI_GPU_TILES

@@ -3916,13 +3916,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 sums.template run<ckci_k_f16>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter,
                                               t.at, t.rows, t.out_rows, x.fold ? 32 : left);
             }
-#if defined(__CUDA_ARCH__)
-            __syncwarp();
-#elif defined(__HIP_DEVICE_COMPILE__)
-            __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
-#elif defined(CKCI_SIMULATOR)
-            (void)sim_meet(0, 0, 0, __LINE__);
-#endif
+            ckci_k_wave_barrier();
             const ckci_gpu_depth &o = ckci_k_again(p);
             const int32_t rows = ckci_k_afresh(t.out_rows);
             if (o.o_same && o.bf16) {
@@ -4332,393 +4326,43 @@ template <class T> struct ckci_k_recompute {
 };
 
 /* ---- On matrix units: f16 and bf16, channels last, a depthwise or a small pointwise first convolution, a
-   pointwise second one. A block owns P positions of the result and all of its channels (or a slice). They
-   are strips of four neighbours along x; strips follow each other along x in a band of the image, then along
-   y, so that the block's inputs are few more than its outputs. mid of these positions in all channels lies in
-   LDS, in slabs of KB bytes of each row, as the unit's operands.
-   Depthwise: a thread computes four channels of a strip; where neighbours share inputs, a window of six
-   serves three taps of all four. The taps' weights lie in LDS, in f32. Pointwise: inputs lie in the last
-   slabs of mid, and tiles of 128 channels are multiplied, finished, rounded and stored into their slabs; the
-   last of them overwrite the inputs.
-   Then mid is multiplied with tiles of 128 rows of the second weights, slab after slab. These are loaded one
-   step ahead, across tiles too; sums pass through LDS on their way out, so that each store is 16 bytes.
-   Where weights come through registers (AMD), everything but mid shares one place. Every output is one sum in
-   a fixed order. */
-#if defined(__HIP_DEVICE_COMPILE__)
-typedef int ckci_k_int2 __attribute__((ext_vector_type(2)));
-__device__ ckci_k_int2 ckci_k_buffer_load2(ckci_k_int4 window, int offset, int scalar_offset,
-                                           int cache) __asm("llvm.amdgcn.raw.buffer.load.v2i32");
-#endif
+   pointwise second one. A block owns P positions of the result and all of its channels (or a slice). mid of
+   these positions in all channels lies in LDS, in slabs of KB bytes of each row, as the unit's operands. It
+   is multiplied with tiles of so many rows of the second weights, slab after slab; these are loaded one step
+   ahead, across tiles too, and stay where two steps are all. Sums pass through LDS on their way out, each
+   wave's through its own part, so that each store is 16 bytes. Every output is one sum in a fixed order. */
 
-/* Eight bytes; see ckci_k_window_load. */
-CKCI_K_FN ckci_k_uint2 ckci_k_window_load2(const ckci_k_window &w, int32_t offset)
-{
-#if defined(__HIP_DEVICE_COMPILE__)
-    return ckci_k_cast<ckci_k_uint2>(ckci_k_buffer_load2(w.v, offset, 0, 0));
-#else
-    ckci_k_uint2 zero = {0, 0};
-    return offset < 0 ? zero : *(const ckci_k_uint2 *)(w.base + offset);
-#endif
-}
-
-/* Where a strip reads: coordinates and bytes (from the block's first image on) of the first tap of its first
-   position; bits of the positions that exist in mid. */
-struct ckci_k_pair_strip {
-    int32_t z, y, x, at;
-    uint32_t inside;
-};
-
-/* A step of a strip's taps: taps GROUP * g, ... of row (z, y) of the filter. */
-struct ckci_k_pair_step {
-    int32_t z, y, g;
-};
-
-template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
-    typedef ckci_k_grid<U, P, 128, 0> G;
+/* Rows of the second weights, COLUMNS of them in a tile: [tile][slab], one after the other, on their way to
+   one of two places. */
+template <class U, int THREADS, int COLUMNS> struct ckci_k_pair_weights {
     enum {
         KB = U::KB,
         SLAB = KB / 2,
         CHUNKS = KB / 16,
-        EACH = 256 / CHUNKS, /* rows that the block handles at a time */
-        R = P / EACH,
-        SPAN = 64, /* channels of mid that a step of the depthwise convolution computes */
-        B = 128 / EACH,
-        TILE = 128 * KB,
-        ROOM = 16384 /* of the first weights, and of sums on their way out */
+        EACH = THREADS / CHUNKS, /* rows that the block handles at a time */
+        B = COLUMNS / EACH,
+        TILE = COLUMNS * KB
     };
-    static_assert(P % EACH == 0 && ROOM == G::WAVES * U::M * 32 * 4, "as laid out below");
-    struct lds {
-        alignas(1024) unsigned char mid[P * C * 2];
-        unsigned char tiles[U::ASYNC ? 2 * TILE + ROOM : ROOM];
-        int64_t output[P];
-    };
-    static_assert(2 * TILE <= ROOM || U::ASYNC, "tiles and weights share a place");
+    static_assert(B >= 1, "all threads load");
 
-    typename U::sums sum[G::TM][G::TN];
-    ckci_k_window weights;
+    int32_t from[2]; /* the weights' address: a window takes four scalar registers, for long */
     ckci_k_uint4 raw[B];
     int32_t steps, slabs, columns, channels, column_step; /* of the tiles that are being multiplied */
+    int32_t stage;                                        /* where the weights of the next step lie: 0, 1 */
+    bool there;                                           /* all of them lie in LDS already */
 
-    static CKCI_K_MEMBER float *room(lds &m)
+    CKCI_K_MEMBER void begin(const ckci_gpu_conv &p, int32_t column, int32_t count)
     {
-        return (float *)(m.tiles + (U::ASYNC ? 2 * TILE : 0));
-    }
-
-    /* ---- Positions */
-
-    /* Position `row` in the result and in mid; false: the second convolution's padding, or none. */
-    static CKCI_K_MEMBER bool find(const ckci_gpu_pair &a, int32_t row, ckci_k_place *out, ckci_k_place *mid)
-    {
-        const ckci_gpu_conv &p = a.second;
-        int32_t line = ckci_k_divide(row / 4, a.by_strips), band = ckci_k_divide(line, p.dim[1].count[0]);
-        int32_t plane = ckci_k_divide(band, a.by_bands);
-        out->n = ckci_k_divide(plane, p.dim[0].count[0]);
-        out->z = plane - out->n * p.dim[0].length;
-        out->y = line - band * p.dim[1].length;
-        out->x = ((band - plane * (int32_t)a.by_bands.d) * (int32_t)a.by_strips.d + row / 4 -
-                  line * (int32_t)a.by_strips.d) *
-                     4 +
-                 row % 4;
-        mid->n = out->n;
-        mid->z = out->z * p.dim[0].read_step - p.dim[0].pad;
-        mid->y = out->y * p.dim[1].read_step - p.dim[1].pad;
-        mid->x = out->x * p.dim[2].read_step - p.dim[2].pad;
-        return out->n < p.n && out->x < p.dim[2].length && (uint32_t)mid->z < (uint32_t)p.dim[0].read_len &&
-               (uint32_t)mid->y < (uint32_t)p.dim[1].read_len &&
-               (uint32_t)mid->x < (uint32_t)p.dim[2].read_len;
-    }
-
-    static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_pair &a)
-    {
-        return ckci_k_afresh(ckci_k_divide((int32_t)blockIdx.x, a.second.by_tiles_n)) * P;
-    }
-
-    static CKCI_K_MEMBER int32_t first_column(const ckci_gpu_pair &a)
-    {
-        int32_t work = (int32_t)blockIdx.x;
-        return (work - ckci_k_divide(work, a.second.by_tiles_n) * a.second.tiles_n) * a.second.part;
-    }
-
-    static CKCI_K_MEMBER ckci_k_pair_strip strip(const ckci_gpu_pair &a, int32_t row, int32_t n0)
-    {
-        const ckci_gpu_conv &p = a.first;
-        const int64_t *s = p.a.stride;
-        ckci_k_pair_strip r;
-        ckci_k_place out, q;
-        uint32_t first = find(a, row, &out, &q);
-        r.inside = 0;
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            int32_t x = q.x + i * a.second.dim[2].read_step;
-            bool line = out.n < a.second.n && (uint32_t)q.z < (uint32_t)a.second.dim[0].read_len &&
-                        (uint32_t)q.y < (uint32_t)a.second.dim[1].read_len;
-            bool good = line && out.x + i < a.second.dim[2].length &&
-                        (uint32_t)x < (uint32_t)a.second.dim[2].read_len;
-            r.inside |= (i == 0 ? first : (uint32_t)good) << i;
-        }
-        r.z = q.z * p.dim[0].read_step - p.dim[0].pad;
-        r.y = q.y * p.dim[1].read_step - p.dim[1].pad;
-        r.x = q.x * p.dim[2].read_step - p.dim[2].pad;
-        r.at = CKCI_K_HALF * (int32_t)((q.n - n0) * s[1] + r.z * s[3] + r.y * s[4] + r.x * s[5]);
-        if (out.n >= a.second.n) {
-            r.y = INT32_MIN / 2; /* no row of an image past the last one is read */
-        }
-        return r;
-    }
-
-    /* ---- mid */
-
-    static CKCI_K_MEMBER unsigned char *spot_of(lds &m, int32_t row, int32_t channel)
-    {
-        return m.mid + channel / SLAB * (P * KB) + ckci_k_spot<KB>(row, channel % SLAB * CKCI_K_HALF / 16) +
-               channel % 8 * CKCI_K_HALF;
-    }
-
-    /* Four finished channels of a row into their slab. */
-    static CKCI_K_MEMBER void keep(lds &m, int32_t row, int32_t channel, const ckci_k_uint2 &v)
-    {
-        *(ckci_k_uint2 *)spot_of(m, row, channel) = v;
-    }
-
-    /* And into memory, for a caller who wants a copy: of several rows, or of several fours of channels. */
-    static CKCI_K_MEMBER void copy(const ckci_gpu_pair &pair, lds &m, int32_t row, int32_t rows,
-                                   int32_t channel, int32_t fours)
-    {
-        const ckci_gpu_pair &a = ckci_k_late(pair);
-        if (!a.write_mid || first_column(a) != 0) {
-            return;
-        }
-        CKCI_K_UNROLL(1)
-        for (int32_t i = 0; i < rows * fours; i++) {
-            const int32_t r = row + (rows > 1 ? i : 0), c = channel + (rows > 1 ? 0 : i * 4);
-            if (c < a.second.red) {
-                copy_out(ckci_k_again(a), spot_of(m, r, c), first_row(a) + r, c);
-            }
-        }
-    }
-
-    static CKCI_K_MEMBER void copy_out(const ckci_gpu_pair &a, const unsigned char *v, int32_t row,
-                                       int32_t channel)
-    {
-        ckci_k_place q, out;
-        if (!find(a, row, &out, &q)) {
-            return;
-        }
-        const ckci_tensor &t = a.first.o.t;
-        if (a.mid_vec) {
-            int64_t at =
-                channel + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
-            *(ckci_k_uint2 *)(t.p + at * CKCI_K_HALF) = *(const ckci_k_uint2 *)v;
-            return;
-        }
-        CKCI_K_UNROLL(1)
-        for (int i = 0; i < 4; i++) {
-            int32_t g = ckci_k_divide(channel + i, a.first.by_columns);
-            ckci_k_put<float>(a.first.o, ckci_k_widen(E::TYPE, ((const uint16_t *)v)[i]), g, q.n,
-                              channel + i - g * a.first.columns, q.z, q.y, q.x);
-        }
-    }
-
-    /* Scale, shift and operation of the sums of four positions in four channels. */
-    static CKCI_K_MEMBER void finish_mid(const ckci_gpu_target &o, int32_t channel, float *v)
-    {
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < 16; i++) {
-            v[i] = o.scale ? v[i] * ((const float *)o.scale)[channel + i % 4] : v[i];
-            v[i] = o.shift ? v[i] + ((const float *)o.shift)[channel + i % 4] : v[i];
-        }
-        if (o.t.op.kind == CKCONV_RELU) {
-            CKCI_K_UNROLL(16)
-            for (int i = 0; i < 16; i++) {
-                v[i] = v[i] < 0 ? 0.f : v[i];
-            }
-        } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
-            const ckci_gpu_target &u = ckci_k_late(o);
-            CKCI_K_UNROLL(1)
-            for (int i = 0; i < 16; i++) {
-                float x = ckci_k_element(u.t.op, ckci_k_pick<float, 16>(v, i), 0.f);
-                CKCI_K_UNROLL(16)
-                for (int j = 0; j < 16; j++) {
-                    v[j] = i == j ? x : v[j];
-                }
-            }
-        }
-    }
-
-    static CKCI_K_MEMBER ckci_k_uint2 round(const float *v)
-    {
-        ckci_k_uint2 r;
-        r.x = ckci_k_two(E::TYPE, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
-        r.y = ckci_k_two(E::TYPE, ckci_k_bits(v[2]), ckci_k_bits(v[3]));
-        return r;
-    }
-
-    /* Weights of SPAN channels, [row of the filter][tap][channel]; rows are filled up to whole groups of
-       taps, these and missing channels with zeros. */
-    static CKCI_K_MEMBER void stage(const ckci_gpu_pair &a, int32_t channel0, float *w)
-    {
-        const ckci_gpu_conv &p = a.first;
-        const int64_t *s = p.b.stride;
-        const int32_t taps = (int32_t)a.by_taps.d;
-        for (int32_t e = (int32_t)threadIdx.x; e < taps * SPAN; e += 256) {
-            int32_t c = ckci_k_divide(e, a.by_taps), tap = e - c * taps, channel = channel0 + c;
-            int32_t line = ckci_k_divide(tap, a.by_row), x = tap - line * (int32_t)a.by_row.d;
-            int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * p.dim[1].filter;
-            float v = 0;
-            if (x < p.dim[2].filter && channel < p.g) {
-                v = ckci_k_value<float>(p.b, channel * s[0] + z * s[3] + y * s[4] + x * s[5]);
-            }
-            w[tap * SPAN + c] = v;
-        }
-    }
-
-    /* What a step of the taps needs: WINDOW neighbours of a strip, or with GROUP 1 one for each position. */
-    template <int GROUP>
-    static CKCI_K_MEMBER void load(const ckci_gpu_conv &p, const ckci_k_window &in,
-                                   const ckci_k_pair_strip &s, const ckci_k_pair_step &t, int32_t channel,
-                                   int32_t step, bool some, ckci_k_uint2 (&raw)[3 + GROUP])
-    {
-        int32_t z = s.z + t.z * p.dim[0].read_tap, y = s.y + t.y * p.dim[1].read_tap,
-                x = t.g * GROUP * p.dim[2].read_tap;
-        bool good =
-            some && (uint32_t)z < (uint32_t)p.dim[0].read_len && (uint32_t)y < (uint32_t)p.dim[1].read_len;
-        int32_t along = CKCI_K_HALF * (int32_t)p.a.stride[5];
-        int32_t at = s.at + channel * CKCI_K_HALF + x * along +
-                     CKCI_K_HALF * (t.z * p.dim[0].read_tap * (int32_t)p.a.stride[3] +
-                                    t.y * p.dim[1].read_tap * (int32_t)p.a.stride[4]);
-        x += s.x;
-        CKCI_K_UNROLL(6)
-        for (int i = 0; i < 3 + GROUP; i++) {
-            raw[i] =
-                ckci_k_window_load2(in, good && (uint32_t)x < (uint32_t)p.dim[2].read_len ? at : INT32_MIN);
-            x += step;
-            at += step * along;
-        }
-    }
-
-    static CKCI_K_MEMBER void next(const ckci_gpu_pair &a, ckci_k_pair_step *t)
-    {
-        t->g++;
-        if (t->g == a.groups) {
-            t->g = 0;
-            t->y++;
-        }
-        if (t->y == a.first.dim[1].filter) {
-            t->y = 0;
-            t->z++;
-        }
-    }
-
-    /* The sums of a strip in four channels: [position][channel]. */
-    template <int GROUP>
-    static CKCI_K_MEMBER void sum_taps(const ckci_gpu_pair &a, const ckci_k_window &in,
-                                       const ckci_k_pair_strip &s, int32_t channel, const float *w,
-                                       float *sum)
-    {
-        enum { BF16 = (int)E::TYPE == (int)CKCONV_BF16 };
-        const ckci_gpu_conv &p = a.first;
-        const int32_t steps = p.dim[0].filter * p.dim[1].filter * a.groups,
-                      step = GROUP == 1 ? p.dim[2].read_step * a.second.dim[2].read_step : 1;
-        const bool some = channel < a.second.red;
-        ckci_k_pair_step t = {0, 0, 0};
-        ckci_k_uint2 ahead[3 + GROUP];
-        load<GROUP>(p, in, s, t, channel, step, some, ahead);
-        __syncthreads(); /* the weights are there */
-        CKCI_K_UNROLL(1)
-        for (int32_t i = 0; i < steps; i++) {
-            float x[3 + GROUP][4];
-            CKCI_K_UNROLL(6)
-            for (int j = 0; j < 3 + GROUP; j++) {
-                ckci_k_s_half::widen<BF16>(ahead[j].x, x[j]);
-                ckci_k_s_half::widen<BF16>(ahead[j].y, x[j] + 2);
-            }
-            next(a, &t);
-            if (i + 1 < steps) {
-                load<GROUP>(p, in, s, t, channel, step, some, ahead);
-            }
-            CKCI_K_UNROLL(3)
-            for (int j = 0; j < GROUP; j++) {
-                const ckci_k_uint4 f = *(const ckci_k_uint4 *)(w + (i * GROUP + j) * SPAN);
-                const float v[4] = {ckci_k_float(f.x), ckci_k_float(f.y), ckci_k_float(f.z),
-                                    ckci_k_float(f.w)};
-                CKCI_K_UNROLL(16)
-                for (int e = 0; e < 16; e++) {
-                    sum[e] = ckci_k_fma(x[j + e / 4][e % 4], v[e % 4], sum[e]);
-                }
-            }
-        }
-    }
-
-    static CKCI_K_MEMBER void depthwise(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t n0, lds &m)
-    {
-        const int32_t chunk = (int32_t)threadIdx.x % 16, row = (int32_t)threadIdx.x / 16 * 4;
-        const ckci_k_pair_strip s = strip(a, first_row(a) + row, n0);
-        float *w = room(m);
-        CKCI_K_UNROLL(1)
-        for (int32_t channel0 = 0; channel0 < a.second.red; channel0 += SPAN) {
-            const int32_t channel = channel0 + chunk * 4;
-            float sum[16];
-            CKCI_K_UNROLL(16)
-            for (int i = 0; i < 16; i++) {
-                sum[i] = 0;
-            }
-            if (channel0 > 0) {
-                __syncthreads();
-            }
-            stage(a, channel0, w);
-            if (a.groups * 3 == (int32_t)a.by_row.d) {
-                sum_taps<3>(a, in, s, channel, w + chunk * 4, sum);
-            } else {
-                sum_taps<1>(a, in, s, channel, w + chunk * 4, sum);
-            }
-            if (channel < a.second.red) {
-                finish_mid(a.first.o, channel, sum);
-            }
-            if (channel < (a.second.red + SLAB - 1) / SLAB * SLAB) {
-                CKCI_K_UNROLL(4)
-                for (int i = 0; i < 4; i++) {
-                    ckci_k_uint2 v = round(sum + i * 4), zero = {0, 0};
-                    keep(m, row + i, channel, s.inside >> i & 1 && channel < a.second.red ? v : zero);
-                }
-                copy(a, m, row, 4, channel, 1);
-            }
-        }
-    }
-
-    /* The inputs of a pointwise first convolution into the slabs from `slab` on. */
-    static CKCI_K_MEMBER void read(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t n0, int32_t slab,
-                                   lds &m)
-    {
-        const ckci_gpu_conv &p = a.first;
-        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
-        CKCI_K_UNROLL(1)
-        for (int r = 0; r < R; r++) {
-            const ckci_k_pair_strip s = strip(a, first_row(a) + lane + r * EACH, n0);
-            const bool good = (s.inside & 1) && (uint32_t)s.z < (uint32_t)p.dim[0].read_len &&
-                              (uint32_t)s.y < (uint32_t)p.dim[1].read_len &&
-                              (uint32_t)s.x < (uint32_t)p.dim[2].read_len;
-            for (int32_t c = chunk * 8; c < (p.red + SLAB - 1) / SLAB * SLAB; c += SLAB) {
-                *(ckci_k_uint4 *)(m.mid + (slab + c / SLAB) * (P * KB) +
-                                  ckci_k_spot<KB>(lane + r * EACH, chunk)) =
-                    ckci_k_window_load(in, good && c < p.red ? s.at + c * CKCI_K_HALF : INT32_MIN);
-            }
-        }
-    }
-
-    /* ---- Tiles of weights */
-
-    CKCI_K_MEMBER void begin(const ckci_gpu_conv &p, int32_t column, int32_t count, unsigned char *tiles)
-    {
-        (void)tiles;
-        weights = ckci_k_make_window(p.b.p + CKCI_K_HALF * (column * p.b_column));
+        const uint64_t at = (uint64_t)(uintptr_t)(p.b.p + CKCI_K_HALF * (column * p.b_column));
+        from[0] = ckci_k_lane_afresh((int32_t)(uint32_t)at);
+        from[1] = ckci_k_lane_afresh((int32_t)(uint32_t)(at >> 32));
         columns = ckci_k_lane_afresh(count);
         channels = ckci_k_lane_afresh(p.red);
         column_step = ckci_k_lane_afresh(CKCI_K_HALF * (int32_t)p.b_column);
         slabs = (p.red + SLAB - 1) / SLAB;
-        steps = (count + 127) / 128 * slabs;
-        if constexpr (U::ASYNC) {
-            fetch(0, 0, tiles);
-        }
+        steps = (count + COLUMNS - 1) / COLUMNS * slabs;
+        stage = 0;
+        there = false;
     }
 
     /* Slab `slab` of tile `tile`: copied into LDS, or under way in registers. */
@@ -4726,9 +4370,11 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     {
         const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
         const int32_t channel = slab * SLAB + chunk * 8;
+        const ckci_k_window weights = ckci_k_make_window(
+            (const unsigned char *)(uintptr_t)((uint64_t)(uint32_t)from[1] << 32 | (uint32_t)from[0]));
         CKCI_K_UNROLL(4)
         for (int i = 0; i < B; i++) {
-            int32_t row = lane + i * EACH, column = tile * 128 + row;
+            int32_t row = lane + i * EACH, column = tile * COLUMNS + row;
             bool good = channel < channels && column < columns;
             int32_t at = good ? column * column_step + channel * CKCI_K_HALF : INT32_MIN;
             if constexpr (U::ASYNC) {
@@ -4747,6 +4393,14 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         (void)to;
     }
 
+    /* The first ones, ahead of run; ahead: steps that are to be multiplied before them, 0 or 1. */
+    CKCI_K_MEMBER void fetch_first(unsigned char *tiles, int32_t ahead = 0)
+    {
+        if (U::ASYNC && !there) {
+            fetch(0, 0, tiles + (stage ^ ahead) * TILE);
+        }
+    }
+
     CKCI_K_MEMBER void put(unsigned char *to) const
     {
         const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
@@ -4755,26 +4409,45 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
             *(ckci_k_uint4 *)(to + ckci_k_spot<KB>(lane + i * EACH, chunk)) = raw[i];
         }
     }
+};
+
+/* Products of mid and those tiles: waves own 32 rows each. */
+template <class E, class U, int P, int THREADS, int COLUMNS>
+struct ckci_k_pair_product : ckci_k_pair_weights<U, THREADS, COLUMNS> {
+    typedef ckci_k_pair_weights<U, THREADS, COLUMNS> rows;
+    using rows::stage, rows::there, rows::steps, rows::slabs, rows::TILE, rows::KB;
+    enum {
+        WAVES = THREADS / U::WAVE,
+        ACROSS = WAVES / (P / 32), /* waves side by side */
+        TM = 32 / U::M,
+        TN = COLUMNS / ACROSS / U::N,
+        STRIP = THREADS > 256 ? 16 : 32, /* columns that pass through LDS together */
+        ROOM = WAVES * U::M * STRIP * 4
+    };
+    static_assert(TM >= 1 && TN * U::N % STRIP == 0, "whole fragments and strips");
+    static_assert(2 * TILE <= ROOM || U::ASYNC, "where weights come through registers, they share the room");
+
+    typename U::sums sum[TM][TN];
 
     CKCI_K_MEMBER void multiply(const unsigned char *slab, const unsigned char *tile)
     {
-        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
-            column = wave % G::WN * G::COLUMNS;
+        int wave = (int)threadIdx.x / U::WAVE, row = wave / ACROSS * 32,
+            column = wave % ACROSS * (COLUMNS / ACROSS);
         CKCI_K_UNROLL(8)
         for (int at = 0; at < U::KB; at += U::STEP) {
-            typename U::operand a[G::TM], b[G::TN];
+            typename U::operand a[TM], b[TN];
             CKCI_K_UNROLL(8)
-            for (int i = 0; i < G::TM; i++) {
+            for (int i = 0; i < TM; i++) {
                 a[i] = U::load(slab, row + i * U::M, at);
             }
             CKCI_K_UNROLL(8)
-            for (int j = 0; j < G::TN; j++) {
+            for (int j = 0; j < TN; j++) {
                 b[j] = U::load(tile, column + j * U::N, at);
             }
             CKCI_K_UNROLL(8)
-            for (int i = 0; i < G::TM; i++) {
+            for (int i = 0; i < TM; i++) {
                 CKCI_K_UNROLL(8)
-                for (int j = 0; j < G::TN; j++) {
+                for (int j = 0; j < TN; j++) {
                     U::template multiply<E>(sum[i][j], a[i], b[j]);
                 }
             }
@@ -4784,41 +4457,45 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     CKCI_K_MEMBER void clear()
     {
         CKCI_K_UNROLL(16)
-        for (int i = 0; i < G::TM * G::TN; i++) {
+        for (int i = 0; i < TM * TN; i++) {
             CKCI_K_UNROLL(16)
             for (int e = 0; e < U::SUMS; e++) {
-                sum[i / G::TN][i % G::TN].v[e] = 0;
+                sum[i / TN][i % TN].v[e] = 0;
             }
         }
     }
 
-    /* All tiles; out(row, column, eight sums in LDS). The first fetch is under way (begin). */
-    template <class Out> CKCI_K_MEMBER void run_tiles(lds &m, int32_t slab0, const Out &out)
+    /* All tiles; out(row, column, eight sums in LDS); meanwhile() is called once, before the last products.
+       The first fetch is under way, or there for all threads if ready. */
+    template <class Out, class Meanwhile>
+    CKCI_K_MEMBER void run(const unsigned char *mid, unsigned char *tiles, float *room, bool ready,
+                           const Out &out, const Meanwhile &meanwhile)
     {
         int32_t tile = 0, slab = 0;
+        stage = there || !U::ASYNC ? 0 : stage;
         if constexpr (!U::ASYNC) {
-            fetch(0, 0, NULL);
-            __syncthreads(); /* the first weights share their place */
-            put(m.tiles);
+            this->fetch(0, 0, NULL);
+            __syncthreads(); /* others read what lay there */
+            this->put(tiles);
         }
         clear();
         CKCI_K_UNROLL(1)
         for (int32_t s = 0; s < steps; s++) {
-            bool last = slab + 1 == slabs;
-            int32_t next_tile = last ? tile + 1 : tile, next = last ? 0 : slab + 1;
-            unsigned char *other = m.tiles + (s + 1) % 2 * TILE;
-#if defined(CKCI_K_MMA)
-            if constexpr (U::ASYNC) {
+            const bool last = slab + 1 == slabs;
+            const int32_t next_tile = last ? tile + 1 : tile, next = last ? 0 : slab + 1;
+            unsigned char *now = tiles + stage * TILE, *other = tiles + (stage ^ 1) * TILE;
+            if (!U::ASYNC || s > 0 || !ready) {
                 ckci_k_copies_wait<0>();
+                __syncthreads();
             }
-#endif
-            __syncthreads();
-            if (s + 1 < steps) {
-                fetch(next_tile, next, other);
+            if (s + 1 == steps) {
+                meanwhile();
+            } else if (!there) {
+                this->fetch(next_tile, next, other);
             }
-            multiply(m.mid + (slab0 + slab) * (P * KB), m.tiles + s % 2 * TILE);
+            multiply(mid + slab * (P * KB), now);
             if (last) {
-                write(room(m), tile * 128, out);
+                write(room, tile * COLUMNS, out);
                 clear();
             }
             if constexpr (!U::ASYNC) {
@@ -4826,48 +4503,467 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
                     __syncthreads();
                 }
                 if (s + 1 < steps) {
-                    put(other);
+                    this->put(other);
                 }
             }
+            stage ^= 1;
             tile = next_tile;
             slab = next;
         }
     }
 
-    /* Sums through LDS, 32 columns of M rows for each wave at a time, always from the first sums, which the
-       next ones follow, so that `out` stands once; eights of columns are permuted. */
-    template <class Out> CKCI_K_MEMBER void write(float *place, int32_t column0, const Out &out)
+    /* Sums through LDS, STRIP columns of M rows for each wave at a time, always from the first sums, which
+       the next ones follow, so that `out` stands once; eights of columns are permuted. */
+    template <class Out> CKCI_K_MEMBER void write(float *room, int32_t column0, const Out &out)
     {
-        enum { EACH = 32 / U::N, STRIPS = G::TN / EACH, ALL = G::TM * G::TN };
+        enum { EIGHTS = STRIP / 8, HOLDS = STRIP / U::N, STRIPS = TN / HOLDS, ALL = TM * TN };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
-        float *strip = place + wave * U::M * 32;
-        column0 = ckci_k_lane_afresh(column0 + wave % G::WN * G::COLUMNS);
+        float *strip = room + wave * U::M * STRIP;
+        column0 = ckci_k_lane_afresh(column0 + wave % ACROSS * (COLUMNS / ACROSS));
+        if constexpr (!U::ASYNC) {
+            __syncthreads(); /* weights lie there */
+        }
         CKCI_K_UNROLL(1)
-        for (int q = 0; q < G::TM * STRIPS; q++) {
-            __syncthreads();
+        for (int q = 0; q < TM * STRIPS; q++) {
+            ckci_k_wave_barrier();
             CKCI_K_UNROLL(4)
-            for (int s = 0; s < EACH; s++) {
+            for (int s = 0; s < HOLDS; s++) {
                 CKCI_K_UNROLL(16)
                 for (int e = 0; e < U::SUMS; e++) {
                     int row = U::row(e), column = s * U::N + U::column(e);
-                    strip[row * 32 + (column ^ (row & 3) * 8)] = sum[0][s].v[e];
+                    strip[row * STRIP + (column ^ row % EIGHTS * 8)] = sum[0][s].v[e];
                 }
             }
             CKCI_K_UNROLL(16)
-            for (int s = 0; s + EACH < ALL; s++) {
-                sum[s / G::TN][s % G::TN] = sum[(s + EACH) / G::TN][(s + EACH) % G::TN];
+            for (int s = 0; s + HOLDS < ALL; s++) {
+                sum[s / TN][s % TN] = sum[(s + HOLDS) / TN][(s + HOLDS) % TN];
             }
-            __syncthreads();
+            ckci_k_wave_barrier();
             CKCI_K_UNROLL(1)
-            for (int e = lane; e < U::M * 4; e += U::WAVE) {
-                int row = e / 4, column = e % 4 * 8;
-                out(wave / G::WN * G::ROWS + q / STRIPS * U::M + row, column0 + q % STRIPS * 32 + column,
-                    strip + row * 32 + (column ^ (row & 3) * 8));
+            for (int e = lane; e < U::M * EIGHTS; e += U::WAVE) {
+                int row = e / EIGHTS, column = e % EIGHTS * 8;
+                out(wave / ACROSS * 32 + q / STRIPS * U::M + row, column0 + q % STRIPS * STRIP + column,
+                    strip + row * STRIP + (column ^ row % EIGHTS * 8));
+            }
+        }
+    }
+};
+
+/* Coordinates of one word: x and y below 512, z and n below 32, each with a guard above it. Compared all at
+   once with bounds: a guard tells that a subtraction did not borrow. */
+struct ckci_k_pair_fields {
+    enum : uint32_t { GUARDS = 0x82080200u, ONES = 0x04100401u, NOTHING = GUARDS - ONES };
+
+    static CKCI_K_MEMBER uint32_t word(int32_t n, int32_t z, int32_t y, int32_t x)
+    {
+        return (uint32_t)n << 26 | (uint32_t)z << 20 | (uint32_t)y << 10 | (uint32_t)x;
+    }
+
+    /* A bound for below: all coordinates are less than these, of which no more than 511 and 31 count. */
+    static CKCI_K_MEMBER uint32_t bound(int32_t n, int32_t z, int32_t y, int32_t x)
+    {
+        return word(clip(n, 31), clip(z, 31), clip(y, 511), clip(x, 511)) + GUARDS - ONES;
+    }
+
+    static CKCI_K_MEMBER int32_t clip(int32_t x, int32_t most)
+    {
+        x = x < most ? x : most;
+        return x < 0 ? 0 : x;
+    }
+
+    static CKCI_K_MEMBER bool below(uint32_t at, uint32_t bound)
+    {
+        return ((bound - at) & GUARDS) == GUARDS;
+    }
+
+    static CKCI_K_MEMBER bool inside(uint32_t at, uint32_t low, uint32_t bound)
+    {
+        return (((at | GUARDS) - low) & (bound - at) & GUARDS) == GUARDS;
+    }
+};
+
+#if defined(CKCI_K_WGMMA)
+/* On sm_90a groups of four waves own 64 columns and all positions: an instruction's rows are columns, as in
+   ckci_k_groups. Sums that need no epilogue are rounded and turned in blocks of 8 x 8 on their way to LDS. */
+struct ckci_k_mma_groups : ckci_k_mma {
+};
+
+template <class E, int THREADS, int COLUMNS>
+struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
+    : ckci_k_pair_weights<ckci_k_mma, THREADS, COLUMNS> {
+    typedef ckci_k_pair_weights<ckci_k_mma, THREADS, COLUMNS> rows;
+    using rows::stage, rows::there, rows::steps, rows::slabs, rows::TILE, rows::KB;
+    enum {
+        P = 128,
+        GROUPS = THREADS / 128,
+        ROOM = 16384,
+        HELD = ROOM / (GROUPS * 128) /* rows of a group's 64 columns that the room holds */
+    };
+    static_assert(GROUPS * 64 == COLUMNS, "groups own 64 columns");
+
+    float sum[P / 2];
+    int32_t group; /* the same for all of a wave, as compilers see */
+
+    CKCI_K_MEMBER ckci_k_pair_product()
+    {
+        group = (int32_t)threadIdx.x / 128;
+#if defined(__CUDA_ARCH__)
+        group = __shfl_sync(0xffffffffu, group, 0);
+#endif
+    }
+
+    CKCI_K_MEMBER void hold()
+    {
+#if defined(__CUDA_ARCH__)
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < P / 2; i++) {
+            asm volatile("" : "+f"(sum[i])::"memory");
+        }
+#endif
+    }
+
+    CKCI_K_MEMBER void multiply(const unsigned char *slab, const unsigned char *tile)
+    {
+        tile += group * 64 * KB;
+        hold();
+#if defined(__CUDA_ARCH__)
+        const uint32_t a = (uint32_t)__cvta_generic_to_shared(tile) >> 4,
+                       b = (uint32_t)__cvta_generic_to_shared(slab) >> 4;
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+#if defined(CKCI_SIMULATOR)
+            sim_wgmma_m64nNk16<E>(sum, tile + i * 32, slab + i * 32, P, false, false);
+#else
+            ckci_k_multiply_groups<E, P, 0>(sum, ckci_k_describe(a + (uint32_t)i * 2),
+                                            ckci_k_describe(b + (uint32_t)i * 2));
+#endif
+        }
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;" ::: "memory");
+#endif
+        hold();
+    }
+
+    template <class Out, class Meanwhile>
+    CKCI_K_MEMBER void run(const unsigned char *mid, unsigned char *tiles, float *room, bool ready,
+                           const Out &out, const Meanwhile &meanwhile)
+    {
+        int32_t tile = 0, slab = 0;
+        stage = there ? 0 : stage;
+        clear();
+        CKCI_K_UNROLL(1)
+        for (int32_t s = 0; s < steps; s++) {
+            const bool last = slab + 1 == slabs;
+            const int32_t next_tile = last ? tile + 1 : tile, next = last ? 0 : slab + 1;
+            if (s > 0 || !ready) {
+                ckci_k_copies_wait<0>();
+                ckci_k_proxy_fence();
+                __syncthreads();
+            }
+            if (s + 1 == steps) {
+                meanwhile();
+            } else if (!there) {
+                this->fetch(next_tile, next, tiles + (stage ^ 1) * TILE);
+            }
+            multiply(mid + slab * (P * KB), tiles + stage * TILE);
+            if (last) {
+                if (out.packed) {
+                    write16((unsigned char *)room, tile * COLUMNS, out);
+                } else {
+                    write(room, tile * COLUMNS, out);
+                }
+                clear();
+            }
+            stage ^= 1;
+            tile = next_tile;
+            slab = next;
+        }
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < P / 2; i++) {
+            sum[i] = 0;
+        }
+    }
+
+    CKCI_K_MEMBER void meet() const
+    {
+#if defined(__CUDA_ARCH__)
+        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
+#else
+        __syncthreads();
+#endif
+    }
+
+    template <class Out> CKCI_K_MEMBER void write16(unsigned char *room, int32_t column0, const Out &out)
+    {
+        const int thread = (int)threadIdx.x % 128, lane = thread % 32, r0 = thread / 8, c = thread % 8;
+        const int eights = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8;
+        room += group * HELD * 128;
+        unsigned char *to = room + row * 128 + (eights ^ (lane & 7)) * 16;
+        const unsigned char *from = room + r0 * 128 + (c ^ (r0 & 7)) * 16;
+        const typename Out::place place(out, column0 + group * 64 + c * 8);
+        CKCI_K_UNROLL(4)
+        for (int h = 0; h < P / HELD; h++) {
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < HELD / 8; j += 2) {
+                const float *from_sum = sum + (h * (HELD / 8) + j) * 4;
+                uint32_t two[4];
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    two[i] =
+                        ckci_k_two(E::TYPE, ckci_k_bits(from_sum[2 * i]), ckci_k_bits(from_sum[2 * i + 1]));
+                }
+#if defined(CKCI_SIMULATOR)
+                sim_stmatrix_x4_trans(to + j * 1024, two);
+#else
+                asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                                 (uint32_t)__cvta_generic_to_shared(to + j * 1024)),
+                             "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
+                             : "memory");
+#endif
+            }
+            unsigned char *at[HELD / 16]; /* rows first, then numbers, then stores: none waits for another */
+            ckci_k_uint4 v[HELD / 16];
+            CKCI_K_UNROLL(4)
+            for (int r = 0; r < HELD / 16; r++) {
+                at[r] = place.find(h * HELD + r0 + r * 16);
+            }
+            meet();
+            CKCI_K_UNROLL(4)
+            for (int r = 0; r < HELD / 16; r++) {
+                v[r] = *(const ckci_k_uint4 *)(from + r * 16 * 128);
+            }
+            CKCI_K_UNROLL(4)
+            for (int r = 0; r < HELD / 16; r++) {
+                if (at[r]) {
+                    *(ckci_k_uint4 *)at[r] = v[r];
+                }
+            }
+            if (h + 1 < P / HELD) {
+                meet();
             }
         }
     }
 
-    /* A pointwise first convolution's tile is finished, rounded and kept. */
+    /* 16 positions of a wave's 16 columns at a time. */
+    template <class Out> CKCI_K_MEMBER void write(float *room, int32_t column0, const Out &out)
+    {
+        const int wave = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+        float *strip = room + wave * 256;
+        column0 += wave * 16 + lane % 2 * 8;
+        CKCI_K_UNROLL(1)
+        for (int q = 0; q < P / 16; q++) {
+            ckci_k_wave_barrier();
+            CKCI_K_UNROLL(64)
+            for (int i = 0; i < P / 2; i++) { /* sums stay where they are */
+                if (i / 8 == q) {
+                    strip[(i % 8 / 4 * 8 + lane % 4 * 2 + i % 2) * 16 + i % 4 / 2 * 8 + lane / 4] = sum[i];
+                }
+            }
+            ckci_k_wave_barrier();
+            out(q * 16 + lane / 2, column0, strip + lane / 2 * 16 + lane % 2 * 8);
+        }
+    }
+};
+#endif
+
+/* mid in LDS. */
+template <class E, int KB, int P> struct ckci_k_pair_mid {
+    enum { SLAB = KB / 2 };
+
+    static CKCI_K_MEMBER unsigned char *spot(unsigned char *mid, int32_t row, int32_t channel)
+    {
+        return mid + channel / SLAB * (P * KB) + ckci_k_spot<KB>(row, channel % SLAB * CKCI_K_HALF / 16) +
+               channel % 8 * CKCI_K_HALF;
+    }
+
+    /* i rows, up to 3, down from one that is a multiple of 4, which lies at byte `at`. */
+    static CKCI_K_MEMBER int32_t down(int32_t at, int i)
+    {
+        return KB == 128 ? (at ^ i * 16) + i * KB : (at ^ (i / 2 * 16 + i % 2 * 64)) + i / 2 * 2 * KB;
+    }
+
+    /* Channels of a position of it, into memory. */
+    static CKCI_K_MEMBER void copy_out(const ckci_gpu_pair &a, const ckci_k_uint4 &v, const ckci_k_place &q,
+                                       int32_t channel)
+    {
+        const ckci_tensor &t = a.first.o.t;
+        if (a.mid_vec) {
+            int64_t at =
+                channel + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+            *(ckci_k_uint4 *)(t.p + at * CKCI_K_HALF) = v;
+            return;
+        }
+        const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8; i++) {
+            const int32_t g = ckci_k_divide(channel + i, a.first.by_columns);
+            const uint32_t two = ckci_k_pick<uint32_t, 4>(w, i / 2);
+            ckci_k_put<float>(a.first.o, ckci_k_widen(E::TYPE, (uint16_t)(two >> i % 2 * 16)), g, q.n,
+                              channel + i - g * a.first.columns, q.z, q.y, q.x);
+        }
+    }
+
+    static CKCI_K_MEMBER ckci_k_uint2 round(const float *v)
+    {
+        ckci_k_uint2 r;
+        r.x = ckci_k_two(E::TYPE, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
+        r.y = ckci_k_two(E::TYPE, ckci_k_bits(v[2]), ckci_k_bits(v[3]));
+        return r;
+    }
+};
+
+CKCI_K_FN int64_t ckci_k_pair_at(const ckci_tensor &t, const ckci_k_place &q)
+{
+    return q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+}
+
+CKCI_K_FN unsigned char *ckci_k_pair_to(const ckci_tensor &t, const ckci_k_place &q, int32_t column)
+{
+    return t.p + (ckci_k_pair_at(t, q) + column) * (int64_t)ckci_k_size(t.dtype);
+}
+
+/* Where sums of the second convolution go: eight columns from column0 + column on of row `row`. rows: where
+   each lies behind `to`, in numbers, and its coordinates, which exist if none reaches a guard (see
+   ckci_k_pair_fields). find(row): the position itself, for an epilogue. packed: they are E without one, one
+   store. */
+template <class E, class Find> struct ckci_k_pair_out {
+    const ckci_gpu_conv &p;
+    const ckci_k_uint2 *rows;
+    unsigned char *to;
+    uint32_t highest;
+    int32_t column0, columns;
+    bool plain, packed;
+    const Find &find;
+
+    CKCI_K_MEMBER ckci_k_pair_out(const ckci_gpu_conv &conv, const ckci_k_uint2 *table, unsigned char *first,
+                                  uint32_t high, int32_t column, const Find &position)
+        : p(conv), rows(table), to(first), highest(high), column0(column), find(position)
+    {
+        columns = ckci_k_lane_afresh(p.columns);
+        plain = p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+        packed = plain && (int)p.o.t.dtype == (int)E::TYPE;
+    }
+
+    CKCI_K_MEMBER void operator()(int32_t row, int32_t column, float *v) const
+    {
+        const ckci_k_uint2 at = rows[row];
+        if (!ckci_k_pair_fields::below(at.y, highest) || column + column0 >= columns) {
+            return;
+        }
+        if (plain) {
+            const int32_t type = ckci_k_again(p).o.t.dtype;
+            ckci_k_store8(type, to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(type), v);
+        } else {
+            const ckci_k_place o = find(row);
+            ckci_k_write8(ckci_k_late(p), v, 8, 0, o.n, column + column0, columns, o.z, o.y, o.x);
+        }
+    }
+
+    /* A thread's eight columns, packed. */
+    struct place {
+        unsigned char *to;
+        const ckci_k_uint2 *rows;
+        uint32_t highest;
+
+        CKCI_K_MEMBER place(const ckci_k_pair_out &o, int32_t column)
+            : to(o.to + column * CKCI_K_HALF), rows(o.rows),
+              highest(o.column0 + column < o.p.columns ? o.highest : ckci_k_pair_fields::NOTHING)
+        {
+        }
+
+        /* NULL: nowhere */
+        CKCI_K_MEMBER unsigned char *find(int32_t row) const
+        {
+            const ckci_k_uint2 at = rows[row];
+            return ckci_k_pair_fields::below(at.y, highest) ? to + (int64_t)(int32_t)at.x * CKCI_K_HALF
+                                                            : NULL;
+        }
+    };
+};
+
+/* A pointwise first convolution: positions one after the other, P to a block. Its inputs lie in the last
+   slabs of mid, and tiles of 128 channels are multiplied, finished, rounded and stored into their slabs; the
+   last of them overwrite the inputs. Where weights come through registers (AMD), everything but mid shares one
+   place. */
+template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
+    typedef ckci_k_pair_product<E, U, P, 256, 128> product;
+    typedef ckci_k_pair_mid<E, U::KB, P> middle;
+    enum { KB = U::KB, SLAB = KB / 2, CHUNKS = KB / 16, EACH = 256 / CHUNKS, R = P / EACH };
+    static_assert(P % EACH == 0, "the block loads whole rows");
+    struct lds {
+        alignas(1024) unsigned char mid[P * C * 2];
+        unsigned char tiles[U::ASYNC ? 2 * product::TILE + product::ROOM : product::ROOM];
+        int64_t output[P];
+    };
+
+    static CKCI_K_MEMBER float *room(lds &m)
+    {
+        return (float *)(m.tiles + (U::ASYNC ? 2 * product::TILE : 0));
+    }
+
+    /* Position `row` in the result and in mid; false: the second convolution's padding, or none. */
+    static CKCI_K_MEMBER bool find(const ckci_gpu_pair &a, int32_t row, ckci_k_place *out, ckci_k_place *mid)
+    {
+        const ckci_gpu_conv &p = a.second;
+        const int32_t line = ckci_k_divide(row, p.dim[2].count[0]),
+                      plane = ckci_k_divide(line, p.dim[1].count[0]);
+        out->n = ckci_k_divide(plane, p.dim[0].count[0]);
+        out->z = plane - out->n * p.dim[0].length;
+        out->y = line - plane * p.dim[1].length;
+        out->x = row - line * p.dim[2].length;
+        mid->n = out->n;
+        mid->z = out->z * p.dim[0].read_step - p.dim[0].pad;
+        mid->y = out->y * p.dim[1].read_step - p.dim[1].pad;
+        mid->x = out->x * p.dim[2].read_step - p.dim[2].pad;
+        return out->n < p.n && (uint32_t)mid->z < (uint32_t)p.dim[0].read_len &&
+               (uint32_t)mid->y < (uint32_t)p.dim[1].read_len &&
+               (uint32_t)mid->x < (uint32_t)p.dim[2].read_len;
+    }
+
+    static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_pair &a)
+    {
+        return ckci_k_afresh(ckci_k_divide((int32_t)blockIdx.x, a.second.by_tiles_n)) * P;
+    }
+
+    static CKCI_K_MEMBER int32_t first_column(const ckci_gpu_pair &a)
+    {
+        int32_t work = (int32_t)blockIdx.x;
+        return (work - ckci_k_divide(work, a.second.by_tiles_n) * a.second.tiles_n) * a.second.part;
+    }
+
+    /* The inputs into the slabs from `slab` on. */
+    static CKCI_K_MEMBER void read(const ckci_gpu_pair &a, const ckci_k_window &in, int32_t n0, int32_t slab,
+                                   lds &m)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const int64_t *s = p.a.stride;
+        const int32_t chunk = (int32_t)threadIdx.x % CHUNKS, lane = (int32_t)threadIdx.x / CHUNKS;
+        CKCI_K_UNROLL(1)
+        for (int r = 0; r < R; r++) {
+            ckci_k_place out, q;
+            const bool inside = find(a, first_row(a) + lane + r * EACH, &out, &q);
+            const int32_t z = q.z * p.dim[0].read_step - p.dim[0].pad,
+                          y = q.y * p.dim[1].read_step - p.dim[1].pad,
+                          x = q.x * p.dim[2].read_step - p.dim[2].pad;
+            const bool good = inside && (uint32_t)z < (uint32_t)p.dim[0].read_len &&
+                              (uint32_t)y < (uint32_t)p.dim[1].read_len &&
+                              (uint32_t)x < (uint32_t)p.dim[2].read_len;
+            const int32_t at = CKCI_K_HALF * (int32_t)((q.n - n0) * s[1] + z * s[3] + y * s[4] + x * s[5]);
+            for (int32_t c = chunk * 8; c < (p.red + SLAB - 1) / SLAB * SLAB; c += SLAB) {
+                *(ckci_k_uint4 *)(m.mid + (slab + c / SLAB) * (P * KB) +
+                                  ckci_k_spot<KB>(lane + r * EACH, chunk)) =
+                    ckci_k_window_load(in, good && c < p.red ? at + c * CKCI_K_HALF : INT32_MIN);
+            }
+        }
+    }
+
+    /* A tile's sums are finished, rounded and kept. */
     static CKCI_K_MEMBER void keep_sums(const ckci_gpu_pair &pair, lds &m, int32_t row, int32_t channel,
                                         float *v)
     {
@@ -4878,119 +4974,706 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         if (channel >= (a.second.red + SLAB - 1) / SLAB * SLAB) {
             return;
         }
-        if (channel < a.second.red && find(a, first_row(a) + row, &out, &q)) {
+        const bool good = channel < a.second.red && find(a, first_row(a) + row, &out, &q);
+        if (good) {
             if (o.t.op.kind != CKCONV_PASS || o.scale || o.shift) {
                 CKCI_K_UNROLL(1)
                 for (int i = 0; i < 8; i++) {
                     v[i] = ckci_k_finish<float>(o, v[i], 0, 0, channel + i, 0, 0, 0);
                 }
             }
-            low = round(v);
-            high = round(v + 4);
+            low = middle::round(v);
+            high = middle::round(v + 4);
         }
-        keep(m, row, channel, low);
-        keep(m, row, channel + 4, high);
-        copy(a, m, row, 1, channel, 2);
+        const ckci_k_uint4 all = {low.x, low.y, high.x, high.y};
+        *(ckci_k_uint4 *)middle::spot(m.mid, row, channel) = all;
+        if (good && a.write_mid && first_column(a) == 0) {
+            middle::copy_out(ckci_k_again(a), all, q, channel);
+        }
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_pair &pair, lds &m)
     {
-        ckci_k_pair_tiles f;
+        product f;
+        const auto nothing = []() {};
         {
             const ckci_gpu_pair &a = pair;
             ckci_k_place start, q;
             find(a, first_row(a), &start, &q);
             const ckci_k_window in =
                 ckci_k_make_window(a.first.a.p + CKCI_K_HALF * (start.n * a.first.a.stride[1]));
-            if (a.pointwise) {
-                int32_t slab0 = (a.second.red + 127) / 128 * (128 / SLAB) - (a.first.red + SLAB - 1) / SLAB;
-                f.begin(a.first, 0, a.first.columns, m.tiles);
-                read(a, in, start.n, slab0, m);
-                f.run_tiles(m, slab0,
-                            [&](int row, int column, float *v) { keep_sums(a, m, row, column, v); });
-                __syncthreads();
-            }
+            int32_t slab0 = (a.second.red + 127) / 128 * (128 / SLAB) - (a.first.red + SLAB - 1) / SLAB;
+            f.begin(a.first, 0, a.first.columns);
+            f.fetch_first(m.tiles);
+            read(a, in, start.n, slab0, m);
+            f.run(
+                m.mid + slab0 * (P * KB), m.tiles, room(m), false,
+                [&](int row, int column, float *v) { keep_sums(a, m, row, column, v); }, nothing);
+            __syncthreads();
             int32_t column = first_column(a), count = a.second.columns - column;
-            f.begin(a.second, column, count < a.second.part ? count : a.second.part, m.tiles);
-            if (!ckci_k_again(a).pointwise) {
-                depthwise(a, in, start.n, m);
-            }
+            f.begin(a.second, column, count < a.second.part ? count : a.second.part);
+            f.fetch_first(m.tiles);
         }
         const ckci_gpu_pair &a = ckci_k_late(pair);
         const ckci_gpu_conv &p = a.second;
-        const ckci_tensor &t = p.o.t;
-        const bool plain = p.o_vec && t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
-        const int32_t row0 = first_row(a), column0 = first_column(a), size = ckci_k_size(t.dtype);
+        const int32_t row0 = first_row(a), column0 = first_column(a);
+        const bool plain =
+            p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+        const int32_t size = ckci_k_size(p.o.t.dtype);
         ckci_k_place q, unused;
-        __syncthreads();
         if ((int32_t)threadIdx.x < P) {
             find(a, row0 + (int32_t)threadIdx.x, &q, &unused);
-            m.output[threadIdx.x] =
-                q.n >= p.n || q.x >= p.dim[2].length
-                    ? -1
-                    : q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+            m.output[threadIdx.x] = q.n < p.n ? ckci_k_pair_at(p.o.t, q) : -1;
         }
-        f.run_tiles(m, 0, [&](int row, int column, float *v) {
-            int64_t at = m.output[row];
-            if (at < 0 || column + column0 >= p.columns) {
-                return;
-            }
-            column += column0;
-            if (plain) {
-                ckci_k_store8(t.dtype, t.p + (at + column) * size, v);
-            } else {
-                ckci_k_place o, mid;
-                find(a, row0 + row, &o, &mid);
-                ckci_k_write8(p, v, 8, 0, o.n, column, p.columns, o.z, o.y, o.x);
-            }
-        });
+        f.run(
+            m.mid, m.tiles, room(m), false,
+            [&](int row, int column, float *v) {
+                const int64_t at = m.output[row];
+                column += column0;
+                if (at < 0 || column >= p.columns) {
+                    return;
+                }
+                if (plain) {
+                    ckci_k_store8(p.o.t.dtype, p.o.t.p + (at + column) * size, v);
+                } else {
+                    ckci_k_place o, mid;
+                    find(a, row0 + row, &o, &mid);
+                    ckci_k_write8(p, v, 8, 0, o.n, column, p.columns, o.z, o.y, o.x);
+                }
+            },
+            nothing);
     }
 };
 
-/* The kernel, with the unit of the target; without one it is empty, and no plan takes it. */
-template <class E> struct ckci_k_pair_matrix {
+/* A depthwise first convolution. A block takes regions of the result, one after the other: so many images,
+   lines and columns (in strips of four neighbours), P positions at most. The inputs of a region lie in LDS as
+   a window, SPAN channels of it at a time: pixels one after the other, what padding adds as zeros. A thread
+   computes V channels of a strip; neighbours share inputs where taps and positions lie one pixel apart. The
+   window of the next channels, or of the next region, is on its way meanwhile: copied by the block into a
+   second window or, once this one is used up, into the same (NVIDIA), or in registers (AMD, where a block has
+   one region). The taps'
+   weights lie in LDS too, in f32. What lies where, the planner says: where LDS is short, windows share the
+   place of the second weights and of sums on their way out, which costs a barrier and a later start. */
+struct ckci_k_pair_region {
+    int32_t n, z, y, x; /* of the result */
+};
+
+/* What threads need of a region: where its window and its rows begin, and which of them exist. */
+struct alignas(16) ckci_k_pair_entry {
+    uint64_t in; /* its address */
+    int64_t out; /* bytes */
+    uint32_t low, high, rows_high, unused;
+};
+
+template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_depth_tiles {
+    typedef ckci_k_pair_product<E, U, P, THREADS, COLUMNS> product;
+    typedef ckci_k_pair_mid<E, U::KB, P> middle;
+    enum {
+        SLAB = U::KB / 2,
+        V = U::ASYNC ? 8 : 4,
+        LANES = THREADS * 4 / P, /* threads of a strip */
+        SPAN = LANES * V,
+        PIXEL = SPAN * CKCI_K_HALF,
+        PIECES = SPAN / 8, /* of 16 bytes */
+        COPIES = U::ASYNC ? 1 : CKCI_PAIR_COPIES,
+        AHEAD = U::ASYNC && THREADS == 256 ? 1 : 4, /* weights of taps that a thread holds */
+        BYTES = !U::ASYNC       ? CKCI_PAIR_AMD
+                : THREADS > 256 ? CKCI_PAIR_NVIDIA_WIDE
+                                : CKCI_PAIR_NVIDIA
+    };
+    struct lds {
+        alignas(1024) unsigned char bytes[BYTES];
+    };
+
+    ckci_k_uint4 raw[COPIES];
+    int32_t from, to; /* where this thread reads a window and writes mid of its strip, in bytes */
+    uint32_t ahead[AHEAD];
+
+    /* ---- Regions */
+
+    static CKCI_K_MEMBER ckci_k_pair_region find(const ckci_gpu_pair &a, int32_t work)
+    {
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const int32_t tile = ckci_k_divide(work, a.second.by_tiles_n), down = ckci_k_divide(tile, q.by_wide),
+                      plane = ckci_k_divide(down, q.by_high), group = ckci_k_divide(plane, q.by_planes);
+        ckci_k_pair_region r;
+        r.x = (tile - down * (int32_t)q.by_wide.d) * q.columns;
+        r.y = (down - plane * (int32_t)q.by_high.d) * q.lines;
+        r.z = plane - group * (int32_t)q.by_planes.d;
+        r.n = group * q.images;
+        return r;
+    }
+
+    /* Row `row` of a region in the result and in mid; false: none of the result. */
+    static CKCI_K_MEMBER bool place(const ckci_gpu_pair &a, const ckci_k_pair_region &r, int32_t row,
+                                    ckci_k_place *out, ckci_k_place *mid)
+    {
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const ckci_gpu_dim *d = a.second.dim;
+        const int32_t line = ckci_k_divide(row >> 2, q.by_strips), image = ckci_k_divide(line, q.by_lines);
+        out->n = r.n + image;
+        out->z = r.z;
+        out->y = r.y + line - image * q.lines;
+        out->x = r.x + row - line * q.columns;
+        mid->n = out->n;
+        mid->z = out->z * d[0].read_step - d[0].pad;
+        mid->y = out->y * d[1].read_step - d[1].pad;
+        mid->x = out->x * d[2].read_step - d[2].pad;
+        return image < q.images && out->n < a.second.n && out->y < d[1].length && out->x < d[2].length;
+    }
+
+    /* Does mid exist there, or is it the second convolution's padding? */
+    static CKCI_K_MEMBER bool exists(const ckci_gpu_pair &a, const ckci_k_place &mid)
+    {
+        const ckci_gpu_dim *d = a.second.dim;
+        return (uint32_t)mid.z < (uint32_t)d[0].read_len && (uint32_t)mid.y < (uint32_t)d[1].read_len &&
+               (uint32_t)mid.x < (uint32_t)d[2].read_len;
+    }
+
+    /* ---- Windows */
+
+    /* Of each pixel: where it lies behind the window's first, in bytes, and its coordinates there. */
+    static CKCI_K_MEMBER void list_pixels(const ckci_gpu_pair &pair, lds &m)
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const ckci_gpu_conv &p = a.first;
+        const int64_t *s = p.a.stride;
+        CKCI_K_UNROLL(1)
+        for (int32_t i = (int32_t)threadIdx.x; i < q.pixels; i += THREADS) {
+            const int32_t line = ckci_k_divide(i, q.by_window), x = i - line * (int32_t)q.by_window.d,
+                          plane = ckci_k_divide(line, q.by_rows), y = line - plane * (int32_t)q.by_rows.d,
+                          n = ckci_k_divide(plane, q.by_deep), z = plane - n * (int32_t)q.by_deep.d,
+                          down = z * p.dim[0].read_tap;
+            ckci_k_uint2 v;
+            v.x = (uint32_t)(CKCI_K_HALF * (int32_t)(n * s[1] + down * s[3] + y * s[4] + x * s[5]));
+            v.y = ckci_k_pair_fields::word(n, z, y, x);
+            ((ckci_k_uint2 *)(m.bytes + q.at_pixels))[i] = v;
+        }
+    }
+
+    /* Of each row of a region likewise, in the result; and what this thread works on. */
+    CKCI_K_MEMBER void list_rows(const ckci_gpu_pair &pair, lds &m)
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const int64_t *s = a.second.o.t.stride;
+        const int32_t thread = (int32_t)threadIdx.x;
+        if (thread < P) {
+            const int32_t line = ckci_k_divide(thread >> 2, q.by_strips), n = ckci_k_divide(line, q.by_lines),
+                          y = line - n * q.lines, x = thread - line * q.columns;
+            ckci_k_uint2 v;
+            v.x = (uint32_t)(int32_t)(n * s[1] + y * s[4] + x * s[5]);
+            v.y = ckci_k_pair_fields::word(n < q.images ? n : 31, 0, y, x);
+            ((ckci_k_uint2 *)(m.bytes + q.at_output))[thread] = v;
+        }
+        const int32_t lane = thread % LANES, row = thread / LANES * 4;
+        const int32_t line = ckci_k_divide(row >> 2, q.by_strips), image = ckci_k_divide(line, q.by_lines);
+        const int32_t x = (row - line * q.columns) * q.step, y = (line - image * q.lines) * q.step_y;
+        int32_t pixel = (image * (int32_t)(q.by_deep.d * q.by_rows.d) + y) * (int32_t)q.by_window.d + x;
+        pixel = image < q.images ? pixel : 0; /* rows that nobody wants */
+        from = ckci_k_kept(pixel * PIXEL + lane * V * CKCI_K_HALF);
+        to = ckci_k_kept((int32_t)(middle::spot(m.bytes, row, lane * V) - m.bytes));
+    }
+
+    /* Of the next regions of this block. */
+    static CKCI_K_MEMBER void list_regions(const ckci_gpu_pair &pair, int32_t work, int32_t column0, lds &m)
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        typedef ckci_k_pair_fields fields;
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const ckci_gpu_conv &p = a.first, &o = a.second;
+        const ckci_gpu_dim *d = o.dim;
+        const int64_t *s = p.a.stride;
+        const int32_t i = ckci_k_lane_afresh((int32_t)threadIdx.x);
+        work += i * (int32_t)gridDim.x;
+        if (i > (U::ASYNC ? CKCI_PAIR_LIST : 0)) {
+            return;
+        }
+        ckci_k_pair_entry e = {0, 0, 0, fields::NOTHING, fields::NOTHING, 0};
+        if ((uint32_t)work < (uint32_t)q.work) {
+            const ckci_k_pair_region r = find(a, work);
+            const ckci_k_place first = {r.n, r.z, r.y, r.x};
+            const int32_t z0 = (r.z * d[0].read_step - d[0].pad) * p.dim[0].read_step - p.dim[0].pad,
+                          y0 = (r.y * d[1].read_step - d[1].pad) * p.dim[1].read_step - p.dim[1].pad,
+                          x0 = (r.x * d[2].read_step - d[2].pad) * p.dim[2].read_step - p.dim[2].pad,
+                          tap = p.dim[0].read_tap;
+            const int32_t low_z = z0 < 0 ? (tap - 1 - z0) / tap : 0,
+                          high_z = (p.dim[0].read_len - z0 + tap - 1) / tap;
+            e.in = (uint64_t)(uintptr_t)p.a.p +
+                   (uint64_t)(CKCI_K_HALF * (r.n * s[1] + z0 * s[3] + y0 * s[4] + x0 * s[5]));
+            e.out = ckci_k_pair_to(o.o.t, first, column0) - o.o.t.p;
+            e.low = fields::word(0, fields::clip(low_z, 31), fields::clip(-y0, 511), fields::clip(-x0, 511));
+            e.high = fields::bound(p.n - r.n, high_z, p.dim[1].read_len - y0, p.dim[2].read_len - x0);
+            e.rows_high = fields::bound(p.n - r.n, 1, d[1].length - r.y, d[2].length - r.x);
+        }
+        ((ckci_k_pair_entry *)(m.bytes + q.at_regions))[i] = e;
+    }
+
+    /* Channels from span * SPAN on of a region's inputs: copied into LDS, or under way in registers. */
+    CKCI_K_MEMBER void fetch(const ckci_gpu_pair &pair, int32_t region, int32_t span, lds &m)
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        typedef ckci_k_pair_fields fields;
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const ckci_k_pair_entry &e = ((const ckci_k_pair_entry *)(m.bytes + q.at_regions))[region];
+        const ckci_k_window in = ckci_k_make_window((const unsigned char *)(uintptr_t)e.in);
+        const int32_t piece = (int32_t)threadIdx.x % PIECES, channel = span * SPAN + piece * 8;
+        const int32_t start = CKCI_K_HALF * channel;
+        const uint32_t low = e.low, high = channel < a.second.red ? e.high : (uint32_t)fields::NOTHING;
+        const ckci_k_uint2 *pixels = (const ckci_k_uint2 *)(m.bytes + q.at_pixels);
+        const int32_t first = (int32_t)threadIdx.x / PIECES;
+        if constexpr (U::ASYNC) {
+#if defined(CKCI_K_MMA)
+            unsigned char *place = m.bytes + q.at_window[span % 2] + first * PIXEL + piece * 16;
+            CKCI_K_UNROLL(2)
+            for (int32_t i = first; i < q.pixels; i += THREADS / PIECES) {
+                const ckci_k_uint2 v = pixels[i];
+                ckci_k_copy(place, in, start + (int32_t)v.x, fields::inside(v.y, low, high) ? 16 : 0);
+                place += THREADS / PIECES * PIXEL;
+            }
+#endif
+        } else {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < COPIES; i++) {
+                const int32_t pixel = first + i * (THREADS / PIECES);
+                const ckci_k_uint2 v = pixels[pixel < q.pixels ? pixel : 0];
+                const bool good = pixel < q.pixels && fields::inside(v.y, low, high);
+                raw[i] = ckci_k_window_load(in, good ? start + (int32_t)v.x : INT32_MIN);
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void put(const ckci_gpu_pair &pair, lds &m) const
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_patch &q = a.second.as.patch;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < COPIES; i++) {
+            const int32_t at = (int32_t)threadIdx.x + i * THREADS;
+            if (at < q.pixels * PIECES) {
+                *(ckci_k_uint4 *)(m.bytes + q.at_window[0] + at * 16) = raw[i];
+            }
+        }
+    }
+
+    /* ---- mid */
+
+    /* Weights of all channels, or of SPAN from channel0 on: [tap][channel], where first come fours of
+       channels that threads begin with, then the others; missing channels are zeros. Weight e: where it lies in memory
+       (-1: it is zero), and *to in LDS. */
+    static CKCI_K_MEMBER int64_t find_weight(const ckci_gpu_pair &a, int32_t channel0, int32_t e, int32_t *to)
+    {
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const ckci_gpu_conv &p = a.first;
+        const int64_t *s = p.b.stride;
+        const int32_t taps = (int32_t)a.by_taps.d;
+        const int32_t c = ckci_k_divide(e, a.by_taps), tap = e - c * taps, channel = channel0 + c;
+        const int32_t line = ckci_k_divide(tap, a.by_row), x = tap - line * (int32_t)a.by_row.d;
+        const int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * p.dim[1].filter;
+        *to = tap * q.held + c / SPAN * SPAN + c % V / 4 * (SPAN / V * 4) + c % SPAN / V * 4 + c % 4;
+        return channel < p.g ? channel * s[0] + z * s[3] + y * s[4] + x * s[5] : -1;
+    }
+
+    static CKCI_K_MEMBER bool plain_weights(const ckci_gpu_pair &a)
+    {
+        return (int)a.first.b.dtype == (int)E::TYPE && a.first.b.plain;
+    }
+
+    /* The first ones of a thread, on their way; the rest put_weights loads. */
+    CKCI_K_MEMBER void load_weights(const ckci_gpu_pair &pair, int32_t channel0)
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const int32_t all = (int32_t)a.by_taps.d * a.second.as.patch.held;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < AHEAD; i++) {
+            const int32_t e = (int32_t)threadIdx.x + i * THREADS;
+            int32_t to;
+            ahead[i] = 0;
+            if (e < all && plain_weights(a)) {
+                const int64_t at = find_weight(a, channel0, e, &to);
+                ahead[i] = at < 0 ? 0 : ((const uint16_t *)a.first.b.p)[at];
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void put_weights(const ckci_gpu_pair &pair, int32_t channel0, lds &m) const
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const int32_t all = (int32_t)a.by_taps.d * q.held;
+        float *w = (float *)(m.bytes + q.at_taps);
+        int32_t e = (int32_t)threadIdx.x, to;
+        if (plain_weights(a)) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < AHEAD; i++) {
+                if (e < all) {
+                    (void)find_weight(a, channel0, e, &to);
+                    w[to] = ckci_k_widen(E::TYPE, (uint16_t)ahead[i]);
+                }
+                e += THREADS;
+            }
+        }
+        CKCI_K_UNROLL(1)
+        for (; e < all; e += THREADS) {
+            const int64_t at = find_weight(a, channel0, e, &to);
+            w[to] = at < 0 ? 0.f : ckci_k_value<float>(a.first.b, at);
+        }
+    }
+
+    /* GROUP taps of a row for N channels of a strip. */
+    template <int GROUP, int N>
+    static CKCI_K_MEMBER void add_taps(const unsigned char *at, int32_t step, const float *w, int32_t held,
+                                       float *sum)
+    {
+        enum { BF16 = (int)E::TYPE == (int)CKCONV_BF16 };
+        float f[GROUP][N];
+        CKCI_K_UNROLL(5)
+        for (int j = 0; j < GROUP; j++) {
+            CKCI_K_UNROLL(2)
+            for (int c = 0; c < N; c += 4) {
+                const ckci_k_uint4 v = *(const ckci_k_uint4 *)(w + j * held + c / 4 * (SPAN / V * 4));
+                f[j][c] = ckci_k_float(v.x);
+                f[j][c + 1] = ckci_k_float(v.y);
+                f[j][c + 2] = ckci_k_float(v.z);
+                f[j][c + 3] = ckci_k_float(v.w);
+            }
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 3 + GROUP; i++) {
+            float x[N];
+            if constexpr (N == 8) {
+                const ckci_k_uint4 v = *(const ckci_k_uint4 *)(at + i * step);
+                ckci_k_s_half::widen<BF16>(v.x, x);
+                ckci_k_s_half::widen<BF16>(v.y, x + 2);
+                ckci_k_s_half::widen<BF16>(v.z, x + 4);
+                ckci_k_s_half::widen<BF16>(v.w, x + 6);
+            } else {
+                const ckci_k_uint2 v = *(const ckci_k_uint2 *)(at + i * step);
+                ckci_k_s_half::widen<BF16>(v.x, x);
+                ckci_k_s_half::widen<BF16>(v.y, x + 2);
+            }
+            CKCI_K_UNROLL(5)
+            for (int j = 0; j < GROUP; j++) {
+                if (i - j >= 0 && i - j < 4) {
+                    CKCI_K_UNROLL(8)
+                    for (int c = 0; c < N; c++) {
+                        float &to = sum[(i - j) * V + c];
+                        to = ckci_k_fma(x[c], f[j][c], to);
+                    }
+                }
+            }
+        }
+    }
+
+    /* The sums of a strip, [position][channel]: the window's pixels one after the other, each for all taps
+       that it meets. GROUP 1: positions or taps lie apart. */
+    template <int GROUP>
+    static CKCI_K_MEMBER void sum_taps(const ckci_gpu_pair &a, const unsigned char *from, const float *w,
+                                       float *sum)
+    {
+        enum {
+            WIDE = GROUP == 5 ? 4 : V
+        }; /* channels at a time: five taps of more take too many registers */
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const int32_t step = GROUP == 1 ? q.step * PIXEL : PIXEL, held = q.held;
+        CKCI_K_UNROLL(1)
+        for (int32_t z = 0; z < a.first.dim[0].filter; z++) {
+            const unsigned char *line = from;
+            CKCI_K_UNROLL(1)
+            for (int32_t y = 0; y < a.first.dim[1].filter; y++) {
+                const unsigned char *at = line;
+                CKCI_K_UNROLL(1)
+                for (int32_t g = 0; g < a.groups; g++) {
+                    CKCI_K_UNROLL(2)
+                    for (int c0 = 0; c0 < V; c0 += WIDE) {
+                        add_taps<GROUP, WIDE>(at + c0 * CKCI_K_HALF, step, w + c0 / 4 * (SPAN / V * 4), held,
+                                              sum + c0);
+                    }
+                    w += GROUP * held;
+                    at += q.next_group;
+                }
+                line += q.next_y;
+            }
+            from += q.next_z;
+        }
+    }
+
+    /* Scale, shift and operation of the sums of four positions. */
+    static CKCI_K_MEMBER void finish(const ckci_gpu_target &o, int32_t channel, float *v)
+    {
+        if (o.scale) {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < 4 * V; i++) {
+                v[i] *= ((const float *)o.scale)[channel + i % V];
+            }
+        }
+        if (o.shift) {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < 4 * V; i++) {
+                v[i] += ((const float *)o.shift)[channel + i % V];
+            }
+        }
+        if (o.t.op.kind == CKCONV_RELU) {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < 4 * V; i++) {
+                v[i] = v[i] < 0 ? 0.f : v[i];
+            }
+        } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
+            const ckci_gpu_target &u = ckci_k_late(o);
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < 4 * V; i++) {
+                const float x = ckci_k_element(u.t.op, ckci_k_pick<float, 4 * V>(v, i), 0.f);
+                CKCI_K_UNROLL(32)
+                for (int j = 0; j < 4 * V; j++) {
+                    v[j] = i == j ? x : v[j];
+                }
+            }
+        }
+    }
+
+    /* SPAN channels of mid, from those of a window. */
+    CKCI_K_MEMBER void convolve(const ckci_gpu_pair &pair, int32_t work, int32_t span, lds &m) const
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_patch &q = a.second.as.patch;
+        const int32_t lane = (int32_t)threadIdx.x % LANES, channel = span * SPAN + lane * V;
+        const unsigned char *window = m.bytes + q.at_window[U::ASYNC ? span % 2 : 0] + from;
+        const float *w = (const float *)(m.bytes + q.at_taps) + (q.held > SPAN ? span * SPAN : 0) + lane * 4;
+        float sum[4 * V];
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < 4 * V; i++) {
+            sum[i] = 0;
+        }
+        if (q.group == 3) {
+            sum_taps<3>(a, window, w, sum);
+        } else if (q.group == 5) {
+            sum_taps<5>(a, window, w, sum);
+        } else {
+            sum_taps<1>(a, window, w, sum);
+        }
+        if (channel >= (a.second.red + SLAB - 1) / SLAB * SLAB) {
+            return;
+        }
+        if (channel < a.second.red) {
+            finish(a.first.o, channel, sum);
+        }
+        const int32_t slab = span * (SPAN / SLAB) * (P * U::KB) + to;
+        int32_t inside = channel < a.second.red ? 15 : 0;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 4 && q.padded; i++) {
+            const ckci_gpu_pair &u = ckci_k_again(pair);
+            ckci_k_place out, mid;
+            place(u, find(u, work), (int32_t)threadIdx.x / LANES * 4 + i, &out, &mid);
+            inside &= exists(u, mid) ? 15 : ~(1 << i);
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const bool good = (inside >> i & 1) != 0;
+            const ckci_k_uint2 low = middle::round(sum + i * V), zero = {0, 0};
+            unsigned char *spot = m.bytes + middle::down(slab, i);
+            if constexpr (V == 8) {
+                const ckci_k_uint2 high = middle::round(sum + i * V + 4);
+                const ckci_k_uint4 all = {low.x, low.y, high.x, high.y}, none = {0, 0, 0, 0};
+                *(ckci_k_uint4 *)spot = good ? all : none;
+            } else {
+                *(ckci_k_uint2 *)spot = good ? low : zero;
+            }
+        }
+    }
+
+    /* A copy of a region's mid for a caller who wants it. */
+    static CKCI_K_MEMBER void copy_mid(const ckci_gpu_pair &pair, int32_t work, lds &m)
+    {
+        const ckci_gpu_pair &a = ckci_k_late(pair);
+        const int32_t eights = a.second.red / 8, lanes = THREADS / P;
+        const int32_t row = (int32_t)threadIdx.x / lanes;
+        ckci_k_place out, mid;
+        if (!place(a, find(a, work), row, &out, &mid)) {
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t e = (int32_t)threadIdx.x % lanes; e < eights; e += lanes) {
+            middle::copy_out(ckci_k_again(a), *(const ckci_k_uint4 *)middle::spot(m.bytes, row, e * 8), mid,
+                             e * 8);
+        }
+    }
+
+    /* Are windows fetched before the last products are done; do weights of all taps lie in LDS? */
+    static CKCI_K_MEMBER bool prefetches(const ckci_gpu_patch &q)
+    {
+        return !U::ASYNC || q.overlap < 2;
+    }
+
+    static CKCI_K_MEMBER bool whole(const ckci_gpu_patch &q)
+    {
+        return q.held > SPAN || q.spans == 1;
+    }
+
+    /* mid of a region, whose first window is under way. */
+    CKCI_K_MEMBER void convolve_all(const ckci_gpu_pair &pair, int32_t work, int32_t region, lds &m)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t span = 0; span < ckci_k_again(pair).second.as.patch.spans; span++) {
+            const ckci_gpu_patch &q = ckci_k_again(pair).second.as.patch;
+            const bool more = span + 1 < q.spans;
+            if constexpr (U::ASYNC) {
+                if (more && !q.single) {
+                    fetch(pair, region, span + 1, m);
+                }
+                ckci_k_copies_end();
+                ckci_k_copies_wait<1>();
+            } else {
+                put(pair, m);
+            }
+            __syncthreads();
+            if (!U::ASYNC && more) {
+                fetch(pair, region, span + 1, m);
+            }
+            const int32_t channel = more ? (span + 1) * SPAN : 0;
+            if (!whole(q)) {
+                load_weights(pair, channel);
+            }
+            convolve(pair, work, span, m);
+            ckci_k_proxy_fence();
+            __syncthreads();
+            const ckci_gpu_patch &u = ckci_k_again(pair).second.as.patch;
+            if (U::ASYNC && more && u.single) {
+                fetch(pair, region, span + 1, m);
+                ckci_k_copies_end();
+            }
+            if (!whole(u)) {
+                put_weights(pair, channel, m);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &pair, lds &m)
+    {
+        ckci_k_pair_depth_tiles f;
+        product g;
+        int32_t work = (int32_t)blockIdx.x, column0;
+        {
+            const ckci_gpu_conv &p = pair.second;
+            const ckci_gpu_patch &q = p.as.patch;
+            column0 = (work - ckci_k_divide(work, p.by_tiles_n) * p.tiles_n) * p.part;
+            const int32_t count = p.columns - column0;
+            g.begin(p, column0, count < p.part ? count : p.part);
+            f.load_weights(pair, 0);
+            list_pixels(pair, m);
+            list_regions(pair, work, column0, m);
+            f.list_rows(pair, m);
+            __syncthreads();
+            if (prefetches(q)) {
+                f.fetch(pair, 0, 0, m);
+                ckci_k_copies_end();
+            }
+            if (q.overlap == 0) {
+                g.fetch_first(m.bytes + q.at_tiles);
+            }
+            f.put_weights(pair, 0, m);
+        }
+        int32_t region = 0;
+        do { /* AMD: once, as constants of all epilogues would lie in scalar registers all along */
+            if (U::ASYNC && region == CKCI_PAIR_LIST) {
+                __syncthreads();
+                list_regions(pair, work, column0, m);
+                region = 0;
+                __syncthreads();
+            } else if (U::ASYNC && ckci_k_again(pair).second.as.patch.overlap != 0) {
+                __syncthreads(); /* the last products are done with what windows share */
+            }
+            if (!prefetches(ckci_k_again(pair).second.as.patch)) {
+                f.fetch(pair, region, 0, m);
+                ckci_k_copies_end();
+            }
+            f.convolve_all(pair, work, region, m);
+            const ckci_gpu_pair &a = ckci_k_again(pair);
+            const ckci_gpu_conv &p = a.second;
+            const ckci_gpu_patch &q = p.as.patch;
+            if (a.write_mid && column0 == 0) {
+                copy_mid(pair, work, m);
+            }
+            if (q.overlap != 0) {
+                g.fetch_first(m.bytes + q.at_tiles);
+            }
+            const auto position = [&](int32_t row) {
+                const ckci_gpu_pair &u = ckci_k_late(pair);
+                ckci_k_place out, mid;
+                place(u, find(u, work), row, &out, &mid);
+                return out;
+            };
+            const ckci_k_pair_entry &e = ((const ckci_k_pair_entry *)(m.bytes + q.at_regions))[region];
+            g.run(m.bytes, m.bytes + q.at_tiles, (float *)(m.bytes + q.at_room), q.overlap == 0,
+                  ckci_k_pair_out<E, decltype(position)>(p, (const ckci_k_uint2 *)(m.bytes + q.at_output),
+                                                         p.o.t.p + e.out, e.rows_high, column0, position),
+                  [&]() {
+                      const ckci_gpu_patch &u = ckci_k_again(pair).second.as.patch;
+                      g.there = u.resident != 0;
+                      if (u.overlap == 0) {
+                          g.fetch_first(m.bytes + u.at_tiles, 1);
+                      }
+                      if (U::ASYNC && prefetches(u)) {
+                          f.fetch(pair, region + 1, 0, m);
+                          ckci_k_copies_end();
+                      }
+                  });
+            work += (int32_t)gridDim.x;
+            region++;
+        } while (U::ASYNC && work < ckci_k_again(pair).second.as.patch.work);
+    }
+};
+
+/* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
 #if defined(CKCI_SIMULATOR)
+template <template <class> class Nvidia, template <class> class Amd> struct ckci_k_pair_by_unit {
     struct lds {
     };
 
-    template <class U, int C> static void with(const ckci_gpu_pair &p)
+    template <class Body> static void with(const ckci_gpu_pair &p)
     {
-        typedef ckci_k_pair_tiles<E, U, 64, C> body;
-        typedef typename body::lds body_lds;
+        typedef typename Body::lds body_lds;
         CKCI_K_LDS(body_lds, m);
-        body::run(p, m);
+        Body::run(p, m);
     }
 
     static void run(const ckci_gpu_pair &p, lds &)
     {
         int kind = sim_matrix_unit();
         if (kind == SIM_MFMA) {
-            with<ckci_k_mfma, CKCI_PAIR_AMD>(p);
+            with<Amd<ckci_k_mfma>>(p);
         } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<11>, CKCI_PAIR_AMD>(p);
+            with<Amd<ckci_k_wmma<11>>>(p);
         } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<12>, CKCI_PAIR_AMD>(p);
-        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma, CKCI_PAIR_NVIDIA>(p);
+            with<Amd<ckci_k_wmma<12>>>(p);
+        } else if (kind == SIM_MMA) {
+            with<Nvidia<ckci_k_mma>>(p);
+        } else if (kind == SIM_WGMMA) {
+            with<Nvidia<ckci_k_mma_groups>>(p);
         }
     }
-#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
-#if defined(CKCI_K_MFMA)
-    typedef ckci_k_pair_tiles<E, ckci_k_mfma, 64, CKCI_PAIR_AMD> body;
+};
+#elif defined(CKCI_K_MFMA)
+template <template <class> class, template <class> class Amd> struct ckci_k_pair_by_unit : Amd<ckci_k_mfma> {
+};
 #elif defined(CKCI_K_WMMA)
-    typedef ckci_k_pair_tiles<E, ckci_k_wmma<11>, 64, CKCI_PAIR_AMD> body;
+template <template <class> class, template <class> class Amd>
+struct ckci_k_pair_by_unit : Amd<ckci_k_wmma<11>> {
+};
 #elif defined(CKCI_K_WMMA12)
-    typedef ckci_k_pair_tiles<E, ckci_k_wmma<12>, 64, CKCI_PAIR_AMD> body;
+template <template <class> class, template <class> class Amd>
+struct ckci_k_pair_by_unit : Amd<ckci_k_wmma<12>> {
+};
+#elif defined(CKCI_K_WGMMA)
+template <template <class> class Nvidia, template <class> class>
+struct ckci_k_pair_by_unit : Nvidia<ckci_k_mma_groups> {
+};
+#elif defined(CKCI_K_MMA)
+template <template <class> class Nvidia, template <class> class>
+struct ckci_k_pair_by_unit : Nvidia<ckci_k_mma> {
+};
 #else
-    typedef ckci_k_pair_tiles<E, ckci_k_mma, 64, CKCI_PAIR_NVIDIA> body;
-#endif
-    typedef typename body::lds lds;
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_pair &p, lds &m)
-    {
-        body::run(p, m);
-    }
-#else
+template <template <class> class, template <class> class> struct ckci_k_pair_by_unit {
     struct lds {
         int32_t unused;
     };
@@ -4998,11 +5681,44 @@ template <class E> struct ckci_k_pair_matrix {
     static CKCI_K_MEMBER void run(const ckci_gpu_pair &, lds &)
     {
     }
+};
 #endif
+
+template <class U> struct ckci_k_pair_none {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &, lds &)
+    {
+    }
 };
 
+template <class E> struct ckci_k_pair_bodies {
+    template <class U> using point_nvidia = ckci_k_pair_tiles<E, U, 64, CKCI_PAIR_POINT_NVIDIA>;
+    template <class U> using point_amd = ckci_k_pair_tiles<E, U, 64, CKCI_PAIR_POINT_AMD>;
+    template <class U> using depth_nvidia = ckci_k_pair_depth_tiles<E, U, 128, 256, 128>;
+    template <class U> using depth_amd = ckci_k_pair_depth_tiles<E, U, 64, 256, 128>;
+    template <class U> using wide_nvidia = ckci_k_pair_depth_tiles<E, U, 128, 512, 256>;
+    typedef ckci_k_pair_by_unit<point_nvidia, point_amd> point;
+    typedef ckci_k_pair_by_unit<depth_nvidia, depth_amd> depth;
+    typedef ckci_k_pair_by_unit<wide_nvidia, ckci_k_pair_none> wide;
+};
+
+template <class E> struct ckci_k_pair_matrix : ckci_k_pair_bodies<E>::point {
+};
+template <class E> struct ckci_k_pair_depth : ckci_k_pair_bodies<E>::depth {
+};
+template <class E> struct ckci_k_pair_depth_wide : ckci_k_pair_bodies<E>::wide {
+};
 template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
     enum { BLOCKS = 2 };
+};
+template <class E> struct ckci_k_resident<ckci_k_pair_depth<E>> {
+    enum { BLOCKS = 2 };
+};
+template <class E> struct ckci_k_resident<ckci_k_pair_depth_wide<E>> {
+    enum { BLOCKS = 1 };
 };
 
 #endif /* CKCONV_KERNELS_DIRECT_HIP_H */

@@ -378,12 +378,61 @@ static void part_units(void)
     }
 }
 
+/* A depthwise convolution, then a pointwise one, in regions whose windows lie in LDS: several images, lines
+   or strips in one, several regions for a block, several spans of channels, weights that stay or do not; filters
+   whose taps share inputs and others. */
+static void part_windows(void)
+{
+    static const struct {
+        int64_t ndim, g, filter[3], stride, dilation, input[3], n, k1, stride1, pad1;
+    } layers[] = {
+        {2, 64, {3, 3}, 1, 1, {20, 37}, 2, 128, 1, 0},    {2, 136, {3, 3}, 1, 1, {14, 14}, 3, 264, 1, 0},
+        {2, 512, {3, 3}, 1, 1, {6, 6}, 4, 264, 1, 0},     {2, 72, {5, 5}, 1, 1, {13, 18}, 1, 40, 1, 0},
+        {2, 32, {7, 7}, 1, 1, {12, 11}, 2, 8, 1, 0},      {2, 48, {3, 3}, 2, 1, {15, 22}, 1, 24, 1, 0},
+        {2, 24, {3, 3}, 1, 2, {17, 17}, 2, 136, 1, 0},    {3, 16, {3, 3, 3}, 1, 2, {7, 7, 9}, 2, 16, 1, 0},
+        {3, 8, {3, 1, 3}, 2, 1, {5, 6, 13}, 1, 72, 1, 0}, {1, 40, {9}, 1, 1, {70}, 3, 72, 1, 0},
+        {2, 8, {3, 3}, 1, 1, {90, 90}, 1, 8, 1, 0},       {2, 64, {3, 3}, 1, 1, {11, 11}, 2, 24, 2, 1},
+        {2, 256, {3, 3}, 1, 1, {9, 9}, 2, 520, 1, 0},     {2, 328, {5, 5}, 1, 1, {7, 7}, 3, 64, 1, 0},
+        {2, 128, {3, 3}, 1, 1, {16, 32}, 2, 128, 1, 0},   {2, 16, {1, 3}, 1, 1, {4, 5}, 70, 16, 1, 0},
+    };
+    static const ckconv_element acts[3] = {CKCONV_RELU, CKCONV_PASS, CKCONV_CLAMP};
+    for (int i = 0; i < 2 * (int)(sizeof layers / sizeof layers[0]); i += test_effort() == 0 ? 3 : 1) {
+        const int l = i / 2;
+        ckconv_conv_conv_desc d;
+        pair_case p;
+        test_rng r = test_seed((uint64_t)i + 1000);
+        memset(&d, 0, sizeof d);
+        test_layer(&d.conv0, (int)layers[l].ndim, layers[l].g, layers[l].n, 1, 1);
+        for (int j = 0; j < (int)layers[l].ndim; j++) {
+            d.conv0.filter[j] = layers[l].filter[j];
+            d.conv0.input[j] = layers[l].input[j];
+            d.conv0.stride[j] = layers[l].stride;
+            d.conv0.dilation[j] = layers[l].dilation;
+            d.conv0.pad_lo[j] = layers[l].filter[j] / 2;
+            d.conv0.pad_hi[j] = i % 5 == 0 ? 0 : layers[l].filter[j] / 2;
+            d.stride1[j] = layers[l].stride1;
+            d.pad_lo1[j] = d.pad_hi1[j] = layers[l].pad1;
+        }
+        d.conv0.in.dtype = i % 2 ? CKCONV_BF16 : CKCONV_F16;
+        d.conv0.op_out.kind = acts[i % 3];
+        d.conv0.op_out.alpha = -3.0;
+        d.conv0.op_out.beta = 7.0;
+        d.op_out.kind = i % 7 == 4 ? CKCONV_RELU : CKCONV_PASS;
+        d.k1 = layers[l].k1;
+        pair_make(&p, &d, i / 2 % 2, i / 3 % 2, i % 4 != 0, 0);
+        fill(&p, &r);
+        pair_compute_expected(&p);
+        run_everywhere(&p, "windows", 0);
+        pair_free(&p);
+    }
+}
+
 static int wants(const char *only, const char *part)
 {
     return strcmp(only, "") == 0 || strcmp(only, part) == 0;
 }
 
-/* An argument, random, separate, layers or units, runs that part alone. */
+/* An argument, random, separate, layers, units or windows, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -401,11 +450,14 @@ int main(int argc, char **argv)
     if (wants(only, "units")) {
         part_units();
     }
+    if (wants(only, "windows")) {
+        part_windows();
+    }
     test.plan = NULL;
     for (int32_t i = 0; i < ckconv_instance_count() && strcmp(only, "") == 0; i++) {
         if (ckconv_instance_does(i, CKCONV_CONV_CONV_FWD) && ckconv_instance_engine(i) == test_engine()) {
-            CHECK_MSG(executed[i] > 0 || test_needs_other_cpu(i), "nothing executed instance %s",
-                      ckconv_instance_name(i));
+            CHECK_MSG(executed[i] > 0 || test_needs_other_cpu(i) || test_needs_other_gpu(i),
+                      "nothing executed instance %s", ckconv_instance_name(i));
         }
     }
     return test_end();

@@ -346,23 +346,34 @@ static void test_texts(void)
     }
     n.in.layout = CKCONV_NGCHW;
 
-    /* depthwise, then pointwise: both by their fast kernels, or on the matrix unit without workspace */
-    memset(&d, 0, sizeof d);
-    d.conv0 = cube(2, 56, 3, 1, 1);
-    d.conv0.g = 128;
-    d.conv0.n = 64;
-    d.conv0.in.dtype = CKCONV_F16;
-    d.conv0.pad_lo[0] = d.conv0.pad_lo[1] = d.conv0.pad_hi[0] = d.conv0.pad_hi[1] = 1;
-    d.k1 = 128;
-    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, NULL, &nvidia, &err), err);
-    ckconv_plan_describe(&plan, text, sizeof text);
-    CHECK_MSG(strstr(text, "gpu_depthwise_fwd") != NULL && strstr(text, "gpu_mma_fwd") != NULL &&
-                  strstr(text, "planner's estimate") != NULL,
-              "%s", text);
-    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &o, &nvidia, &err), err);
-    ckconv_plan_describe(&plan, text, sizeof text);
-    CHECK_MSG(strstr(text, "gpu_fused_conv_conv_matrix") != NULL && strstr(text, "mid stays in LDS") != NULL,
-              "%s", text);
+    /* depthwise, then pointwise: few channels are fused, one launch and no workspace; many are two fast
+       kernels where there is workspace */
+    for (int i = 0; i < 3; i++) {
+        memset(&d, 0, sizeof d);
+        d.conv0 = cube(2, i == 0 ? 112 : i == 1 ? 56 : 14, 3, 1, 1);
+        d.conv0.g = i == 0 ? 64 : i == 1 ? 128 : 512;
+        d.conv0.n = 64;
+        d.conv0.in.dtype = CKCONV_F16;
+        d.conv0.pad_lo[0] = d.conv0.pad_lo[1] = d.conv0.pad_hi[0] = d.conv0.pad_hi[1] = 1;
+        d.k1 = i == 2 ? 512 : 128;
+        CHECK_OK(ckconv_plan_conv_conv(&plan, &d, NULL, &nvidia, &err), err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        if (i < 2) {
+            CHECK_MSG(strstr(text, "gpu_fused_depth_matrix_128") != NULL && plan.launches == 1 &&
+                          plan.grid[0] == 264 && plan.workspace_bytes == 0,
+                      "%s", text);
+        } else {
+            CHECK_MSG(strstr(text, "gpu_depthwise_fwd") != NULL && strstr(text, "gpu_mma_fwd") != NULL &&
+                          strstr(text, "planner's estimate") != NULL,
+                      "%s", text);
+        }
+        CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &o, &nvidia, &err), err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        CHECK_MSG(strstr(text, i == 2 ? "gpu_fused_depth_matrix_256" : "gpu_fused_depth_matrix_128") !=
+                          NULL &&
+                      strstr(text, "mid stays in LDS") != NULL,
+                  "%s", text);
+    }
 
     /* a family's refusal is that of the member that comes nearest */
     o.max_workspace = 0;
