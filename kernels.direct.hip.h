@@ -4889,8 +4889,8 @@ template <class E, class Find> struct ckci_k_pair_out {
 
 /* A pointwise first convolution: positions one after the other, P to a block. Its inputs lie in the last
    slabs of mid, and tiles of 128 channels are multiplied, finished, rounded and stored into their slabs; the
-   last of them overwrite the inputs. Where weights come through registers (AMD), everything but mid shares one
-   place. */
+   last of them overwrite the inputs. Where weights come through registers (AMD), everything but mid shares
+   one place. */
 template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     typedef ckci_k_pair_product<E, U, P, 256, 128> product;
     typedef ckci_k_pair_mid<E, U::KB, P> middle;
@@ -5260,8 +5260,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* ---- mid */
 
     /* Weights of all channels, or of SPAN from channel0 on: [tap][channel], where first come fours of
-       channels that threads begin with, then the others; missing channels are zeros. Weight e: where it lies in memory
-       (-1: it is zero), and *to in LDS. */
+       channels that threads begin with, then the others; missing channels are zeros. Weight e: where it lies
+       in memory (-1: it is zero), and *to in LDS. */
     static CKCI_K_MEMBER int64_t find_weight(const ckci_gpu_pair &a, int32_t channel0, int32_t e, int32_t *to)
     {
         const ckci_gpu_patch &q = a.second.as.patch;

@@ -379,8 +379,8 @@ static void part_units(void)
 }
 
 /* A depthwise convolution, then a pointwise one, in regions whose windows lie in LDS: several images, lines
-   or strips in one, several regions for a block, several spans of channels, weights that stay or do not; filters
-   whose taps share inputs and others. */
+   or strips in one, several regions for a block, several spans of channels, weights that stay or do not;
+   filters whose taps share inputs and others. */
 static void part_windows(void)
 {
     static const struct {
