@@ -5327,7 +5327,7 @@ CKCI_FN int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape 
             continue;
         }
         for (int held = 1; held >= 0; held--) { /* weights of all taps, or those of a span */
-            int64_t at = mid, first = q->overlap == 2 ? 0 : window, second = windows * window - window;
+            int64_t at = mid, apart = q->overlap == 2 ? 0 : window, other = windows * window - window;
             q->held = (int32_t)(held ? q->spans * span : span);
             q->at_taps = (int32_t)at;
             at += ckci_ceil_div(held ? taps_all : taps * span * 4, 128) * 128;
@@ -5340,11 +5340,11 @@ CKCI_FN int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape 
             q->at_tiles = (int32_t)at;
             q->at_room = (int32_t)(at + (s->async ? weights : 0));
             int64_t place = ckci_max(shared, q->overlap == 2   ? windows * window
-                                             : q->overlap == 1 ? second
+                                             : q->overlap == 1 ? other
                                                                : 0);
             q->at_window[0] = (int32_t)(q->overlap == 2 ? at : at + place);
             q->at_window[1] = (int32_t)(q->overlap == 1 ? at : q->at_window[0] + (q->single ? 0 : window));
-            at += place + first + (q->overlap == 0 ? second : 0);
+            at += place + apart + (q->overlap == 0 ? other : 0);
             if (at <= s->lds) {
                 return 1;
             }
