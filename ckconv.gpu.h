@@ -5252,14 +5252,16 @@ CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t 
                                          CKCI_PAIR_NVIDIA_WIDE,           1,   1};
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     *s = tile == 64128 ? point[nvidia] : tile == 128128 ? depth[nvidia] : wide;
-    if ((!nvidia && tile == 128256) || s->lds > device->lds_bytes) {
-        return ckci_fail(
-            err, CKCONV_ERR_UNSUPPORTED,
-            "fused on a matrix unit, a block of this kernel has %d bytes of LDS; here, on %s, it "
-            "can have %d%s",
-            (int)s->lds, device->arch, (int)device->lds_bytes,
-            nvidia || tile != 128256 ? "" : ", and the kernel is for NVIDIA");
+    if (!nvidia && tile == 128256) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this fused kernel is for NVIDIA; here the GPU is %s",
+                         device->arch);
     }
+    if (s->lds > device->lds_bytes) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "a block of this fused kernel has %d bytes of LDS; on %s it can have %d",
+                         (int)s->lds, device->arch, (int)device->lds_bytes);
+    }
+    s->side = device->lds_bytes < 2 * s->lds ? 1 : s->side;
     return CKCONV_OK;
 }
 
@@ -5379,12 +5381,22 @@ CKCI_FN int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device *
                 (share > 4 ? share : ceil(share)) * (1.5 * s->positions + q.pixels) * (1 + .05 * q.overlap);
             if (cost < least) {
                 least = cost;
-                regions = all;
+                regions = ckci_max(all, 1); /* an empty batch has a plan, too */
                 *best = q;
             }
         }
     }
     return regions;
+}
+
+/* Offsets of weights have 31 bits. */
+CKCI_FN ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, ckconv_error *err)
+{
+    return ckci_span(t) <= INT32_MAX / 4
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "fused on a matrix unit, %s takes up to 2^30 bytes; here it reaches over more",
+                           what);
 }
 
 /* What both kernels ask of a pair. */
@@ -5411,6 +5423,7 @@ CKCI_FN ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_devi
     a->first.a = ckci_one_group(&a->first.a);
     CKCI_TRY(ckci_matrix_reads(&a->first.a, "in", type, a->first.a.len[2], err));
     CKCI_TRY(ckci_matrix_reads(&a->second.b, "wei1", type, second->c, err));
+    CKCI_TRY(ckci_pair_span(&a->second.b, "wei1", err));
     ckci_tensor mid = ckci_one_group(&a->first.o.t);
     a->mid_vec = mid.dtype == type && ckci_aligned_columns(&mid, second->c);
     a->second.o_vec = ckci_aligned_columns(&a->second.o.t, a->second.columns);
@@ -5479,6 +5492,7 @@ CKCI_FN ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_s
                          CKCI_LL(most), CKCI_LL(p->second.c));
     }
     CKCI_TRY(ckci_matrix_reads(&a->first.b, "wei", p->first.t[CKCI_IN].compute, c->c, err));
+    CKCI_TRY(ckci_pair_span(&a->first.b, "wei", err));
     *regions = ckci_max(ckci_ceil_div(a->second.rows, s->positions), 1);
     double slabs = ceil((double)p->second.c / 64); /* fitted to an H100 */
     *block =

@@ -4520,9 +4520,7 @@ struct ckci_k_pair_product : ckci_k_pair_weights<U, THREADS, COLUMNS> {
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
         float *strip = room + wave * U::M * STRIP;
         column0 = ckci_k_lane_afresh(column0 + wave % ACROSS * (COLUMNS / ACROSS));
-        if constexpr (!U::ASYNC) {
-            __syncthreads(); /* weights lie there */
-        }
+        __syncthreads(); /* others multiply: weights may lie in the room, and `out` may write mid */
         CKCI_K_UNROLL(1)
         for (int q = 0; q < TM * STRIPS; q++) {
             ckci_k_wave_barrier();
