@@ -386,7 +386,7 @@ typedef struct ckci_gpu_conv {
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
     union {
-        ckci_gpu_near near;
+        ckci_gpu_near region;
         ckci_gpu_patch patch; /* of a pair's second convolution */
     } as;
 } ckci_gpu_conv;
@@ -3014,7 +3014,7 @@ CKCI_FN int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int d
 CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k, int64_t images,
                             int64_t rows, int64_t columns)
 {
-    ckci_gpu_near *q = &k->as.near;
+    ckci_gpu_near *q = &k->as.region;
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, weight = c->op == CKCONV_BWD_WEIGHT;
     int64_t bytes = nvidia ? CKCI_NEAR_NVIDIA_BYTES : CKCI_NEAR_AMD_BYTES;
     int64_t most = nvidia ? CKCI_NEAR_NVIDIA_PIXELS : CKCI_NEAR_AMD_PIXELS;
@@ -3081,9 +3081,9 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
 {
     int64_t deep = ckci_max(k->dim[0].length, 1);
     int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
-    int rolled = k->as.near.rolled, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    int rolled = k->as.region.rolled, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t lanes = nvidia ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS;
-    if (nvidia && ckci_near_deep(c) && k->as.near.log_sides == 2) {
+    if (nvidia && ckci_near_deep(c) && k->as.region.log_sides == 2) {
         lanes /= 2; /* a wave's sums: four tiles */
     }
     ckci_gpu_near best;
@@ -3104,16 +3104,16 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
                     continue;
                 }
                 /* the waves' way down: of one chunk, or on through several ones of up to all rows */
-                int64_t ways = rolled && nvidia && k->as.near.plain && k->as.near.tiles <= 2 ? down : 1;
+                int64_t ways = rolled && nvidia && k->as.region.plain && k->as.region.tiles <= 2 ? down : 1;
                 for (int64_t way = 1; way <= ways; way = way < ways ? ckci_min(2 * way, ways) : ways + 1) {
                     int64_t tall = ckci_min(ckci_ceil_div(high, ckci_ceil_div(ways, way)), high);
-                    k->as.near.rows = (int32_t)(way == 1 ? y : ckci_ceil_div(tall, y) * y);
-                    int64_t regions =
-                        ckci_saturating_mul(ckci_saturating_mul(images, deep),
-                                            ckci_saturating_mul(over, ckci_ceil_div(high, k->as.near.rows)));
-                    double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(c, &k->as.near);
+                    k->as.region.rows = (int32_t)(way == 1 ? y : ckci_ceil_div(tall, y) * y);
+                    int64_t regions = ckci_saturating_mul(
+                        ckci_saturating_mul(images, deep),
+                        ckci_saturating_mul(over, ckci_ceil_div(high, k->as.region.rows)));
+                    double time = (double)ckci_ceil_div(regions, side) * ckci_near_cost(c, &k->as.region);
                     if (regions <= INT32_MAX && (best.images == 0 || time < *cost)) {
-                        best = k->as.near;
+                        best = k->as.region;
                         best.regions = (int32_t)regions;
                         *cost = time;
                     }
@@ -3121,7 +3121,7 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
             }
         }
     }
-    k->as.near = best;
+    k->as.region = best;
     return best.images ? CKCONV_OK
                        : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                                    "near holds a position and its taps in LDS; these are too far apart");
@@ -3131,7 +3131,7 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
 CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t blocks,
                                      ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
-    ckci_gpu_near *q = &k->as.near;
+    ckci_gpu_near *q = &k->as.region;
     int back = c->op == CKCONV_BWD_DATA, weight = c->op == CKCONV_BWD_WEIGHT;
     int64_t first[3];
     k->tiles_n = (int32_t)ckci_max(ckci_ceil_div(c->g * c->k, 64), 1);
@@ -3218,26 +3218,26 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
         CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), 2), limit, ws, &w->p, err));
     }
     ckci_make_gpu_conv(c, k);
-    k->as.near.packed = !own && !turn;
-    k->as.near.eights = own && eights && (uintptr_t)native.p % 16 == 0;
-    k->as.near.by_taps = ckci_make_divisor(p->filter[1] * p->filter[2]);
-    k->as.near.by_filter_x = ckci_make_divisor(p->filter[2]);
+    k->as.region.packed = !own && !turn;
+    k->as.region.eights = own && eights && (uintptr_t)native.p % 16 == 0;
+    k->as.region.by_taps = ckci_make_divisor(p->filter[1] * p->filter[2]);
+    k->as.region.by_filter_x = ckci_make_divisor(p->filter[2]);
     k->by_one_c = ckci_make_divisor(p->c);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
-    k->as.near.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
-                       !k->o.compute && type == m->type;
+    k->as.region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
+                         !k->o.compute && type == m->type;
     CKCI_TRY(ckci_near_walk(c, device, 0, k, cost, err));
-    ckci_set_kernel(&m->l, (k->as.near.rolled   ? CKCI_KERNEL_matrix_near_down_16
+    ckci_set_kernel(&m->l, (k->as.region.rolled ? CKCI_KERNEL_matrix_near_down_16
                             : ckci_near_deep(c) ? CKCI_KERNEL_matrix_near_deep_16
                                                 : CKCI_KERNEL_matrix_near_16) +
                                (block == 32));
-    CKCI_TRY(ckci_matrix_reach(read, what, k->as.near.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.near.images + 1, 0, err));
-    m->l.grid = k->rows == 0 ? 0 : (int64_t)k->as.near.parts * k->tiles_n;
+    CKCI_TRY(ckci_matrix_reach(read, what, k->as.region.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.region.images + 1, 0, err));
+    m->l.grid = k->rows == 0 ? 0 : (int64_t)k->as.region.parts * k->tiles_n;
     /* on NVIDIA strips were timed: a block that has a compute unit for itself takes three quarters */
     *cost = ckci_near_deep(c) ? 1.67 * (*cost + 4000)
-            : k->as.near.rolled && device->kind == CKCONV_DEVICE_NVIDIA
+            : k->as.region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
                 ? (block == 32 ? 0.82 : 1.1) * *cost + 5000
                 : 1.3 * *cost + 8000;
     *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0));
@@ -3747,19 +3747,19 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     ckci_make_gpu_conv(c, k);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (block == 32));
     CKCI_TRY(ckci_near_walk(c, device, split_k, k, cost, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.near.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.near.images + 1, 0, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.region.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.region.images + 1, 0, err));
     int64_t positions = c->n * c->output[0] * c->output[1] * c->output[2];
-    int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->as.near.parts);
+    int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->as.region.parts);
     if (one > INT32_MAX || positions == 0 || one == 0) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "near takes up to 2^31 - 1 weights and some positions");
     }
     CKCI_TRY(ckci_matrix_take(m, parts, limit, ws, &k->o.partial, err));
-    m->split = k->as.near.parts;
+    m->split = k->as.region.parts;
     m->fold = 1;
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
-    m->l.grid = ckci_saturating_mul((int64_t)k->as.near.parts * k->tiles_n, k->as.near.planes);
+    m->l.grid = ckci_saturating_mul((int64_t)k->as.region.parts * k->tiles_n, k->as.region.planes);
     double sums = ckci_sums_cost(device, m->split + 1, bytes);
     *cost = ckci_matrix_groups(device, m)
                 ? 218 * (*cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums /* measured beside tiles */

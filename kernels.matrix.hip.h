@@ -3181,7 +3181,7 @@ struct ckci_k_near_region {
     CKCI_K_MEMBER ckci_k_near_region(const ckci_gpu_conv &conv, int32_t index)
     {
         const ckci_gpu_conv &p = ckci_k_again(conv);
-        const ckci_gpu_near &q = p.as.near;
+        const ckci_gpu_near &q = p.as.region;
         const int32_t line = ckci_k_divide(index, q.by_regions_x),
                       plane = ckci_k_divide(line, q.by_regions_y),
                       group = ckci_k_divide(plane, q.by_regions_z);
@@ -3222,7 +3222,7 @@ struct ckci_k_near_steps {
 /* The plane of pixels that a plane of the filter reads. */
 CKCI_K_FN int32_t ckci_k_near_plane(const ckci_gpu_conv &p, const ckci_k_near_region &r, int32_t plane)
 {
-    return r.z * p.dim[0].read_step + p.as.near.first_z + plane * p.dim[0].dilation;
+    return r.z * p.dim[0].read_step + p.as.region.first_z + plane * p.dim[0].dilation;
 }
 
 /* AMD: what threads copy from memory, eight of them the 128 bytes of a pixel and of a position of dout. */
@@ -3242,7 +3242,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
                              int32_t, int32_t)
     {
         const ckci_gpu_conv &p = ckci_k_again(conv);
-        const ckci_gpu_near &q = p.as.near;
+        const ckci_gpu_near &q = p.as.region;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
         const bool inside = channel + thread % 8 * 8 < q.channels; /* not kept from region to region */
@@ -3284,7 +3284,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     /* What was loaded, into LDS. */
     CKCI_K_MEMBER void store(const ckci_gpu_conv &p, lds &m) const
     {
-        const ckci_gpu_near &q = ckci_k_again(p).as.near;
+        const ckci_gpu_near &q = ckci_k_again(p).as.region;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
         CKCI_K_UNROLL(6)
         for (int slot = 0; slot < PIXELS; slot++) {
@@ -3315,7 +3315,7 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
     {
         chunk = (int32_t)threadIdx.x % 8 * 16;
         channel = first + chunk / CKCI_K_HALF;
-        inside = channel < p.as.near.channels;
+        inside = channel < p.as.region.channels;
     }
 
     /* Begins to load what a region reads of a plane, or its chunk of rows that begins at `row` (pixels that
@@ -3323,7 +3323,7 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
     CKCI_K_MEMBER void fetch(const ckci_gpu_conv &p, const ckci_k_near_region &r, lds &m, int32_t plane,
                              int32_t row, int32_t stage) const
     {
-        const ckci_gpu_near &q = p.as.near;
+        const ckci_gpu_near &q = p.as.region;
         const int32_t above = q.high - q.chunk,
                       had = row ? row + above : 0; /* rolled: rows of taps less one */
         unsigned char *to = m.stage + stage + chunk;
@@ -3397,7 +3397,7 @@ CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC
                                 int32_t channel, int32_t plane, const B &begin, const A &beside,
                                 const F &work)
 {
-    const int32_t regions = p.as.near.regions, parts = p.as.near.parts;
+    const int32_t regions = p.as.region.regions, parts = p.as.region.parts;
     ckci_k_near_copies<U, WEIGHT> copies(p, channel);
     copies.fetch(p, ckci_k_near_region(p, part), m, plane, 0, 0);
     if constexpr (U::ASYNC) {
@@ -3414,14 +3414,14 @@ CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC
         }
         int32_t next = region + parts, next_step = 0;
         if constexpr (DEEP) {
-            if (step + 1 < p.as.near.planes) {
+            if (step + 1 < p.as.region.planes) {
                 next = region;
                 next_step = step + 1;
             }
         } else if constexpr (U::ASYNC) {
-            if (step + p.as.near.chunk < now.rows) {
+            if (step + p.as.region.chunk < now.rows) {
                 next = region;
-                next_step = step + p.as.near.chunk;
+                next_step = step + p.as.region.chunk;
             }
         }
         const int32_t other = CKCI_NEAR_NVIDIA_BYTES - stage;
@@ -3456,7 +3456,7 @@ template <int ASYNC>
 CKCI_K_FN void ckci_k_near_tables(const ckci_gpu_conv &p, const ckci_tensor &pixels,
                                   const ckci_tensor &positions, ckci_k_near_lds<ASYNC> &m)
 {
-    const ckci_gpu_near &q = p.as.near;
+    const ckci_gpu_near &q = p.as.region;
     const int64_t *s = pixels.stride, *o = positions.stride;
     CKCI_K_UNROLL(1)
     for (int32_t i = (int32_t)threadIdx.x; !ASYNC && i < q.images * q.high * q.wide; i += 256) {
@@ -3504,7 +3504,7 @@ CKCI_K_APART void ckci_k_near_finish(const ckci_gpu_conv &p, int32_t n, int32_t 
                                      int32_t i, const ckci_k_near_spot s, int32_t channel,
                                      const ckci_k_near_run<N> sum)
 {
-    n += ckci_k_divide(ckci_k_divide(i, p.as.near.by_columns), p.as.near.by_rows);
+    n += ckci_k_divide(ckci_k_divide(i, p.as.region.by_columns), p.as.region.by_rows);
     const int32_t group = ckci_k_divide(channel, p.by_columns), c = channel - group * p.columns;
     CKCI_K_UNROLL(1)
     for (int j = 0; j < N; j++) {
@@ -3558,10 +3558,10 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     static CKCI_K_MEMBER void load_weights(const ckci_gpu_conv &p, const unsigned char *from, int32_t pitch,
                                            int t, operand (&w)[TERMS])
     {
-        const int32_t taps = p.as.near.taps, tap = DEEP             ? t
-                                                   : t >= taps      ? 0
-                                                   : p.as.near.back ? taps - 1 - t
-                                                                    : t;
+        const int32_t taps = p.as.region.taps, tap = DEEP               ? t
+                                                     : t >= taps        ? 0
+                                                     : p.as.region.back ? taps - 1 - t
+                                                                        : t;
         CKCI_K_UNROLL(2)
         for (int i = 0; i < TERMS; i++) {
             w[i] = unit::load_weights(
@@ -3571,12 +3571,12 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
 
     static CKCI_K_MEMBER const unsigned char *packed(const ckci_gpu_conv &p, int32_t column)
     {
-        return p.b.p + (int64_t)(column < p.as.near.channels ? column : 0) * pitch_of(p);
+        return p.b.p + (int64_t)(column < p.as.region.channels ? column : 0) * pitch_of(p);
     }
 
     static CKCI_K_MEMBER int32_t pitch_of(const ckci_gpu_conv &p)
     {
-        return p.as.near.planes * p.as.near.taps * (Q * CKCI_K_HALF);
+        return p.as.region.planes * p.as.region.taps * (Q * CKCI_K_HALF);
     }
 
     /* NVIDIA: the weights of 64 columns on their way through LDS, rows 16 bytes more than 32 apart, modulo
@@ -3584,27 +3584,27 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     static CKCI_K_MEMBER void fill(const ckci_gpu_conv &conv, unsigned char *to, int32_t channel)
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
-        const int32_t thread = (int32_t)threadIdx.x, taps = p.as.near.taps, row = taps * (Q * CKCI_K_HALF);
-        const int32_t chunks = row / 16, pitch = row + 16, good = p.as.near.channels - channel;
-        if (p.as.near.packed || (int32_t)p.by_one_c.d < Q) {
+        const int32_t thread = (int32_t)threadIdx.x, taps = p.as.region.taps, row = taps * (Q * CKCI_K_HALF);
+        const int32_t chunks = row / 16, pitch = row + 16, good = p.as.region.channels - channel;
+        if (p.as.region.packed || (int32_t)p.by_one_c.d < Q) {
             CKCI_K_UNROLL(2)
             for (int32_t i = thread; i < 64 * chunks; i += 256) {
-                const int32_t column = ckci_k_divide(i / (Q / 8), p.as.near.by_taps);
+                const int32_t column = ckci_k_divide(i / (Q / 8), p.as.region.by_taps);
                 ckci_k_uint4 v = {};
-                if (p.as.near.packed && column < good) {
+                if (p.as.region.packed && column < good) {
                     v = *(const ckci_k_uint4 *)(p.b.p + ((int64_t)channel * chunks + i) * 16);
                 }
                 *(ckci_k_uint4 *)(to + i * 16 + column * 16) = v;
             }
         }
-        if (p.as.near.packed) {
+        if (p.as.region.packed) {
             return;
         }
         __syncthreads();
         const int32_t c = (int32_t)p.by_one_c.d, all = (good < 64 ? good : 64) * c * taps;
         const int64_t *s = p.b.stride;
         const uint16_t *from = (const uint16_t *)p.b.p + ckci_k_divide(channel, p.by_one_c) * s[0];
-        if (p.as.near.eights) {
+        if (p.as.region.eights) {
             /* threads side by side have columns side by side, or neighbours of the reduction: no two of a
                wave write to a bank */
             const int32_t pieces = 64 * taps * (c / 8);
@@ -3625,7 +3625,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                     if (at[j] < 0) {
                         continue;
                     }
-                    if (!p.as.near.back) {
+                    if (!p.as.region.back) {
                         *(ckci_k_uint4 *)(to + at[j]) = v[j];
                         continue;
                     }
@@ -3645,7 +3645,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             CKCI_K_UNROLL(12)
             for (int j = 0; j < FILL; j++) {
                 const int32_t i = first + j * 256 < all ? first + j * 256 : first;
-                const int32_t k = ckci_k_divide(ckci_k_divide(i, p.by_one_c), p.as.near.by_taps);
+                const int32_t k = ckci_k_divide(ckci_k_divide(i, p.by_one_c), p.as.region.by_taps);
                 v[j] = from[place(p, k, i - k * taps * c, pitch, at[j])];
             }
             CKCI_K_UNROLL(12)
@@ -3660,11 +3660,11 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                                        int32_t &at)
     {
         const int32_t c = (int32_t)p.by_one_c.d, tap = ckci_k_divide(i, p.by_one_c), one = i - tap * c;
-        const int32_t group = ckci_k_divide(k, p.by_one_c), y = ckci_k_divide(tap, p.as.near.by_filter_x);
-        const int32_t other = group * c + one, x = tap - y * (int32_t)p.as.near.by_filter_x.d;
+        const int32_t group = ckci_k_divide(k, p.by_one_c), y = ckci_k_divide(tap, p.as.region.by_filter_x);
+        const int32_t other = group * c + one, x = tap - y * (int32_t)p.as.region.by_filter_x.d;
         const int64_t *s = p.b.stride;
-        at =
-            (p.as.near.back ? other : k) * pitch + (tap * Q + (p.as.near.back ? k : other) % Q) * CKCI_K_HALF;
+        at = (p.as.region.back ? other : k) * pitch +
+             (tap * Q + (p.as.region.back ? k : other) % Q) * CKCI_K_HALF;
         return group * s[0] + (k - group * c) * s[1] + one * s[2] + y * s[4] + x * s[5];
     }
 
@@ -3680,7 +3680,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
         const int32_t channel = ((int32_t)blockIdx.x - part * p.tiles_n) * 64;
         const int32_t wave = ckci_k_same((int32_t)threadIdx.x / U::WAVE);
-        const int32_t column = channel + (DEEP ? wave & ((1 << p.as.near.log_sides) - 1) : wave % 4) * 16;
+        const int32_t column = channel + (DEEP ? wave & ((1 << p.as.region.log_sides) - 1) : wave % 4) * 16;
         held weights;
         strip down;
         all_sums sum;
@@ -3708,9 +3708,9 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             },
             [&](int32_t plane, int32_t at) {
                 if constexpr (DEEP && U::ASYNC) {
-                    copy_weights(p, m.stage + at + p.as.near.bytes, channel, plane);
+                    copy_weights(p, m.stage + at + p.as.region.bytes, channel, plane);
                 } else if constexpr (DEEP && HELD) {
-                    if (p.as.near.taps == CKCI_K_NEAR_TAPS) {
+                    if (p.as.region.taps == CKCI_K_NEAR_TAPS) {
                         const unsigned char *from = of_plane(p, column, plane);
                         const int32_t pitch = pitch_of(p);
                         CKCI_K_UNROLL(9)
@@ -3722,7 +3722,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 (void)plane, (void)at;
             },
             [&](const ckci_k_near_region &r, int32_t step, const unsigned char *stage) {
-                if (ckci_k_lane_afresh(column) >= p.as.near.channels) {
+                if (ckci_k_lane_afresh(column) >= p.as.region.channels) {
                     return;
                 }
                 if (p.a.compute == CKCONV_BF16) {
@@ -3737,12 +3737,13 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     static CKCI_K_MEMBER void copy_weights(const ckci_gpu_conv &p, unsigned char *to, int32_t channel,
                                            int32_t plane)
     {
-        const int32_t left = p.as.near.channels - channel, columns = 16 << p.as.near.log_sides;
-        const int32_t chunks = p.as.near.taps * (Q / 8), good = left < columns ? left : columns;
+        const int32_t left = p.as.region.channels - channel, columns = 16 << p.as.region.log_sides;
+        const int32_t chunks = p.as.region.taps * (Q / 8), good = left < columns ? left : columns;
         const unsigned char *from = of_plane(p, channel, plane);
         CKCI_K_UNROLL(1)
         for (int32_t i = (int32_t)threadIdx.x; i < good * chunks; i += 256) {
-            const int32_t column = ckci_k_divide(i / (Q / 8), p.as.near.by_taps), piece = i - column * chunks;
+            const int32_t column = ckci_k_divide(i / (Q / 8), p.as.region.by_taps),
+                          piece = i - column * chunks;
             ckci_k_copy_from(to + (i + column + column / 8 * 2) * 16,
                              from + (int64_t)column * pitch_of(p) + piece * 16, 16);
         }
@@ -3750,7 +3751,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
 
     static CKCI_K_MEMBER const unsigned char *of_plane(const ckci_gpu_conv &p, int32_t column, int32_t plane)
     {
-        const ckci_gpu_near &q = p.as.near;
+        const ckci_gpu_near &q = p.as.region;
         return packed(p, column) + (q.back ? q.planes - 1 - plane : plane) * q.taps * (Q * CKCI_K_HALF);
     }
 
@@ -3761,20 +3762,20 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     {
         if constexpr (DEEP) {
             if constexpr (U::ASYNC) {
-                if (!ckci_k_afresh(p.as.near.packed)) {
+                if (!ckci_k_afresh(p.as.region.packed)) {
                     planes<T, 1>(p, r, m, row, stage, column, weights, sum);
                     return;
                 }
             }
             planes<T, 0>(p, r, m, row, stage, column, weights, sum);
         } else if constexpr (DOWN && HELD) {
-            if (p.as.near.plain) {
+            if (p.as.region.plain) {
                 strips<T, 1>(p, r, m, row, stage, column, weights, down);
             } else {
                 strips<T, 0>(p, r, m, row, stage, column, weights, down);
             }
         } else if constexpr (!DOWN) {
-            if (ckci_k_afresh(p.as.near.taps) == CKCI_K_NEAR_TAPS) {
+            if (ckci_k_afresh(p.as.region.taps) == CKCI_K_NEAR_TAPS) {
                 tiles<T, 1>(p, r, m, stage, column, weights);
             } else {
                 tiles<T, 0>(p, r, m, stage, column, weights);
@@ -3792,7 +3793,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                                      strip &down)
     {
         enum { AHEAD = U::ASYNC && PLAIN };
-        const ckci_gpu_near &q = p.as.near;
+        const ckci_gpu_near &q = p.as.region;
         const int32_t end = U::ASYNC && first + q.chunk < r.rows ? first + q.chunk : r.rows;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
         CKCI_K_UNROLL(1)
@@ -3860,7 +3861,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     static CKCI_K_MEMBER void tiles(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                     const unsigned char *stage, int32_t column, held &weights)
     {
-        const ckci_gpu_near &q = p.as.near;
+        const ckci_gpu_near &q = p.as.region;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
         CKCI_K_UNROLL(1)
         for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles;
@@ -3910,7 +3911,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                                      all_sums &sum)
     {
         const ckci_gpu_conv &p = ckci_k_again(conv);
-        const ckci_gpu_near &q = p.as.near;
+        const ckci_gpu_near &q = p.as.region;
         const int32_t first = ckci_k_same((int32_t)threadIdx.x / U::WAVE) >> q.log_sides;
         const int32_t step = WAVES >> q.log_sides;
         const int32_t block = column % 64 / Q * Q; /* its first channel in the slice */
@@ -3991,7 +3992,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         } else {
             load_weights(p, of_plane(p, column, plane), pitch_of(p), t, now);
         }
-        one<T>(from, p.as.near.tap[t], now, sum);
+        one<T>(from, p.as.region.tap[t], now, sum);
     }
 
     template <class T>
@@ -4000,7 +4001,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     {
         places out;
         targets(p, r, m, tile, channel, 0, out);
-        if (p.as.near.plain) {
+        if (p.as.region.plain) {
             write<T, 1>(p, r, m, tile, 0, channel, out, sum);
         } else {
             write<T, 0>(p, r, m, tile, 0, channel, out, sum);
@@ -4032,7 +4033,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         for (int piece = 0; piece < unit::PIECES; piece++) {
             const int32_t i = tile * 16 + unit::position(piece);
             const ckci_k_near_spot s = m.position[i];
-            out.rows[piece] = r.holds(p.as.near, i, s) ? r.rows : 0;
+            out.rows[piece] = r.holds(p.as.region, i, s) ? r.rows : 0;
             out.to[piece] = first + (int64_t)s.offset * CKCI_K_HALF;
         }
     }
@@ -4107,8 +4108,8 @@ template <class U, int Q> struct ckci_k_near_weight {
     {
         const int32_t slice = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
         const int32_t channel = ((int32_t)blockIdx.x - slice * p.tiles_n) * 64;
-        const int32_t part = ckci_k_divide(slice, p.as.near.by_planes);
-        const int32_t plane = slice - part * p.as.near.planes;
+        const int32_t part = ckci_k_divide(slice, p.as.region.by_planes);
+        const int32_t plane = slice - part * p.as.region.planes;
         const int32_t task = ckci_k_same((int32_t)threadIdx.x / U::WAVE) * EACH % TASKS;
         /* of the slice: output channels, and the input channels of its block */
         const int32_t row = task / (Q / 16) * 16, column = row / Q * Q + task % (Q / 16) * 16;
@@ -4128,7 +4129,7 @@ template <class U, int Q> struct ckci_k_near_weight {
             unsigned char *stage = m.stage + thread / 32 * lds::BYTES + thread % 32 * 4;
             *(uint32_t *)(stage + ZEROS) = 0;
             /* and dout's places after the last one in use */
-            const ckci_gpu_near &q = p.as.near;
+            const ckci_gpu_near &q = p.as.region;
             CKCI_K_UNROLL(1)
             for (int32_t i = q.images * q.rows * q.columns; i < q.tiles * 16; i++) {
                 *(uint32_t *)(stage + q.bytes + i * CKCI_NEAR_PITCH) = 0;
@@ -4152,7 +4153,7 @@ template <class U, int Q> struct ckci_k_near_weight {
                                        const unsigned char *stage, int32_t first, int32_t row, int32_t column,
                                        block &sum)
     {
-        const ckci_gpu_near &q = p.as.near;
+        const ckci_gpu_near &q = p.as.region;
         if (ckci_k_afresh(q.channels) <= first + row) {
             return; /* a slice that has fewer channels */
         }
@@ -4201,8 +4202,8 @@ template <class U, int Q> struct ckci_k_near_weight {
     static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, lds &m, int32_t row, int32_t column, block &sum)
     {
         const int32_t slice = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
-        const int32_t part = ckci_k_divide(slice, p.as.near.by_planes);
-        const int32_t plane = slice - part * p.as.near.planes;
+        const int32_t part = ckci_k_divide(slice, p.as.region.by_planes);
+        const int32_t plane = slice - part * p.as.region.planes;
         const int wave = (int)threadIdx.x / U::WAVE;
         if constexpr (HALVES == 2) {
             float *shared = (float *)m.stage + (int)threadIdx.x % 128;
@@ -4221,15 +4222,15 @@ template <class U, int Q> struct ckci_k_near_weight {
         if (HALVES == 2 && wave >= TASKS) {
             return;
         }
-        const int32_t c = (int32_t)p.by_one_c.d, taps = p.as.near.taps, all = p.as.near.planes * taps;
-        float *to = (float *)p.o.partial + ((int64_t)part * p.as.near.channels * all + plane * taps) * c;
+        const int32_t c = (int32_t)p.by_one_c.d, taps = p.as.region.taps, all = p.as.region.planes * taps;
+        float *to = (float *)p.o.partial + ((int64_t)part * p.as.region.channels * all + plane * taps) * c;
         CKCI_K_UNROLL(2)
         for (int j = 0; j < EACH; j++) {
             CKCI_K_UNROLL(8)
             for (int e = 0; e < U::SUMS; e += unit::ACROSS) {
                 const int32_t y = row + U::row(e), x = column + 16 * j + U::column(e);
                 const int32_t group = ckci_k_divide(y, p.by_one_k);
-                if (y >= p.as.near.channels || group != ckci_k_divide(x, p.by_one_c)) {
+                if (y >= p.as.region.channels || group != ckci_k_divide(x, p.by_one_c)) {
                     continue;
                 }
                 float *filter = to + (int64_t)y * all * c + (x - group * c);
