@@ -4077,29 +4077,9 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
 
 /* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
 #if defined(CKCI_SIMULATOR)
-template <template <class> class Body> struct ckci_k_depth_by_unit {
-    struct lds {
-    };
-
-    template <class U> static void with(const ckci_gpu_depth &p)
-    {
-        CKCI_K_LDS(ckci_k_depth_matrix_lds, m);
-        Body<U>::run(p, m);
-    }
-
-    static void run(const ckci_gpu_depth &p, lds &)
-    {
-        int kind = sim_matrix_unit();
-        if (kind == SIM_MFMA) {
-            with<ckci_k_mfma16>(p);
-        } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<11>>(p);
-        } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<12>>(p);
-        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma>(p);
-        }
-    }
+template <template <class> class Body>
+struct ckci_k_depth_by_unit
+    : ckci_k_by_unit<Body<ckci_k_mfma16>, Body<ckci_k_wmma<11>>, Body<ckci_k_wmma<12>>, Body<ckci_k_mma>> {
 };
 #elif defined(CKCI_K_MFMA)
 template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mfma16> {
@@ -4114,14 +4094,7 @@ template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k
 template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mma> {
 };
 #else
-template <template <class> class Body> struct ckci_k_depth_by_unit {
-    struct lds {
-        int32_t unused;
-    };
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_depth &, lds &)
-    {
-    }
+template <template <class> class Body> struct ckci_k_depth_by_unit : ckci_k_nothing {
 };
 #endif
 template <class U> struct ckci_k_depth_matrix_small : ckci_k_depth_matrix_weight_unit<U, 1, 1> {
@@ -5624,32 +5597,9 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
 
 /* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
 #if defined(CKCI_SIMULATOR)
-template <template <class> class Nvidia, template <class> class Amd> struct ckci_k_pair_by_unit {
-    struct lds {
-    };
-
-    template <class Body> static void with(const ckci_gpu_pair &p)
-    {
-        typedef typename Body::lds body_lds;
-        CKCI_K_LDS(body_lds, m);
-        Body::run(p, m);
-    }
-
-    static void run(const ckci_gpu_pair &p, lds &)
-    {
-        int kind = sim_matrix_unit();
-        if (kind == SIM_MFMA) {
-            with<Amd<ckci_k_mfma>>(p);
-        } else if (kind == SIM_WMMA) {
-            with<Amd<ckci_k_wmma<11>>>(p);
-        } else if (kind == SIM_WMMA12) {
-            with<Amd<ckci_k_wmma<12>>>(p);
-        } else if (kind == SIM_MMA) {
-            with<Nvidia<ckci_k_mma>>(p);
-        } else if (kind == SIM_WGMMA) {
-            with<Nvidia<ckci_k_mma_groups>>(p);
-        }
-    }
+template <template <class> class Nvidia, template <class> class Amd>
+struct ckci_k_pair_by_unit : ckci_k_by_unit<Amd<ckci_k_mfma>, Amd<ckci_k_wmma<11>>, Amd<ckci_k_wmma<12>>,
+                                            Nvidia<ckci_k_mma>, Nvidia<ckci_k_mma_groups>> {
 };
 #elif defined(CKCI_K_MFMA)
 template <template <class> class, template <class> class Amd> struct ckci_k_pair_by_unit : Amd<ckci_k_mfma> {
@@ -5671,26 +5621,9 @@ template <template <class> class Nvidia, template <class> class>
 struct ckci_k_pair_by_unit : Nvidia<ckci_k_mma> {
 };
 #else
-template <template <class> class, template <class> class> struct ckci_k_pair_by_unit {
-    struct lds {
-        int32_t unused;
-    };
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_pair &, lds &)
-    {
-    }
+template <template <class> class, template <class> class> struct ckci_k_pair_by_unit : ckci_k_nothing {
 };
 #endif
-
-template <class U> struct ckci_k_pair_none {
-    struct lds {
-        int32_t unused;
-    };
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_pair &, lds &)
-    {
-    }
-};
 
 template <class E> struct ckci_k_pair_bodies {
     template <class U> using point_nvidia = ckci_k_pair_tiles<E, U, 64, CKCI_PAIR_POINT_NVIDIA>;
@@ -5700,7 +5633,8 @@ template <class E> struct ckci_k_pair_bodies {
     template <class U> using wide_nvidia = ckci_k_pair_depth_tiles<E, U, 128, 512, 256>;
     typedef ckci_k_pair_by_unit<point_nvidia, point_amd> point;
     typedef ckci_k_pair_by_unit<depth_nvidia, depth_amd> depth;
-    typedef ckci_k_pair_by_unit<wide_nvidia, ckci_k_pair_none> wide;
+    template <class> using wide_amd = ckci_k_nothing;
+    typedef ckci_k_pair_by_unit<wide_nvidia, wide_amd> wide;
 };
 
 template <class E> struct ckci_k_pair_matrix : ckci_k_pair_bodies<E>::point {

@@ -293,9 +293,21 @@ template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
 };
 
-/* A kernel's body by vendor: a device's compiler knows which, the simulator when it runs. */
+/* The body of a kernel that a target does not have: no plan takes it. */
+struct ckci_k_nothing {
+    struct lds {
+        int32_t unused;
+    };
+
+    template <class Args> static CKCI_K_MEMBER void run(const Args &, lds &)
+    {
+    }
+};
+
+/* A kernel's body by vendor, and for the simulator by unit: a device's compiler knows which, the simulator
+   when it runs. */
 #if defined(CKCI_SIMULATOR)
-template <class Nvidia, class Amd> struct ckci_k_by_vendor {
+struct ckci_k_simulated {
     struct lds {
     };
 
@@ -305,13 +317,34 @@ template <class Nvidia, class Amd> struct ckci_k_by_vendor {
         CKCI_K_LDS(body_lds, m);
         Body::run(p, m);
     }
+};
 
+template <class Nvidia, class Amd> struct ckci_k_by_vendor : ckci_k_simulated {
     template <class Args> static void run(const Args &p, lds &)
     {
         if (sim_device.kind == CKCONV_DEVICE_NVIDIA) {
             with<Nvidia>(p);
         } else {
             with<Amd>(p);
+        }
+    }
+};
+
+template <class Mfma, class Wmma, class Wmma12, class Mma, class Wgmma = Mma>
+struct ckci_k_by_unit : ckci_k_simulated {
+    template <class Args> static void run(const Args &p, lds &)
+    {
+        const int kind = sim_matrix_unit();
+        if (kind == SIM_MFMA) {
+            with<Mfma>(p);
+        } else if (kind == SIM_WMMA) {
+            with<Wmma>(p);
+        } else if (kind == SIM_WMMA12) {
+            with<Wmma12>(p);
+        } else if (kind == SIM_MMA) {
+            with<Mma>(p);
+        } else if (kind == SIM_WGMMA) {
+            with<Wgmma>(p);
         }
     }
 };

@@ -4522,38 +4522,19 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 64>> 
 /* Body: ckci_k_near, ckci_k_near_down or ckci_k_near_weight. */
 template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
 #if defined(CKCI_SIMULATOR)
-    struct lds {
-    };
-
-    template <class U> static void with(const ckci_gpu_conv &p)
-    {
-        typedef typename Body<U, Q>::lds body_lds;
-        CKCI_K_LDS(body_lds, m);
-        Body<U, Q>::run(p, m);
-    }
-
-    static void run(const ckci_gpu_conv &p, lds &)
-    {
-        int kind = sim_matrix_unit();
-        if (kind == SIM_MFMA) {
-            with<ckci_k_mfma16>(p);
-        } else if (kind == SIM_WMMA) {
-            with<ckci_k_wmma<11>>(p);
-        } else if (kind == SIM_WMMA12) {
-            with<ckci_k_wmma<12>>(p);
-        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_mma>(p);
-        }
-    }
-#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
-#if defined(CKCI_K_MFMA)
+    typedef ckci_k_by_unit<Body<ckci_k_mfma16, Q>, Body<ckci_k_wmma<11>, Q>, Body<ckci_k_wmma<12>, Q>,
+                           Body<ckci_k_mma, Q>>
+        body;
+#elif defined(CKCI_K_MFMA)
     typedef Body<ckci_k_mfma16, Q> body;
 #elif defined(CKCI_K_WMMA)
     typedef Body<ckci_k_wmma<11>, Q> body;
 #elif defined(CKCI_K_WMMA12)
     typedef Body<ckci_k_wmma<12>, Q> body;
-#else
+#elif defined(CKCI_K_MMA)
     typedef Body<ckci_k_mma, Q> body;
+#else
+    typedef ckci_k_nothing body;
 #endif
     typedef typename body::lds lds;
 
@@ -4561,15 +4542,6 @@ template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
     {
         body::run(p, m);
     }
-#else
-    struct lds {
-        int32_t unused;
-    };
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_conv &, lds &)
-    {
-    }
-#endif
 };
 
 /* Weights of 32 channels take the registers of two blocks. */
@@ -5446,39 +5418,20 @@ struct ckci_k_stem_sum {
 /* Body<U, NVIDIA> with the unit of the target. */
 template <template <class, int> class Body> struct ckci_k_stem {
 #if defined(CKCI_SIMULATOR)
-    struct lds {
-    };
-
-    template <class U, int NVIDIA> static void with(const ckci_gpu_stem &p)
-    {
-        typedef typename Body<U, NVIDIA>::type body;
-        typedef typename body::lds body_lds;
-        CKCI_K_LDS(body_lds, m);
-        body::run(p, m);
-    }
-
-    static void run(const ckci_gpu_stem &p, lds &)
-    {
-        int kind = sim_matrix_unit();
-        if (kind == SIM_MFMA) {
-            with<ckci_k_stem_mfma, 0>(p);
-        } else if (kind == SIM_WMMA) {
-            with<ckci_k_stem_wmma<11>, 0>(p);
-        } else if (kind == SIM_WMMA12) {
-            with<ckci_k_stem_wmma<12>, 0>(p);
-        } else if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            with<ckci_k_stem_mma, 1>(p);
-        }
-    }
-#elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12) || defined(CKCI_K_MMA)
-#if defined(CKCI_K_MFMA)
+    typedef ckci_k_by_unit<
+        typename Body<ckci_k_stem_mfma, 0>::type, typename Body<ckci_k_stem_wmma<11>, 0>::type,
+        typename Body<ckci_k_stem_wmma<12>, 0>::type, typename Body<ckci_k_stem_mma, 1>::type>
+        body;
+#elif defined(CKCI_K_MFMA)
     typedef typename Body<ckci_k_stem_mfma, 0>::type body;
 #elif defined(CKCI_K_WMMA)
     typedef typename Body<ckci_k_stem_wmma<11>, 0>::type body;
 #elif defined(CKCI_K_WMMA12)
     typedef typename Body<ckci_k_stem_wmma<12>, 0>::type body;
-#else
+#elif defined(CKCI_K_MMA)
     typedef typename Body<ckci_k_stem_mma, 1>::type body;
+#else
+    typedef ckci_k_nothing body;
 #endif
     typedef typename body::lds lds;
 
@@ -5486,15 +5439,6 @@ template <template <class, int> class Body> struct ckci_k_stem {
     {
         body::run(p, m);
     }
-#else
-    struct lds {
-        int32_t unused;
-    };
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_stem &, lds &)
-    {
-    }
-#endif
 };
 
 template <class U, int NVIDIA> struct ckci_k_stem_fwd_of {
