@@ -330,10 +330,10 @@ typedef struct ckci_gpu_patch {
     int32_t group;                      /* taps of a row that share inputs: 3, 5, or 1 if none do */
     int32_t step, step_y;               /* pixels between positions */
     int32_t next_group, next_y, next_z; /* bytes from taps to taps in a window */
-    int32_t padded;                     /* the second convolution has padding */
+    int32_t padded;                     /* mid may not exist where the result does */
     int32_t resident;                   /* its weights stay in LDS */
     int32_t single;                     /* one window */
-    int32_t overlap;                    /* 1: the second window, 2: both share the weights' place */
+    int32_t overlap;                    /* 0: none, 1: the second window, 2: all share the weights' place */
     int32_t at_taps, at_output, at_regions, at_pixels, at_tiles, at_room, at_window[2];
     /* strips of a line, lines of an image; regions along x and y, planes; pixels, rows, planes of a window */
     ckci_divisor by_strips, by_lines, by_wide, by_high, by_planes, by_window, by_rows, by_deep;
@@ -5459,9 +5459,7 @@ CKCI_FN ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_devi
     a->groups = (int32_t)(c->filter[2] / a->second.as.patch.group);
     a->by_row = ckci_make_divisor(c->filter[2]);
     a->by_taps = ckci_make_divisor(taps);
-    for (int i = 0; i < 3; i++) {
-        a->second.as.patch.padded = a->second.as.patch.padded || p->second.pad[i] != 0 || !ckci_pair_whole(p);
-    }
+    a->second.as.patch.padded = !ckci_pair_whole(p);
     /* fitted to an H100, two blocks or one wide one on a unit */
     const ckci_gpu_patch *q = &a->second.as.patch;
     double span = s->threads > 256 ? 1000 + 110 * (double)taps

@@ -4302,7 +4302,7 @@ template <class T> struct ckci_k_recompute {
    pointwise second one. A block owns P positions of the result and all of its channels (or a slice). mid of
    these positions in all channels lies in LDS, in slabs of KB bytes of each row, as the unit's operands. It
    is multiplied with tiles of so many rows of the second weights, slab after slab; these are loaded one step
-   ahead, across tiles too, and stay where two steps are all. Sums pass through LDS on their way out, each
+   ahead, across tiles too. Sums pass through LDS on their way out, each
    wave's through its own part, so that each store is 16 bytes. Every output is one sum in a fixed order. */
 
 /* Rows of the second weights, COLUMNS of them in a tile: [tile][slab], one after the other, on their way to
@@ -4322,7 +4322,7 @@ template <class U, int THREADS, int COLUMNS> struct ckci_k_pair_weights {
     ckci_k_uint4 raw[B];
     int32_t steps, slabs, columns, channels, column_step; /* of the tiles that are being multiplied */
     int32_t stage;                                        /* where the weights of the next step lie: 0, 1 */
-    bool there;                                           /* all of them lie in LDS already */
+    bool there;                                           /* all that the next region needs lie in LDS */
 
     CKCI_K_MEMBER void begin(const ckci_gpu_conv &p, int32_t column, int32_t count)
     {
@@ -4743,6 +4743,28 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
 };
 #endif
 
+CKCI_K_FN int64_t ckci_k_pair_at(const ckci_tensor &t, const ckci_k_place &q)
+{
+    return q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+}
+
+/* The position of mid that one of the result reads; does it exist, or is it padding? */
+CKCI_K_FN bool ckci_k_pair_read(const ckci_gpu_dim *d, const ckci_k_place &out, ckci_k_place *mid)
+{
+    mid->n = out.n;
+    mid->z = out.z * d[0].read_step - d[0].pad;
+    mid->y = out.y * d[1].read_step - d[1].pad;
+    mid->x = out.x * d[2].read_step - d[2].pad;
+    return (uint32_t)mid->z < (uint32_t)d[0].read_len && (uint32_t)mid->y < (uint32_t)d[1].read_len &&
+           (uint32_t)mid->x < (uint32_t)d[2].read_len;
+}
+
+/* Is storing the result all there is to do? */
+CKCI_K_FN bool ckci_k_pair_plain(const ckci_gpu_conv &p)
+{
+    return p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+}
+
 /* mid in LDS. */
 template <class E, int KB, int P> struct ckci_k_pair_mid {
     enum { SLAB = KB / 2 };
@@ -4765,8 +4787,7 @@ template <class E, int KB, int P> struct ckci_k_pair_mid {
     {
         const ckci_tensor &t = a.first.o.t;
         if (a.mid_vec) {
-            int64_t at =
-                channel + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
+            const int64_t at = ckci_k_pair_at(t, q) + channel;
             *(ckci_k_uint4 *)(t.p + at * CKCI_K_HALF) = v;
             return;
         }
@@ -4788,11 +4809,6 @@ template <class E, int KB, int P> struct ckci_k_pair_mid {
         return r;
     }
 };
-
-CKCI_K_FN int64_t ckci_k_pair_at(const ckci_tensor &t, const ckci_k_place &q)
-{
-    return q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] + q.x * t.stride[5];
-}
 
 CKCI_K_FN unsigned char *ckci_k_pair_to(const ckci_tensor &t, const ckci_k_place &q, int32_t column)
 {
@@ -4817,7 +4833,7 @@ template <class E, class Find> struct ckci_k_pair_out {
         : p(conv), rows(table), to(first), highest(high), column0(column), find(position)
     {
         columns = ckci_k_lane_afresh(p.columns);
-        plain = p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+        plain = ckci_k_pair_plain(p);
         packed = plain && (int)p.o.t.dtype == (int)E::TYPE;
     }
 
@@ -4888,13 +4904,8 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         out->z = plane - out->n * p.dim[0].length;
         out->y = line - plane * p.dim[1].length;
         out->x = row - line * p.dim[2].length;
-        mid->n = out->n;
-        mid->z = out->z * p.dim[0].read_step - p.dim[0].pad;
-        mid->y = out->y * p.dim[1].read_step - p.dim[1].pad;
-        mid->x = out->x * p.dim[2].read_step - p.dim[2].pad;
-        return out->n < p.n && (uint32_t)mid->z < (uint32_t)p.dim[0].read_len &&
-               (uint32_t)mid->y < (uint32_t)p.dim[1].read_len &&
-               (uint32_t)mid->x < (uint32_t)p.dim[2].read_len;
+        const bool exists = ckci_k_pair_read(p.dim, *out, mid);
+        return exists && out->n < p.n;
     }
 
     static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_pair &a)
@@ -4988,8 +4999,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         const ckci_gpu_pair &a = ckci_k_late(pair);
         const ckci_gpu_conv &p = a.second;
         const int32_t row0 = first_row(a), column0 = first_column(a);
-        const bool plain =
-            p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+        const bool plain = ckci_k_pair_plain(p);
         const int32_t size = ckci_k_size(p.o.t.dtype);
         ckci_k_place q, unused;
         if ((int32_t)threadIdx.x < P) {
@@ -5016,17 +5026,9 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
     }
 };
 
-/* A depthwise first convolution. A block takes regions of the result, one after the other: so many images,
-   lines and columns (in strips of four neighbours), P positions at most. The inputs of a region lie in LDS as
-   a window, SPAN channels of it at a time: pixels one after the other, what padding adds as zeros. A thread
-   computes V channels of a strip; neighbours share inputs where taps and positions lie one pixel apart. The
-   window of the next channels, or of the next region, is on its way meanwhile: copied by the block into a
-   second window or, once this one is used up, into the same (NVIDIA), or in registers (AMD, where a block has
-   one region). The taps'
-   weights lie in LDS too, in f32. What lies where, the planner says: where LDS is short, windows share the
-   place of the second weights and of sums on their way out, which costs a barrier and a later start. */
+/* Where a region of the result begins. */
 struct ckci_k_pair_region {
-    int32_t n, z, y, x; /* of the result */
+    int32_t n, z, y, x;
 };
 
 /* What threads need of a region: where its window and its rows begin, and which of them exist. */
@@ -5036,6 +5038,15 @@ struct alignas(16) ckci_k_pair_entry {
     uint32_t low, high, rows_high, unused;
 };
 
+/* A depthwise first convolution. A block takes regions of the result, one after the other: so many images,
+   lines and columns (in strips of four neighbours), P positions at most. The inputs of a region lie in LDS as
+   a window, SPAN channels of it at a time: pixels one after the other, what padding adds as zeros. A thread
+   computes V channels of a strip; neighbours share inputs where taps and positions lie one pixel apart. The
+   window of the next channels, or of the next region, is on its way meanwhile: copied by the block into a
+   second window or, once this one is used up, into the same (NVIDIA), or in registers (AMD, where a block has
+   one region). The taps' weights lie in LDS too, in f32; the second weights stay there from region to region
+   where two steps are all. What lies where, the planner says: where LDS is short, windows share the place of
+   the second weights and of sums on their way out, which costs a barrier and a later start. */
 template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_depth_tiles {
     typedef ckci_k_pair_product<E, U, P, THREADS, COLUMNS> product;
     typedef ckci_k_pair_mid<E, U::KB, P> middle;
@@ -5075,9 +5086,9 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         return r;
     }
 
-    /* Row `row` of a region in the result and in mid; false: none of the result. */
+    /* Row `row` of a region in the result; false: none of it. */
     static CKCI_K_MEMBER bool place(const ckci_gpu_pair &a, const ckci_k_pair_region &r, int32_t row,
-                                    ckci_k_place *out, ckci_k_place *mid)
+                                    ckci_k_place *out)
     {
         const ckci_gpu_patch &q = a.second.as.patch;
         const ckci_gpu_dim *d = a.second.dim;
@@ -5086,19 +5097,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         out->z = r.z;
         out->y = r.y + line - image * q.lines;
         out->x = r.x + row - line * q.columns;
-        mid->n = out->n;
-        mid->z = out->z * d[0].read_step - d[0].pad;
-        mid->y = out->y * d[1].read_step - d[1].pad;
-        mid->x = out->x * d[2].read_step - d[2].pad;
         return image < q.images && out->n < a.second.n && out->y < d[1].length && out->x < d[2].length;
-    }
-
-    /* Does mid exist there, or is it the second convolution's padding? */
-    static CKCI_K_MEMBER bool exists(const ckci_gpu_pair &a, const ckci_k_place &mid)
-    {
-        const ckci_gpu_dim *d = a.second.dim;
-        return (uint32_t)mid.z < (uint32_t)d[0].read_len && (uint32_t)mid.y < (uint32_t)d[1].read_len &&
-               (uint32_t)mid.x < (uint32_t)d[2].read_len;
     }
 
     /* ---- Windows */
@@ -5435,8 +5434,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         for (int i = 0; i < 4 && q.padded; i++) {
             const ckci_gpu_pair &u = ckci_k_again(pair);
             ckci_k_place out, mid;
-            place(u, find(u, work), (int32_t)threadIdx.x / LANES * 4 + i, &out, &mid);
-            inside &= exists(u, mid) ? 15 : ~(1 << i);
+            place(u, find(u, work), (int32_t)threadIdx.x / LANES * 4 + i, &out);
+            inside &= ckci_k_pair_read(u.second.dim, out, &mid) ? 15 : ~(1 << i);
         }
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
@@ -5460,7 +5459,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         const int32_t eights = a.second.red / 8, lanes = THREADS / P;
         const int32_t row = (int32_t)threadIdx.x / lanes;
         ckci_k_place out, mid;
-        if (!place(a, find(a, work), row, &out, &mid)) {
+        if (!place(a, find(a, work), row, &out) || !ckci_k_pair_read(a.second.dim, out, &mid)) {
             return;
         }
         CKCI_K_UNROLL(1)
@@ -5570,8 +5569,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
             }
             const auto position = [&](int32_t row) {
                 const ckci_gpu_pair &u = ckci_k_late(pair);
-                ckci_k_place out, mid;
-                place(u, find(u, work), row, &out, &mid);
+                ckci_k_place out;
+                place(u, find(u, work), row, &out);
                 return out;
             };
             const ckci_k_pair_entry &e = ((const ckci_k_pair_entry *)(m.bytes + q.at_regions))[region];
