@@ -437,7 +437,7 @@ typedef struct ckci_gpu_depth_sheet {
     int32_t planes;                /* all that are written */
     int32_t pad[2], in[2], out[2]; /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
     int32_t pairs;                 /* two columns are one load */
-    int32_t vec, a_room, o_room;   /* bytes of a copy; LDS: from plane to plane of what is read, written */
+    int32_t a_room, o_room;        /* bytes of LDS from plane to plane of what is read, written */
     int32_t o_at, w_at;            /* where what is written, weights begin */
     ckci_divisor by_bands, by_wide, by_g; /* by_wide: threads for all columns of it */
     ckci_divisor by_a, by_o;              /* copies of what lies together in memory */
@@ -1585,13 +1585,14 @@ CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int6
                                      int back, int weight, int64_t count, int64_t high, int64_t bands)
 {
     int64_t rows = bands == 1 ? s->in[0] : back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
-    int64_t a = ckci_min(rows, s->in[0]) * s->in[1] * size, o = high * s->out[1] * size;
-    if (bands > 1) {
-        a = ckci_ceil_div(a, 16) * 16;
-        o = ckci_ceil_div(o, 16) * 16;
-    }
-    int64_t o_at = 64 + ckci_ceil_div(count * a, 16) * 16, /* windows end up to 32 bytes past the last row */
-        w_at = o_at + ckci_ceil_div(count * o, 16) * 16;
+    int64_t a_row = s->in[1] * size, a_plane = s->in[0] * a_row, o_row = s->out[1] * size,
+            o_plane = s->out[0] * o_row, a = ckci_min(rows, s->in[0]) * a_row,
+            o = ckci_min(high * o_row, o_plane);
+    a += (a_plane - a) % 16; /* pieces lie as in memory modulo 16 */
+    o += (o_plane - o) % 16;
+    int64_t o_at = 64 + 16 +
+                   ckci_ceil_div(count * a, 16) * 16, /* windows end up to 32 bytes past the last row */
+        w_at = o_at + 16 + ckci_ceil_div(count * o, 16) * 16;
     int64_t bytes = w_at + (weight ? 16 : count * filter * filter * 4);
     if (bytes <= CKCI_DEPTH_SHEET_BYTES) {
         s->count = (int32_t)count;
@@ -1612,19 +1613,13 @@ CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device 
 {
     double best = 0, units = (double)ckci_max(device->compute_units, 1);
     const int64_t threads = CKCI_DEPTH_SHEET_THREADS;
-    int64_t a_row = s->in[1] * size, o_row = s->out[1] * size, step = 1, bands = 0, planes = 0;
-    int64_t most = ckci_max(ckci_min(threads / wide, s->planes), 1);
-    int rows = a_row % 4 == 0 && o_row % 4 == 0; /* bands are copied by rows */
-    while (step < 8 && (step * a_row * s->in[0] % 16 != 0 || step * o_row * s->out[0] % 16 != 0)) {
-        step *= 2;
-    }
-    for (int64_t b = 1; b == 1 || (rows && b <= 32 && b <= s->out[0]); b++) {
+    int64_t bands = 0, planes = 0, most = ckci_max(ckci_min(threads / wide, s->planes), 1);
+    for (int64_t b = 1; b <= 32 && b <= s->out[0]; b++) {
         int64_t high = ckci_ceil_div(s->out[0], b), count = most;
         int64_t bytes = ckci_depth_sheet_lay(s, size, f, stride, back, weight, count, high, b);
         if (bytes > CKCI_DEPTH_SHEET_BYTES) {
-            count = count * (CKCI_DEPTH_SHEET_BYTES - 64) / bytes;
+            count = count * (CKCI_DEPTH_SHEET_BYTES - 128) / bytes;
         }
-        count = b == 1 && count >= step ? count / step * step : count; /* copies of 16 bytes */
         if (count == 0 ||
             ckci_depth_sheet_lay(s, size, f, stride, back, weight, count, high, b) > CKCI_DEPTH_SHEET_BYTES) {
             continue;
@@ -1644,6 +1639,17 @@ CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device 
                              bands);
     }
     return bands > 0;
+}
+
+/* Aligned pieces of 16 bytes that hold what lies together in memory, planes or a band. bits: those of the
+   tensors' addresses; apart: planes from image to image. */
+CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, const int32_t *plane,
+                                             int64_t room, int64_t size, int64_t apart, uintptr_t bits)
+{
+    int64_t row = plane[1] * size, bytes = s->bands == 1 ? s->count * row * plane[0] : room;
+    bits |= s->bands == 1 ? (uintptr_t)bytes | (uintptr_t)(apart * row * plane[0]) : (uintptr_t)row;
+    int aligned = bits % 16 == 0;
+    return ckci_make_divisor(ckci_ceil_div(bytes, 16) + !aligned);
 }
 
 /* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */
@@ -1682,8 +1688,6 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     /* of the gradient of stride 2: both phases */
     int64_t wide = back_2 ? (s->out[1] - 1 + pad_x) / 2 - pad_x / 2 + 1 : ckci_ceil_div(s->out[1], columns);
     int64_t planes = ckci_saturating_mul(p->g, weight ? 1 : p->n);
-    int64_t a_row = s->in[1] * size, o_row = s->out[1] * size, a_plane = a_row * s->in[0],
-            o_plane = o_row * s->out[0];
     if (!fits || planes > INT32_MAX / 2 || planes == 0 || (weight && wide > CKCI_DEPTH_SHEET_THREADS) ||
         p->n == 0) {
         return -1;
@@ -1693,23 +1697,15 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
         return -1;
     }
     s->bands = (int32_t)ckci_ceil_div(s->out[0], s->high); /* the last ones may be none */
-    s->pairs = stride == 1 && s->in[1] % 2 == 0 && s->out[1] % 2 == 0 && s->pad[1] % 2 == (f - 1) / 2 % 2;
     uintptr_t bits = (uintptr_t)read->p | (uintptr_t)written->p;
-    if (s->bands == 1) {
-        bits |= (uintptr_t)(planes > s->count ? s->count * a_plane : 0) |
-                (uintptr_t)(planes > s->count ? s->count * o_plane : 0);
-        bits |= weight && p->n > 1 ? (uintptr_t)(p->g * a_plane) | (uintptr_t)(p->g * o_plane) : 0;
-    } else {
-        bits |= (uintptr_t)a_row | (uintptr_t)o_row;
-    }
-    for (s->vec = 16; s->vec > 2 && bits % (uintptr_t)s->vec != 0;) {
-        s->vec /= 2;
-    }
+    s->pairs = stride == 1 && s->in[1] % 2 == 0 && s->out[1] % 2 == 0 && s->pad[1] % 2 == (f - 1) / 2 % 2 &&
+               bits % (uintptr_t)(2 * size) == 0;
     s->by_bands = ckci_make_divisor(s->bands);
     s->by_wide = ckci_make_divisor(wide);
     s->by_g = ckci_make_divisor(p->g);
-    s->by_a = ckci_make_divisor(ckci_ceil_div((s->bands == 1 ? s->count : 1) * (int64_t)s->a_room, s->vec));
-    s->by_o = ckci_make_divisor(ckci_ceil_div((s->bands == 1 ? s->count : 1) * (int64_t)s->o_room, s->vec));
+    int64_t apart = weight && p->n > 1 ? p->g : 0; /* images begin anywhere */
+    s->by_a = ckci_depth_sheet_pieces(s, s->in, s->a_room, size, apart, bits);
+    s->by_o = ckci_depth_sheet_pieces(s, s->out, s->o_room, size, apart, bits);
     return (int32_t)(stride == 1 ? 0 : back ? 4 : 2) + (int32_t)(f - 3) / 2;
 }
 

@@ -2493,19 +2493,32 @@ template <class S> struct ckci_k_sheet {
         alignas(16) unsigned char pool[CKCI_DEPTH_SHEET_BYTES];
     };
 
-    /* Copies of B bytes between LDS and `planes` pieces of memory of `bytes` bytes, `apart` apart there and
-       `room` apart in LDS, of which each has at most by.d copies. Several are under way. */
-    template <int B, bool OUT>
+    /* Rows from `from` on of planes from `first` on, of t. */
+    static CKCI_K_MEMBER unsigned char *memory(const ckci_tensor &t, int64_t first, const int32_t *size,
+                                               int32_t from)
+    {
+        return ckci_k_global(t.p) + (first * size[0] + from) * (size[1] * (int32_t)S::SIZE);
+    }
+
+    /* Where they lie in LDS, `at` the room for them: as in memory modulo 16. */
+    static CKCI_K_MEMBER int32_t slip(const unsigned char *memory)
+    {
+        return (int32_t)((uintptr_t)memory & 15);
+    }
+
+    /* Copies between LDS and `planes` pieces of memory of `bytes` bytes, `apart` apart there and `room` apart
+       in LDS, the same modulo 16. Aligned pieces of 16 bytes, of which each has at most by.d, are a copy; what
+       is left of the first and the last one goes by numbers. Several are under way. */
+    template <bool OUT>
     static CKCI_K_MEMBER void move(unsigned char *at, unsigned char *memory, int32_t planes, int32_t bytes,
                                    int64_t apart, int32_t room, ckci_divisor by)
     {
-        enum { SEVERAL = 2 };
+        enum { SEVERAL = 2, B = 16 };
         const int32_t d = (int32_t)by.d, all = planes * d, t = ckci_k_again((int32_t)threadIdx.x);
         const int32_t plane = ckci_k_divide(t, by),
                       on = ckci_k_divide(THREADS, by); /* planes from copy to copy */
-        const int64_t step = on * apart + (THREADS - on * d) * B, wrap = apart - (int64_t)d * B;
-        int32_t i = (t - plane * d) * B, near = plane * room + i;
-        unsigned char *far = memory + (plane * apart + i);
+        int32_t c = (t - plane * d) * B, near = plane * room;
+        unsigned char *far = memory + plane * apart;
         CKCI_K_UNROLL(1)
         for (int32_t e = t; e < all; e += SEVERAL * THREADS) {
             ckci_k_vec<ckci_k_s_half, B / 2> v[SEVERAL];
@@ -2513,43 +2526,44 @@ template <class S> struct ckci_k_sheet {
             int32_t in[SEVERAL]; /* < 0: there is nothing to store */
             CKCI_K_UNROLL(4)
             for (int k = 0; k < SEVERAL; k++) {
+                const int32_t i = c - slip(far); /* < 0: the piece begins before the plane */
                 const int32_t left = e + k * THREADS < all ? bytes - i : 0;
-                const bool whole = left >= B;
-                out[k] = far;
-                in[k] = whole ? near : -1;
+                const bool whole = i >= 0 && left >= B;
+                out[k] = far + i;
+                in[k] = whole ? near + i : INT32_MIN;
 #if defined(__CUDA_ARCH__)
-                if constexpr (!OUT && B >= 4) {
+                if constexpr (!OUT) {
                     if (whole) {
-                        ckci_k_copy_late<B>(at + near, far, true);
+                        ckci_k_copy_late<B>(at + near + i, far + i, true);
                     }
-                    in[k] = -1;
+                    in[k] = INT32_MIN;
                 }
 #endif
                 if (in[k] >= 0) {
                     if constexpr (OUT) {
-                        v[k].load(at + near);
+                        v[k].load(at + near + i);
                     } else {
-                        v[k].load(far);
+                        v[k].load(far + i);
                     }
                 }
                 CKCI_K_UNROLL(1)
-                for (int32_t b = 0; !whole && b < left; b += S::SIZE) {
+                for (int32_t b = i < 0 ? -i : 0; !whole && b < B && b < left; b += S::SIZE) {
                     ckci_k_vec<S, 1> one;
                     if constexpr (OUT) {
-                        one.load(at + near + b);
-                        one.store(far + b);
+                        one.load(at + near + i + b);
+                        one.store(far + i + b);
                     } else {
-                        one.load(far + b);
-                        one.store(at + near + b);
+                        one.load(far + i + b);
+                        one.store(at + near + i + b);
                     }
                 }
-                i += (THREADS - on * d) * B;
-                near += on * room + (THREADS - on * d) * B;
-                far += step;
-                if (i >= d * B) {
-                    i -= d * B;
-                    near += room - d * B;
-                    far += wrap;
+                c += (THREADS - on * d) * B;
+                near += on * room;
+                far += on * apart;
+                if (c >= d * B) {
+                    c -= d * B;
+                    near += room;
+                    far += apart;
                 }
             }
             CKCI_K_UNROLL(4)
@@ -2565,34 +2579,16 @@ template <class S> struct ckci_k_sheet {
         }
     }
 
+    /* `rows` rows of each of `planes` planes; one piece where a block takes whole ones. */
     template <bool OUT>
-    static CKCI_K_MEMBER void move(int32_t vec, unsigned char *at, unsigned char *memory, int32_t planes,
-                                   int32_t bytes, int64_t apart, int32_t room, ckci_divisor by)
-    {
-        if (vec == 16) {
-            move<16, OUT>(at, memory, planes, bytes, apart, room, by);
-        } else if (vec == 8) {
-            move<8, OUT>(at, memory, planes, bytes, apart, room, by);
-        } else if (vec == 4) {
-            move<4, OUT>(at, memory, planes, bytes, apart, room, by);
-        } else {
-            move<2, OUT>(at, memory, planes, bytes, apart, room, by);
-        }
-    }
-
-    /* Rows from..to of `planes` planes from `first` on, of t. */
-    template <bool OUT>
-    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, const ckci_tensor &t, unsigned char *at,
-                                   int64_t first, int32_t planes, const int32_t *size, int32_t from,
-                                   int32_t to, int32_t room, ckci_divisor by)
+    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, unsigned char *at, unsigned char *memory,
+                                   int32_t planes, const int32_t *size, int32_t rows, int32_t room,
+                                   ckci_divisor by)
     {
         const int32_t row = size[1] * (int32_t)S::SIZE;
-        unsigned char *memory = ckci_k_global(t.p) + (first * size[0] + from) * row;
-        if (p.sheet.bands == 1) { /* one piece */
-            move<OUT>(p.sheet.vec, at, memory, 1, planes * size[0] * row, 0, 0, by);
-        } else {
-            move<OUT>(p.sheet.vec, at, memory, planes, (to - from) * row, (int64_t)size[0] * row, room, by);
-        }
+        const bool one = p.sheet.bands == 1;
+        move<OUT>(at, memory, one ? 1 : planes, (one ? planes * size[0] : rows) * row, (int64_t)size[0] * row,
+                  room, by);
     }
 
     /* N numbers from `at` on, of those that exist (inside). PAIRS: a load for two of them, which both exist
@@ -2781,9 +2777,12 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             from = top < 0 ? 0 : top;
             to = end < to ? end : to;
         }
-        sheet::template rows<false>(p, p.a, m.pool + sheet::FRONT, first, planes, s.in, from, to, s.a_room,
-                                    s.by_a);
+        unsigned char *memory = sheet::memory(p.a, first, s.in, from);
+        unsigned char *in = m.pool + sheet::FRONT + sheet::slip(memory);
+        sheet::template rows<false>(p, in, memory, planes, s.in, to - from, s.a_room, s.by_a);
         ckci_k_copies_end();
+        memory = sheet::memory(p.o.t, first, s.out, y);
+        unsigned char *out = m.pool + s.o_at + sheet::slip(memory);
         T *w = (T *)(m.pool + s.w_at);
         const bool turn = !BACK && p.dim[2].gather_back;
         for (int32_t e = t; e < planes * F * F; e += sheet::THREADS) {
@@ -2804,9 +2803,8 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             columns a;
             a.pitch = s.in[1] * (int32_t)S::SIZE;
             a.pitch_out = s.out[1] * (int32_t)S::SIZE;
-            a.from =
-                m.pool + sheet::FRONT + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
-            a.to = m.pool + s.o_at + plane * s.o_room + x * (int32_t)S::SIZE;
+            a.from = in + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
+            a.to = out + plane * s.o_room + x * (int32_t)S::SIZE;
             a.row = top;
             a.length = to; /* stride 2 takes a row more, which no output needs */
             a.inside = a.wanted = 0;
@@ -2837,8 +2835,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             }
         }
         __syncthreads();
-        sheet::template rows<true>(p, p.o.t, m.pool + s.o_at, first, planes, s.out, y, y + rows, s.o_room,
-                                   s.by_o);
+        sheet::template rows<true>(p, out, memory, planes, s.out, rows, s.o_room, s.by_o);
     }
 };
 
@@ -2930,14 +2927,17 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
             from = top < 0 ? 0 : top;
             to = end < to ? end : to;
         }
-        __syncthreads(); /* the piece before */
+        int32_t in = 0, out = 0; /* in LDS */
+        __syncthreads();         /* the piece before */
         CKCI_K_UNROLL(1)
         for (int i = 0; i < 2; i++) { /* the code of copies stands once */
             const ckci_gpu_depth &late = ckci_k_late(args);
             const ckci_gpu_depth_sheet &now = late.sheet;
-            sheet::template rows<false>(late, i ? late.a : late.b,
-                                        m.rows.pool + (i ? now.o_at : (int32_t)sheet::FRONT), first, planes,
-                                        i ? now.out : now.in, i ? y : from, i ? y + rows : to,
+            const int32_t *size = i ? now.out : now.in;
+            unsigned char *memory = sheet::memory(i ? late.a : late.b, first, size, i ? y : from);
+            in = out;
+            out = (i ? now.o_at : (int32_t)sheet::FRONT) + sheet::slip(memory);
+            sheet::template rows<false>(late, m.rows.pool + out, memory, planes, size, i ? rows : to - from,
                                         i ? now.o_room : now.a_room, i ? now.by_o : now.by_a);
         }
         ckci_k_copies_end();
@@ -2950,9 +2950,8 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         columns a;
         a.pitch = s.in[1] * (int32_t)S::SIZE;
         a.pitch_out = s.out[1] * (int32_t)S::SIZE;
-        a.in =
-            m.rows.pool + sheet::FRONT + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
-        a.out = m.rows.pool + s.o_at + plane * s.o_room + x * (int32_t)S::SIZE;
+        a.in = m.rows.pool + in + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
+        a.out = m.rows.pool + out + plane * s.o_room + x * (int32_t)S::SIZE;
         a.row = top;
         a.length = to; /* no dout is left for rows after it */
         a.inside = a.wanted = 0;

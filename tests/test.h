@@ -612,8 +612,7 @@ static inline ckconv_engine test_engine(void)
 static inline void test_buffer_make(test_buffer *b, size_t bytes, size_t offset)
 {
     b->bytes = bytes;
-    /* a GPU takes pointers that are aligned to an element, but not to a vector of them */
-    b->before = TEST_GUARD + (test_on_gpu() && offset > 0 ? 8 : offset);
+    b->before = TEST_GUARD + offset;
     const size_t total = b->before + bytes + TEST_GUARD;
     b->base = (unsigned char *)malloc(total > 0 ? total : 1);
     if (b->base == NULL) {
@@ -774,7 +773,8 @@ static inline void test_tensor_make(test_tensor *t, ckconv_dtype dtype, int rank
         last += (t->length[i] - 1) * t->stride[i];
     }
     const size_t bytes = t->count == 0 ? 0 : (size_t)(last + 1) * test_size(dtype);
-    test_buffer_make(&t->buffer, bytes, offset);
+    /* a GPU takes pointers that are aligned to an element, but not to a vector of them */
+    test_buffer_make(&t->buffer, bytes, test_on_gpu() && offset > 0 ? test_size(dtype) : offset);
     t->poison = test_poison_byte(dtype);
     test_poison(t);
 }
