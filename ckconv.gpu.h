@@ -148,6 +148,7 @@ TAGS
     X(depth_##S##_sheet_5_second, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)        \
     X(depth_##S##_sheet_3_back, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)           \
     X(depth_##S##_sheet_5_back, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)           \
+    X(depth_##S##_sheet_7, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)               \
     X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
     X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
@@ -172,7 +173,8 @@ TAGS
     X(depth_weight_##S##_sheet_3, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)        \
     X(depth_weight_##S##_sheet_5, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)        \
     X(depth_weight_##S##_sheet_3_second, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>) \
-    X(depth_weight_##S##_sheet_5_second, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)
+    X(depth_weight_##S##_sheet_5_second, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>) \
+    X(depth_weight_##S##_sheet_7, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
@@ -437,6 +439,7 @@ typedef struct ckci_gpu_depth_sheet {
     int32_t planes;                /* all that are written */
     int32_t pad[2], in[2], out[2]; /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
     int32_t pairs;                 /* two columns are one load */
+    int32_t slack;                 /* bytes between bands in LDS, for the rest of 16 beside them */
     int32_t a_room, o_room;        /* bytes of LDS from plane to plane of what is read, written */
     int32_t o_at, w_at;            /* where what is written, weights begin */
     ckci_divisor by_bands, by_wide, by_g; /* by_wide: threads for all columns of it */
@@ -1142,8 +1145,8 @@ enum {
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
     CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
     CKCI_DEPTH_DEEP,
-    CKCI_DEPTH_SHEET,                         /* 3, 5; stride 2: 3, 5; its gradient: 3, 5 */
-    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 6, /* the same again; CKCI_DEPTH_1: second, any */
+    CKCI_DEPTH_SHEET,                         /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
+    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7, /* the same again; CKCI_DEPTH_1: second, any */
     CKCI_DEPTH_WEIGHT_DOWN = CKCI_DEPTH_1 + 2,
     CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
     CKCI_DEPTH_WEIGHT_SHEET
@@ -1588,8 +1591,12 @@ CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int6
     int64_t a_row = s->in[1] * size, a_plane = s->in[0] * a_row, o_row = s->out[1] * size,
             o_plane = s->out[0] * o_row, a = ckci_min(rows, s->in[0]) * a_row,
             o = ckci_min(high * o_row, o_plane);
-    a += (a_plane - a) % 16; /* pieces lie as in memory modulo 16 */
-    o += (o_plane - o) % 16;
+    if (bands > 1) { /* they lie as in memory modulo 16, and what begins and ends with them has room */
+        a += s->slack;
+        o += s->slack;
+        a += ((a_plane - a) % 16 + 16) % 16;
+        o += ((o_plane - o) % 16 + 16) % 16;
+    }
     int64_t o_at = 64 + 16 +
                    ckci_ceil_div(count * a, 16) * 16, /* windows end up to 32 bytes past the last row */
         w_at = o_at + 16 + ckci_ceil_div(count * o, 16) * 16;
@@ -1660,15 +1667,15 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     int64_t f = p->filter[2], stride = p->stride[2], size = (int64_t)ckci_size(k->a.dtype);
     const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT];
     int fits = k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
-               (f == 3 || f == 5) && stride <= 2 && p->filter[0] == 1 && p->pad[0] == 0 &&
-               p->dilation[1] == 1 && p->dilation[2] == 1;
+               (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
+               p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;
     fits =
         fits && (weight || (k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && k->o.num_d == 0));
     fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
     /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148;
        5 x 5 of 28: 89, here 98), but for f32 5 x 5 (184, here 118) */
-    fits = fits && !(weight && k->a_vec && k->o_vec && (size == 2 || f == 3) &&
-                     ckci_depth_walks(k, device, 1, CKCI_DEPTH_ROWS));
+    fits = fits && !((weight || f == 7) && k->a_vec && k->o_vec && (size == 2 || f != 5) &&
+                     ckci_depth_walks(k, device, weight, CKCI_DEPTH_ROWS));
     /* windows end near their row: what they read past it is in LDS, too */
     for (int i = 1; i < 3; i++) {
         fits = fits && (p->output[i] - 1) * stride - p->pad[i] < p->input[i];
@@ -1693,11 +1700,12 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
         return -1;
     }
     s->planes = (int32_t)planes;
+    uintptr_t bits = (uintptr_t)read->p | (uintptr_t)written->p;
+    s->slack = (bits | (uintptr_t)(s->in[1] * size) | (uintptr_t)(s->out[1] * size)) % 16 == 0 ? 0 : 32;
     if (!ckci_depth_sheet_bands(s, device, size, f, stride, back_2, weight, wide, weight ? p->n : 1)) {
         return -1;
     }
     s->bands = (int32_t)ckci_ceil_div(s->out[0], s->high); /* the last ones may be none */
-    uintptr_t bits = (uintptr_t)read->p | (uintptr_t)written->p;
     s->pairs = stride == 1 && s->in[1] % 2 == 0 && s->out[1] % 2 == 0 && s->pad[1] % 2 == (f - 1) / 2 % 2 &&
                bits % (uintptr_t)(2 * size) == 0;
     s->by_bands = ckci_make_divisor(s->bands);
@@ -1706,7 +1714,7 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     int64_t apart = weight && p->n > 1 ? p->g : 0; /* images begin anywhere */
     s->by_a = ckci_depth_sheet_pieces(s, s->in, s->a_room, size, apart, bits);
     s->by_o = ckci_depth_sheet_pieces(s, s->out, s->o_room, size, apart, bits);
-    return (int32_t)(stride == 1 ? 0 : back ? 4 : 2) + (int32_t)(f - 3) / 2;
+    return f == 7 ? weight ? 4 : 6 : (int32_t)(stride == 1 ? 0 : back ? 4 : 2) + (int32_t)(f - 3) / 2;
 }
 
 /* Undoes what ckci_depth_start does for planes: sheets have y before x. */
@@ -2063,11 +2071,14 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
 }
 
 /* Time beside that of the other kernels, as it was measured: the matrix unit wins where each input meets many
-   taps, in bwd_weight from 7 x 7 on. */
+   taps, in bwd_weight from 7 x 7 on; sheets of 7 x 7 are faster where rows are short or not in pieces of 8
+   (channels first, H100: 37 x 37 474 us, sheets 238; 16 x 16 324, 253; 64 x 64 152, 210). */
 CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_depth *k)
 {
     const int32_t f = k->dim[2].filter, taps = f * k->dim[1].filter;
-    int better = p->op == CKCONV_BWD_WEIGHT ? (k->box.fold ? f >= 16 : taps >= 49)
+    int sheets = f == 7 && taps == 49 && ckci_min(k->box.b.vec, k->box.t.vec) < 16 &&
+                 (k->dim[2].length < 32 || ckci_min(k->box.b.vec, k->box.t.vec) < 8);
+    int better = p->op == CKCONV_BWD_WEIGHT ? (k->box.fold ? f >= 16 : taps >= 49 && !sheets)
                  : k->box.fold              ? f >= 16 && k->box.b.vec != 16
                                             : taps >= 100;
     return ckci_depth_cost(p, device, 1.5) * (better ? 0.5 : 3);

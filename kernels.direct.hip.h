@@ -151,7 +151,7 @@ template <class T> struct ckci_k_direct_weight {
   stride and dilation, taps one by one. FULL: any types of weights, output and D tensors, any operation.
   Where taps lie beside each other (3 x 3, 5 x 5, 7 x 7, stride 1), threads walk down columns of rows (walk),
   and with channels last the rows, for 3 x 3 x 3 the planes, come through LDS (down, deep). Channels first,
-  3 x 3 and 5 x 5 with strides 1 and 2 take planes, or bands of their rows, through LDS (sheet).
+  3 x 3 and 5 x 5 with strides 1 and 2, and 7 x 7, take planes, or bands of their rows, through LDS (sheet).
   bwd_weight: a thread owns R rows x G taps of a filter for V channels and walks strips of dout with the
   inputs beside them. The sums of a block's threads are added in LDS in a fixed tree, those of blocks by
   depth_sum in a fixed order.
@@ -2482,6 +2482,27 @@ template <class S> struct ckci_k_resident<ckci_k_depth_deep_weight<S>> {
     enum { BLOCKS = 2 };
 };
 
+/* N words of halves, from half 0 of p on or (shift: 16) from half 1 on. READ: words of p that are read. */
+template <int N, int READ = N + 1>
+CKCI_K_FN void ckci_k_depth_words(const uint32_t *p, uint32_t shift, uint32_t *w)
+{
+    uint32_t v[N + 1];
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i <= N; i++) {
+        v[i] = i < READ ? p[i] : 0;
+    }
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i < N; i++) {
+#if defined(__HIP_DEVICE_COMPILE__)
+        w[i] = __builtin_amdgcn_alignbit(v[i + 1], v[i], shift);
+#elif defined(__CUDA_ARCH__)
+        asm("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(w[i]) : "r"(v[i]), "r"(v[i + 1]), "r"(shift));
+#else
+        w[i] = (uint32_t)(((uint64_t)v[i + 1] << 32 | v[i]) >> shift);
+#endif
+    }
+}
+
 /* Sheets: planes (channels first) that are small, or bands of their rows, in LDS as they lie in memory, so
    that memory is read and written in whole lines whatever the width, stride or padding. */
 template <class S> struct ckci_k_sheet {
@@ -2507,17 +2528,24 @@ template <class S> struct ckci_k_sheet {
     }
 
     /* Copies between LDS and `planes` pieces of memory of `bytes` bytes, `apart` apart there and `room` apart
-       in LDS, the same modulo 16. Aligned pieces of 16 bytes, of which each has at most by.d, are a copy; what
-       is left of the first and the last one goes by numbers. Several are under way. */
+       in LDS, the same modulo 16. An aligned piece of 16 bytes, of which there are at most by.d each, is a
+       copy. What is read is whole pieces, with numbers of neighbours for which there is room beside a plane,
+       but not at the ends of the tensor (begin, end); there, and in what is written, they go by numbers.
+       Several are under way. */
     template <bool OUT>
     static CKCI_K_MEMBER void move(unsigned char *at, unsigned char *memory, int32_t planes, int32_t bytes,
-                                   int64_t apart, int32_t room, ckci_divisor by)
+                                   int64_t apart, int32_t room, ckci_divisor by, const unsigned char *begin,
+                                   const unsigned char *end)
     {
         enum { SEVERAL = 2, B = 16 };
         const int32_t d = (int32_t)by.d, all = planes * d, t = ckci_k_again((int32_t)threadIdx.x);
         const int32_t plane = ckci_k_divide(t, by),
                       on = ckci_k_divide(THREADS, by); /* planes from copy to copy */
-        int32_t c = (t - plane * d) * B, near = plane * room;
+        int32_t c = (t - plane * d) * B, near = plane * room + B;
+        at -= B; /* so that no place is negative */
+        /* a piece is whole from there on, and with so many bytes of its plane */
+        const int32_t before = OUT || memory - begin < B ? 0 : 1 - B;
+        const int32_t least = OUT || end - (memory + (planes - 1) * apart + bytes) < B ? +B : 1;
         unsigned char *far = memory + plane * apart;
         CKCI_K_UNROLL(1)
         for (int32_t e = t; e < all; e += SEVERAL * THREADS) {
@@ -2528,15 +2556,15 @@ template <class S> struct ckci_k_sheet {
             for (int k = 0; k < SEVERAL; k++) {
                 const int32_t i = c - slip(far); /* < 0: the piece begins before the plane */
                 const int32_t left = e + k * THREADS < all ? bytes - i : 0;
-                const bool whole = i >= 0 && left >= B;
+                const bool whole = i >= before && left >= least;
                 out[k] = far + i;
-                in[k] = whole ? near + i : INT32_MIN;
+                in[k] = whole ? near + i : -1;
 #if defined(__CUDA_ARCH__)
                 if constexpr (!OUT) {
                     if (whole) {
                         ckci_k_copy_late<B>(at + near + i, far + i, true);
                     }
-                    in[k] = INT32_MIN;
+                    in[k] = -1;
                 }
 #endif
                 if (in[k] >= 0) {
@@ -2579,52 +2607,124 @@ template <class S> struct ckci_k_sheet {
         }
     }
 
-    /* `rows` rows of each of `planes` planes; one piece where a block takes whole ones. */
+    /* `rows` rows of each of `planes` planes of t; one piece where a block takes whole ones. */
     template <bool OUT>
-    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, unsigned char *at, unsigned char *memory,
-                                   int32_t planes, const int32_t *size, int32_t rows, int32_t room,
-                                   ckci_divisor by)
+    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, const ckci_tensor &t, unsigned char *at,
+                                   unsigned char *memory, int32_t planes, const int32_t *size, int32_t rows,
+                                   int32_t room, ckci_divisor by)
     {
         const int32_t row = size[1] * (int32_t)S::SIZE;
         const bool one = p.sheet.bands == 1;
+        const unsigned char *begin = ckci_k_global(t.p);
+        const unsigned char *end = begin + (int64_t)p.n * p.g * size[0] * row;
         move<OUT>(at, memory, one ? 1 : planes, (one ? planes * size[0] : rows) * row, (int64_t)size[0] * row,
-                  room, by);
+                  room, by, begin, end);
     }
 
-    /* N numbers from `at` on, of those that exist (inside). PAIRS: a load for two of them, which both exist
-       or neither. */
-    template <bool BF16, bool PAIRS, int N>
-    static CKCI_K_MEMBER void load(const unsigned char *at, uint32_t inside, T *v)
-    {
-        constexpr int W = PAIRS ? 2 : 1;
-        static_assert(N % W == 0, "whole pairs");
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < N / W; i++) {
-            ckci_k_vec<S, W> raw;
-            raw.load(at + i * W * (int)S::SIZE);
-            CKCI_K_UNROLL(2)
-            for (int k = 0; k < ckci_k_vec<S, W>::WORDS; k++) {
-                raw.w[k] = inside >> i * W & 1 ? raw.w[k] : 0;
+    /* N numbers of a row, two halves to a word; those that exist, as masks. */
+    template <int N> struct numbers {
+        enum { WORDS = S::SIZE == 4 ? N : (N + 1) / 2 };
+        const unsigned char *at; /* of the row that comes: the first number */
+        int32_t pitch, half;     /* bytes from row to row; at is 2 past a whole word */
+        uint32_t mask[WORDS];
+
+        /* first: among the numbers of a row, of which `length` exist. */
+        CKCI_K_MEMBER void begin(const unsigned char *pool, int32_t offset, int32_t first, int32_t length,
+                                 int32_t bytes)
+        {
+            at = pool + offset;
+            half = offset & 2;
+            pitch = bytes;
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < WORDS; i++) {
+                mask[i] = 0;
             }
-            if constexpr (S::SIZE == 2 && !PAIRS) {
-                v[i] = S::template widen<BF16>(raw.w[0]);
-            } else {
-                raw.template widen<BF16>(v + i * W);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < N; i++) {
+                const bool exists = (uint32_t)(first + i) < (uint32_t)length;
+                if constexpr (S::SIZE == 4) {
+                    mask[i] = exists ? UINT32_MAX : 0;
+                } else {
+                    mask[i / 2] |= exists ? 0xffffu << i % 2 * 16 : 0;
+                }
             }
         }
-    }
 
-    /* N numbers, of which those that are wanted exist; PAIRS as above. */
+        CKCI_K_MEMBER void next()
+        {
+            at += pitch;
+            half ^= pitch & 2;
+        }
+
+        /* PAIRS: a load for two numbers; ANYWHERE: words of halves are put together from two. */
+        template <bool BF16, bool PAIRS, bool ANYWHERE> CKCI_K_MEMBER void load(T *v) const
+        {
+            if constexpr (S::SIZE == 2 && !PAIRS && !ANYWHERE) {
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < N; i++) {
+                    ckci_k_vec<S, 1> raw;
+                    raw.load(at + i * (int)S::SIZE);
+                    v[i] = S::template widen<BF16>(raw.w[0] & mask[i / 2] >> i % 2 * 16);
+                }
+            } else if constexpr (S::SIZE == 2) {
+                uint32_t w[WORDS];
+                if constexpr (PAIRS) {
+                    CKCI_K_UNROLL(16)
+                    for (int i = 0; i < WORDS; i++) {
+                        w[i] = ((const uint32_t *)at)[i];
+                    }
+                } else {
+                    ckci_k_depth_words<WORDS, WORDS + 1 - N % 2>((const uint32_t *)(at - half),
+                                                                 (uint32_t)half * 8, w);
+                }
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < N; i += 2) {
+                    if (i + 1 < N) {
+                        S::template widen<BF16>(w[i / 2] & mask[i / 2], v + i);
+                    } else {
+                        v[i] = S::template widen<BF16>(w[i / 2] & mask[i / 2]);
+                    }
+                }
+            } else {
+                constexpr int W = PAIRS ? 2 : 1;
+                static_assert(N % W == 0, "whole pairs");
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < N / W; i++) {
+                    ckci_k_vec<S, W> raw;
+                    raw.load(at + i * W * (int)S::SIZE);
+                    CKCI_K_UNROLL(2)
+                    for (int k = 0; k < W; k++) {
+                        raw.w[k] &= mask[i * W + k];
+                    }
+                    raw.template widen<BF16>(v + i * W);
+                }
+            }
+        }
+    };
+
+    /* N numbers, of which those that are wanted exist. PAIRS: a store for two, which both exist or neither.
+       */
     template <bool BF16, bool PAIRS, int N>
     static CKCI_K_MEMBER void store(unsigned char *at, uint32_t wanted, const T *v)
     {
-        constexpr int W = PAIRS ? 2 : 1;
+        constexpr int W = PAIRS || (S::SIZE == 2 && N % 2 == 0) ? 2 : 1; /* rounded together */
         CKCI_K_UNROLL(4)
-        for (int i = 0; i < N / W; i++) {
-            if (wanted >> i * W & 1) {
-                ckci_k_vec<S, W> raw;
-                raw.template narrow<BF16>(v + i * W);
-                raw.store(at + i * W * (int)S::SIZE);
+        for (int i = 0; i < N; i += W) {
+            ckci_k_vec<S, W> raw;
+            raw.template narrow<BF16>(v + i);
+            if constexpr (PAIRS || W == 1) {
+                if (wanted >> i & 1) {
+                    raw.store(at + i * (int)S::SIZE);
+                }
+            } else {
+                CKCI_K_UNROLL(2)
+                for (int k = 0; k < 2; k++) {
+                    ckci_k_vec<S, 1> one;
+                    one.w[0] = raw.w[0] >> k * 16;
+                    if (wanted >> (i + k) & 1) {
+                        one.store(at + (i + k) * (int)S::SIZE);
+                    }
+                }
             }
         }
     }
@@ -2639,7 +2739,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     typedef ckci_k_sheet<S> sheet;
     typedef typename sheet::lds lds;
     enum { HALF = (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, BACK, 0) };
-    enum { SUMS = BACK || STRIDE == 1 ? F : +HALF };
+    enum { SUMS = BACK || STRIDE == 1 ? F : +HALF, SKIP = F == 7 };
     /* a window begins at an even column where pairs are loaded */
     enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = BACK ? +HALF : (XO - 1) * STRIDE + F };
     enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW };
@@ -2655,27 +2755,13 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     }
 
     struct columns {
-        const unsigned char *from; /* of the row that comes: the first number of the window */
-        unsigned char *to;         /* of the output row that comes */
-        int32_t pitch, pitch_out;  /* bytes */
-        int32_t row, length;       /* the row that comes; rows that exist, or that the band needs */
-        uint32_t inside, wanted;   /* numbers of the window, outputs that exist */
+        typename sheet::template numbers<LOADED> window;
+        unsigned char *to;   /* of the output row that comes */
+        int32_t pitch_out;   /* bytes */
+        int32_t row, length; /* the row that comes; rows that exist, or that the band needs */
+        uint32_t wanted;     /* outputs that exist */
         T w[F * F];
     };
-
-    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void read(columns &a, T *v)
-    {
-        if ((uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
-            sheet::template load<BF16, PAIRS, LOADED>(a.from, a.inside, v);
-        } else {
-            CKCI_K_UNROLL(16)
-            for (int i = 0; i < LOADED; i++) {
-                v[i] = 0;
-            }
-        }
-        a.row++;
-        a.from += a.pitch;
-    }
 
     /* What row y of the filter adds to output o of a thread. */
     static CKCI_K_MEMBER T row(const columns &a, const T *v, int y, int o, T x)
@@ -2695,10 +2781,45 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         a.to += a.pitch_out;
     }
 
+    /* A row of inputs: sums move on by MOVE rows, those of row k (of COUNT) take row FIRST + k * STEP of the
+       filter. Where there is no row, they take zeros; SKIP: they move on alone, which is slower for small
+       filters (on an H100 f16 3 x 3 of 56: 113 us, with zeros 105; 7 x 7 of 13: 186, with zeros 202). */
+    template <bool BF16, bool PAIRS, int MOVE, int FIRST, int COUNT, int STEP>
+    static CKCI_K_MEMBER void take(columns &a, T *c)
+    {
+        const bool exists = (uint32_t)a.row < (uint32_t)a.length; /* the same for all threads */
+        T v[LOADED];
+        if (exists) {
+            a.window.template load<BF16, PAIRS, STRIDE == 1>(v);
+        } else {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < LOADED; i++) {
+                v[i] = 0;
+            }
+        }
+        if (!SKIP || exists) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < COUNT; i++) {
+                CKCI_K_UNROLL(4)
+                for (int o = 0; o < XO; o++) {
+                    c[i * XO + o] = row(a, v, FIRST + i * STEP, o,
+                                        i + MOVE < COUNT ? c[(i + MOVE) % COUNT * XO + o] : (T)0);
+                }
+            }
+        } else {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < COUNT * XO; i++) {
+                c[i] = i + MOVE * XO < COUNT * XO ? c[(i + MOVE * XO) % (COUNT * XO)] : (T)0;
+            }
+        }
+        a.row++;
+        a.window.next();
+    }
+
     /* `rows` output rows. BACK: two at a time, from `before` rows before the first one on. */
     template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void walk(columns &a, int32_t rows, int32_t before)
     {
-        T c[SUMS * XO], v[LOADED];
+        T c[SUMS * XO];
         CKCI_K_UNROLL(32)
         for (int i = 0; i < SUMS * XO; i++) {
             c[i] = 0;
@@ -2706,14 +2827,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         if constexpr (BACK) {
             CKCI_K_UNROLL(1)
             for (int32_t y = -before; y < rows; y += 2) {
-                read<BF16, PAIRS>(a, v);
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < F; i++) {
-                    CKCI_K_UNROLL(4)
-                    for (int o = 0; o < XO; o++) {
-                        c[i * XO + o] = row(a, v, i, o, i + 2 < F ? c[(i + 2) % F * XO + o] : (T)0);
-                    }
-                }
+                take<BF16, PAIRS, 2, 0, F, 1>(a, c);
                 if (y >= 0) {
                     write<BF16, PAIRS>(a, c);
                 }
@@ -2724,14 +2838,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         } else if constexpr (STRIDE == 1) {
             CKCI_K_UNROLL(1)
             for (int32_t y = 1 - F; y < rows; y++) {
-                read<BF16, PAIRS>(a, v);
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < F; i++) {
-                    CKCI_K_UNROLL(4)
-                    for (int o = 0; o < XO; o++) {
-                        c[i * XO + o] = row(a, v, F - 1 - i, o, i + 1 < F ? c[(i + 1) % F * XO + o] : (T)0);
-                    }
-                }
+                take<BF16, PAIRS, 1, F - 1, F, -1>(a, c);
                 if (y >= 0) {
                     write<BF16, PAIRS>(a, c);
                 }
@@ -2739,25 +2846,11 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         } else {
             CKCI_K_UNROLL(1)
             for (int32_t y = 1 - HALF; y < rows; y++) {
-                read<BF16, PAIRS>(a, v);
-                CKCI_K_UNROLL(8)
-                for (int i = HALF - 1; i >= 0; i--) {
-                    CKCI_K_UNROLL(4)
-                    for (int o = 0; o < XO; o++) {
-                        c[i * XO + o] = row(a, v, 2 * i, o, i > 0 ? c[(i + HALF - 1) % HALF * XO + o] : (T)0);
-                    }
-                }
+                take<BF16, PAIRS, 1, 2 * (HALF - 1), HALF, -2>(a, c);
                 if (y >= 0) {
-                    write<BF16, PAIRS>(a, c + (HALF - 1) * XO);
+                    write<BF16, PAIRS>(a, c);
                 }
-                read<BF16, PAIRS>(a, v);
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < HALF - 1; i++) {
-                    CKCI_K_UNROLL(4)
-                    for (int o = 0; o < XO; o++) {
-                        c[i * XO + o] = row(a, v, 2 * i + 1, o, c[i * XO + o]);
-                    }
-                }
+                take<BF16, PAIRS, 0, 2 * (HALF - 1) - 1, HALF - 1, -2>(a, c + XO);
             }
         }
     }
@@ -2778,8 +2871,8 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             to = end < to ? end : to;
         }
         unsigned char *memory = sheet::memory(p.a, first, s.in, from);
-        unsigned char *in = m.pool + sheet::FRONT + sheet::slip(memory);
-        sheet::template rows<false>(p, in, memory, planes, s.in, to - from, s.a_room, s.by_a);
+        const int32_t in = (int32_t)sheet::FRONT + sheet::slip(memory);
+        sheet::template rows<false>(p, p.a, m.pool + in, memory, planes, s.in, to - from, s.a_room, s.by_a);
         ckci_k_copies_end();
         memory = sheet::memory(p.o.t, first, s.out, y);
         unsigned char *out = m.pool + s.o_at + sheet::slip(memory);
@@ -2800,18 +2893,15 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             /* BACK: outputs of both phases that read the same numbers */
             const int32_t x = BACK ? (i + s.pad[1] / 2) * 2 - s.pad[1] : i * XO;
             const int32_t left = BACK ? i + s.pad[1] / 2 - (HALF - 1) : x * STRIDE - s.pad[1] - SLIP;
+            const int32_t pitch = s.in[1] * (int32_t)S::SIZE;
             columns a;
-            a.pitch = s.in[1] * (int32_t)S::SIZE;
+            a.window.begin(m.pool, in + plane * s.a_room + (top - from) * pitch + left * (int32_t)S::SIZE,
+                           left, s.in[1], pitch);
             a.pitch_out = s.out[1] * (int32_t)S::SIZE;
-            a.from = in + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
             a.to = out + plane * s.o_room + x * (int32_t)S::SIZE;
             a.row = top;
             a.length = to; /* stride 2 takes a row more, which no output needs */
-            a.inside = a.wanted = 0;
-            CKCI_K_UNROLL(16)
-            for (int k = 0; k < LOADED; k++) {
-                a.inside |= (uint32_t)((uint32_t)(left + k) < (uint32_t)s.in[1]) << k;
-            }
+            a.wanted = 0;
             CKCI_K_UNROLL(4)
             for (int k = 0; k < XO; k++) {
                 a.wanted |= (uint32_t)((uint32_t)(x + k) < (uint32_t)s.out[1]) << k;
@@ -2835,13 +2925,13 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             }
         }
         __syncthreads();
-        sheet::template rows<true>(p, out, memory, planes, s.out, rows, s.o_room, s.by_o);
+        sheet::template rows<true>(p, p.o.t, out, memory, planes, s.out, rows, s.o_room, s.by_o);
     }
 };
 
 template <class S, int F, int STRIDE, bool BACK>
 struct ckci_k_resident<ckci_k_depth_sheet<S, F, STRIDE, BACK>> {
-    enum { BLOCKS = F == 3 ? 7 : 5 };
+    enum { BLOCKS = F == 3 ? 7 : F == 5 ? 5 : 4 };
 };
 
 /* bwd_weight of the same: `in` and dout of `count` channels of an image, or bands of them, lie in LDS. A
@@ -2860,10 +2950,9 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     };
 
     struct columns {
-        const unsigned char *in, *out; /* of the rows that come: the first number of the window, of dout */
-        int32_t pitch, pitch_out;      /* bytes */
-        int32_t row, length;           /* the row of inputs that comes; those that exist */
-        uint32_t inside, wanted;       /* numbers of the window, of dout that exist */
+        typename sheet::template numbers<LOADED> in;
+        typename sheet::template numbers<XO> out; /* dout */
+        int32_t row, length;                      /* the row of inputs that comes; those that exist */
     };
 
     /* A row of inputs meets the rows of dout that read it, PHASE: its place among the rows of a stride. */
@@ -2871,7 +2960,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     {
         if ((uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
             T v[LOADED];
-            sheet::template load<BF16, PAIRS, LOADED>(a.in, a.inside, v);
+            a.in.template load<BF16, PAIRS, false>(v);
             CKCI_K_UNROLL(8)
             for (int k = 0; k < HELD; k++) {
                 if (k * STRIDE + PHASE < F) {
@@ -2884,7 +2973,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
             }
         }
         a.row++;
-        a.in += a.pitch;
+        a.in.next();
     }
 
     template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void walk(columns &a, int32_t rows, T *c)
@@ -2901,9 +2990,9 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
                 d[k] = k >= XO ? d[(k + HELD * XO - XO) % (HELD * XO)] : (T)0;
             }
             if (y < rows) {
-                sheet::template load<BF16, PAIRS, XO>(a.out, a.wanted, d);
+                a.out.template load<BF16, PAIRS, false>(d);
             }
-            a.out += a.pitch_out;
+            a.out.next();
             add<BF16, PAIRS, 0>(a, d, c);
             if constexpr (STRIDE == 2) {
                 add<BF16, PAIRS, 1>(a, d, c);
@@ -2934,11 +3023,13 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
             const ckci_gpu_depth &late = ckci_k_late(args);
             const ckci_gpu_depth_sheet &now = late.sheet;
             const int32_t *size = i ? now.out : now.in;
-            unsigned char *memory = sheet::memory(i ? late.a : late.b, first, size, i ? y : from);
+            const ckci_tensor &t = i ? late.a : late.b;
+            unsigned char *memory = sheet::memory(t, first, size, i ? y : from);
             in = out;
             out = (i ? now.o_at : (int32_t)sheet::FRONT) + sheet::slip(memory);
-            sheet::template rows<false>(late, m.rows.pool + out, memory, planes, size, i ? rows : to - from,
-                                        i ? now.o_room : now.a_room, i ? now.by_o : now.by_a);
+            sheet::template rows<false>(late, t, m.rows.pool + out, memory, planes, size,
+                                        i ? rows : to - from, i ? now.o_room : now.a_room,
+                                        i ? now.by_o : now.by_a);
         }
         ckci_k_copies_end();
         ckci_k_copies_wait<0>();
@@ -2947,22 +3038,13 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
             return;
         }
         const int32_t left = x * STRIDE - s.pad[1] - SLIP;
+        const int32_t pitch = s.in[1] * (int32_t)S::SIZE, pitch_out = s.out[1] * (int32_t)S::SIZE;
         columns a;
-        a.pitch = s.in[1] * (int32_t)S::SIZE;
-        a.pitch_out = s.out[1] * (int32_t)S::SIZE;
-        a.in = m.rows.pool + in + plane * s.a_room + (top - from) * a.pitch + left * (int32_t)S::SIZE;
-        a.out = m.rows.pool + out + plane * s.o_room + x * (int32_t)S::SIZE;
+        a.in.begin(m.rows.pool, in + plane * s.a_room + (top - from) * pitch + left * (int32_t)S::SIZE, left,
+                   s.in[1], pitch);
+        a.out.begin(m.rows.pool, out + plane * s.o_room + x * (int32_t)S::SIZE, x, s.out[1], pitch_out);
         a.row = top;
         a.length = to; /* no dout is left for rows after it */
-        a.inside = a.wanted = 0;
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < LOADED; i++) {
-            a.inside |= (uint32_t)((uint32_t)(left + i) < (uint32_t)s.in[1]) << i;
-        }
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < XO; i++) {
-            a.wanted |= (uint32_t)(x + i < s.out[1]) << i;
-        }
         constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
         if (TWO && s.pairs) {
             if (HALVES && p.bf16) {
@@ -3000,7 +3082,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
 };
 
 template <class S, int F, int STRIDE> struct ckci_k_resident<ckci_k_depth_sheet_weight<S, F, STRIDE>> {
-    enum { BLOCKS = F == 3 ? 7 : 5 };
+    enum { BLOCKS = F == 3 ? 7 : F == 5 ? 5 : 4 };
 };
 
 /* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
@@ -3291,26 +3373,6 @@ template <class S> struct ckci_k_depth_row_weight {
    A signal without rows is folded: rows of the unit are its stretches of 32 outputs (bwd_weight: shifts by
    16 taps), which overlap in LDS.
    Products with the zeros of a band make NaN of an infinity that lies next to the filter's window. */
-
-/* N words of halves, from half 0 of p on or (shift: 16) from half 1 on. */
-template <int N> CKCI_K_FN void ckci_k_depth_words(const uint32_t *p, uint32_t shift, uint32_t *w)
-{
-    uint32_t v[N + 1];
-    CKCI_K_UNROLL(16)
-    for (int i = 0; i <= N; i++) {
-        v[i] = p[i];
-    }
-    CKCI_K_UNROLL(16)
-    for (int i = 0; i < N; i++) {
-#if defined(__HIP_DEVICE_COMPILE__)
-        w[i] = __builtin_amdgcn_alignbit(v[i + 1], v[i], shift);
-#elif defined(__CUDA_ARCH__)
-        asm("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(w[i]) : "r"(v[i]), "r"(v[i + 1]), "r"(shift));
-#else
-        w[i] = (uint32_t)(((uint64_t)v[i + 1] << 32 | v[i]) >> shift);
-#endif
-    }
-}
 
 /* A unit's operand whose element (i, k) is number at + k - i of a row: the lane's begin at at + lane().
    ACROSS: sums lie in a lane so that neighbours are columns; bands are then the columns. PAIRS: sums 2 i and
