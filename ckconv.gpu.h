@@ -439,7 +439,8 @@ typedef struct ckci_gpu_depth_sheet {
     int32_t planes;                /* all that are written */
     int32_t pad[2], in[2], out[2]; /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
     int32_t pairs;                 /* two columns are one load */
-    int32_t slack;                 /* bytes between bands in LDS, for the rest of 16 beside them */
+    int32_t slack;                 /* bytes between bands in LDS, for the rest of 16 beside them; 0: there is
+                                            none, rows are aligned */
     int32_t a_room, o_room;        /* bytes of LDS from plane to plane of what is read, written */
     int32_t o_at, w_at;            /* where what is written, weights begin */
     ckci_divisor by_bands, by_wide, by_g; /* by_wide: threads for all columns of it */
@@ -1673,9 +1674,10 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
         fits && (weight || (k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && k->o.num_d == 0));
     fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
     /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148;
-       5 x 5 of 28: 89, here 98), but for f32 5 x 5 (184, here 118) */
+       5 x 5 of 28: 89, here 98), but for f32 5 x 5 (184, here 118); so were all passes of 7 x 7 with many rows
+       (f16 fwd of 64 x 64: 132, of 61 x 61 here 171; but 16 x 16: 176, of 13 x 13 here 159) */
     fits = fits && !((weight || f == 7) && k->a_vec && k->o_vec && (size == 2 || f != 5) &&
-                     ckci_depth_walks(k, device, weight, CKCI_DEPTH_ROWS));
+                     !(f == 7 && p->output[1] < 24) && ckci_depth_walks(k, device, weight, CKCI_DEPTH_ROWS));
     /* windows end near their row: what they read past it is in LDS, too */
     for (int i = 1; i < 3; i++) {
         fits = fits && (p->output[i] - 1) * stride - p->pad[i] < p->input[i];

@@ -2531,8 +2531,8 @@ template <class S> struct ckci_k_sheet {
        in LDS, the same modulo 16. An aligned piece of 16 bytes, of which there are at most by.d each, is a
        copy. What is read is whole pieces, with numbers of neighbours for which there is room beside a plane,
        but not at the ends of the tensor (begin, end); there, and in what is written, they go by numbers.
-       Several are under way. */
-    template <bool OUT>
+       ALIGNED: planes begin and end with pieces. Several are under way. */
+    template <bool OUT, bool ALIGNED>
     static CKCI_K_MEMBER void move(unsigned char *at, unsigned char *memory, int32_t planes, int32_t bytes,
                                    int64_t apart, int32_t room, ckci_divisor by, const unsigned char *begin,
                                    const unsigned char *end)
@@ -2554,9 +2554,9 @@ template <class S> struct ckci_k_sheet {
             int32_t in[SEVERAL]; /* < 0: there is nothing to store */
             CKCI_K_UNROLL(4)
             for (int k = 0; k < SEVERAL; k++) {
-                const int32_t i = c - slip(far); /* < 0: the piece begins before the plane */
+                const int32_t i = ALIGNED ? c : c - slip(far); /* < 0: the piece begins before the plane */
                 const int32_t left = e + k * THREADS < all ? bytes - i : 0;
-                const bool whole = i >= before && left >= least;
+                const bool whole = ALIGNED ? left >= B : i >= before && left >= least;
                 out[k] = far + i;
                 in[k] = whole ? near + i : -1;
 #if defined(__CUDA_ARCH__)
@@ -2615,10 +2615,15 @@ template <class S> struct ckci_k_sheet {
     {
         const int32_t row = size[1] * (int32_t)S::SIZE;
         const bool one = p.sheet.bands == 1;
+        const int32_t pieces = one ? 1 : planes, bytes = (one ? planes * size[0] : rows) * row;
+        const int64_t apart = (int64_t)size[0] * row;
         const unsigned char *begin = ckci_k_global(t.p);
-        const unsigned char *end = begin + (int64_t)p.n * p.g * size[0] * row;
-        move<OUT>(at, memory, one ? 1 : planes, (one ? planes * size[0] : rows) * row, (int64_t)size[0] * row,
-                  room, by, begin, end);
+        const unsigned char *end = begin + (int64_t)p.n * p.g * apart;
+        if (p.sheet.slack == 0) {
+            move<OUT, true>(at, memory, pieces, bytes, apart, room, by, begin, end);
+        } else {
+            move<OUT, false>(at, memory, pieces, bytes, apart, room, by, begin, end);
+        }
     }
 
     /* N numbers of a row, two halves to a word; those that exist, as masks. */
@@ -2650,10 +2655,10 @@ template <class S> struct ckci_k_sheet {
             }
         }
 
-        CKCI_K_MEMBER void next()
+        CKCI_K_MEMBER void next(int32_t rows = 1)
         {
-            at += pitch;
-            half ^= pitch & 2;
+            at += rows * pitch;
+            half ^= rows * pitch & 2;
         }
 
         /* PAIRS: a load for two numbers; ANYWHERE: words of halves are put together from two. */
@@ -2739,7 +2744,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     typedef ckci_k_sheet<S> sheet;
     typedef typename sheet::lds lds;
     enum { HALF = (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, BACK, 0) };
-    enum { SUMS = BACK || STRIDE == 1 ? F : +HALF, SKIP = F == 7 };
+    enum { SUMS = BACK || STRIDE == 1 ? F : +HALF };
     /* a window begins at an even column where pairs are loaded */
     enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = BACK ? +HALF : (XO - 1) * STRIDE + F };
     enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW };
@@ -2782,14 +2787,12 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     }
 
     /* A row of inputs: sums move on by MOVE rows, those of row k (of COUNT) take row FIRST + k * STEP of the
-       filter. Where there is no row, they take zeros; SKIP: they move on alone, which is slower for small
-       filters (on an H100 f16 3 x 3 of 56: 113 us, with zeros 105; 7 x 7 of 13: 186, with zeros 202). */
-    template <bool BF16, bool PAIRS, int MOVE, int FIRST, int COUNT, int STEP>
+       filter. Padding, where it may come (not EXISTS), is zeros. */
+    template <bool BF16, bool PAIRS, bool EXISTS, int MOVE, int FIRST, int COUNT, int STEP>
     static CKCI_K_MEMBER void take(columns &a, T *c)
     {
-        const bool exists = (uint32_t)a.row < (uint32_t)a.length; /* the same for all threads */
         T v[LOADED];
-        if (exists) {
+        if (EXISTS || (uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
             a.window.template load<BF16, PAIRS, STRIDE == 1>(v);
         } else {
             CKCI_K_UNROLL(16)
@@ -2797,19 +2800,12 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
                 v[i] = 0;
             }
         }
-        if (!SKIP || exists) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < COUNT; i++) {
-                CKCI_K_UNROLL(4)
-                for (int o = 0; o < XO; o++) {
-                    c[i * XO + o] = row(a, v, FIRST + i * STEP, o,
-                                        i + MOVE < COUNT ? c[(i + MOVE) % COUNT * XO + o] : (T)0);
-                }
-            }
-        } else {
-            CKCI_K_UNROLL(32)
-            for (int i = 0; i < COUNT * XO; i++) {
-                c[i] = i + MOVE * XO < COUNT * XO ? c[(i + MOVE * XO) % (COUNT * XO)] : (T)0;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < COUNT; i++) {
+            CKCI_K_UNROLL(4)
+            for (int o = 0; o < XO; o++) {
+                c[i * XO + o] =
+                    row(a, v, FIRST + i * STEP, o, i + MOVE < COUNT ? c[(i + MOVE) % COUNT * XO + o] : (T)0);
             }
         }
         a.row++;
@@ -2827,7 +2823,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         if constexpr (BACK) {
             CKCI_K_UNROLL(1)
             for (int32_t y = -before; y < rows; y += 2) {
-                take<BF16, PAIRS, 2, 0, F, 1>(a, c);
+                take<BF16, PAIRS, false, 2, 0, F, 1>(a, c);
                 if (y >= 0) {
                     write<BF16, PAIRS>(a, c);
                 }
@@ -2836,9 +2832,23 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
                 }
             }
         } else if constexpr (STRIDE == 1) {
+            const int32_t lead = a.row < 0 ? -a.row : 0; /* rows of padding: before them sums are zero */
+            int32_t y = 1 - F + lead;
+            const int32_t end = y + a.length - a.row - lead < rows ? y + a.length - a.row - lead : rows;
+            a.window.next(lead);
             CKCI_K_UNROLL(1)
-            for (int32_t y = 1 - F; y < rows; y++) {
-                take<BF16, PAIRS, 1, F - 1, F, -1>(a, c);
+            for (; y < end; y++) {
+                take<BF16, PAIRS, true, 1, F - 1, F, -1>(a, c);
+                if (y >= 0) {
+                    write<BF16, PAIRS>(a, c);
+                }
+            }
+            CKCI_K_UNROLL(1)
+            for (; y < rows; y++) { /* after them, they are complete */
+                CKCI_K_UNROLL(32)
+                for (int i = 0; i < F * XO; i++) {
+                    c[i] = i + XO < F * XO ? c[(i + XO) % (F * XO)] : (T)0;
+                }
                 if (y >= 0) {
                     write<BF16, PAIRS>(a, c);
                 }
@@ -2846,11 +2856,11 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         } else {
             CKCI_K_UNROLL(1)
             for (int32_t y = 1 - HALF; y < rows; y++) {
-                take<BF16, PAIRS, 1, 2 * (HALF - 1), HALF, -2>(a, c);
+                take<BF16, PAIRS, false, 1, 2 * (HALF - 1), HALF, -2>(a, c);
                 if (y >= 0) {
                     write<BF16, PAIRS>(a, c);
                 }
-                take<BF16, PAIRS, 0, 2 * (HALF - 1) - 1, HALF - 1, -2>(a, c + XO);
+                take<BF16, PAIRS, false, 0, 2 * (HALF - 1) - 1, HALF - 1, -2>(a, c + XO);
             }
         }
     }
