@@ -1228,8 +1228,9 @@ CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *d
     /* at least a quarter of 16 lanes have channels; bwd_weight: rows have a strip */
     fits = fits && k->a.stride[0] == 1 && k->g >= lanes / 4 &&
            (!weight || (k->b.stride[0] == 1 && x->length >= 7));
-    /* on an H200 those that walk were faster in f32 with wide rows (56: 163 us, here 180; 14: 32 and 28) */
-    fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 32);
+    /* on an H100 those that walk were faster in f32 but for short rows (bwd_weight of 32 x 32: 115 us, here
+       175; of 14 x 14: 49, here 47) */
+    fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 14);
     fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
     return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(other) <= INT32_MAX ? f : 0;
 }
@@ -1674,7 +1675,7 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
         fits && (weight || (k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && k->o.num_d == 0));
     fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
     /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148;
-       5 x 5 of 28: 89, here 98), but for f32 5 x 5 (184, here 118); so were all passes of 7 x 7 with many rows
+       5 x 5 of 28: 89, here 98), but for f32 5 x 5 (184, here 118); so were all passes of 7 x 7 of many rows
        (f16 fwd of 64 x 64: 132, of 61 x 61 here 171; but 16 x 16: 176, of 13 x 13 here 159) */
     fits = fits && !((weight || f == 7) && k->a_vec && k->o_vec && (size == 2 || f != 5) &&
                      !(f == 7 && p->output[1] < 24) && ckci_depth_walks(k, device, weight, CKCI_DEPTH_ROWS));
@@ -2073,14 +2074,16 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
 }
 
 /* Time beside that of the other kernels, as it was measured: the matrix unit wins where each input meets many
-   taps, in bwd_weight from 7 x 7 on; sheets of 7 x 7 are faster where rows are short or not in pieces of 8
-   (channels first, H100: 37 x 37 474 us, sheets 238; 16 x 16 324, 253; 64 x 64 152, 210). */
+   taps, in bwd_weight from 7 x 7 on, where rows are long (H100, channels first 37 x 37 474 us, sheets 238;
+   16 x 16 324, sheets 253; 64 x 64 152, sheets 210; channels last 16 x 16 322, walks 190; 4 x 64 174, walks
+   287). */
 CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_depth *k)
 {
     const int32_t f = k->dim[2].filter, taps = f * k->dim[1].filter;
-    int sheets = f == 7 && taps == 49 && ckci_min(k->box.b.vec, k->box.t.vec) < 16 &&
-                 (k->dim[2].length < 32 || ckci_min(k->box.b.vec, k->box.t.vec) < 8);
-    int better = p->op == CKCONV_BWD_WEIGHT ? (k->box.fold ? f >= 16 : taps >= 49 && !sheets)
+    int64_t length = k->dim[2].length, vec = ckci_min(k->box.b.vec, k->box.t.vec);
+    int shorter =
+        f == 7 && taps == 49 && (vec == 16 ? length < 48 && k->dim[1].length >= 8 : length < 32 || vec < 8);
+    int better = p->op == CKCONV_BWD_WEIGHT ? (k->box.fold ? f >= 16 : taps >= 49 && !shorter)
                  : k->box.fold              ? f >= 16 && k->box.b.vec != 16
                                             : taps >= 100;
     return ckci_depth_cost(p, device, 1.5) * (better ? 0.5 : 3);
