@@ -1590,18 +1590,15 @@ CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int6
                                      int back, int weight, int64_t count, int64_t high, int64_t bands)
 {
     int64_t rows = bands == 1 ? s->in[0] : back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
-    int64_t a_row = s->in[1] * size, a_plane = s->in[0] * a_row, o_row = s->out[1] * size,
-            o_plane = s->out[0] * o_row, a = ckci_min(rows, s->in[0]) * a_row,
-            o = ckci_min(high * o_row, o_plane);
+    int64_t a_plane = size * s->in[0] * s->in[1], o_plane = size * s->out[0] * s->out[1];
+    int64_t a = ckci_min(rows, s->in[0]) * s->in[1] * size, o = high * s->out[1] * size;
     if (bands > 1) { /* they lie as in memory modulo 16, and what begins and ends with them has room */
-        a += s->slack;
-        o += s->slack;
-        a += ((a_plane - a) % 16 + 16) % 16;
-        o += ((o_plane - o) % 16 + 16) % 16;
+        a += s->slack + ((a_plane - a - s->slack) % 16 + 16) % 16;
+        o += s->slack + ((o_plane - o - s->slack) % 16 + 16) % 16;
     }
-    int64_t o_at = 64 + 16 +
-                   ckci_ceil_div(count * a, 16) * 16, /* windows end up to 32 bytes past the last row */
-        w_at = o_at + 16 + ckci_ceil_div(count * o, 16) * 16;
+    /* windows begin and end up to 32 bytes before and after rows; those begin up to 15 bytes later */
+    int64_t o_at = 80 + ckci_ceil_div(count * a, 16) * 16,
+            w_at = o_at + 16 + ckci_ceil_div(count * o, 16) * 16;
     int64_t bytes = w_at + (weight ? 16 : count * filter * filter * 4);
     if (bytes <= CKCI_DEPTH_SHEET_BYTES) {
         s->count = (int32_t)count;
@@ -1627,7 +1624,7 @@ CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device 
         int64_t high = ckci_ceil_div(s->out[0], b), count = most;
         int64_t bytes = ckci_depth_sheet_lay(s, size, f, stride, back, weight, count, high, b);
         if (bytes > CKCI_DEPTH_SHEET_BYTES) {
-            count = count * (CKCI_DEPTH_SHEET_BYTES - 128) / bytes;
+            count = count * (CKCI_DEPTH_SHEET_BYTES - 128) / bytes; /* 128: all but planes and weights */
         }
         if (count == 0 ||
             ckci_depth_sheet_lay(s, size, f, stride, back, weight, count, high, b) > CKCI_DEPTH_SHEET_BYTES) {
@@ -1657,8 +1654,7 @@ CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, cons
 {
     int64_t row = plane[1] * size, bytes = s->bands == 1 ? s->count * row * plane[0] : room;
     bits |= s->bands == 1 ? (uintptr_t)bytes | (uintptr_t)(apart * row * plane[0]) : (uintptr_t)row;
-    int aligned = bits % 16 == 0;
-    return ckci_make_divisor(ckci_ceil_div(bytes, 16) + !aligned);
+    return ckci_make_divisor(ckci_ceil_div(bytes, 16) + (bits % 16 != 0));
 }
 
 /* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */

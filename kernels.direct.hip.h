@@ -2707,8 +2707,7 @@ template <class S> struct ckci_k_sheet {
         }
     };
 
-    /* N numbers, of which those that are wanted exist. PAIRS: a store for two, which both exist or neither.
-       */
+    /* N numbers, of which those that are wanted exist. PAIRS: a store for two (both exist, or neither). */
     template <bool BF16, bool PAIRS, int N>
     static CKCI_K_MEMBER void store(unsigned char *at, uint32_t wanted, const T *v)
     {
