@@ -399,6 +399,11 @@ CKCI_K_FN void ckci_k_copy_late(unsigned char *to, const unsigned char *from, bo
         "l"(from), "n"(BYTES), "r"(inside ? BYTES : 0)
         : "memory");
 #else
+#if defined(CKCI_SIMULATOR)
+    if (((uintptr_t)to | (uintptr_t)(inside ? from : to)) % BYTES != 0) {
+        sim_die("copy of %d bytes from or to an address that is no multiple of them", BYTES);
+    }
+#endif
     if (inside) {
         memcpy(to, from, BYTES);
     } else {
