@@ -420,7 +420,8 @@ enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
    words of channels of a block. */
 enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192 };
-#define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT) ((SIZE) == 4 || (F) == 3 ? 7 : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
+#define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT)                                                               \
+    ((SIZE) == 4 ? 7 : (F) == 3 ? ((WEIGHT) ? 8 : 7) : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
 #define CKCI_DEPTH_DOWN_LANES(F) ((F) == 3 ? 128 : (F) == 5 ? 64 : 16)
 
 /* The same of planes, for filters of 3 x 3 x 3. */
@@ -1226,8 +1227,10 @@ CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *d
     fits = fits && x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->pad < f;
     fits = fits && ((int64_t)z->length - 1) * z->read_step < z->read_len;
     /* at least a quarter of 16 lanes have channels; bwd_weight: rows have a strip */
-    fits = fits && k->a.stride[0] == 1 && k->g >= lanes / 4 &&
-           (!weight || (k->b.stride[0] == 1 && x->length >= 7));
+    fits =
+        fits && k->a.stride[0] == 1 && k->g >= lanes / 4 &&
+        (!weight || (k->b.stride[0] == 1 &&
+                     x->length >= ckci_max(CKCI_DEPTH_DOWN_STRIP((int32_t)ckci_size(k->a.dtype), f, 1), 7)));
     /* on an H100 those that walk were faster in f32 but for short rows (bwd_weight of 32 x 32: 115 us, here
        175; of 14 x 14: 49, here 47) */
     fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 14);
@@ -2079,6 +2082,9 @@ CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *devi
     int64_t length = k->dim[2].length, vec = ckci_min(k->box.b.vec, k->box.t.vec);
     int shorter =
         f == 7 && taps == 49 && (vec == 16 ? length < 48 && k->dim[1].length >= 8 : length < 32 || vec < 8);
+    /* tiles are 64 wide (channels last 80 x 80 242 us, walks 200) */
+    shorter = shorter || (f == 7 && taps == 49 && k->a.stride[0] == 1 && length > 64 && length % 64 > 0 &&
+                          length % 64 < 48 && k->dim[1].length >= 8);
     int better = p->op == CKCONV_BWD_WEIGHT ? (k->box.fold ? f >= 16 : taps >= 49 && !shorter)
                  : k->box.fold              ? f >= 16 && k->box.b.vec != 16
                                             : taps >= 100;
