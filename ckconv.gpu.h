@@ -85,6 +85,7 @@ TAGS
     X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
     X(matrix_weight_32x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                \
     X(matrix_weight_64x192, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                \
+    X(matrix_weight_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 192, 128>)              \
     X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)                               \
     X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)                               \
     X(matrix_near_down_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 16>)                     \
@@ -196,6 +197,8 @@ TAGS
     CKCI_GPU_MATRIX(X)                                                                                       \
     CKCI_GPU_DEPTH(X, half, 8, 2, 4)                                                                         \
     CKCI_GPU_DEPTH(X, f32, 4, 1, 2)                                                                          \
+    X(depth_half_down_5_short, ckci_gpu_depth, 256,                                                          \
+      ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
     X(depth_matrix, ckci_gpu_depth, 256, ckci_k_depth_matrix)                                                \
     X(depth_matrix_weight_16, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)                            \
     X(depth_matrix_weight_32, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)                            \
@@ -418,8 +421,8 @@ typedef struct ckci_gpu_depth_box {
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
-   words of channels of a block. */
-enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192 };
+   words of channels of a block. 5 x 5 of 2 bytes has a second kernel, with short strips. */
+enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192, CKCI_DEPTH_DOWN_SHORT = 4 };
 #define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT)                                                               \
     ((SIZE) == 4 ? 7 : (F) == 3 ? ((WEIGHT) ? 8 : 7) : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
 #define CKCI_DEPTH_DOWN_LANES(F) ((F) == 3 ? 128 : (F) == 5 ? 64 : 16)
@@ -1447,29 +1450,51 @@ CKCI_FN int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
     return bytes;
 }
 
+/* Strips that a block of those that take rows through LDS has side by side; the positions of their rows. */
+CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight,
+                                     int32_t *positions)
+{
+    int32_t f = k->dim[1].filter, strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
+    int32_t side = 256 / k->lanes_c + 1;
+    do {
+        side--;
+        /* rows that the strips of a block pass through, but the first */
+        int32_t over = strips % side == 0   ? 0
+                       : side % strips == 0 ? side / strips - 1
+                                            : (side - 2) / strips + 1;
+        *positions = side * strip + (over + 1) * (f - 1) + (weight ? strips * strip - k->dim[2].length : 0);
+    } while (*positions > CKCI_DEPTH_DOWN_POSITIONS || *positions * k->lanes_c * 4 > CKCI_DEPTH_DOWN_BYTES);
+    return side;
+}
+
+/* Outputs of a strip. Short ones take .7 of the time (H100) and leave fewer threads without a strip. */
+CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight)
+{
+    int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), few = CKCI_DEPTH_DOWN_SHORT;
+    int32_t strip = CKCI_DEPTH_DOWN_STRIP(size, f, weight), positions;
+    if (weight || size != 2 || f != 5) {
+        return strip;
+    }
+    double turns = (double)ckci_ceil_div(k->dim[2].length, strip) /
+                   ckci_depth_down_side(k, strip, weight, &positions),
+           more = (double)ckci_ceil_div(k->dim[2].length, few) /
+                  ckci_depth_down_side(k, few, weight, &positions);
+    return .7 * more < turns ? few : strip;
+}
+
 /* Columns of those that take rows through LDS. */
 CKCI_FN void ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
 {
-    int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype);
-    int32_t strip = CKCI_DEPTH_DOWN_STRIP(size, f, weight);
+    int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), positions;
     int64_t words = ckci_ceil_div(k->g, 4 / size);
     /* LDS: weights of fwd and bwd_data; one strip of a row fits in any case */
     k->lanes_c = ckci_depth_lanes(words, 4, 256, weight && size == 2 ? 128 : CKCI_DEPTH_DOWN_LANES(f), 1, 0);
     k->tiles_c = (int32_t)ckci_ceil_div(words, k->lanes_c);
     k->a_vec = ckci_depth_copies(k, weight);
+    int32_t strip = ckci_depth_down_strip(k, weight);
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
     k->pitch = k->strips * strip + f - 1;
-    int32_t positions;
-    k->lanes_p = 256 / k->lanes_c + 1;
-    do {
-        k->lanes_p--;
-        /* rows that the strips of a block pass through, but the first */
-        int32_t over = k->strips % k->lanes_p == 0   ? 0
-                       : k->lanes_p % k->strips == 0 ? k->lanes_p / k->strips - 1
-                                                     : (k->lanes_p - 2) / k->strips + 1;
-        positions =
-            k->lanes_p * strip + (over + 1) * (f - 1) + (weight ? k->strips * strip - k->dim[2].length : 0);
-    } while (positions > CKCI_DEPTH_DOWN_POSITIONS || positions * k->lanes_c * 4 > CKCI_DEPTH_DOWN_BYTES);
+    k->lanes_p = ckci_depth_down_side(k, strip, weight, &positions);
     k->by_pieces = ckci_make_divisor(k->lanes_c * 4 / k->a_vec); /* of a position */
     k->pieces = positions * (k->lanes_c * 4 / k->a_vec);
     k->by_pitch = ckci_make_divisor(k->pitch);
@@ -1796,6 +1821,9 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
     ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, walks, 0, vec, planes), l);
+    if (down && ckci_depth_down_strip(k, 0) == CKCI_DEPTH_DOWN_SHORT) {
+        ckci_set_kernel(l, CKCI_KERNEL_depth_half_down_5_short);
+    }
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
     *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);
@@ -2648,8 +2676,8 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
 /* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
 CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
 {
-    static const int32_t tiles[2][6] = {{256128, 192128, 128128, 512064, 64064, 128032},
-                                        {128256, 128128, 64256, 64064, 32128, 64192}};
+    static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 64064, 128032},
+                                        {128256, 128128, 64256, 64064, 32128, 64192, 192128}};
     int weight = op == CKCONV_BWD_WEIGHT, next = 0, second = tile % CKCI_TILE_KIND == 64064;
     if (type == CKCONV_I8) {
         return CKCI_KERNEL_matrix_whole_128x128 + second;
@@ -2707,10 +2735,10 @@ typedef struct ckci_tile_speed {
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
     static const ckci_tile_speed sm_90[] = {
-        {256128, .97, 0}, {192128, 1.075, 0}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
-        {64256, 0, 1.7},  {64192, 0, 1.57},   {64064, 3.6, 3.6},    {128032, 3.6, 0}, {32128, 0, 4.6}};
-    static const ckci_tile_speed others[] = {{256128, .97, 0},  {192128, 1.075, 0}, {128128, 1.08, 1.2},
-                                             {512064, 1.53, 0}, {128256, 0, 1.12},  {64256, 0, 1.7},
+        {256128, .97, 0}, {192128, 1.075, 1.17}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
+        {64256, 0, 1.7},  {64192, 0, 1.57},      {64064, 3.6, 3.6},    {128032, 3.6, 0}, {32128, 0, 4.6}};
+    static const ckci_tile_speed others[] = {{256128, .97, 0},  {192128, 1.075, 1.17}, {128128, 1.08, 1.2},
+                                             {512064, 1.53, 0}, {128256, 0, 1.12},     {64256, 0, 1.7},
                                              {64192, 0, 1.87}};
     if (device->kind != CKCONV_DEVICE_NVIDIA) {
         return 0.6 + 36. / m->tile_m + 36. / m->tile_n;

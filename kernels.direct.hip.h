@@ -1423,12 +1423,11 @@ CKCI_K_FN void ckci_k_depth_line(const unsigned char *from, int32_t pitch, int32
    (walk), which go on in the next column; F - 1 rows more are read for each column that a block begins.
    Neighbouring blocks take neighbouring channels of the same rows, so that lines of memory are read and
    written together. */
-template <class S, int F, bool ASYNC> struct ckci_k_depth_down_by {
+template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
     typedef typename S::T T;
     enum {
         V = 4 / S::SIZE,
         LANES = CKCI_DEPTH_DOWN_LANES(F),
-        XO = CKCI_DEPTH_DOWN_STRIP(S::SIZE, F, 0),
         WINDOW = XO + F - 1,
         HELD = F == 3,
         R = HELD && ASYNC ? 2 : 1
@@ -1567,12 +1566,12 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_by {
     }
 };
 
-template <class S, int F>
+template <class S, int F, int XO = CKCI_DEPTH_DOWN_STRIP(S::SIZE, F, 0)>
 struct ckci_k_depth_down
-    : ckci_k_by_vendor<ckci_k_depth_down_by<S, F, true>, ckci_k_depth_down_by<S, F, false>> {
+    : ckci_k_by_vendor<ckci_k_depth_down_by<S, F, XO, true>, ckci_k_depth_down_by<S, F, XO, false>> {
 };
 
-template <class S, int F> struct ckci_k_resident<ckci_k_depth_down<S, F>> {
+template <class S, int F, int XO> struct ckci_k_resident<ckci_k_depth_down<S, F, XO>> {
     enum { BLOCKS = 2 };
 };
 

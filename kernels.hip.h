@@ -32,7 +32,8 @@ type of the sums, and every storage type is converted when it is loaded)
     depth_S_1_..       the same for planes (channels first; lanes along x) and odd channels
     depth_S_walk_F     F x F filters: a thread walks down a column (plane_walk: channels first; channels last:
                        3 x 3 and Z x 3 x 3)
-    depth_S_down_F     F x F filters, channels last: blocks walk down columns of rows, which lie in LDS
+    depth_S_down_F     F x F filters, channels last: blocks walk down columns of rows, which lie in LDS;
+                       short: in strips of 4 outputs
     depth_S_deep       3 x 3 x 3, channels last: the same along planes
     depth_S_sheet_F    F x F filters, channels first: planes or bands of rows lie in LDS; second: stride 2,
                        back: its gradient

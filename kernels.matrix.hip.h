@@ -1097,7 +1097,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" N               \
                  "k16.f32." TYPES " {" SUMS "}, " A ", " B ", p, 1, 1, " TA ", " TB ";\n}"                   \
                  : __VA_ARGS__                                                                               \
-                 : "l"(a), "l"(b), "n"(ACROSS != 0), "n"(ACROSS == 1))
+                 : "l"(a), "l"(b), "n"(ACROSS != 0), "n"(ACROSS % 2))
 
 /* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: 128-byte swizzle, 1024
    bytes to the next eight rows, slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
@@ -1134,9 +1134,10 @@ template <class T, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(floa
 }
 #endif
 
-/* The tile loop of ckci_k_fragments for such groups of waves. Loads are two steps ahead, with five tiles in
-   LDS three; their tile is free once all have multiplied what it held and met at the barrier. With four tiles
-   a step's products are still under way at the next one's barrier. */
+/* The tile loop of ckci_k_fragments for such groups of waves. ACROSS: 0: no operand lies across, 2: the second
+   does, 1 and 3: both; with 1 the instruction's rows are the tile's, with the others its columns. Loads are
+   two steps ahead, with five tiles in LDS three; their tile is free once all have multiplied what it held and
+   met at the barrier. With four tiles a step's products are still under way at the next one's barrier. */
 template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     enum {
         KB = 128,
@@ -1145,8 +1146,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         AHEAD = STAGES - 1 - FLYING, /* steps whose copies are on their way */
         SECOND = BM * KB,            /* the second operand in a tile */
         TILE = (BM + BN) * KB,
-        DOWN = (ACROSS == 1 ? BM : BN) / 64, /* groups along the instruction's rows, 1 or 2 */
-        WIDE = ACROSS == 1 ? BN : BM,
+        STRAIGHT = ACROSS == 1,           /* the tile's rows are the instruction's */
+        DOWN = (STRAIGHT ? BM : BN) / 64, /* groups along the instruction's rows, 1 or 2 */
+        WIDE = STRAIGHT ? BN : BM,
         UNEVEN = DOWN == 1 && WIDE == 192,  /* whole slabs: the second group has 64 columns */
         N = UNEVEN ? 128 : WIDE * DOWN / 2, /* the instruction's columns */
         PITCH = BN + 4,
@@ -1166,8 +1168,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
 #if defined(__CUDA_ARCH__)
         group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
 #endif
-        at_a = (ACROSS == 1 ? 0 : SECOND) + (DOWN == 2 ? group * 64 * KB : 0);
-        at_b = (ACROSS == 1 ? SECOND : 0) + (DOWN == 2 ? 0 : group * N * KB);
+        at_a = (STRAIGHT ? 0 : SECOND) + (DOWN == 2 ? group * 64 * KB : 0);
+        at_b = (STRAIGHT ? SECOND : 0) + (DOWN == 2 ? 0 : group * N * KB);
         half = UNEVEN && group == 1;
     }
 
@@ -1257,10 +1259,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
 #endif
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            const int more_a = ACROSS ? i * 16 * KB : i * 32, more_b = ACROSS == 1 ? i * 16 * KB : i * 32;
+            const int more_a = ACROSS ? i * 16 * KB : i * 32, more_b = ACROSS % 2 ? i * 16 * KB : i * 32;
 #if defined(CKCI_SIMULATOR)
             sim_wgmma_m64nNk16<T>(sum, tiles + a + more_a, tiles + b + more_b, COUNT, ACROSS != 0,
-                                  ACROSS == 1);
+                                  ACROSS % 2 != 0);
 #else
             ckci_k_multiply_groups<T, COUNT, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)more_a / 16),
                                                      ckci_k_describe(from_b + (uint32_t)more_b / 16));
@@ -1316,13 +1318,30 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     }
 
     /* Sums as they lie in registers, as f32, f16 or bf16: of so many rows and columns (an even number), to
-       rows that are `pitch` numbers apart. Four threads fill a sector of f32. */
+       rows that are `pitch` numbers apart. Four threads fill a sector of f32; or eight, one number each. */
     CKCI_K_MEMBER void store(unsigned char *to, int64_t pitch, int32_t rows, int32_t columns,
                              int32_t dtype) const
     {
         const int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
         const int row = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
         const int column = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2, size = dtype == CKCONV_F32 ? 4 : 2;
+        if constexpr (!STRAIGHT) {
+            to += size * (column * pitch + row);
+            CKCI_K_UNROLL(64)
+            for (int i = 0; i < N / 4; i++, to += size * pitch) {
+                if (column + i / 2 * 8 + i % 2 >= rows) {
+                    return;
+                }
+                if (row < columns) {
+                    one(to, dtype, sum[i / 2 * 4 + i % 2]);
+                }
+                if (row + 8 < columns) {
+                    one(to + size * 8, dtype, sum[i / 2 * 4 + i % 2 + 2]);
+                }
+                to += i % 2 ? size * 6 * pitch : 0;
+            }
+            return;
+        }
         unsigned char *down = to + size * ((row + 8) * pitch + column);
         const bool above = row < rows, below = row + 8 < rows;
         to += size * (row * pitch + column);
@@ -1338,6 +1357,15 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             if (below) {
                 pair(down, i, dtype, sum[4 * i + 2], sum[4 * i + 3]);
             }
+        }
+    }
+
+    static CKCI_K_MEMBER void one(unsigned char *to, int32_t dtype, float x)
+    {
+        if (dtype == CKCONV_F32) {
+            *(float *)to = x;
+        } else {
+            *(uint16_t *)to = (uint16_t)ckci_k_two(dtype, ckci_k_bits(x), 0);
         }
     }
 
@@ -1363,7 +1391,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         for (int i = 0; i < N / 2; i++) {
             int row = row0 + i % 4 / 2 * 8, column = column0 + i / 4 * 8 + i % 2;
             if (i < N / 4 || !half) {
-                strip[ACROSS == 1 ? row * PITCH + column : column * PITCH + row] = sum[i];
+                strip[STRAIGHT ? row * PITCH + column : column * PITCH + row] = sum[i];
             }
         }
         __syncthreads();
@@ -2529,7 +2557,7 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
         ckci_k_place q = place(p, own);
         q.n -= start;
         at = ckci_k_weight_stride::make(p, q, 1);
-        CKCI_K_UNROLL(2)
+        CKCI_K_UNROLL(4)
         for (int i = 0; i < ROWS; i++) {
             const int32_t r = chunk + i * 64;
             row[i] = r < BM && row0 + r < p.rows ? +OUTSIDE : +OUTSIDE | 1;
@@ -2583,7 +2611,7 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
         for (int j = 0; j < 2; j++) {
             const ckci_k_tap_entry e = table[(uint32_t)step % 8 * KT + threadIdx.x / 8 + 32 * j];
             const unsigned char *from_a = a + (uint32_t)e.a, *from_b = b + e.b;
-            CKCI_K_UNROLL(2)
+            CKCI_K_UNROLL(4)
             for (int i = 0; i < ROWS; i++) {
                 ckci_k_copy_from(to + (i * 64 + 32 * j) * 128, from_a + i * 128,
                                  ((uint32_t)e.unused & (uint32_t)row[i]) == 0 ? 16 : 0);
@@ -4341,7 +4369,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 1> {
 #endif
 
 template <int BM, int BN> struct ckci_k_matrix_weight : ckci_k_matrix_halves {
-    enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = 1, WEIGHT = 1 };
+    enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = BM > 128 ? 3 : 1, WEIGHT = 1 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -4375,6 +4403,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     enum {
         WIDEST = BM * BN == 256 * 256,
         LARGE = BM > 128 || BN > 128 || body::ACROSS == 2,
+        ACROSS = body::ACROSS == 3 ? 1 : +body::ACROSS, /* of fragments */
         ON = WIDEST  ? +CKCI_K_ON_CDNA
              : LARGE ? +CKCI_K_ON_NVIDIA
                      : +body::ON
@@ -4427,7 +4456,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
             }
         }
         if (kind == SIM_MMA || kind == SIM_WGMMA) {
-            fragments<ckci_k_mma, body::ACROSS>(p);
+            fragments<ckci_k_mma, ACROSS>(p);
         }
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
@@ -4463,7 +4492,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
     typedef unit_of<ckci_k_mma> unit;
     enum { EMPTY = (ON & CKCI_K_ON_NVIDIA) == 0 };
-    typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, body::ACROSS> fragments;
+    typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, ACROSS> fragments;
     enum {
         STRIPS = EMPTY ? 0 : BM * (BN + 4) * 4,
         TILES = body::GROUPS ? CKCI_GROUP_STAGES(BM + BN) * (BM + BN) * 128 : 0,
