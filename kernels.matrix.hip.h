@@ -1134,7 +1134,7 @@ template <class T, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(floa
 }
 #endif
 
-/* The tile loop of ckci_k_fragments for such groups of waves. ACROSS: 0: no operand lies across, 2: the second
+/* The tile loop of ckci_k_fragments for such groups of waves. ACROSS: 0: none lies across, 2: the second
    does, 1 and 3: both; with 1 the instruction's rows are the tile's, with the others its columns. Loads are
    two steps ahead, with five tiles in LDS three; their tile is free once all have multiplied what it held and
    met at the barrier. With four tiles a step's products are still under way at the next one's barrier. */
