@@ -720,10 +720,12 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #if defined(__GNUC__) || defined(__clang__)
 #define CKCI_FN static __attribute__((unused))
 #define CKCI_PRINTF(a, b) __attribute__((format(printf, a, b)))
+#define CKCI_COLD __attribute__((cold)) /* what leads there is kept small */
 #define CKCI_INLINE static inline __attribute__((unused, always_inline))
 #else
 #define CKCI_FN static
 #define CKCI_PRINTF(a, b)
+#define CKCI_COLD
 #define CKCI_INLINE static inline
 #endif
 #if (defined(__x86_64__) || defined(__amd64__)) && (defined(__GNUC__) || defined(__clang__)) &&              \
@@ -742,7 +744,7 @@ extern "C" {
 
 /* Every failure goes through here: status, and a text with the argument, the value and what is allowed. */
 CKCI_FN ckconv_status ckci_fail(ckconv_error *err, ckconv_status status, const char *format, ...)
-    CKCI_PRINTF(3, 4);
+    CKCI_PRINTF(3, 4) CKCI_COLD;
 CKCI_FN ckconv_status ckci_fail(ckconv_error *err, ckconv_status status, const char *format, ...)
 {
     if (err) {
@@ -5583,6 +5585,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_LL
 #undef CKCI_MAX_BYTES
 #undef CKCI_PRINTF
+#undef CKCI_COLD
 #undef CKCI_BF16_DOT
 #undef CKCI_TRY
 #undef CKCI_X86

@@ -400,7 +400,8 @@ template <bool FULL, class T>
 CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const ckci_k_place &q)
 {
     if constexpr (FULL) {
-        ckci_k_write<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
+        x = ckci_k_finish_apart<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
+        ckci_k_put<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
     } else {
         const ckci_gpu_target &o = ckci_k_late(p.o);
         T v = x, d = 0;
@@ -4257,7 +4258,7 @@ CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t ch
     axis[2].taps = ckci_k_lane_afresh(axis[2].taps);
     int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
     T v = ckci_k_direct_sum<T>(p, axis, group, column, q);
-    v = ckci_k_finish<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
+    v = ckci_k_finish_apart<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
     if (copies) {
         ckci_k_put<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
     }

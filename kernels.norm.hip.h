@@ -36,7 +36,10 @@ TAGS
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
 */
-enum { CKCI_K_NORM_RUN = 4 };
+/* Kernels of any tensors: numbers of a run, which a thread loads together. */
+template <class T> struct ckci_k_norm_run {
+    enum { N = 16 / (int)sizeof(T) };
+};
 
 /* Any tensors; wide, channels last; wide, channels first. */
 enum { CKCI_K_NORM_ANY = 0, CKCI_K_NORM_LAST = 1, CKCI_K_NORM_PLANES = 2 };
@@ -115,19 +118,20 @@ CKCI_K_FN int64_t ckci_k_norm_base(const ckci_tensor &t, const ckci_k_slab &s, i
 }
 
 /* A run: positions pos, pos + lanes_p, ... below `to` of one channel. */
+template <int N>
 CKCI_K_FN void ckci_k_norm_places(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
-                                  int64_t *at)
+                                  int64_t (&at)[N])
 {
     const int32_t apart = ckci_k_afresh(p.lanes_p);
     if (p.flat) {
         CKCI_K_UNROLL(8)
-        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        for (int i = 0; i < N; i++) {
             at[i] = base + (pos + i * apart) * t.stride[5];
         }
         return;
     }
     CKCI_K_UNROLL(8)
-    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+    for (int i = 0; i < N; i++) {
         int32_t q = pos + i * apart, row = ckci_k_divide(q, p.by_x), z = ckci_k_divide(row, p.by_y);
         int32_t x = q - row * (int32_t)p.by_x.d, y = row - z * (int32_t)p.by_y.d;
         at[i] = base + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
@@ -139,27 +143,27 @@ template <class T>
 CKCI_K_FN void ckci_k_norm_load(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
                                 int32_t to, T *v)
 {
-    int64_t at[CKCI_K_NORM_RUN];
+    int64_t at[ckci_k_norm_run<T>::N];
     const int32_t apart = ckci_k_afresh(p.lanes_p);
     ckci_k_norm_places(p, t, base, pos, at);
     if constexpr (sizeof(T) == 8) {
         CKCI_K_UNROLL(8)
-        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
             v[i] = pos + i * apart < to ? ((const double *)t.p)[at[i]] : 0;
         }
     } else if (t.dtype == CKCONV_F32) {
         CKCI_K_UNROLL(8)
-        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
             v[i] = pos + i * apart < to ? ((const float *)t.p)[at[i]] : 0;
         }
     } else {
-        uint32_t bits[CKCI_K_NORM_RUN];
+        uint32_t bits[ckci_k_norm_run<T>::N];
         CKCI_K_UNROLL(8)
-        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
             bits[i] = pos + i * apart < to ? ((const uint16_t *)t.p)[at[i]] : 0;
         }
         CKCI_K_UNROLL(8)
-        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
             v[i] = t.dtype == CKCONV_F16 ? ckci_k_half_float(bits[i]) : ckci_k_float(bits[i] << 16);
         }
     }
@@ -169,11 +173,11 @@ template <class T>
 CKCI_K_FN void ckci_k_norm_store(const ckci_gpu_norm &p, const ckci_tensor &t, int64_t base, int32_t pos,
                                  int32_t to, const T *v)
 {
-    int64_t at[CKCI_K_NORM_RUN];
+    int64_t at[ckci_k_norm_run<T>::N];
     const int32_t apart = ckci_k_afresh(p.lanes_p);
     ckci_k_norm_places(p, t, base, pos, at);
     CKCI_K_UNROLL(8)
-    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+    for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
         if (pos + i * apart >= to) {
             break;
         }
@@ -256,11 +260,11 @@ template <class T> CKCI_K_FN ckci_k_moments ckci_k_norm_read(const ckci_gpu_norm
         int32_t group = ckci_k_divide(column, p.by_c);
         int64_t base = ckci_k_norm_base(p.x, s, group, column - group * p.c);
         double pivot = ckci_k_norm_pivot<T>(p, s, group);
-        for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
-            T v[CKCI_K_NORM_RUN];
+        for (int32_t pos = s.from + s.lp; pos < s.to; pos += ckci_k_norm_run<T>::N * p.lanes_p) {
+            T v[ckci_k_norm_run<T>::N];
             ckci_k_norm_load(p, p.x, base, pos, s.to, v);
             CKCI_K_UNROLL(8)
-            for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
                 double d = pos + i * p.lanes_p < s.to ? (double)v[i] - pivot : 0;
                 moments.sum += d;
                 moments.square += d * d;
@@ -1051,16 +1055,16 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
         } else {
             for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
                 ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
-                for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
-                    T v[CKCI_K_NORM_RUN];
+                for (int32_t pos = s.from + s.lp; pos < s.to; pos += ckci_k_norm_run<T>::N * p.lanes_p) {
+                    T v[ckci_k_norm_run<T>::N];
                     ckci_k_norm_load(p, p.x, c.x, pos, s.to, v);
                     CKCI_K_UNROLL(8)
-                    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                    for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
                         v[i] = ((v[i] - c.hi) - c.lo) * c.r * c.gamma + c.beta;
                     }
                     if (p.act != CKCONV_PASS) {
                         CKCI_K_UNROLL(8)
-                        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                        for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
                             v[i] = (p.act == CKCONV_SILU ? v[i] : (T)1) / (1 + ckci_k_exp(-v[i]));
                         }
                     }
@@ -1079,12 +1083,12 @@ CKCI_K_FN void ckci_k_norm_gradient(const ckci_gpu_norm &p, const ckci_k_norm_ch
     ckci_k_norm_load(p, p.x, c.x, pos, to, xhat);
     ckci_k_norm_load(p, p.y, c.y, pos, to, dy);
     CKCI_K_UNROLL(8)
-    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+    for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
         xhat[i] = ((xhat[i] - c.hi) - c.lo) * c.r;
     }
     if (p.act != CKCONV_PASS) {
         CKCI_K_UNROLL(8)
-        for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+        for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
             /* sig = sigmoid(v), not = 1 - sig without cancellation */
             T v = xhat[i] * c.gamma + c.beta, e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
             T sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
@@ -1102,11 +1106,11 @@ CKCI_K_FN void ckci_k_norm_add(const ckci_gpu_norm &p, const ckci_k_slab &s, ckc
     T sum[2] = {0, 0}, lost[2] = {0, 0};
     if (s.active && column < s.columns) {
         ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
-        for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
-            T xhat[CKCI_K_NORM_RUN], dy[CKCI_K_NORM_RUN], run[2] = {0, 0};
+        for (int32_t pos = s.from + s.lp; pos < s.to; pos += ckci_k_norm_run<T>::N * p.lanes_p) {
+            T xhat[ckci_k_norm_run<T>::N], dy[ckci_k_norm_run<T>::N], run[2] = {0, 0};
             ckci_k_norm_gradient(p, c, pos, s.to, xhat, dy);
             CKCI_K_UNROLL(8)
-            for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+            for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
                 bool inside = pos + i * p.lanes_p < s.to;
                 run[0] += inside ? dy[i] : 0;
                 run[1] += inside ? dy[i] * xhat[i] : 0;
@@ -1226,11 +1230,11 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
         } else {
             for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
                 ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
-                for (int32_t pos = s.from + s.lp; pos < s.to; pos += CKCI_K_NORM_RUN * p.lanes_p) {
-                    T xhat[CKCI_K_NORM_RUN], dy[CKCI_K_NORM_RUN];
+                for (int32_t pos = s.from + s.lp; pos < s.to; pos += ckci_k_norm_run<T>::N * p.lanes_p) {
+                    T xhat[ckci_k_norm_run<T>::N], dy[ckci_k_norm_run<T>::N];
                     ckci_k_norm_gradient(p, c, pos, s.to, xhat, dy);
                     CKCI_K_UNROLL(8)
-                    for (int i = 0; i < CKCI_K_NORM_RUN; i++) {
+                    for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
                         dy[i] = c.r * (ckci_k_product(c.gamma, dy[i]) - c.mean_a - xhat[i] * c.mean_b);
                     }
                     ckci_k_norm_store(p, p.dx, c.dx, pos, s.to, dy);
