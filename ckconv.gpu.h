@@ -1450,20 +1450,23 @@ CKCI_FN int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
     return bytes;
 }
 
-/* Strips that a block of those that take rows through LDS has side by side; the positions of their rows. */
+/* Strips that a block of those that take rows through LDS has side by side, and the positions of their rows.
+   0: with so many channels not even one fits. */
 CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight,
                                      int32_t *positions)
 {
     int32_t f = k->dim[1].filter, strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
-    int32_t side = 256 / k->lanes_c + 1;
-    do {
-        side--;
+    int32_t side = 256 / k->lanes_c;
+    for (; side > 0; side--) {
         /* rows that the strips of a block pass through, but the first */
         int32_t over = strips % side == 0   ? 0
                        : side % strips == 0 ? side / strips - 1
                                             : (side - 2) / strips + 1;
         *positions = side * strip + (over + 1) * (f - 1) + (weight ? strips * strip - k->dim[2].length : 0);
-    } while (*positions > CKCI_DEPTH_DOWN_POSITIONS || *positions * k->lanes_c * 4 > CKCI_DEPTH_DOWN_BYTES);
+        if (*positions <= CKCI_DEPTH_DOWN_POSITIONS && *positions * k->lanes_c * 4 <= CKCI_DEPTH_DOWN_BYTES) {
+            break;
+        }
+    }
     return side;
 }
 
@@ -1485,16 +1488,20 @@ CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight)
 /* Columns of those that take rows through LDS. */
 CKCI_FN void ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
 {
-    int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), positions;
+    int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), positions = 0;
     int64_t words = ckci_ceil_div(k->g, 4 / size);
-    /* LDS: weights of fwd and bwd_data; one strip of a row fits in any case */
-    k->lanes_c = ckci_depth_lanes(words, 4, 256, weight && size == 2 ? 128 : CKCI_DEPTH_DOWN_LANES(f), 1, 0);
+    /* LDS: weights of fwd and bwd_data, where one strip of a row fits in any case; one of bwd_weight may not,
+       as the last ones end past their rows */
+    int32_t lanes = weight && size == 2 ? 128 : CKCI_DEPTH_DOWN_LANES(f), strip = 0;
+    for (k->lanes_p = 0; k->lanes_p == 0; lanes /= 2) {
+        k->lanes_c = ckci_depth_lanes(words, 4, 256, lanes, 1, 0);
+        strip = ckci_depth_down_strip(k, weight);
+        k->lanes_p = ckci_depth_down_side(k, strip, weight, &positions);
+    }
     k->tiles_c = (int32_t)ckci_ceil_div(words, k->lanes_c);
     k->a_vec = ckci_depth_copies(k, weight);
-    int32_t strip = ckci_depth_down_strip(k, weight);
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
     k->pitch = k->strips * strip + f - 1;
-    k->lanes_p = ckci_depth_down_side(k, strip, weight, &positions);
     k->by_pieces = ckci_make_divisor(k->lanes_c * 4 / k->a_vec); /* of a position */
     k->pieces = positions * (k->lanes_c * 4 / k->a_vec);
     k->by_pitch = ckci_make_divisor(k->pitch);
@@ -1829,6 +1836,104 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     return ckci_too_many_blocks(l->grid, err);
 }
 
+/* What a thread of bwd_weight takes: taps, groups of taps side by side, places of the reduction. through:
+   rows, planes or sheets come through LDS. *vec and *all (strips) are as ckci_depth_start and
+   ckci_depth_strips set them, or become what suits the kernel. */
+CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, ckci_gpu_depth *k, int32_t kind,
+                                              int32_t planes, int32_t walks, int through, int deep,
+                                              int32_t *vec, int64_t *all, ckconv_error *err)
+{
+    int wide = k->a.dtype != CKCONV_F64, narrow = k->a.dtype == CKCONV_F32;
+    int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
+    int64_t taps = three ? 3 : wide && kind == CKCI_DEPTH_4 ? 8 : 1; /* of a thread, along dimension 2 */
+    if (wide && kind == CKCI_DEPTH_4 + 1) {                          /* strips of 4, loads of 2 */
+        *vec = 2;
+        k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
+        CKCI_TRY(ckci_depth_strips(k, planes, all, err));
+    }
+    if (walks) {
+        *vec = planes || (walks > 3 && narrow) ? 1 : 2;
+        /* planes: the last strip ends with the row of dout, and its window begins as that is aligned */
+        int32_t length = planes ? k->dim[2].length : 4;
+        k->a_vec = ckci_depth_pieces(&k->b, planes, *vec, k->a_vec && length % 4 == 0);
+        k->a_vec = length % 2 == 0 || narrow ? k->a_vec : 0;
+        k->o_vec = ckci_depth_pieces(&k->a, planes, *vec, k->o_vec);
+    }
+    int rowwise = planes == CKCI_DEPTH_ROWS && !walks;
+    k->groups_x = (int32_t)(walks || through ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
+    if (rowwise) { /* places are counted from an aligned one on */
+        k->groups_x = (int32_t)ckci_ceil_div((-p->pad[2] & 3) + p->filter[2], 8);
+    }
+    int64_t rows_y = walks || through ? 1 : ckci_ceil_div(k->dim[1].filter, three ? 3 : 1);
+    k->by_rows_y = ckci_make_divisor(rows_y);
+    k->units = (int32_t)((deep ? 1 : k->dim[0].filter) * rows_y * k->groups_x);
+    if (!planes) {
+        k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, *vec), *vec * (int64_t)ckci_size(k->a.dtype), 256,
+                                      256, k->units, 0);
+    }
+    k->lanes_u = (int32_t)ckci_min(k->units, 256 / k->lanes_c);
+    k->lanes_p = 256 / (k->lanes_c * k->lanes_u);
+    if (rowwise) {
+        k->lanes_u = (int32_t)ckci_min(k->units, 8);
+        k->lanes_c = 256 / k->lanes_u;
+        k->lanes_p = 1;
+    }
+    k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
+    k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * *vec));
+    return CKCONV_OK;
+}
+
+/* Parts of the reduction where rows, planes (deep) or sheets come through LDS. split: 0 or what was asked
+   for; most: what fits into the workspace. */
+CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
+                                        int deep, int32_t sheet, int64_t split, int64_t most, ckci_launch *l)
+{
+    int64_t units = ckci_max(device->compute_units, 1);
+    if (sheet >= 0) {
+        ckci_depth_as_written(p, k);
+        ckci_depth_set(k, 1, CKCI_DEPTH_WEIGHT + CKCI_DEPTH_WEIGHT_SHEET + sheet, l);
+        k->lanes_c = k->sheet.count;
+        k->lanes_p = (int32_t)k->sheet.by_wide.d;
+        k->lanes_u = k->tiles_u = k->units = 1;
+        k->tiles_c = (int32_t)ckci_ceil_div(p->g, k->sheet.count);
+        k->all = (int32_t)(p->n * k->sheet.bands);
+        /* seven blocks for each compute unit, which read while others multiply */
+        split = split ? split : ckci_min(ckci_ceil_div(7 * units, k->tiles_c), most);
+        split = ckci_max(ckci_min(split, k->all), 1);
+        return ckci_max(ckci_ceil_div(k->all, ckci_ceil_div(k->all, split)), 1);
+    }
+    if (deep) {
+        ckci_depth_deep_tiles(k, device, 1);
+        split = split ? split : ckci_min(ckci_max(2 * units / k->tiles_c, 1), most);
+        return ckci_max(ckci_min(split, k->all), 1);
+    }
+    ckci_depth_down_columns(k, 1);
+    split = split ? split : ckci_min(ckci_depth_down_share(k, device, 0), most);
+    return ckci_max(ckci_depth_down_share(k, device, ckci_min(split, k->all)), 1);
+}
+
+/* Parts of the others; all: strips. */
+CKCI_FN int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_depth *k, int32_t planes,
+                                        int32_t walks, int64_t all, int64_t split, int64_t most)
+{
+    int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
+    if (walks) {
+        int wide_strip = planes ? walks != 7 : walks == 3 && k->a.dtype != CKCONV_F32;
+        ckci_depth_columns(k, device, wide_strip ? 8 : 4, tiles, 12, &all);
+        split = split ? split : ckci_min(ckci_ceil_div(all, k->part), most);
+    }
+    if (split == 0) {
+        split = ckci_min(ckci_ceil_div(4 * ckci_max(device->compute_units, 1), tiles),
+                         all / ((int64_t)k->lanes_p * (planes == CKCI_DEPTH_ROWS ? k->lanes_c : 4)));
+        split = ckci_min(ckci_min(split, most), 4096);
+    }
+    k->part = (int32_t)ckci_max(ckci_ceil_div(all, ckci_max(ckci_min(split, all), 1)), 1);
+    if (walks) {
+        k->part = (int32_t)ckci_ceil_div(k->part, k->lanes_p) * k->lanes_p;
+    }
+    return ckci_max(ckci_ceil_div(all, k->part), 1);
+}
+
 /* bwd_weight. split_k and limit as in ckci_gpu_weight; sums lie in workspace as [part][tap][channel]. */
 CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
                                         int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
@@ -1845,97 +1950,14 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int32_t walks = through ? 0 : ckci_depth_walks(k, device, 1, planes);
     int32_t which = ckci_depth_kernel(k, down, deep, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
-    int wide = k->a.dtype != CKCONV_F64;
-    int32_t kind = which - CKCI_DEPTH_WEIGHT;
-    int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
-    int64_t taps = three ? 3 : wide && kind == CKCI_DEPTH_4 ? 8 : 1; /* of a thread, along dimension 2 */
-    if (wide && kind == CKCI_DEPTH_4 + 1) {                          /* strips of 4, loads of 2 */
-        vec = 2;
-        k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
-        CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
-    }
-    int32_t narrow = k->a.dtype == CKCONV_F32;
-    if (walks) {
-        vec = planes || (walks > 3 && narrow) ? 1 : 2;
-        /* planes: the last strip ends with the row of dout, and its window begins as that is aligned */
-        int32_t length = planes ? k->dim[2].length : 4;
-        k->a_vec = ckci_depth_pieces(&k->b, planes, vec, k->a_vec && length % 4 == 0);
-        k->a_vec = length % 2 == 0 || narrow ? k->a_vec : 0;
-        k->o_vec = ckci_depth_pieces(&k->a, planes, vec, k->o_vec);
-    }
-    k->groups_x = (int32_t)(walks || through ? 1 : ckci_ceil_div(k->dim[2].filter, taps));
-    if (planes == CKCI_DEPTH_ROWS && !walks) { /* places are counted from an aligned one on */
-        k->groups_x = (int32_t)ckci_ceil_div((-p->pad[2] & 3) + p->filter[2], 8);
-    }
-    int64_t rows_y = walks || through ? 1 : ckci_ceil_div(k->dim[1].filter, three ? 3 : 1);
-    k->by_rows_y = ckci_make_divisor(rows_y);
-    k->units = (int32_t)((deep ? 1 : k->dim[0].filter) * rows_y * k->groups_x);
-    if (!planes) {
-        k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), 256,
-                                      256, k->units, 0);
-    }
-    k->lanes_u = (int32_t)ckci_min(k->units, 256 / k->lanes_c);
-    k->lanes_p = 256 / (k->lanes_c * k->lanes_u);
-    if (planes == CKCI_DEPTH_ROWS && !walks) {
-        k->lanes_u = (int32_t)ckci_min(k->units, 8);
-        k->lanes_c = 256 / k->lanes_u;
-        k->lanes_p = 1;
-    }
-    k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
-    k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
+    which -= CKCI_DEPTH_WEIGHT;
+    CKCI_TRY(ckci_depth_weight_lanes(p, k, which, planes, walks, through, deep, &vec, &all, err));
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
-    int64_t split = split_k;
-    if (down) {
-        vec = narrow ? 1 : 2;
-        ckci_depth_down_columns(k, 1);
-        split = split ? split
-                      : ckci_min(ckci_depth_down_share(k, device, 0), ckci_max(limit / ckci_max(one, 1), 1));
-        all = ckci_depth_down_share(k, device, ckci_min(split, k->all));
-    }
-    if (deep) {
-        vec = narrow ? 1 : 2;
-        ckci_depth_deep_tiles(k, device, 1);
-        all = k->all;
-        split = split ? split
-                      : ckci_min(ckci_max(2 * units / k->tiles_c, 1), ckci_max(limit / ckci_max(one, 1), 1));
-        all = ckci_max(ckci_min(split, all), 1);
-    }
-    if (sheet >= 0) {
-        ckci_depth_as_written(p, k);
-        ckci_depth_set(k, 1, CKCI_DEPTH_WEIGHT + CKCI_DEPTH_WEIGHT_SHEET + sheet, l);
-        k->lanes_c = k->sheet.count;
-        k->lanes_p = (int32_t)k->sheet.by_wide.d;
-        k->lanes_u = k->tiles_u = k->units = 1;
-        k->tiles_c = (int32_t)ckci_ceil_div(p->g, k->sheet.count);
-        k->all = (int32_t)(p->n * k->sheet.bands);
-        /* seven blocks for each compute unit, which read while others multiply */
-        split = split ? split
-                      : ckci_min(ckci_ceil_div(7 * units, k->tiles_c), ckci_max(limit / ckci_max(one, 1), 1));
-        all = ckci_max(ckci_min(split, k->all), 1);
-        all = ckci_ceil_div(k->all, ckci_ceil_div(k->all, all));
-    }
-    int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
-    if (walks) {
-        int wide_strip = planes ? walks != 7 : walks == 3 && !narrow;
-        ckci_depth_columns(k, device, wide_strip ? 8 : 4, tiles, 12, &all);
-    }
-    if (walks && split == 0) {
-        split = ckci_min(ckci_ceil_div(all, k->part), ckci_max(limit / ckci_max(one, 1), 1));
-    }
-    if (split == 0) {
-        split = ckci_min(ckci_ceil_div(4 * units, tiles),
-                         all / ((int64_t)k->lanes_p * (planes == CKCI_DEPTH_ROWS ? k->lanes_c : 4)));
-        split = ckci_min(ckci_min(split, limit / ckci_max(one, 1)), 4096);
-    }
+    int64_t most = limit / ckci_max(one, 1);
     if (through) {
-        k->parts = (int32_t)ckci_max(all, 1);
+        k->parts = (int32_t)ckci_depth_weight_parts(p, device, k, deep, sheet, split_k, ckci_max(most, 1), l);
     } else {
-        split = ckci_max(ckci_min(split, all), 1);
-        k->part = (int32_t)ckci_max(ckci_ceil_div(all, split), 1);
-        if (walks) {
-            k->part = (int32_t)ckci_ceil_div(k->part, k->lanes_p) * k->lanes_p;
-        }
-        k->parts = (int32_t)ckci_max(ckci_ceil_div(all, k->part), 1);
+        k->parts = (int32_t)ckci_depth_weight_split(device, k, planes, walks, all, split_k, most);
     }
     k->sums = k->parts > 1 || k->full;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
@@ -1947,7 +1969,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     }
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(k->g);
-    l->grid = ckci_saturating_mul(tiles, k->parts);
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_c, k->tiles_u), k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
     *cost = ckci_depth_cost(p, device,
                             sheet >= 0             ? 1

@@ -424,6 +424,34 @@ static void test_empty(void)
     }
 }
 
+/* Depthwise layers of any width and number of channels have a plan, with and without workspace. */
+static void test_depthwise_sizes(void)
+{
+    static const char *const archs[] = {"gfx906", "gfx942", "sm_90"};
+    static const int64_t groups[] = {1, 8, 64, 100, 256, 1024}, workspace[] = {0, 1000, -1};
+    ckconv_options o;
+    ckconv_plan plan;
+    ckconv_error err;
+    memset(&o, 0, sizeof o);
+    ckconv_conv_desc d = cube(2, 9, 3, 1, 1);
+    d.n = 3;
+    d.c = d.k = 1;
+    for (int i = 0; i < 3 * 6 * 3 * 2 * 3; i++) {
+        const ckconv_device device = named(archs[i % 3]);
+        d.g = groups[i / 3 % 6];
+        d.filter[0] = d.filter[1] = 3 + 2 * (i / 18 % 3);
+        d.in.dtype = i / 54 % 2 ? CKCONV_F16 : CKCONV_F32;
+        const ckconv_op op = CKCONV_FWD + i / 108;
+        for (int width = 8; width < 72; width++) {
+            d.input[1] = width;
+            o.max_workspace = workspace[width % 3];
+            CHECK_MSG(ckconv_plan_conv(&plan, op, &d, &o, &device, &err) == CKCONV_OK,
+                      "%s %s, %d channels, filter %d, width %d: %s", archs[i % 3], ckconv_op_name(op),
+                      (int)d.g, (int)d.filter[1], width, err.text);
+        }
+    }
+}
+
 /* Names as vendors' tools print them, and a failure that leaves no garbage. */
 static void test_names(void)
 {
@@ -475,6 +503,7 @@ int main(void)
     test_units();
     test_texts();
     test_empty();
+    test_depthwise_sizes();
     test_facts();
     test_names();
     return test_end();
