@@ -421,7 +421,8 @@ typedef struct ckci_gpu_depth_box {
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
-   words of channels of a block. 5 x 5 of 2 bytes has a second kernel, with short strips. */
+   words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short
+   strips. */
 enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192, CKCI_DEPTH_DOWN_SHORT = 4 };
 #define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT)                                                               \
     ((SIZE) == 4 ? 7 : (F) == 3 ? ((WEIGHT) ? 8 : 7) : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
@@ -1470,7 +1471,8 @@ CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int
     return side;
 }
 
-/* Outputs of a strip. Short ones take .7 of the time (H100) and leave fewer threads without a strip. */
+/* Outputs of a strip. Short ones take .7 of the time (H100; elsewhere for want of measurements) and leave
+   fewer threads without a strip. */
 CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), few = CKCI_DEPTH_DOWN_SHORT;
@@ -1485,8 +1487,8 @@ CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight)
     return .7 * more < turns ? few : strip;
 }
 
-/* Columns of those that take rows through LDS. */
-CKCI_FN void ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
+/* Columns of those that take rows through LDS. Returns the outputs of a strip. */
+CKCI_FN int32_t ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), positions = 0;
     int64_t words = ckci_ceil_div(k->g, 4 / size);
@@ -1507,6 +1509,7 @@ CKCI_FN void ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
     k->by_pitch = ckci_make_divisor(k->pitch);
     k->all =
         (int32_t)ckci_ceil_div((int64_t)k->n * k->dim[0].length * k->strips, k->lanes_p) * k->dim[1].length;
+    return strip;
 }
 
 /* Rows of a block: those that run at once own equally many, or `split` share them. The result counts the
@@ -1786,7 +1789,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     }
     int32_t down = ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
     int deep = ckci_depth_deeps(k, device, 0, planes), through = down || deep;
-    int32_t walks = through ? 0 : ckci_depth_walks(k, device, 0, planes);
+    int32_t walks = through ? 0 : ckci_depth_walks(k, device, 0, planes), strip = 0;
     if (walks) {
         vec = planes ? 1 : half ? 4 : 2;
         k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
@@ -1804,7 +1807,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         ckci_depth_deep_tiles(k, device, 0);
         all = k->all;
     } else if (down) {
-        ckci_depth_down_columns(k, 0);
+        strip = ckci_depth_down_columns(k, 0);
         all = ckci_depth_down_share(k, device, 0);
     } else {
         k->lanes_p = 256 / k->lanes_c;
@@ -1828,7 +1831,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
     ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, walks, 0, vec, planes), l);
-    if (down && ckci_depth_down_strip(k, 0) == CKCI_DEPTH_DOWN_SHORT) {
+    if (strip == CKCI_DEPTH_DOWN_SHORT) {
         ckci_set_kernel(l, CKCI_KERNEL_depth_half_down_5_short);
     }
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
@@ -1907,7 +1910,7 @@ CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device 
         split = split ? split : ckci_min(ckci_max(2 * units / k->tiles_c, 1), most);
         return ckci_max(ckci_min(split, k->all), 1);
     }
-    ckci_depth_down_columns(k, 1);
+    (void)ckci_depth_down_columns(k, 1);
     split = split ? split : ckci_min(ckci_depth_down_share(k, device, 0), most);
     return ckci_max(ckci_depth_down_share(k, device, ckci_min(split, k->all)), 1);
 }

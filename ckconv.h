@@ -2606,6 +2606,25 @@ CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t c
                : missing;
 }
 
+/* A sum, and what rounding took from it (Neumaier): a plain one of many f64 numbers would be less exact than
+   the engines that it judges. */
+typedef struct ckci_ref_sum {
+    double sum, lost;
+} ckci_ref_sum;
+
+CKCI_FN void ckci_ref_add(ckci_ref_sum *s, double v)
+{
+    double next = s->sum + v;
+    s->lost += fabs(s->sum) >= fabs(v) ? (s->sum - next) + v : (v - next) + s->sum;
+    s->sum = next;
+}
+
+CKCI_FN double ckci_ref_total(const ckci_ref_sum *s)
+{
+    double total = s->sum + s->lost;
+    return total == total ? total : s->sum; /* an infinite one loses NaN */
+}
+
 /* Mean and inverse standard deviation of (n, g): the saved ones, else computed in two passes. */
 CKCI_FN void ckci_ref_statistics(const ckci_norm_job *job, int64_t n, int64_t g, double *mean,
                                  double *inv_std)
@@ -2618,23 +2637,27 @@ CKCI_FN void ckci_ref_statistics(const ckci_norm_job *job, int64_t n, int64_t g,
         *inv_std = ckci_load(p->stat, (const unsigned char *)job->args->saved_inv_std + entry);
         return;
     }
-    double count = (double)p->c * (double)p->space, sum = 0, square = 0;
+    double count = (double)p->c * (double)p->space;
+    ckci_ref_sum sum = {0, 0}, square = {0, 0};
     for (int pass = 0; pass < 2; pass++) {
-        double m = sum / count;
+        double m = ckci_ref_total(&sum) / count;
         for (int64_t z = 0; z < t->len[3]; z++) {
             for (int64_t y = 0; y < t->len[4]; y++) {
                 for (int64_t x = 0; x < t->len[5]; x++) {
                     for (int64_t c = 0; c < p->c; c++) {
                         double v = ckci_ref_value(t, g, n, c, z, y, x);
-                        sum += pass == 0 ? v : 0;
-                        square += pass == 0 ? 0 : (v - m) * (v - m);
+                        if (pass == 0) {
+                            ckci_ref_add(&sum, v);
+                        } else {
+                            ckci_ref_add(&square, (v - m) * (v - m));
+                        }
                     }
                 }
             }
         }
     }
-    *mean = sum / count;
-    *inv_std = 1 / sqrt(square / count + p->eps);
+    *mean = ckci_ref_total(&sum) / count;
+    *inv_std = 1 / sqrt(ckci_ref_total(&square) / count + p->eps);
 }
 
 /* d act(v) / d v */
@@ -2703,13 +2726,14 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
     const ckci_groupnorm *p = job->p;
     const ckci_tensor *t = &p->din;
     int64_t at[6];
-    double mean, inv_std, xhat, a = 0, b = 0, count = (double)p->c * (double)p->space;
+    double mean, inv_std, xhat, count = (double)p->c * (double)p->space;
+    ckci_ref_sum a = {0, 0}, b = {0, 0};
     (void)scratch;
     at[0] = item % p->g;
     at[1] = item / p->g;
     ckci_ref_statistics(job, at[1], at[0], &mean, &inv_std);
     for (int pass = 0; pass < 2; pass++) {
-        double mean_a = a / count, mean_b = b / count;
+        double mean_a = ckci_ref_total(&a) / count, mean_b = ckci_ref_total(&b) / count;
         for (at[3] = 0; at[3] < t->len[3]; at[3]++) {
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
@@ -2717,8 +2741,8 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
                         double dy = ckci_ref_gradient(job, at, mean, inv_std, &xhat);
                         dy *= ckci_param(p, job->args->gamma, at[0] * p->c + at[2], 1);
                         if (pass == 0) {
-                            a += dy;
-                            b += dy * xhat;
+                            ckci_ref_add(&a, dy);
+                            ckci_ref_add(&b, dy * xhat);
                         } else {
                             ckci_store(t->dtype,
                                        t->p + ckci_offset(t->stride, at) * (int64_t)ckci_size(t->dtype),
@@ -2737,7 +2761,8 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
     const ckci_groupnorm *p = job->p;
     const ckci_tensor *t = &p->in;
     int64_t at[6], size = (int64_t)ckci_size(p->param);
-    double mean, inv_std, xhat, dgamma = 0, dbeta = 0;
+    double mean, inv_std, xhat;
+    ckci_ref_sum dgamma = {0, 0}, dbeta = {0, 0};
     (void)scratch;
     at[0] = item / p->c;
     at[2] = item % p->c;
@@ -2747,17 +2772,17 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
                     double dy = ckci_ref_gradient(job, at, mean, inv_std, &xhat);
-                    dgamma += dy * xhat;
-                    dbeta += dy;
+                    ckci_ref_add(&dgamma, dy * xhat);
+                    ckci_ref_add(&dbeta, dy);
                 }
             }
         }
     }
     if (job->args->dgamma) {
-        ckci_store(p->param, (unsigned char *)job->args->dgamma + item * size, dgamma);
+        ckci_store(p->param, (unsigned char *)job->args->dgamma + item * size, ckci_ref_total(&dgamma));
     }
     if (job->args->dbeta) {
-        ckci_store(p->param, (unsigned char *)job->args->dbeta + item * size, dbeta);
+        ckci_store(p->param, (unsigned char *)job->args->dbeta + item * size, ckci_ref_total(&dbeta));
     }
 }
 
@@ -4597,7 +4622,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     case CKCONV_FAMILY_DIRECT:
         return plan->op == CKCONV_BWD_WEIGHT
                    ? "few channels per group: a block owns filters, its threads share the positions"
-                   : "few channels per group: a thread owns an output";
+                   : "few channels per group: a thread owns outputs, one or a strip of them";
     case CKCONV_FAMILY_FUSED:
         return instance->tile_rows == 0 ? "slow: each thread computes mid again for each use"
                                         : "mid stays in LDS";

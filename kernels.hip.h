@@ -1172,8 +1172,8 @@ CKCI_K_FN void ckci_k_put(const ckci_gpu_target &target, T x, int32_t g, int32_t
     }
 }
 
-/* The same where epilogues are not what takes the time: a call on NVIDIA, lest it take registers from the
-   rest. */
+/* ckci_k_finish where epilogues are not what takes the time: a call on NVIDIA, lest it take registers from
+   the rest. */
 template <class T>
 CKCI_K_APART T ckci_k_finish_apart(const ckci_gpu_target &o, T x, int32_t g, int32_t n, int32_t c, int32_t z,
                                    int32_t y, int32_t w)

@@ -1317,8 +1317,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* Sums as they lie in registers, as f32, f16 or bf16: of so many rows and columns (an even number), to
-       rows that are `pitch` numbers apart. Four threads fill a sector of f32; or eight, one number each. */
+    /* Sums as they lie in registers, as f32, f16 or bf16: of so many rows and columns, to rows that are
+       `pitch` numbers apart. Four threads fill a sector of f32 (columns are an even number); where the
+       instruction's rows are the tile's columns, eight, one number each. */
     CKCI_K_MEMBER void store(unsigned char *to, int64_t pitch, int32_t rows, int32_t columns,
                              int32_t dtype) const
     {
@@ -4421,10 +4422,10 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         body::template with<U, F>(p, m);
     }
 
-    template <class Base, int ACROSS> static void fragments(const ckci_gpu_conv &p)
+    template <class Base, int LIE> static void fragments(const ckci_gpu_conv &p)
     {
         typedef unit_of<Base> unit;
-        with<unit, ckci_k_fragments<unit, BM, BN, ACROSS>>(p);
+        with<unit, ckci_k_fragments<unit, BM, BN, LIE>>(p);
     }
 
     static void run(const ckci_gpu_conv &p, lds &)

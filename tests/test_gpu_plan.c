@@ -452,6 +452,36 @@ static void test_depthwise_sizes(void)
     }
 }
 
+/* 5 x 5 of f16 in strips of 7, or of 4 where those leave threads without work. */
+static void test_short_strips(void)
+{
+    const uintptr_t far = (uintptr_t)1 << 44;
+    ckconv_plan plan;
+    ckconv_launch l;
+    ckconv_args a;
+    ckconv_error err;
+    const ckconv_device gpu = named("sm_90");
+    ckconv_conv_desc d = cube(2, 28, 5, 1, 1);
+    memset(&a, 0, sizeof a);
+    a.in = (const void *)far;
+    a.wei = (const void *)(2 * far);
+    a.out = (void *)(3 * far);
+    d.n = 128;
+    d.g = 240;
+    d.c = d.k = 1;
+    d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = 2;
+    d.in.dtype = CKCONV_F16;
+    for (int i = 0; i < 2; i++) {
+        int32_t count = 0;
+        d.input[0] = d.input[1] = i ? 16 : 28;
+        CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &gpu, &err), err);
+        CHECK_OK(ckconv_plan_launches(&plan, &a, NULL, 0, &l, 1, &count, &err), err);
+        CHECK_MSG(count == 1 && strcmp(l.kernel, i ? "ckconv_k_depth_half_down_5_short"
+                                                   : "ckconv_k_depth_half_down_5") == 0,
+                  "width %d: %s", (int)d.input[1], count ? l.kernel : "");
+    }
+}
+
 /* Names as vendors' tools print them, and a failure that leaves no garbage. */
 static void test_names(void)
 {
@@ -504,6 +534,7 @@ int main(void)
     test_texts();
     test_empty();
     test_depthwise_sizes();
+    test_short_strips();
     test_facts();
     test_names();
     return test_end();
