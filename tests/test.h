@@ -998,7 +998,32 @@ static inline int test_needs_other_cpu(int32_t instance)
            (strstr(name, "bf16") != NULL && !(found.features & CKCONV_CPU_AVX512_BF16));
 }
 
-/* 1 for an instance of a matrix unit that this GPU does not have. */
+/* 1 for a convolution's tile that is too large for this GPU's LDS. */
+static inline int test_lacks_lds(int32_t instance)
+{
+    ckconv_conv_desc d;
+    ckconv_error err;
+    memset(&d, 0, sizeof d);
+    memset(&err, 0, sizeof err);
+    d.ndim = 2;
+    d.n = 1;
+    d.k = d.c = 256;
+    d.filter[0] = d.filter[1] = 1;
+    d.input[0] = d.input[1] = 16;
+    d.in.dtype = CKCONV_F16;
+    for (ckconv_op op = CKCONV_FWD; op <= CKCONV_BWD_WEIGHT; op++) {
+        ckconv_plan plan;
+        if (ckconv_instance_does(instance, op) &&
+            ckconv_plan_conv(&plan, op, &d, NULL, NULL, &err) == CKCONV_OK &&
+            ckconv_instance_supports(instance, &plan, &err) != CKCONV_OK &&
+            strstr(err.text, "bytes of LDS") != NULL) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* 1 for an instance of a matrix unit that this GPU does not have, or whose tile is too large for it. */
 static inline int test_needs_other_gpu(int32_t instance)
 {
     const char *name = ckconv_instance_name(instance);
@@ -1011,7 +1036,8 @@ static inline int test_needs_other_gpu(int32_t instance)
     const int rdna = strncmp(found.arch, "gfx1", 4) == 0;
     const int wide = strstr(name, "256x256") != NULL && strncmp(found.arch, "gfx95", 5) == 0; /* left out */
     const int large = strstr(name, "depth_matrix_256") != NULL && found.lds_bytes < 232448;   /* of LDS */
-    return large || (strstr(name, "_mfma_") != NULL && (found.kind != CKCONV_DEVICE_AMD || rdna || wide)) ||
+    return large || test_lacks_lds(instance) ||
+           (strstr(name, "_mfma_") != NULL && (found.kind != CKCONV_DEVICE_AMD || rdna || wide)) ||
            (strstr(name, "_wmma_") != NULL && (!rdna || strncmp(found.arch, "gfx10", 5) == 0)) ||
            (strstr(name, "_mma_") != NULL && found.kind != CKCONV_DEVICE_NVIDIA);
 }
