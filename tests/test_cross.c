@@ -859,7 +859,8 @@ static void check_executed(void)
             continue;
         }
         if (executed[i] == 0 && test_needs_other_gpu(i)) {
-            printf("skipped: instance %s (this GPU has no such matrix unit, or too little LDS)\n", ckconv_instance_name(i));
+            printf("skipped: instance %s (this GPU has no such matrix unit, or too little LDS)\n",
+                   ckconv_instance_name(i));
             continue;
         }
         CHECK_MSG(executed[i] > 0, "no problem executed instance %s", ckconv_instance_name(i));
