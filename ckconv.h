@@ -534,8 +534,8 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
                                               ckconv_launch *launches, int32_t capacity, int32_t *count,
                                               ckconv_error *err);
 
-/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes. Returns the
-   full length, as snprintf does. */
+/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes; of a GPU's plan
+   also its kernels' names, for tensors that are aligned. Returns the full length, as snprintf does. */
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size);
 
 /* Shape, strides, bytes of one tensor of a plan (CKCONV_TENSOR_...). */
@@ -4390,6 +4390,13 @@ CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, c
     return CKCONV_OK;
 }
 
+CKCI_FN int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
+{
+    return op == CKCONV_CONV_CONV_FWD ? ckci_list_pair(&p->pair, args, list)
+           : op <= CKCONV_BWD_WEIGHT  ? ckci_list_conv(&p->conv, args, list)
+                                      : ckci_list_norm(&p->norm, args, list);
+}
+
 /* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
    aligned workspace. */
 CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
@@ -4402,17 +4409,13 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     if (!args) {
         return ckci_fail(err, CKCONV_ERR_NULL, "args is NULL");
     }
-    if (plan->op == CKCONV_CONV_CONV_FWD) {
-        count = ckci_list_pair(&p->pair, args, list);
-    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
-        count = ckci_list_conv(&p->conv, args, list);
-    } else {
-        count = ckci_list_norm(&p->norm, args, list);
-        if (plan->op == CKCONV_GROUPNORM_BWD && (args->saved_mean == NULL) != (args->saved_inv_std == NULL)) {
+    count = ckci_list_buffers(plan->op, p, args, list);
+    if (plan->op == CKCONV_GROUPNORM_BWD) {
+        if ((args->saved_mean == NULL) != (args->saved_inv_std == NULL)) {
             return ckci_fail(err, CKCONV_ERR_NULL,
                              "args.saved_mean and args.saved_inv_std: give both or none");
         }
-        if (plan->op == CKCONV_GROUPNORM_BWD && !args->din && !args->dgamma && !args->dbeta) {
+        if (!args->din && !args->dgamma && !args->dbeta) {
             return ckci_fail(err, CKCONV_ERR_NULL,
                              "args.din, args.dgamma and args.dbeta are all NULL: nothing to do");
         }
@@ -4644,6 +4647,42 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
+/* A text to which launches add the names of their kernels. */
+typedef struct ckci_name_list {
+    char *text;
+    size_t size, at;
+    int32_t count;
+} ckci_name_list;
+
+CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, ckconv_error *err)
+{
+    ckci_name_list *list = (ckci_name_list *)context;
+    (void)err;
+    list->at = ckci_append(list->text, list->size, list->at, "%s%s", list->count++ ? ", " : "; kernels ",
+                           ckci_kernel_name(launch->kernel));
+    return CKCONV_OK;
+}
+
+/* The kernels that run where all tensors (but mid and saved statistics) are there and aligned: at an address
+   that nothing reads. */
+CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
+                                   char *text, size_t size, size_t at)
+{
+    unsigned char *place = (unsigned char *)(uintptr_t)4096;
+    ckci_name_list list = {text, size, at, 0};
+    ckci_buffer buffers[20];
+    ckci_emitter e;
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    a.in = a.wei = a.dout = a.wei1 = a.gamma = a.beta = place;
+    a.d[0] = a.d[1] = a.d[2] = a.d[3] = place;
+    a.out = a.din = a.dwei = a.dgamma = a.dbeta = place;
+    (void)ckci_list_buffers(plan->op, p, &a, buffers);
+    e.emit = ckci_keep_name;
+    e.context = &list;
+    return instance->list(plan, p, &a, place, instance->tile_rows, &e, NULL) == CKCONV_OK ? list.at : at;
+}
+
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size)
 {
     ckci_problem p;
@@ -4686,7 +4725,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "es",
                          plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
                          CKCI_LL(plan->workspace_bytes));
-        return ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
+        at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
+        return ckci_append_kernels(plan, &p, instance, text, size, at);
     }
     at = ckci_append(text, size, at, ", tile %dx%d, vector %d)", (int)instance->tile_rows,
                      (int)instance->tile_columns, (int)instance->lanes);

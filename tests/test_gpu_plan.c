@@ -479,6 +479,10 @@ static void test_short_strips(void)
         CHECK_MSG(count == 1 && strcmp(l.kernel, i ? "ckconv_k_depth_half_down_5_short"
                                                    : "ckconv_k_depth_half_down_5") == 0,
                   "width %d: %s", (int)d.input[1], count ? l.kernel : "");
+        char text[1024];
+        ckconv_plan_describe(&plan, text, sizeof text);
+        const char *named = strstr(text, "; kernels ");
+        CHECK_MSG(named != NULL && strcmp(named + strlen("; kernels "), l.kernel) == 0, "%s", text);
     }
 }
 
