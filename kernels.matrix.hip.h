@@ -3848,7 +3848,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                     load_row(from, ahead);
                 } else {
                     load_row(from, pixels);
-                    from += q.row_pitch;
+                    from += ckci_k_lane_afresh(q.row_pitch);
                 }
                 CKCI_K_UNROLL(8)
                 for (int e = 0; e < U::SUMS; e++) {

@@ -49,8 +49,8 @@ if [ -x "$cli" ]; then
         expect 0 "on the host" "$cli" list fwd $conv --target sm_90
         expect 0 "usage" "$cli" verify fwd $conv --help
         # as exact as f64 allows, however long the sum: ref's too
-        expect 0 "verified" "$cli" verify groupnorm_fwd --g 1 --n 2 --c 12 --input 28,28 --dtype f64 --engine cpu \
-            --act silu --layout GNHWC
+        expect 0 "verified" "$cli" verify groupnorm_fwd --g 1 --n 2 --c 12 --input 28,28 --layout GNHWC \
+            --dtype f64 --engine cpu --act silu
     }
 else
     echo "skipped: no $cli (make examples)"
