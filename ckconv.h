@@ -4390,7 +4390,7 @@ CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, c
     return CKCONV_OK;
 }
 
-/* The same of any operation; list has room for 20. */
+/* The buffers of any operation (ckci_list_conv and its neighbours); list has room for 20. */
 CKCI_FN int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
 {
     return op == CKCONV_CONV_CONV_FWD ? ckci_list_pair(&p->pair, args, list)

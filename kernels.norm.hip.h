@@ -37,7 +37,7 @@ TAGS
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
 */
 
-/* Kernels of any tensors: numbers of a run, which a thread loads together: 16 bytes. */
+/* Kernels of any tensors: numbers of a run, which a thread loads together: 16 bytes of T. */
 template <class T> struct ckci_k_norm_run {
     enum { N = 16 / (int)sizeof(T) };
 };
