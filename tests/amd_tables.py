@@ -28,6 +28,7 @@ import time
 import amd_emulate
 
 LIMIT = 10**12  # instructions of a launch
+EMPTY = 4  # instructions of a wave of a kernel that the code object has without its body
 NONE, READ_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
 
 
@@ -68,9 +69,9 @@ def serve(code, asked, answers, options, deadline):
         else:
             name, grid, block, argument = fields
             try:
-                code.run(name, int(grid), int(block), [bytes.fromhex(argument)], limit=LIMIT,
-                         reverse=options["reverse"])
-                said = "ok"
+                stats = code.run(name, int(grid), int(block), [bytes.fromhex(argument)], limit=LIMIT,
+                                 reverse=options["reverse"])
+                said = "ok" if stats.insts > EMPTY * stats.waves else name + " is empty in this code object"
             except (RuntimeError, KeyError, ValueError) as e:  # RuntimeError: the emulator's own
                 said = " ".join(("%s: %s" % (type(e).__name__, e)).split())
             kernels[name] += 1

@@ -2,6 +2,19 @@
    SPDX-License-Identifier: MIT */
 #include "test.h"
 
+#include <signal.h>
+
+static volatile sig_atomic_t layer_now; /* of test_layers, for the handler */
+
+/* A crash ends the program, but not without the layer. */
+static void on_signal(int signal_number)
+{
+    printf("FAIL layer %ld: signal %d\ntest_gpu_plan: %ld passed, %ld failed\n", (long)layer_now,
+           signal_number, test.passed, test.failed + 1);
+    fflush(stdout);
+    _Exit(1);
+}
+
 static ckconv_device named(const char *arch)
 {
     ckconv_device d;
@@ -486,6 +499,119 @@ static void test_short_strips(void)
     }
 }
 
+/* A number of a list, or now and then any other below `most`. */
+static int64_t draw(test_rng *r, const int64_t *list, int64_t count, int64_t most)
+{
+    return test_below(r, 8) == 0 ? 1 + test_below(r, most) : list[test_below(r, count)];
+}
+
+static ckconv_conv_desc random_layer(test_rng *r)
+{
+    static const int64_t channels[] = {1, 2, 4, 8, 16, 32, 64, 96, 128, 144, 192, 256, 384, 512, 1024},
+                         sizes[] = {7, 8, 14, 16, 17, 20, 28, 32, 37, 40, 56, 61, 64, 80, 112, 224},
+                         filters[] = {1, 2, 3, 3, 3, 5, 7, 31};
+    static const ckconv_dtype types[] = {CKCONV_F16, CKCONV_F16,    CKCONV_F32, CKCONV_BF16,
+                                         CKCONV_F64, CKCONV_F8E4M3, CKCONV_I8};
+    static const ckconv_layout layouts[] = {CKCONV_NHWGC, CKCONV_NHWGC, CKCONV_NGCHW, CKCONV_GNHWC};
+    const int64_t filter = draw(r, filters, 8, 64), stride = 1 + test_below(r, 3) / 2;
+    const int64_t dilation = 1 + test_below(r, 8) / 7;
+    const int32_t ndim = 1 + (1 + (int32_t)test_below(r, 4)) / 2;
+    ckconv_conv_desc d = cube(ndim, draw(r, sizes, 16, 100), filter, stride, dilation);
+    for (int32_t i = 0; i < ndim; i++) {
+        if (i > 0) {
+            d.input[i] = draw(r, sizes, 16, 100);
+        }
+        d.pad_lo[i] = d.pad_hi[i] =
+            test_below(r, 4) ? (filter - 1) * dilation / 2 : test_below(r, filter + 1);
+    }
+    const int64_t kind = test_below(r, 4) % 3; /* depthwise (half of all), grouped, dense */
+    d.n = (int64_t)1 << test_below(r, 8);
+    d.g = kind == 0 ? draw(r, channels, 15, 300) : kind == 1 ? (int64_t)2 << test_below(r, 5) : 1;
+    d.k = kind == 0 ? 1 + test_below(r, 8) / 7 : draw(r, channels, 15, 100);
+    d.c = kind == 0 ? 1 : draw(r, channels, 15, 100);
+    d.in.dtype = types[test_below(r, 7)];
+    d.in.layout = d.out.layout = layouts[test_below(r, 4)];
+    d.wei.layout = test_below(r, 2) ? CKCONV_GKCYX : CKCONV_GKYXC;
+    d.op_out.kind = test_below(r, 4) == 0 ? CKCONV_RELU : CKCONV_PASS;
+    return d;
+}
+
+/* The launches of a plan are those that it announces, with grids that a GPU takes, and `most` bytes of
+   workspace (-1: any number). */
+static void check_launches(const ckconv_plan *plan, int64_t most, const char *what)
+{
+    enum { ROOM = 16 };
+    static ckconv_launch l[ROOM];
+    const uintptr_t far = (uintptr_t)1 << 56;
+    const int weight = plan->op == CKCONV_BWD_WEIGHT, back = plan->op == CKCONV_BWD_DATA;
+    ckconv_args a;
+    ckconv_error err;
+    int32_t count = 0;
+    memset(&a, 0, sizeof a);
+    a.in = back ? NULL : (const void *)far;
+    a.wei = weight ? NULL : (const void *)(2 * far);
+    a.dout = weight || back ? (const void *)(3 * far) : NULL;
+    a.out = weight || back ? NULL : (void *)(3 * far);
+    a.din = back ? (void *)far : NULL;
+    a.dwei = weight ? (void *)(2 * far) : NULL;
+    const ckconv_status status = ckconv_plan_launches(plan, &a, (void *)(4 * far),
+                                                      (size_t)plan->workspace_bytes, l, ROOM, &count, &err);
+    int good = status == CKCONV_OK && count == plan->launches && count > 0 && count <= ROOM;
+    for (int32_t i = 0; good && i < count; i++) {
+        good = l[i].grid > 0 && l[i].grid <= INT32_MAX && l[i].block > 0 && l[i].block <= 1024;
+    }
+    CHECK_MSG(good && (most < 0 || plan->workspace_bytes <= most),
+              "%s: %d launches of %d, %lld bytes of workspace: status %d, %s", what, (int)count,
+              (int)plan->launches, (long long)plan->workspace_bytes, (int)status, err.text);
+}
+
+/* Layers of all kinds, on all architectures, by the planner's choice and by instances at random: what divides
+   by zero or passes a bound there (built with sanitizers: any) ends the program with the number of the layer,
+   which is its seed. CKCONV_TEST_FULL=1: 20 times as many. */
+static void test_layers(void)
+{
+    static const char *const archs[] = {"sm_80",  "sm_89",  "sm_90",   "gfx906",  "gfx908", "gfx90a",
+                                        "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201"};
+    static const int64_t workspace[] = {0, -1, 1, 1000, 1000000};
+    static const int32_t splits[] = {0, 0, 1, 2, 3, 17, 300};
+    static const int64_t layers_of[] = {5000, 150000, 3000000};
+    const int64_t layers = layers_of[test_effort()];
+    ckconv_device devices[11];
+    ckconv_plan plan;
+    ckconv_error err;
+    long planned = 0;
+    for (int i = 0; i < 11; i++) {
+        devices[i] = named(archs[i]);
+    }
+    signal(SIGFPE, on_signal);
+    signal(SIGSEGV, on_signal);
+    signal(SIGABRT, on_signal);
+    for (int64_t layer = 0; layer < layers; layer++) {
+        test_rng r = test_seed(0x6c61796572ull + (uint64_t)layer);
+        const ckconv_conv_desc d = random_layer(&r);
+        const int64_t which = test_below(&r, 11);
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + test_below(&r, 3));
+        const int32_t count = ckconv_instance_count(), start = (int32_t)test_below(&r, count);
+        ckconv_options o;
+        char what[160];
+        layer_now = (sig_atomic_t)layer;
+        memset(&o, 0, sizeof o);
+        o.engine = CKCONV_ENGINE_GPU;
+        o.max_workspace = workspace[test_below(&r, 5)];
+        o.split_k = op == CKCONV_BWD_WEIGHT ? splits[test_below(&r, 7)] : 0;
+        snprintf(what, sizeof what, "layer %lld (%s %s)", (long long)layer, archs[which], ckconv_op_name(op));
+        for (int32_t i = -1; i < count; i += i < 0 ? 1 + start : 1 + count / 32) {
+            o.instance = i < 0 ? NULL : ckconv_instance_name(i);
+            if (ckconv_plan_conv(&plan, op, &d, &o, &devices[which], &err) == CKCONV_OK) {
+                check_launches(&plan, o.max_workspace > 0 ? o.max_workspace : -1 - o.max_workspace, what);
+                planned++;
+            }
+        }
+    }
+    CHECK_MSG(planned > layers, "only %ld plans of %lld layers", planned, (long long)layers);
+    printf("note: %ld plans of %lld random layers\n", planned, (long long)layers);
+}
+
 /* Names as vendors' tools print them, and a failure that leaves no garbage. */
 static void test_names(void)
 {
@@ -539,6 +665,7 @@ int main(void)
     test_empty();
     test_depthwise_sizes();
     test_short_strips();
+    test_layers();
     test_facts();
     test_names();
     return test_end();
