@@ -525,12 +525,12 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         constexpr int APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G, CHUNK = V == 1 ? 8 : 4,
                       CHUNKS = (WINDOW + CHUNK - 1) / CHUNK;
         ckci_k_vec<S, V> raw[CHUNKS * CHUNK];
-        const int32_t x_bytes = ckci_k_afresh(this->x_bytes);
+        const int32_t bytes = ckci_k_afresh(this->x_bytes);
         CKCI_K_UNROLL(32)
         for (int i = 0; i < CHUNKS * CHUNK; i++) {
             raw[i].clear();
             if (i < WINDOW && (uint32_t)(x + i * x_step) < (uint32_t)args.dim[2].read_len) {
-                raw[i].load(src + i * x_bytes);
+                raw[i].load(src + i * bytes);
             }
         }
         T f[G][V];
@@ -1113,8 +1113,8 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         const T *w = m.w.w + lane * V;
         T c[F * XO * V], f[HELD ? F * F * V : 1];
         CKCI_K_UNROLL(128)
-        for (int i = 0; i < F * XO * V; i++) {
-            c[i] = 0;
+        for (int j = 0; j < F * XO * V; j++) {
+            c[j] = 0;
         }
         CKCI_K_UNROLL(1)
         for (int32_t step = -ring::AHEAD; step < steps; step++) {
@@ -2193,10 +2193,10 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
         int32_t y, first, rows, r, read; /* of inputs, of dout; rows of dout; the row that comes; its stage */
         int32_t a_step, b_step, vec;
 
-        CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t r)
+        CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t row)
         {
-            inputs.push(m.inputs, p, p.b.p, b_step, p.dim[1].read_len, y + r, r < rows + F - 1, vec);
-            douts.push(m.douts, p, p.a.p, a_step, p.dim[1].length, first + r, r < rows, vec);
+            inputs.push(m.inputs, p, p.b.p, b_step, p.dim[1].read_len, y + row, row < rows + F - 1, vec);
+            douts.push(m.douts, p, p.a.p, a_step, p.dim[1].length, first + row, row < rows, vec);
             source::commit();
         }
     };
@@ -2365,10 +2365,11 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
         int32_t at, at_out;     /* of this thread in a stage */
         int32_t a_step, b_step, vec, rows;
 
-        CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t r)
+        CKCI_K_MEMBER void push(lds &m, const ckci_gpu_depth &p, int32_t plane)
         {
-            inputs.push(m.inputs, p, p.b.p, b_step, p.dim[0].read_len, z + r, r < planes + F - 1, vec);
-            douts.push(m.douts, p, p.a.p, a_step, p.dim[0].length, first + r, r < planes, vec);
+            inputs.push(m.inputs, p, p.b.p, b_step, p.dim[0].read_len, z + plane, plane < planes + F - 1,
+                        vec);
+            douts.push(m.douts, p, p.a.p, a_step, p.dim[0].length, first + plane, plane < planes, vec);
             source::commit();
         }
     };
@@ -3077,8 +3078,8 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         const int32_t plane = ckci_k_divide(t, p.sheet.by_wide), i = t - plane * (int32_t)p.sheet.by_wide.d;
         T c[F * F];
         CKCI_K_UNROLL(64)
-        for (int i = 0; i < F * F; i++) {
-            c[i] = 0;
+        for (int j = 0; j < F * F; j++) {
+            c[j] = 0;
         }
         CKCI_K_UNROLL(1)
         for (int32_t k = part; k < p.all; k += p.parts) {
@@ -4746,7 +4747,7 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
         const int eights = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8;
         room += group * HELD * 128;
         unsigned char *to = room + row * 128 + (eights ^ (lane & 7)) * 16;
-        const unsigned char *from = room + r0 * 128 + (c ^ (r0 & 7)) * 16;
+        const unsigned char *mine = room + r0 * 128 + (c ^ (r0 & 7)) * 16;
         const typename Out::place place(out, column0 + group * 64 + c * 8);
         CKCI_K_UNROLL(4)
         for (int h = 0; h < P / HELD; h++) {
@@ -4777,7 +4778,7 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
             meet();
             CKCI_K_UNROLL(4)
             for (int r = 0; r < HELD / 16; r++) {
-                v[r] = *(const ckci_k_uint4 *)(from + r * 16 * 128);
+                v[r] = *(const ckci_k_uint4 *)(mine + r * 16 * 128);
             }
             CKCI_K_UNROLL(4)
             for (int r = 0; r < HELD / 16; r++) {
@@ -5328,10 +5329,10 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         CKCI_K_UNROLL(4)
         for (int i = 0; i < AHEAD; i++) {
             const int32_t e = (int32_t)threadIdx.x + i * THREADS;
-            int32_t to;
+            int32_t slot;
             ahead[i] = 0;
             if (e < all && plain_weights(a)) {
-                const int64_t at = find_weight(a, channel0, e, &to);
+                const int64_t at = find_weight(a, channel0, e, &slot);
                 ahead[i] = at < 0 ? 0 : ((const uint16_t *)a.first.b.p)[at];
             }
         }
@@ -5343,21 +5344,21 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         const ckci_gpu_patch &q = a.second.as.patch;
         const int32_t all = (int32_t)a.by_taps.d * q.held;
         float *w = (float *)(m.bytes + q.at_taps);
-        int32_t e = (int32_t)threadIdx.x, to;
+        int32_t e = (int32_t)threadIdx.x, slot;
         if (plain_weights(a)) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < AHEAD; i++) {
                 if (e < all) {
-                    (void)find_weight(a, channel0, e, &to);
-                    w[to] = ckci_k_widen(E::TYPE, (uint16_t)ahead[i]);
+                    (void)find_weight(a, channel0, e, &slot);
+                    w[slot] = ckci_k_widen(E::TYPE, (uint16_t)ahead[i]);
                 }
                 e += THREADS;
             }
         }
         CKCI_K_UNROLL(1)
         for (; e < all; e += THREADS) {
-            const int64_t at = find_weight(a, channel0, e, &to);
-            w[to] = at < 0 ? 0.f : ckci_k_value<float>(a.first.b, at);
+            const int64_t at = find_weight(a, channel0, e, &slot);
+            w[slot] = at < 0 ? 0.f : ckci_k_value<float>(a.first.b, at);
         }
     }
 

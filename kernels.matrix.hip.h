@@ -2662,14 +2662,14 @@ CKCI_K_FN void ckci_k_matrix_weight_part(const ckci_gpu_conv &p, int32_t work, i
         }
         if (p.o.partial && p.merge == 0 && count == F::SUMS_WIDE && column + count <= p.columns) {
             int64_t at = (((int64_t)part * p.g + group) * p.rows + row) * p.columns + column;
-            unsigned char *to = (unsigned char *)p.o.partial + (int)sizeof(number) * at;
+            unsigned char *dst = (unsigned char *)p.o.partial + (int)sizeof(number) * at;
             if constexpr (F::SUMS_WIDE == 8) {
-                ckci_k_store8(CKCONV_F32, to, v);
+                ckci_k_store8(CKCONV_F32, dst, v);
             } else if constexpr (sizeof(number) == 8) {
-                ((ckci_k_uint4 *)to)[0] = ((const ckci_k_uint4 *)v)[0];
-                ((ckci_k_uint4 *)to)[1] = ((const ckci_k_uint4 *)v)[1];
+                ((ckci_k_uint4 *)dst)[0] = ((const ckci_k_uint4 *)v)[0];
+                ((ckci_k_uint4 *)dst)[1] = ((const ckci_k_uint4 *)v)[1];
             } else { /* so that a wave's stores fill lines */
-                *(ckci_k_uint4 *)to = *(const ckci_k_uint4 *)v;
+                *(ckci_k_uint4 *)dst = *(const ckci_k_uint4 *)v;
             }
             return;
         }
@@ -5436,8 +5436,8 @@ struct ckci_k_stem_sum {
             return;
         }
         CKCI_K_UNROLL(8)
-        for (int i = 1; i < 8; i++) {
-            sum += m.v[i][lane];
+        for (int j = 1; j < 8; j++) {
+            sum += m.v[j][lane];
         }
         const int32_t k = ckci_k_divide(e, p.by_columns);
         const ckci_k_tap tap = ckci_k_split_column(p, e - k * p.columns);

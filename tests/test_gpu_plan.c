@@ -583,9 +583,6 @@ static void test_layers(void)
     for (int i = 0; i < 11; i++) {
         devices[i] = named(archs[i]);
     }
-    signal(SIGFPE, on_signal);
-    signal(SIGSEGV, on_signal);
-    signal(SIGABRT, on_signal);
     for (int64_t layer = 0; layer < layers; layer++) {
         test_rng r = test_seed(0x6c61796572ull + (uint64_t)layer);
         const ckconv_conv_desc d = random_layer(&r);
@@ -656,6 +653,9 @@ static void test_facts(void)
 int main(void)
 {
     test_begin("test_gpu_plan");
+    signal(SIGFPE, on_signal);
+    signal(SIGSEGV, on_signal);
+    signal(SIGABRT, on_signal);
     test_indices();
     test_threads();
     test_mid();
