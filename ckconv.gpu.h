@@ -2135,7 +2135,7 @@ CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *devi
     int64_t length = k->dim[2].length, vec = ckci_min(k->box.b.vec, k->box.t.vec);
     int shorter =
         f == 7 && taps == 49 && (vec == 16 ? length < 48 && k->dim[1].length >= 8 : length < 32 || vec < 8);
-    /* tiles are 64 wide (channels last 80 x 80 242 us, walks 200; 64 x 64 177, walks 166; 61 x 61 178, 244) */
+    /* tiles are 64 wide (channels last 80 x 80 242 us, walks 200; 64 x 64 177, 166; 61 x 61 178, 244) */
     shorter = shorter || (f == 7 && taps == 49 && k->a.stride[0] == 1 && length >= 64 && length % 64 < 48 &&
                           k->dim[1].length >= 8);
     int better = p->op == CKCONV_BWD_WEIGHT ? (k->box.fold ? f >= 16 : taps >= 49 && !shorter)

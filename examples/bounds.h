@@ -402,14 +402,17 @@ PB_FUNCTION double pb_reading_error(const pb_reading *reading, double u)
     return pb_is_smooth(reading->op.kind) ? 2 * pb_unit(reading->compute) + 16 * u : 0;
 }
 
-/* (m + 2) roundings of the engine, and those of the specification's double sum. bf16x3 sums three products.
-   */
+/* (m + 2) roundings of the engine, and those of the specification's double sum. bf16x3 sums three products
+   and may leave out the fourth, of both operands' second terms, which are rounding errors of bf16. */
 PB_FUNCTION double pb_sum_share(double terms, const pb_reading *a, const pb_reading *b, ckconv_dtype type)
 {
     double u = type == CKCONV_I8 ? 0 : pb_unit(type);
     double products = a->compute == CKCONV_BF16X3 || b->compute == CKCONV_BF16X3 ? 3 : 1;
+    double left_out = a->compute == CKCONV_BF16X3 && b->compute == CKCONV_BF16X3
+                          ? pb_unit(CKCONV_BF16) * pb_unit(CKCONV_BF16)
+                          : 0;
     double accumulation = type == CKCONV_I8 ? 0 : (products * terms + 2) * (u + pb_unit(CKCONV_F64));
-    return accumulation + pb_reading_error(a, u) + pb_reading_error(b, u);
+    return accumulation + left_out + pb_reading_error(a, u) + pb_reading_error(b, u);
 }
 
 /* D tensors in the written tensor's shape. */
