@@ -566,9 +566,9 @@ static void check_launches(const ckconv_plan *plan, int64_t most, const char *wh
 }
 
 /* Layers of all kinds, on all architectures, by the planner's choice and by instances at random. A crash (a
-   division by zero, say) ends the program with the number of the layer, where sanitizers do not see it first.
-   The planner's choice may only be refused for what the layer or the options say. CKCONV_TEST_FULL=1: 20 times
-   as many. */
+   division by zero, say) ends the program with the number of the layer, where no sanitizer sees it first.
+   The planner's choice may only be refused for what the layer or the options say. CKCONV_TEST_FULL=1: 20
+   times as many. */
 static void test_layers(void)
 {
     static const char *const archs[] = {"sm_80",  "sm_89",  "sm_90",   "gfx906",  "gfx908", "gfx90a",
