@@ -164,7 +164,7 @@ TAGS
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
     X(depth_weight_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row_weight<ckci_k_s_##S>)                    \
     X(depth_weight_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)      \
-    X(depth_weight_##S##_2_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 2, 4, 3, 3, 2>)    \
+    X(depth_weight_##S##_2_second, ckci_gpu_depth, 256, ckci_k_depth_weight_second<ckci_k_s_##S>)            \
     X(depth_weight_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)       \
     X(depth_weight_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)    \
     X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)       \
@@ -1839,12 +1839,34 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     return ckci_too_many_blocks(l->grid, err);
 }
 
+/* Two channels with stride 2 (NVIDIA): rows of the columns that threads walk down, so that the longest way is
+   short, each column beginning with a row of inputs more; two blocks to a compute unit. All columns. */
+CKCI_FN int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device *device)
+{
+    int64_t lanes = ckci_ceil_div(k->g, 2), slots = 2 * ckci_max(device->compute_units, 1);
+    int64_t beside = ckci_saturating_mul(ckci_saturating_mul(k->n, k->dim[0].length), k->strips), all = 0;
+    double best = 1e30;
+    slots = ckci_max(slots * 256 / ckci_max(lanes * k->dim[0].filter, 1), 1);
+    for (int32_t walk = 7; walk <= 16; walk++) {
+        int64_t high = ckci_ceil_div(k->dim[1].length, walk), columns = ckci_saturating_mul(beside, high);
+        double cost = (double)ckci_ceil_div(columns, slots) * (ckci_min(walk, k->dim[1].length) + 1.5);
+        if (cost < best) {
+            best = cost;
+            all = columns;
+            k->walk = walk;
+            k->tiles_x = (int32_t)ckci_max(high, 1);
+        }
+    }
+    return all;
+}
+
 /* What a thread of bwd_weight takes: taps, groups of taps side by side, places of the reduction. through:
    rows, planes or sheets come through LDS. *vec and *all (strips) are as ckci_depth_start and
    ckci_depth_strips set them, or become what suits the kernel. */
-CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, ckci_gpu_depth *k, int32_t kind,
-                                              int32_t planes, int32_t walks, int through, int deep,
-                                              int32_t *vec, int64_t *all, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_device *device,
+                                              ckci_gpu_depth *k, int32_t kind, int32_t planes, int32_t walks,
+                                              int through, int deep, int32_t *vec, int64_t *all,
+                                              ckconv_error *err)
 {
     int wide = k->a.dtype != CKCONV_F64, narrow = k->a.dtype == CKCONV_F32;
     int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
@@ -1853,6 +1875,9 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, ckci_gpu_depth
         *vec = 2;
         k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
         CKCI_TRY(ckci_depth_strips(k, planes, all, err));
+        if (device->kind == CKCONV_DEVICE_NVIDIA) {
+            *all = ckci_depth_second_columns(k, device);
+        }
     }
     if (walks) {
         *vec = planes || (walks > 3 && narrow) ? 1 : 2;
@@ -1926,8 +1951,11 @@ CKCI_FN int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_de
         split = split ? split : ckci_min(ckci_ceil_div(all, k->part), most);
     }
     if (split == 0) {
-        split = ckci_min(ckci_ceil_div(4 * ckci_max(device->compute_units, 1), tiles),
-                         all / ((int64_t)k->lanes_p * (planes == CKCI_DEPTH_ROWS ? k->lanes_c : 4)));
+        const int columns = k->walk > 0 && !walks; /* stride 2 */
+        split = ckci_min(ckci_ceil_div((columns ? 2 : 4) * ckci_max(device->compute_units, 1), tiles),
+                         all / ((int64_t)k->lanes_p * (planes == CKCI_DEPTH_ROWS ? k->lanes_c
+                                                       : columns                 ? 1
+                                                                                 : 4)));
         split = ckci_min(ckci_min(split, most), 4096);
     }
     k->part = (int32_t)ckci_max(ckci_ceil_div(all, ckci_max(ckci_min(split, all), 1)), 1);
@@ -1954,7 +1982,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int32_t which = ckci_depth_kernel(k, down, deep, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
     which -= CKCI_DEPTH_WEIGHT;
-    CKCI_TRY(ckci_depth_weight_lanes(p, k, which, planes, walks, through, deep, &vec, &all, err));
+    CKCI_TRY(ckci_depth_weight_lanes(p, device, k, which, planes, walks, through, deep, &vec, &all, err));
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
     int64_t most = limit / ckci_max(one, 1);
     if (through) {

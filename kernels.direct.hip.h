@@ -1833,11 +1833,107 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
     }
 }
 
-/* R rows of neighbouring y x G taps; STEP: the stride; 0: any stride and dilation, one tap. */
-template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_weight {
+/* R rows of neighbouring y x G taps; STEP: the stride; 0: any stride and dilation, one tap. WALKS (STEP is not
+   0): a thread goes down columns of p.walk rows of dout, and the last row of inputs that one meets is the
+   first of the next one's, whose others are on their way meanwhile. */
+template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> struct ckci_k_depth_weight {
     typedef typename S::T T;
     typedef ckci_k_depth_sums<T, V, R * G> lds;
     enum { APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G };
+    typedef ckci_k_vec<S, V> vec;
+
+    /* A row of inputs; whole: all of them exist. */
+    static CKCI_K_MEMBER void load_whole(const ckci_gpu_depth &p, vec *to, const unsigned char *src,
+                                         int32_t y, int32_t x, bool whole)
+    {
+        if (!whole) {
+            load_row(p, to, src, y, x, 1);
+        } else if ((uint32_t)y < (uint32_t)p.dim[1].read_len) {
+            const int64_t bytes = p.b.stride[5] * S::SIZE;
+            CKCI_K_UNROLL(32)
+            for (int k = 0; k < WINDOW; k++) {
+                to[k].load(src + k * bytes);
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void load_left(const ckci_gpu_depth &p, vec *to, const unsigned char *src,
+                                        int32_t count)
+    {
+        const int64_t bytes = p.a.stride[5] * S::SIZE;
+        CKCI_K_UNROLL(8)
+        for (int k = 0; k < XO; k++) {
+            to[k].clear();
+            if (k < count) {
+                to[k].load(src + k * bytes);
+            }
+        }
+    }
+
+    /* A strip of dout, of which `count` positions exist, and a row of inputs: to sums of G taps. */
+    static CKCI_K_MEMBER void add(T *c, const T *d, const T *v, int32_t count)
+    {
+        CKCI_K_UNROLL(8)
+        for (int k = 0; k < XO; k++) {
+            if (k < count) { /* nothing may meet the 0 of a missing dout */
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < G; j++) {
+                    CKCI_K_UNROLL(4)
+                    for (int l = 0; l < V; l++) {
+                        c[j * V + l] = ckci_k_fma(d[k * V + l], v[(k * APART + j) * V + l], c[j * V + l]);
+                    }
+                }
+            }
+        }
+    }
+
+    /* `rows` rows of dout from a on, whose windows begin at b, in_y and in_x. */
+    static CKCI_K_MEMBER void walk(const ckci_gpu_depth &p, T *c, const unsigned char *a,
+                                   const unsigned char *b, int32_t rows, int32_t in_y, int32_t in_x,
+                                   int32_t count)
+    {
+        const int32_t down = p.dim[1].dilation, step = p.dim[1].stride, high = p.dim[1].read_len;
+        const int64_t a_row = p.a.stride[4] * S::SIZE, b_row = p.b.stride[4] * S::SIZE;
+        const bool whole = in_x >= 0 && in_x + WINDOW <= p.dim[2].read_len, joins = step == 2 * down;
+        vec left[XO], right[R - 1][WINDOW]; /* right: rows after the first */
+        T first[WINDOW * V];
+        load_whole(p, right[0], b, in_y, in_x, whole);
+        ckci_k_depth_widen<WINDOW>(right[0], first, p.bf16);
+        CKCI_K_UNROLL(8)
+        for (int r = 1; r < R; r++) {
+            load_whole(p, right[r - 1], b + r * down * b_row, in_y + r * down, in_x, whole);
+        }
+        load_left(p, left, a, count);
+        CKCI_K_UNROLL(1)
+        for (int32_t y = 0; y < rows; y++) {
+            T d[XO * V];
+            ckci_k_depth_widen<XO>(left, d, p.bf16);
+            if ((uint32_t)in_y < (uint32_t)high) {
+                add(c, d, first, count);
+            }
+            a += a_row;
+            b += step * b_row;
+            CKCI_K_UNROLL(8)
+            for (int r = 1; r < R; r++) {
+                ckci_k_depth_widen<WINDOW>(right[r - 1], first, p.bf16);
+                if (y + 1 < rows) {
+                    load_whole(p, right[r - 1], b + r * down * b_row, in_y + step + r * down, in_x, whole);
+                    if (r == 1) {
+                        load_left(p, left, a, count);
+                    }
+                }
+                if ((uint32_t)(in_y + r * down) < (uint32_t)high) {
+                    add(c + r * G * V, d, first, count);
+                }
+            }
+            in_y += step;
+            if (!joins && y + 1 < rows) {
+                vec row[WINDOW];
+                load_whole(p, row, b, in_y, in_x, whole);
+                ckci_k_depth_widen<WINDOW>(row, first, p.bf16);
+            }
+        }
+    }
 
     static CKCI_K_MEMBER void load_row(const ckci_gpu_depth &p, ckci_k_vec<S, V> *to,
                                        const unsigned char *src, int32_t y, int32_t x, int32_t step)
@@ -1856,6 +1952,52 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
         }
     }
 
+    /* One strip: all rows of taps. */
+    static CKCI_K_MEMBER void strip(const ckci_gpu_depth &p, T *c, const unsigned char *a,
+                                    const unsigned char *b, int32_t in_y, int32_t in_x, int32_t count)
+    {
+        const int32_t step = STEP ? 1 : p.dim[2].stride;
+        const int64_t b_row = p.dim[1].dilation * p.b.stride[4] * S::SIZE;
+        vec left[XO];
+        load_left(p, left, a, count);
+        constexpr int SOME = V == 1 ? XO : 4;
+        constexpr bool TOGETHER = V > 1; /* rows are loaded before the first is taken */
+        vec right[TOGETHER ? R : 1][WINDOW];
+        CKCI_K_UNROLL(8)
+        for (int r = 0; r < (TOGETHER ? R : 0); r++) {
+            load_row(p, right[r], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
+        }
+        CKCI_K_UNROLL(8)
+        for (int r = 0; r < R; r++) {
+            if ((uint32_t)(in_y + r * p.dim[1].dilation) >= (uint32_t)p.dim[1].read_len) {
+                continue;
+            }
+            if (!TOGETHER) {
+                load_row(p, right[0], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
+            }
+            T v[WINDOW * V];
+            ckci_k_depth_widen<WINDOW>(right[TOGETHER ? r : 0], v, p.bf16);
+            CKCI_K_UNROLL(8)
+            for (int q = 0; q < XO; q += SOME) {
+                T d[SOME * V];
+                ckci_k_depth_widen<SOME>(left + q, d, p.bf16);
+                CKCI_K_UNROLL(8)
+                for (int k = q; k < q + SOME; k++) {
+                    if (k < count) { /* nothing may meet the 0 of a missing dout */
+                        CKCI_K_UNROLL(8)
+                        for (int j = 0; j < G; j++) {
+                            CKCI_K_UNROLL(4)
+                            for (int l = 0; l < V; l++) {
+                                T &sum = c[(r * G + j) * V + l];
+                                sum = ckci_k_fma(d[(k - q) * V + l], v[(k * APART + j) * V + l], sum);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
         bool planes = V == 1 && p.planes;
@@ -1870,11 +2012,9 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
         int32_t fz = ckci_k_divide(row, p.by_rows_y), fy = (row - fz * (int32_t)p.by_rows_y.d) * R;
         bool active = slot < p.lanes_p && channel < p.g && unit < p.units;
         int32_t count_y = p.dim[1].length, count_x = p.dim[2].length;
-        int32_t all = p.n * p.dim[0].length * (planes ? p.tiles_x : count_y) * p.strips;
+        const bool tall = planes || WALKS; /* several y to a line of strips */
+        int32_t all = p.n * p.dim[0].length * (tall ? p.tiles_x : count_y) * p.strips;
         int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
-        int32_t step = STEP ? 1 : p.dim[2].stride;
-        int64_t a_step = p.a.stride[5] * S::SIZE;
-        int64_t b_row = p.dim[1].dilation * p.b.stride[4] * S::SIZE;
         T c[R * G * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < R * G * V; i++) {
@@ -1883,10 +2023,10 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
         CKCI_K_UNROLL(1)
         for (int32_t i = from + slot; i < to && active; i += p.lanes_p) {
             int32_t line = ckci_k_divide(i, p.by_strips), x = (i - line * p.strips) * XO;
-            int32_t above = ckci_k_divide(line, planes ? p.by_tiles_x : p.dim[1].count[0]);
-            int32_t y = line - above * (planes ? p.tiles_x : count_y);
+            int32_t above = ckci_k_divide(line, tall ? p.by_tiles_x : p.dim[1].count[0]);
+            int32_t y = line - above * (tall ? p.tiles_x : count_y);
             int32_t n = ckci_k_divide(above, p.dim[0].count[0]), z = above - n * p.dim[0].length;
-            y = planes ? y * p.lanes_c + lane : y;
+            y = planes ? y * p.lanes_c + lane : WALKS ? y * p.walk : y;
             int32_t in_z = z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
             int32_t in_y = y * p.dim[1].stride + fy * p.dim[1].dilation - p.dim[1].pad;
             int32_t in_x = x * p.dim[2].stride + fx * p.dim[2].dilation - p.dim[2].pad;
@@ -1900,50 +2040,11 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
                 p.b.p + (n * p.b.stride[1] + channel * p.b.stride[0] + in_z * p.b.stride[3] +
                          in_y * p.b.stride[4] + in_x * p.b.stride[5]) *
                             S::SIZE;
-            ckci_k_vec<S, V> left[XO];
-            CKCI_K_UNROLL(8)
-            for (int k = 0; k < XO; k++) {
-                if (x + k < count_x) {
-                    left[k].load(a + k * a_step);
-                } else {
-                    left[k].clear();
-                }
-            }
-            constexpr int SOME = V == 1 ? XO : 4;
-            constexpr bool TOGETHER = V > 1; /* rows are loaded before the first is taken */
-            ckci_k_vec<S, V> right[TOGETHER ? R : 1][WINDOW];
-            CKCI_K_UNROLL(8)
-            for (int r = 0; r < (TOGETHER ? R : 0); r++) {
-                load_row(p, right[r], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
-            }
-            CKCI_K_UNROLL(8)
-            for (int r = 0; r < R; r++) {
-                if ((uint32_t)(in_y + r * p.dim[1].dilation) >= (uint32_t)p.dim[1].read_len) {
-                    continue;
-                }
-                if (!TOGETHER) {
-                    load_row(p, right[0], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
-                }
-                T v[WINDOW * V];
-                ckci_k_depth_widen<WINDOW>(right[TOGETHER ? r : 0], v, p.bf16);
-                CKCI_K_UNROLL(8)
-                for (int q = 0; q < XO; q += SOME) {
-                    T d[SOME * V];
-                    ckci_k_depth_widen<SOME>(left + q, d, p.bf16);
-                    CKCI_K_UNROLL(8)
-                    for (int k = q; k < q + SOME; k++) {
-                        if (x + k < count_x) { /* nothing may meet the 0 of a missing dout */
-                            CKCI_K_UNROLL(8)
-                            for (int j = 0; j < G; j++) {
-                                CKCI_K_UNROLL(4)
-                                for (int l = 0; l < V; l++) {
-                                    T &sum = c[(r * G + j) * V + l];
-                                    sum = ckci_k_fma(d[(k - q) * V + l], v[(k * APART + j) * V + l], sum);
-                                }
-                            }
-                        }
-                    }
-                }
+            const int32_t count = count_x - x;
+            if constexpr (WALKS) {
+                walk(p, c, a, b, count_y - y < p.walk ? count_y - y : p.walk, in_y, in_x, count);
+            } else {
+                strip(p, c, a, b, in_y, in_x, count);
             }
         }
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, fy, fx, active};
@@ -1951,9 +2052,18 @@ template <class S, int V, int XO, int R, int G, int STEP> struct ckci_k_depth_we
     }
 };
 
+/* Two channels, 3 x 3 taps, stride 2. */
+template <class S>
+struct ckci_k_depth_weight_second
+    : ckci_k_by_vendor<ckci_k_depth_weight<S, 2, 4, 3, 3, 2, true>, ckci_k_depth_weight<S, 2, 4, 3, 3, 2>> {
+};
+
 template <int V, int XO, int R, int G, int STEP>
 struct ckci_k_resident<ckci_k_depth_weight<ckci_k_s_half, V, XO, R, G, STEP>> {
     enum { BLOCKS = V != 1 ? 2 : STEP == 2 ? 3 : 0 };
+};
+template <> struct ckci_k_resident<ckci_k_depth_weight_second<ckci_k_s_half>> {
+    enum { BLOCKS = 2 };
 };
 
 /* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
