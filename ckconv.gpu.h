@@ -1843,10 +1843,10 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
    short, each column beginning with a row of inputs more; two blocks to a compute unit. All columns. */
 CKCI_FN int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device *device)
 {
-    int64_t lanes = ckci_ceil_div(k->g, 2), slots = 2 * ckci_max(device->compute_units, 1);
+    int64_t blocks = 2 * ckci_max(device->compute_units, 1) / ckci_saturating_mul(k->tiles_c, k->tiles_u);
     int64_t beside = ckci_saturating_mul(ckci_saturating_mul(k->n, k->dim[0].length), k->strips), all = 0;
+    int64_t slots = ckci_max(blocks, 1) * k->lanes_p;
     double best = 1e30;
-    slots = ckci_max(slots * 256 / ckci_max(lanes * k->dim[0].filter, 1), 1);
     for (int32_t walk = 7; walk <= 16; walk++) {
         int64_t high = ckci_ceil_div(k->dim[1].length, walk), columns = ckci_saturating_mul(beside, high);
         double cost = (double)ckci_ceil_div(columns, slots) * (ckci_min(walk, k->dim[1].length) + 1.5);
@@ -1875,9 +1875,6 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
         *vec = 2;
         k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
         CKCI_TRY(ckci_depth_strips(k, planes, all, err));
-        if (device->kind == CKCONV_DEVICE_NVIDIA) {
-            *all = ckci_depth_second_columns(k, device);
-        }
     }
     if (walks) {
         *vec = planes || (walks > 3 && narrow) ? 1 : 2;
@@ -1908,6 +1905,9 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
     }
     k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * *vec));
+    if (wide && kind == CKCI_DEPTH_4 + 1 && device->kind == CKCONV_DEVICE_NVIDIA) {
+        *all = ckci_depth_second_columns(k, device);
+    }
     return CKCONV_OK;
 }
 
