@@ -1849,7 +1849,8 @@ CKCI_FN int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device
     double best = 1e30;
     for (int32_t walk = 7; walk <= 16; walk++) {
         int64_t high = ckci_ceil_div(k->dim[1].length, walk), columns = ckci_saturating_mul(beside, high);
-        double cost = (double)ckci_ceil_div(columns, slots) * (ckci_min(walk, k->dim[1].length) + 1.5);
+        double cost =
+            (double)ckci_ceil_div(columns, slots) * ((double)ckci_min(walk, k->dim[1].length) + 1.5);
         if (cost < best) {
             best = cost;
             all = columns;
