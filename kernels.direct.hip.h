@@ -1870,17 +1870,18 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
         }
     }
 
-    /* A strip of dout, of which `count` positions exist, and a row of inputs: to sums of G taps. */
-    static CKCI_K_MEMBER void add(T *c, const T *d, const T *v, int32_t count)
+    /* N positions of dout, of which `count` exist, and a row of inputs: to sums of G taps. */
+    template <int N> static CKCI_K_MEMBER void add(T *c, const T *d, const T *v, int32_t count)
     {
         CKCI_K_UNROLL(8)
-        for (int k = 0; k < XO; k++) {
+        for (int k = 0; k < N; k++) {
             if (k < count) { /* nothing may meet the 0 of a missing dout */
                 CKCI_K_UNROLL(8)
                 for (int j = 0; j < G; j++) {
                     CKCI_K_UNROLL(4)
                     for (int l = 0; l < V; l++) {
-                        c[j * V + l] = ckci_k_fma(d[k * V + l], v[(k * APART + j) * V + l], c[j * V + l]);
+                        T &sum = c[j * V + l];
+                        sum = ckci_k_fma(d[k * V + l], v[(k * APART + j) * V + l], sum);
                     }
                 }
             }
@@ -1894,7 +1895,7 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
     {
         const int32_t down = p.dim[1].dilation, step = p.dim[1].stride, high = p.dim[1].read_len;
         const int64_t a_row = p.a.stride[4] * S::SIZE, b_row = p.b.stride[4] * S::SIZE;
-        const bool whole = in_x >= 0 && in_x + WINDOW <= p.dim[2].read_len, joins = step == 2 * down;
+        const bool whole = in_x >= 0 && in_x + WINDOW <= p.dim[2].read_len, joins = step == (R - 1) * down;
         vec left[XO], right[R - 1][WINDOW]; /* right: rows after the first */
         T first[WINDOW * V];
         load_whole(p, right[0], b, in_y, in_x, whole);
@@ -1909,7 +1910,7 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
             T d[XO * V];
             ckci_k_depth_widen<XO>(left, d, p.bf16);
             if ((uint32_t)in_y < (uint32_t)high) {
-                add(c, d, first, count);
+                add<XO>(c, d, first, count);
             }
             a += a_row;
             b += step * b_row;
@@ -1923,7 +1924,7 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
                     }
                 }
                 if ((uint32_t)(in_y + r * down) < (uint32_t)high) {
-                    add(c + r * G * V, d, first, count);
+                    add<XO>(c + r * G * V, d, first, count);
                 }
             }
             in_y += step;
@@ -1981,19 +1982,7 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
             for (int q = 0; q < XO; q += SOME) {
                 T d[SOME * V];
                 ckci_k_depth_widen<SOME>(left + q, d, p.bf16);
-                CKCI_K_UNROLL(8)
-                for (int k = q; k < q + SOME; k++) {
-                    if (k < count) { /* nothing may meet the 0 of a missing dout */
-                        CKCI_K_UNROLL(8)
-                        for (int j = 0; j < G; j++) {
-                            CKCI_K_UNROLL(4)
-                            for (int l = 0; l < V; l++) {
-                                T &sum = c[(r * G + j) * V + l];
-                                sum = ckci_k_fma(d[(k - q) * V + l], v[(k * APART + j) * V + l], sum);
-                            }
-                        }
-                    }
-                }
+                add<SOME>(c + r * G * V, d, v + q * APART * V, count - q);
             }
         }
     }
