@@ -1897,42 +1897,39 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
         const int64_t a_row = p.a.stride[4] * S::SIZE, b_row = p.b.stride[4] * S::SIZE;
         const bool whole = in_x >= 0 && in_x + WINDOW <= p.dim[2].read_len, joins = step == (R - 1) * down;
         vec left[XO], right[R - 1][WINDOW]; /* right: rows after the first */
-        T first[WINDOW * V];
-        load_whole(p, right[0], b, in_y, in_x, whole);
-        ckci_k_depth_widen<WINDOW>(right[0], first, p.bf16);
-        CKCI_K_UNROLL(8)
-        for (int r = 1; r < R; r++) {
-            load_whole(p, right[r - 1], b + r * down * b_row, in_y + r * down, in_x, whole);
-        }
-        load_left(p, left, a, count);
+        T first[WINDOW * V], d[XO * V];
         CKCI_K_UNROLL(1)
-        for (int32_t y = 0; y < rows; y++) {
-            T d[XO * V];
-            ckci_k_depth_widen<XO>(left, d, p.bf16);
-            if ((uint32_t)in_y < (uint32_t)high) {
-                add<XO>(c, d, first, count);
+        for (int32_t y = -1; y < rows; y++) { /* loads of row y + 1, for which a, b and in_y stand */
+            const bool now = y >= 0, more = y + 1 < rows;
+            if (now) {
+                ckci_k_depth_widen<XO>(left, d, p.bf16);
+                if ((uint32_t)(in_y - step) < (uint32_t)high) {
+                    add<XO>(c, d, first, count);
+                }
             }
-            a += a_row;
-            b += step * b_row;
+            if (more) {
+                load_left(p, left, a, count);
+            }
             CKCI_K_UNROLL(8)
             for (int r = 1; r < R; r++) {
-                ckci_k_depth_widen<WINDOW>(right[r - 1], first, p.bf16);
-                if (y + 1 < rows) {
-                    load_whole(p, right[r - 1], b + r * down * b_row, in_y + step + r * down, in_x, whole);
-                    if (r == 1) {
-                        load_left(p, left, a, count);
-                    }
+                if (now) {
+                    ckci_k_depth_widen<WINDOW>(right[r - 1], first, p.bf16);
                 }
-                if ((uint32_t)(in_y + r * down) < (uint32_t)high) {
+                if (more) {
+                    load_whole(p, right[r - 1], b + r * down * b_row, in_y + r * down, in_x, whole);
+                }
+                if (now && (uint32_t)(in_y - step + r * down) < (uint32_t)high) {
                     add<XO>(c + r * G * V, d, first, count);
                 }
             }
-            in_y += step;
-            if (!joins && y + 1 < rows) {
+            if (more && (!now || !joins)) {
                 vec row[WINDOW];
-                load_whole(p, row, b, in_y, in_x, whole);
+                load_row(p, row, b, in_y, in_x, 1);
                 ckci_k_depth_widen<WINDOW>(row, first, p.bf16);
             }
+            a += a_row;
+            b += step * b_row;
+            in_y += step;
         }
     }
 
