@@ -309,7 +309,8 @@ static void run_instance(naive_case *c, const ckconv_plan *base, int32_t index, 
     }
 }
 
-/* On a simulated GPU: not the tiles, which compute a whole one for each channel; other parts test them. */
+/* On a simulated GPU: not the tiles, which compute a whole one for each channel; other parts test them. Those
+   without a matrix unit run on each problem, as their kernels differ by it. */
 static int depthwise_alone;
 
 /* Planner's choice for every set of CPU features. Instances: those that the first set allows, or with `all`
@@ -346,8 +347,9 @@ static void run_problem(ckconv_op op, const ckconv_conv_desc *d, uint64_t seed, 
             if (depthwise_alone && executed[j] > 0 && strstr(ckconv_instance_name(j), "depthwise") == NULL) {
                 continue;
             }
-            if (wanted && (executed[j] == 0 || (problems + j) % turns == 0) && ckconv_instance_does(j, op) &&
-                (j != base.instance || base.split_k > 1)) {
+            const int always = depthwise_alone && strstr(ckconv_instance_name(j), "matrix") == NULL;
+            if (wanted && (executed[j] == 0 || always || (problems + j) % turns == 0) &&
+                ckconv_instance_does(j, op) && (j != base.instance || base.split_k > 1)) {
                 run_instance(&c, &base, j, all);
             }
         }
@@ -808,10 +810,11 @@ static const block_case depthwise[] = {
     /* walks: the last strip of a row begins at an unaligned place */
     {3, 4, 2, 1, 1, {1, 3, 3}, {2, 9, 16}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {0, 1, 2}},
     {3, 3, 1, 1, 1, {1, 5, 5}, {2, 7, 24}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}, {0, 2, 3}},
+    {3, 3, 2, 1, 1, {1, 5, 5}, {2, 9, 32}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}, {0, 2, 2}},
     /* columns of stride 2: several to an image, rows of inputs that two rows of dout share, and none such */
-    {2, 14, 3, 1, 1, {3, 3, 0}, {41, 19, 0}, {2, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
-    {2, 6, 2, 1, 1, {3, 3, 0}, {21, 14, 0}, {1, 2, 0}, {1, 1, 0}, {3, 0, 0}, {2, 1, 0}},
-    {2, 10, 1, 1, 1, {6, 3, 0}, {37, 17, 0}, {2, 2, 0}, {2, 1, 0}, {5, 1, 0}, {4, 2, 0}},
+    {2, 16, 3, 1, 1, {3, 3, 0}, {41, 19, 0}, {2, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 8, 2, 1, 1, {3, 3, 0}, {21, 14, 0}, {1, 2, 0}, {1, 1, 0}, {3, 0, 0}, {2, 1, 0}},
+    {2, 12, 1, 1, 1, {6, 3, 0}, {37, 17, 0}, {2, 2, 0}, {2, 1, 0}, {5, 1, 0}, {4, 2, 0}},
     {2, 4, 2, 1, 1, {3, 3, 0}, {60, 11, 0}, {4, 2, 0}, {2, 1, 0}, {2, 0, 0}, {3, 2, 0}},
     {3, 8, 1, 1, 1, {2, 3, 3}, {3, 31, 9}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
 };
