@@ -126,8 +126,9 @@ TAGS
     X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
     X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3. */
-#define CKCI_GPU_DEPTH(X, S, XO, V, V3)                                                                      \
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3 and columns;
+   strip of columns with stride 2. */
+#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X3)                                                                  \
     X(depth_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 3>)                           \
     X(depth_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 5>)                           \
     X(depth_##S##_down_7, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7>)                           \
@@ -142,6 +143,7 @@ TAGS
     X(depth_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                 \
     X(depth_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                     \
     X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
+    X(depth_##S##_column_3_second, ckci_gpu_depth, 256, ckci_k_depth_column<ckci_k_s_##S, V3, X3, 2>)        \
     X(depth_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)                                \
     X(depth_##S##_sheet_3, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 1, false>)               \
     X(depth_##S##_sheet_5, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)               \
@@ -195,8 +197,9 @@ TAGS
     X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, half, 8, 2, 4)                                                                         \
-    CKCI_GPU_DEPTH(X, f32, 4, 1, 2)                                                                          \
+    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 3)                                                                      \
+    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 4)                                                                       \
+    X(depth_f32_column_3, ckci_gpu_depth, 256, ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                   \
     X(depth_half_down_5_short, ckci_gpu_depth, 256,                                                          \
       ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
     X(depth_matrix, ckci_gpu_depth, 256, ckci_k_depth_matrix)                                                \
@@ -460,6 +463,8 @@ typedef struct ckci_gpu_depth {
     ckci_gpu_target o;
     ckci_gpu_dim dim[3];
     int32_t g, n, phases, taps;
+    int32_t red;              /* fwd, bwd_data: channels that are summed, for kernels that load single ones */
+    int64_t a_red, b_red;     /* from one to the next: bytes of a, elements of b */
     int32_t lanes_c, lanes_p; /* threads of a block: channels (x for planes) and strips side by side */
     int32_t tiles_c, tiles_x; /* blocks for all channels; planes: groups of lanes for all x */
     int32_t strips;           /* along dimension 2 */
@@ -1150,6 +1155,7 @@ enum {
     CKCI_DEPTH_4,                               /* loads of 4 channels */
     CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
     CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
+    CKCI_DEPTH_COLUMN, /* stride 2 */
     CKCI_DEPTH_DEEP,
     CKCI_DEPTH_SHEET,                         /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
     CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7, /* the same again; CKCI_DEPTH_1: second, any */
@@ -1259,17 +1265,72 @@ CKCI_FN int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *devic
     return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(other) <= INT32_MAX;
 }
 
+/* Does a kernel walk down columns with two rows of inputs in registers? (fwd, bwd_data) */
+CKCI_FN int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32_t planes)
+{
+    const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
+    int fits = planes == CKCI_DEPTH_LAST && k->phases == 1 && !k->full && vec == 4 && z->filter == 1 &&
+               z->pad == 0 && ((int64_t)z->length - 1) * z->read_step < z->read_len && y->length > 2;
+    fits = fits && y->filter == 3 && x->filter == 3 && y->stride == x->stride &&
+           (x->stride == 2 || (x->stride == 1 && k->a.dtype == CKCONV_F32)) && y->dilation == 1 &&
+           x->dilation == 1 && y->pad < 3 && x->pad < 3;
+    return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(&k->o.t) <= INT32_MAX;
+}
+
+/* Few channels per group are depthwise convolutions as well, one launch each: an output channel (fwd) or an
+   input channel (bwd_data), with a sum over those that are read, or a pair of them (bwd_weight). */
+enum { CKCI_DEPTH_CHANNELS = 4 };
+
+CKCI_FN int64_t ckci_depth_launches(const ckci_conv *p)
+{
+    return (p->op == CKCONV_BWD_DATA ? 1 : p->k) * (p->op == CKCONV_FWD ? 1 : p->c);
+}
+
+CKCI_FN void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
+{
+    t->p =
+        (unsigned char *)((uintptr_t)t->p + (uintptr_t)(at * t->stride[axis] * (int64_t)ckci_size(t->dtype)));
+    t->len[axis] = 1;
+}
+
+/* Launch i of them. */
+CKCI_FN ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
+{
+    ckci_conv one = *p;
+    int64_t k = p->op == CKCONV_BWD_WEIGHT ? i / p->c : i, c = p->op == CKCONV_BWD_WEIGHT ? i % p->c : i;
+    if (p->op != CKCONV_BWD_DATA) {
+        ckci_select_channel(&one.t[CKCI_OUT], 2, k);
+        ckci_select_channel(&one.t[CKCI_WEI], 1, k);
+        one.k = 1;
+    }
+    if (p->op != CKCONV_FWD) {
+        ckci_select_channel(&one.t[CKCI_IN], 2, c);
+        ckci_select_channel(&one.t[CKCI_WEI], 2, c);
+        one.c = 1;
+    }
+    for (int j = 0; j < p->num_d; j++) {
+        if (p->op != CKCONV_BWD_DATA) {
+            ckci_select_channel(&one.d[j], p->op == CKCONV_FWD ? 2 : 1, k);
+        }
+        if (p->op != CKCONV_FWD) {
+            ckci_select_channel(&one.d[j], 2, c);
+        }
+    }
+    return one;
+}
+
+/* Do others lie between the channels of t, as with several per group channels last? */
+CKCI_FN int ckci_depth_apart(const ckci_tensor *t)
+{
+    return t->len[0] > 1 && t->stride[0] > 1 && t->stride[0] < t->stride[5];
+}
+
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
 CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
                                        ckconv_error *err)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     memset(k, 0, sizeof *k);
-    if (p->k != 1 || p->c != 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "depthwise takes one channel per group on both sides; here K is %lld and C %lld",
-                         CKCI_LL(p->k), CKCI_LL(p->c));
-    }
     CKCI_TRY(ckci_gpu_takes(p, err));
     k->a = p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     k->b = p->t[weight ? CKCI_IN : CKCI_WEI];
@@ -1284,12 +1345,15 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
                          "depthwise reads f64, f32, f16 and bf16 tensors without an operation; here %s",
                          ckconv_dtype_name(type));
     }
+    k->red = weight ? 1 : (int32_t)(back ? p->k : p->c);
+    k->a_red = k->a.stride[2] * (int64_t)ckci_size(type);
+    k->b_red = k->b.stride[back ? 1 : 2];
     k->phases = 1;
     for (int i = 0; i < 3; i++) {
         k->dim[i] = ckci_make_gpu_dim(p, i);
         k->phases *= k->dim[i].phases;
     }
-    int rows = k->a.stride[5] == 1 && (!weight || k->b.stride[5] == 1) && type != CKCONV_F64 &&
+    int rows = k->red == 1 && k->a.stride[5] == 1 && (!weight || k->b.stride[5] == 1) && type != CKCONV_F64 &&
                k->phases == 1 && p->stride[2] == 1 && p->dilation[2] == 1;
     int several = (back ? p->input[1] / p->stride[1] : p->output[1]) > 2;
     /* whole pieces of 4: those of the window, those that are written (dout for bwd_weight) */
@@ -1298,6 +1362,7 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
                       : k->o.t.dtype == type && ckci_vector_loads(&k->o.t, 5, k->dim[2].length);
     k->bf16 = type == CKCONV_BF16;
     k->full = !ckci_depth_common(k, weight);
+    k->g = (int32_t)p->g;
     k->n = (int32_t)p->n;
     k->taps = (int32_t)(p->filter[0] * p->filter[1] * p->filter[2]);
     rows = rows && (weight || !k->full) && (weight || !several || (k->a_vec && k->o_vec));
@@ -1307,7 +1372,8 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
               : several                                               ? CKCI_DEPTH_PLANES
                                                                       : CKCI_DEPTH_LAST;
     k->planes = *planes == CKCI_DEPTH_PLANES;
-    *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 && (weight || !k->full) &&
+    *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 &&
+                   (weight || (!k->full && k->red == 1 && !ckci_depth_apart(&k->o.t))) &&
                    ckci_depth_vector(&k->a, 4) && (!weight || ckci_depth_vector(&k->b, 4))
                ? 4
                : 1;
@@ -1328,7 +1394,6 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "depthwise takes windows of 2^31 bytes; here they reach over %lld", CKCI_LL(reach));
     }
-    k->g = (int32_t)p->g;
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].count[0].d, 8);
     return CKCONV_OK;
 }
@@ -1369,9 +1434,20 @@ CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, 
     *all = columns * k->tiles_x;
 }
 
+/* Columns of those with two rows of inputs in registers. Short ones of stride 1 find the rows that they share
+   with the next one in the caches (H100, f32, 56 x 56: 8 rows 183 us, 28 rows 197). All columns. */
+CKCI_FN int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
+{
+    int32_t rows = k->dim[1].length, most = k->dim[1].stride == 1 ? 8 : 20;
+    k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
+    k->walk = (int32_t)ckci_max(ckci_ceil_div(rows, ckci_ceil_div(rows, most)), 1);
+    k->tiles_x = (int32_t)ckci_ceil_div(rows, k->walk);
+    return (int64_t)k->n * k->dim[0].length * k->strips * k->tiles_x;
+}
+
 /* Which kernel: how taps lie, planes. */
-CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t walks,
-                                  int32_t weight, int32_t vec, int32_t planes)
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t columns,
+                                  int32_t walks, int32_t weight, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
@@ -1381,6 +1457,9 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int dee
     }
     if (down) {
         return base + (weight ? CKCI_DEPTH_WEIGHT_DOWN : 0) + (down - 3) / 2;
+    }
+    if (columns) {
+        return CKCI_DEPTH_COLUMN;
     }
     if (walks) {
         int32_t first = planes ? CKCI_DEPTH_PLANE_WALK : weight ? CKCI_DEPTH_WALK : CKCI_DEPTH_WALK_3;
@@ -1575,13 +1654,15 @@ CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *devic
     k->by_tiles_z = ckci_make_divisor(k->tiles_z);
 }
 
-/* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte. */
+/* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte, of whole sectors. */
 CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
 {
-    double products = (double)ckci_count(&p->t[CKCI_OUT]), bytes = 0;
+    double products = (double)ckci_count(&p->t[CKCI_OUT]) * (double)p->c, bytes = 0;
     for (int i = 0; i < 3; i++) {
         products *= (double)p->filter[i];
-        bytes += (double)ckci_count(&p->t[i]) * (double)ckci_size(p->t[i].dtype);
+        double size = (double)ckci_size(p->t[i].dtype);
+        double apart = ckci_depth_apart(&p->t[i]) ? (double)p->t[i].stride[0] / (double)p->t[i].len[2] : 1;
+        bytes += (double)ckci_count(&p->t[i]) * (apart * size < 32 ? apart * size : 32);
     }
     return (products * rate + bytes * 10) / (double)ckci_max(device->compute_units, 1) / 16 + 500;
 }
@@ -1773,7 +1854,8 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int32_t vec, planes;
     int64_t all, size = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].dtype == CKCONV_F64 ? 8 : 4;
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
-    int32_t sheet = planes == CKCI_DEPTH_LAST ? -1 : ckci_depth_sheets(p, device, k);
+    int single = k->red > 1 || (planes == CKCI_DEPTH_LAST && ckci_depth_apart(&k->o.t));
+    int32_t sheet = planes == CKCI_DEPTH_LAST || k->red > 1 ? -1 : ckci_depth_sheets(p, device, k);
     if (sheet >= 0) {
         ckci_depth_as_written(p, k);
         ckci_depth_set(k, 0, CKCI_DEPTH_SHEET + sheet, l);
@@ -1787,9 +1869,13 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "depthwise takes %lld taps of a row; here %lld",
                          CKCI_LL(room - 6), CKCI_LL(row));
     }
-    int32_t down = ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
-    int deep = ckci_depth_deeps(k, device, 0, planes), through = down || deep;
-    int32_t walks = through ? 0 : ckci_depth_walks(k, device, 0, planes), strip = 0;
+    int32_t down = single ? 0 : ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
+    int deep = !single && ckci_depth_deeps(k, device, 0, planes), through = down || deep;
+    int columns = !through && ckci_depth_takes_columns(k, vec, planes);
+    int32_t walks = through || columns || single ? 0 : ckci_depth_walks(k, device, 0, planes), strip = 0;
+    if (columns) {
+        vec = half ? 4 : 2;
+    }
     if (walks) {
         vec = planes ? 1 : half ? 4 : 2;
         k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
@@ -1797,9 +1883,9 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     if (through) {
         vec = half ? 2 : 1;
     } else if (!planes) {
-        int64_t most = room / (k->taps * vec);
+        int64_t most = room / ((int64_t)k->taps * k->red * vec);
         k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), most,
-                                      walks ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
+                                      walks || columns ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
     }
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
@@ -1816,13 +1902,16 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     if (walks) {
         ckci_depth_columns(k, device, planes && walks != 7 ? 8 : 4, k->tiles_c, 0, &all);
     }
+    if (columns) {
+        all = ckci_depth_short_columns(k, half ? 3 : 4);
+    }
     int rowwise = planes == CKCI_DEPTH_ROWS && !walks;
     k->rows = (int32_t)(room / (rowwise ? k->row_taps : planes ? row : row * k->lanes_c * vec));
     /* sixteen blocks for each compute unit, each with whole rounds of strips */
     int64_t want = ckci_ceil_div(16 * (int64_t)ckci_max(device->compute_units, 1),
                                  ckci_saturating_mul(k->tiles_c, k->phases));
     int64_t part = ckci_ceil_div(ckci_ceil_div(all, want), k->lanes_p) * k->lanes_p;
-    k->part = through ? 1 : walks ? k->lanes_p : (int32_t)ckci_max(part, 1);
+    k->part = through ? 1 : walks || columns ? k->lanes_p : (int32_t)ckci_max(part, 1);
     k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
@@ -1830,12 +1919,16 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->o_same =
         k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
-    ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, walks, 0, vec, planes), l);
+    ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, columns, walks, 0, vec, planes), l);
     if (strip == CKCI_DEPTH_DOWN_SHORT) {
         ckci_set_kernel(l, CKCI_KERNEL_depth_half_down_5_short);
+    } else if (columns && k->dim[2].stride == 1) {
+        ckci_set_kernel(l, CKCI_KERNEL_depth_f32_column_3);
     }
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
-    *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5);
+    /* beside matrix units (H100, f16, 96 groups, 56 x 56: K = C = 2 takes 288 us, those 72; fwd of K = 2, C = 1
+       takes 204, those 94) */
+    *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5) * (single && !planes ? 9 : 1);
     return ckci_too_many_blocks(l->grid, err);
 }
 
@@ -1980,7 +2073,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     int32_t down = ckci_depth_downs(k, device, 1, planes);
     int deep = ckci_depth_deeps(k, device, 1, planes), through = down || deep || sheet >= 0;
     int32_t walks = through ? 0 : ckci_depth_walks(k, device, 1, planes);
-    int32_t which = ckci_depth_kernel(k, down, deep, walks, 1, vec, planes);
+    int32_t which = ckci_depth_kernel(k, down, deep, 0, walks, 1, vec, planes);
     ckci_depth_set(k, 1, which, l);
     which -= CKCI_DEPTH_WEIGHT;
     CKCI_TRY(ckci_depth_weight_lanes(p, device, k, which, planes, walks, through, deep, &vec, &all, err));
@@ -2008,6 +2101,9 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
                             : vec == 1 && !through ? 3
                                                    : 1.5) *
             (double)ckci_max((int64_t)idle, 1);
+    if (!planes && (ckci_depth_apart(&k->a) || ckci_depth_apart(&k->b))) { /* matrix units are faster */
+        *cost *= k->a.dtype == CKCONV_F32 ? 2.5 : 4;
+    }
     return ckci_too_many_blocks(l->grid, err);
 }
 
@@ -2352,12 +2448,29 @@ CKCI_FN ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_dev
                 : ckci_depth_weight(p, device, split_k, limit, l, bytes, cost, err);
 }
 
+/* Channels per group. mid has one scale and shift for all of a launch's channels, side by side. */
+CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv *p = &f->p->conv;
+    int64_t most = f->tile ? 1 : CKCI_DEPTH_CHANNELS;
+    int fits = p->k <= most && p->c <= most && (p->k == 1 || f->plan->tune[CKCI_TUNE_MID] == 0);
+    return fits ? CKCONV_OK
+                : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s takes groups of 1%s; here K is %lld and C %lld",
+                            f->tile ? "depthwise on the matrix unit" : "depthwise",
+                            f->tile ? " channel" : " to 4 channels (a pair's first convolution: K of 1)",
+                            CKCI_LL(p->k), CKCI_LL(p->c));
+}
+
 CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_depth_any_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
+    CKCI_TRY(ckci_depth_fits(f, err));
+    ckci_conv one = ckci_depth_part(&f->p->conv, 0);
+    int64_t launches = ckci_depth_launches(&f->p->conv);
+    CKCI_TRY(ckci_depth_any_gather(&one, &f->plan->device, f->tile, &l, &f->cost, err));
+    f->cost *= (double)launches;
+    ckci_plan_launch(f->plan, &l, (int32_t)launches);
     return CKCONV_OK;
 }
 
@@ -2369,17 +2482,26 @@ CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci
     double cost;
     (void)args;
     (void)ws;
-    CKCI_TRY(ckci_depth_any_gather(&p->conv, &plan->device, tile, &l, &cost, err));
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+    for (int64_t i = 0; i < ckci_depth_launches(&p->conv); i++) {
+        ckci_conv one = ckci_depth_part(&p->conv, i);
+        CKCI_TRY(ckci_depth_any_gather(&one, &plan->device, tile, &l, &cost, err));
+        if (l.grid > 0) {
+            CKCI_TRY(e->emit(e->context, &l, err));
+        }
+    }
+    return CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
-    int64_t bytes;
-    CKCI_TRY(ckci_depth_any_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
+    int64_t bytes, launches = ckci_depth_launches(&f->p->conv);
+    CKCI_TRY(ckci_depth_fits(f, err));
+    ckci_conv one = ckci_depth_part(&f->p->conv, 0);
+    CKCI_TRY(ckci_depth_any_weight(&one, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                                    &f->cost, err));
-    ckci_plan_launch(f->plan, &l, l.a.depth.sums ? 2 : 1);
+    f->cost *= (double)launches;
+    ckci_plan_launch(f->plan, &l, (int32_t)launches * (l.a.depth.sums ? 2 : 1));
     f->plan->split_k = l.a.depth.parts;
     f->plan->workspace_bytes = bytes;
     return CKCONV_OK;
@@ -2393,9 +2515,13 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
     double cost;
     int64_t bytes;
     (void)args;
-    CKCI_TRY(ckci_depth_any_weight(&p->conv, &plan->device, tile, plan->split_k, ckci_run_limit(plan), &l,
-                                   &bytes, &cost, err));
-    return ckci_emit_depth_weight(&l, ws, e, err);
+    for (int64_t i = 0; i < ckci_depth_launches(&p->conv); i++) { /* one after the other in one workspace */
+        ckci_conv one = ckci_depth_part(&p->conv, i);
+        CKCI_TRY(ckci_depth_any_weight(&one, &plan->device, tile, plan->split_k, ckci_run_limit(plan), &l,
+                                       &bytes, &cost, err));
+        CKCI_TRY(ckci_emit_depth_weight(&l, ws, e, err));
+    }
+    return CKCONV_OK;
 }
 
 
