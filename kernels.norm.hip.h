@@ -245,12 +245,26 @@ CKCI_K_FN void ckci_k_norm_join(ckci_k_moments &a, const ckci_k_moments &b)
     a.square += b.square;
 }
 
+/* One number of f16, bf16 or f32. */
+CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int64_t i)
+{
+    if (dtype == CKCONV_F32) {
+        return ((const float *)from)[i];
+    }
+    uint32_t bits = ((const uint16_t *)from)[i];
+    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+}
+
 /* The first number of a (n, g). */
 template <class T>
 CKCI_K_FN double ckci_k_norm_pivot(const ckci_gpu_norm &p, const ckci_k_slab &s, int32_t group)
 {
-    int64_t at = ckci_k_norm_base(p.x, s, group, 0);
-    return (double)ckci_k_load<T>(p.x.dtype, p.x.p + at * ckci_k_size(p.x.dtype));
+    const int64_t at = ckci_k_norm_base(p.x, s, group, 0);
+    if constexpr (sizeof(T) == 8) {
+        return ((const double *)p.x.p)[at];
+    } else {
+        return (double)ckci_k_norm_load1(p.x.dtype, p.x.p, at);
+    }
 }
 
 /* Moments of all that this thread reads. */
@@ -275,17 +289,7 @@ template <class T> CKCI_K_FN ckci_k_moments ckci_k_norm_read(const ckci_gpu_norm
     return moments;
 }
 
-/* ---- Wide. One number of f16, bf16 or f32. */
-CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int32_t i)
-{
-    if (dtype == CKCONV_F32) {
-        return ((const float *)from)[i];
-    }
-    uint32_t bits = ((const uint16_t *)from)[i];
-    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
-}
-
-/* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
+/* ---- Wide. Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
 struct ckci_k_norm_raw {
     ckci_k_uint4 a, b; /* b: of f32 only */
 
@@ -1701,12 +1705,22 @@ template <class T> struct ckci_k_norm_param {
 
     static CKCI_K_MEMBER void write(const ckci_gpu_norm &p, int32_t channel, T dbeta, T dgamma)
     {
-        int size = ckci_k_size(p.param);
         if (p.dbeta) {
-            ckci_k_store(p.param, p.dbeta + (int64_t)channel * size, dbeta);
+            store(p, p.dbeta, channel, dbeta);
         }
         if (p.dgamma) {
-            ckci_k_store(p.param, p.dgamma + (int64_t)channel * size, dgamma);
+            store(p, p.dgamma, channel, dgamma);
+        }
+    }
+
+    static CKCI_K_MEMBER void store(const ckci_gpu_norm &p, unsigned char *vector, int32_t channel, T x)
+    {
+        if constexpr (sizeof(T) == 8) {
+            ((double *)vector)[channel] = x;
+        } else if (p.param == CKCONV_F32) {
+            ((float *)vector)[channel] = x;
+        } else {
+            ((uint16_t *)vector)[channel] = (uint16_t)ckci_k_two(p.param, ckci_k_bits(x), 0);
         }
     }
 
