@@ -289,13 +289,20 @@ template <class T> CKCI_K_FN ckci_k_moments ckci_k_norm_read(const ckci_gpu_norm
     return moments;
 }
 
-/* ---- Wide. Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
+/* ---- Wide. Are eight of a tensor aligned? Channels last, the planner sees to it. */
+template <bool PLANES> CKCI_K_FN bool ckci_k_norm_aligned(const ckci_gpu_norm &p)
+{
+    return !PLANES || p.aligned;
+}
+
+/* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
 struct ckci_k_norm_raw {
     ckci_k_uint4 a, b; /* b: of f32 only */
 
+    template <bool PLANES>
     CKCI_K_MEMBER void load(const ckci_gpu_norm &p, int32_t dtype, const unsigned char *from, int32_t count)
     {
-        if (p.aligned) {
+        if (ckci_k_norm_aligned<PLANES>(p)) {
             a = *(const ckci_k_uint4 *)from;
             if (dtype == CKCONV_F32) {
                 b = ((const ckci_k_uint4 *)from)[1];
@@ -348,10 +355,11 @@ struct ckci_k_norm_raw {
 };
 
 /* The same into LDS, without waiting where they are aligned. */
+template <bool PLANES>
 CKCI_K_FN void ckci_k_norm_copy8(const ckci_gpu_norm &p, int32_t dtype, ckci_k_uint4 *to,
                                  const unsigned char *from, int32_t count)
 {
-    if (p.aligned) {
+    if (ckci_k_norm_aligned<PLANES>(p)) {
         ckci_k_copy_late<16>((unsigned char *)to, from, true);
         if (dtype == CKCONV_F32) {
             ckci_k_copy_late<16>((unsigned char *)(to + 1), from + 16, true);
@@ -359,7 +367,7 @@ CKCI_K_FN void ckci_k_norm_copy8(const ckci_gpu_norm &p, int32_t dtype, ckci_k_u
         return;
     }
     ckci_k_norm_raw raw;
-    raw.load(p, dtype, from, count);
+    raw.load<PLANES>(p, dtype, from, count);
     to[0] = raw.a;
     if (dtype == CKCONV_F32) {
         to[1] = raw.b;
@@ -436,33 +444,47 @@ template <bool PLANES> CKCI_K_FN int32_t ckci_k_norm_columns_of(const ckci_gpu_n
     return eights > 0 ? ckci_k_divide(eights + p.lanes_c - 1, p.by_fast) : 0;
 }
 
+template <bool PLANES>
 CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigned char *to, int32_t count,
                                   const float *v)
 {
-    if (__builtin_expect(!p.aligned, 0)) {
+    const bool aligned = __builtin_expect(ckci_k_norm_aligned<PLANES>(p), 1);
+    if (dtype == CKCONV_F32) {
+        if (aligned) {
+            const ckci_k_uint4 a = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]),
+                                    ckci_k_bits(v[3])};
+            const ckci_k_uint4 b = {ckci_k_bits(v[4]), ckci_k_bits(v[5]), ckci_k_bits(v[6]),
+                                    ckci_k_bits(v[7])};
+            ((ckci_k_uint4 *)to)[0] = a;
+            ((ckci_k_uint4 *)to)[1] = b;
+            return;
+        }
         count = ckci_k_lane_afresh(count);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             if (i < count) {
-                if (dtype == CKCONV_F32) {
-                    ((float *)to)[i] = v[i];
-                } else {
-                    ((uint16_t *)to)[i] =
-                        (uint16_t)(dtype == CKCONV_F16 ? ckci_k_float_half(v[i]) : ckci_k_float_bf16(v[i]));
-                }
+                ((float *)to)[i] = v[i];
             }
         }
-    } else if (dtype == CKCONV_F32) {
-        const ckci_k_uint4 a = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]), ckci_k_bits(v[3])};
-        const ckci_k_uint4 b = {ckci_k_bits(v[4]), ckci_k_bits(v[5]), ckci_k_bits(v[6]), ckci_k_bits(v[7])};
-        ((ckci_k_uint4 *)to)[0] = a;
-        ((ckci_k_uint4 *)to)[1] = b;
-    } else {
-        const ckci_k_uint4 a = {ckci_k_two(dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1])),
-                                ckci_k_two(dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3])),
-                                ckci_k_two(dtype, ckci_k_bits(v[4]), ckci_k_bits(v[5])),
-                                ckci_k_two(dtype, ckci_k_bits(v[6]), ckci_k_bits(v[7]))};
+        return;
+    }
+    const ckci_k_uint4 a = {
+        ckci_k_two(dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1])),
+        ckci_k_two(dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3])),
+        ckci_k_two(dtype, ckci_k_bits(v[4]), ckci_k_bits(v[5])),
+        ckci_k_two(dtype, ckci_k_bits(v[6]), ckci_k_bits(v[7])),
+    };
+    if (aligned) {
         *(ckci_k_uint4 *)to = a;
+        return;
+    }
+    const uint32_t w[4] = {a.x, a.y, a.z, a.w};
+    count = ckci_k_lane_afresh(count);
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        if (i < count) {
+            ((uint16_t *)to)[i] = (uint16_t)(w[i / 2] >> 16 * (i % 2));
+        }
     }
 }
 
@@ -515,14 +537,14 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_no
         int32_t rest = s.to - x.pos;
         ckci_k_norm_raw raw;
         if (rest > 0) {
-            raw.load(p, p.x.dtype, x.at, rest);
+            raw.load<PLANES>(p, p.x.dtype, x.at, rest);
         }
         for (; rest > 0; rest -= step) {
             float v[8];
             raw.widen(p.x.dtype, v);
             if (rest > step) {
                 x.at += x.step;
-                raw.load(p, p.x.dtype, x.at, rest - step);
+                raw.load<PLANES>(p, p.x.dtype, x.at, rest - step);
             }
             if (PLANES && rest < 8) {
                 CKCI_K_UNROLL(8)
@@ -756,9 +778,9 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     }
     ckci_k_norm_raw raw, raw_dy;
     if (rest > 0) {
-        raw.load(p, p.x.dtype, x.at, rest);
+        raw.load<PLANES>(p, p.x.dtype, x.at, rest);
         if (DY) {
-            raw_dy.load(p, p.y.dtype, y.at, rest);
+            raw_dy.load<PLANES>(p, p.y.dtype, y.at, rest);
         }
     }
     if (!PLANES) {
@@ -774,10 +796,10 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
         if (TURNED ? --places > 0 : rest > step) {
             const int32_t then = TURNED ? rest + step : rest - step;
             x.at += x.step;
-            raw.load(p, p.x.dtype, x.at, then);
+            raw.load<PLANES>(p, p.x.dtype, x.at, then);
             if (DY) {
                 y.at += y.step;
-                raw_dy.load(p, p.y.dtype, y.at, then);
+                raw_dy.load<PLANES>(p, p.y.dtype, y.at, then);
             }
         }
         body(rest, v, w);
@@ -847,7 +869,7 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
                 v[2 * i] = two[i].x;
                 v[2 * i + 1] = two[i].y;
             }
-            ckci_k_norm_store8(p, p.y.dtype, y.at, rest, v);
+            ckci_k_norm_store8<PLANES>(p, p.y.dtype, y.at, rest, v);
             y.at += y.step;
         };
         ckci_k_norm_walk<PLANES, false, true>(p, s, m, c, x, y, column, places, apply);
@@ -1036,7 +1058,7 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
         const auto write = [&](int32_t rest, float *d, float *dy) {
             ckci_k_norm_gradient8<PLANES>(p, p.dx.dtype, c, d, dy);
             ckci_k_norm_dx8(c, d, dy);
-            ckci_k_norm_store8(p, p.dx.dtype, dx.at, rest, dy);
+            ckci_k_norm_store8<PLANES>(p, p.dx.dtype, dx.at, rest, dy);
             dx.at += dx.step;
         };
         ckci_k_norm_walk<PLANES, true, true>(p, s, m, c, x, y, column, places, write);
@@ -1266,7 +1288,7 @@ struct ckci_k_norm_kept {
         ckci_k_norm_cursor<true> x(p, p.x, s), to = ckci_k_norm_x<true>(p, s);
         for (int32_t left = s.active ? ckci_k_norm_columns_of<true>(p, s) : 0; left > 0; left--) {
             for (int32_t rest = s.to - x.pos; rest > 0; rest -= step) {
-                ckci_k_norm_copy8(p, p.x.dtype, (ckci_k_uint4 *)to.at, x.at, rest);
+                ckci_k_norm_copy8<true>(p, p.x.dtype, (ckci_k_uint4 *)to.at, x.at, rest);
                 x.at += x.step;
                 to.at += to.step;
             }
@@ -1377,8 +1399,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         for (int32_t k = 0; k < own.columns; k++) {
             int32_t rest = s.to - x.pos, e = own.first + k * own.apart;
             for (int32_t i = 0; i < own.places && e < most; i++, rest -= step, e += own.step) {
-                ckci_k_norm_copy8(p, TYPE, kept<TYPE>(m, e), x.at, rest);
-                ckci_k_norm_copy8(p, TYPE, kept<TYPE>(m, most + e), dy.at, rest);
+                ckci_k_norm_copy8<PLANES>(p, TYPE, kept<TYPE>(m, e), x.at, rest);
+                ckci_k_norm_copy8<PLANES>(p, TYPE, kept<TYPE>(m, most + e), dy.at, rest);
                 x.at += x.step;
                 dy.at += dy.step;
             }
@@ -1405,8 +1427,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
                 raw[1].b = from_dy[1];
             }
         } else {
-            raw[0].load(p, TYPE, x.column + i * x.step, rest);
-            raw[1].load(p, TYPE, dy.column + i * dy.step, rest);
+            raw[0].template load<PLANES>(p, TYPE, x.column + i * x.step, rest);
+            raw[1].template load<PLANES>(p, TYPE, dy.column + i * dy.step, rest);
         }
         raw[0].widen(TYPE, v);
         raw[1].widen(TYPE, w);
@@ -1609,7 +1631,7 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
                 float v[8], w[8];
                 read<TYPE>(p, c, m, e, i, x, dy, rest, v, w);
                 ckci_k_norm_dx8(c, v, w);
-                ckci_k_norm_store8(p, TYPE, dx.at, rest, w);
+                ckci_k_norm_store8<PLANES>(p, TYPE, dx.at, rest, w);
                 dx.at += dx.step;
             }
             x.next_column();
