@@ -193,7 +193,14 @@ CKCI_K_FN void ckci_k_norm_store(const ckci_gpu_norm &p, const ckci_tensor &t, i
     }
 }
 
-/* gamma or beta of a channel of all groups as it lies in memory, missing ones 0; and as a number. */
+/* A number of f16, bf16 or f32 from its bits. No branches: what is not needed is cheap. */
+CKCI_K_FN float ckci_k_norm_number(int32_t dtype, uint32_t bits)
+{
+    const float half = ckci_k_half_float(bits & 0xffffu);
+    return dtype == CKCONV_F32 ? ckci_k_float(bits) : dtype == CKCONV_F16 ? half : ckci_k_float(bits << 16);
+}
+
+/* gamma or beta of a channel of all groups as it lies in memory, missing ones 0. */
 CKCI_K_FN uint32_t ckci_k_norm_factor_bits(const ckci_gpu_norm &p, const unsigned char *vector,
                                            int32_t channel)
 {
@@ -201,11 +208,30 @@ CKCI_K_FN uint32_t ckci_k_norm_factor_bits(const ckci_gpu_norm &p, const unsigne
            : p.param == CKCONV_F32 ? ((const uint32_t *)vector)[channel]
                                    : ((const uint16_t *)vector)[channel];
 }
-CKCI_K_FN float ckci_k_norm_factor_of(const ckci_gpu_norm &p, uint32_t bits)
+
+/* The same of N neighbouring channels: loads that are under way together. */
+template <int N>
+CKCI_K_FN void ckci_k_norm_factor_bits(const ckci_gpu_norm &p, const unsigned char *vector, int32_t channel,
+                                       uint32_t (&bits)[N])
 {
-    return p.param == CKCONV_F32   ? ckci_k_float(bits)
-           : p.param == CKCONV_F16 ? ckci_k_half_float(bits)
-                                   : ckci_k_float(bits << 16);
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        bits[i] = 0;
+    }
+    if (!vector) {
+        return;
+    }
+    if (p.param == CKCONV_F32) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            bits[i] = ((const uint32_t *)vector)[channel + i];
+        }
+    } else {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            bits[i] = ((const uint16_t *)vector)[channel + i];
+        }
+    }
 }
 
 template <class T>
@@ -218,7 +244,7 @@ CKCI_K_FN T ckci_k_norm_factor(const ckci_gpu_norm &p, const unsigned char *vect
     if constexpr (sizeof(T) == 8) {
         return ((const double *)vector)[channel];
     } else {
-        return ckci_k_norm_factor_of(p, ckci_k_norm_factor_bits(p, vector, channel));
+        return ckci_k_norm_number(p.param, ckci_k_norm_factor_bits(p, vector, channel));
     }
 }
 
@@ -248,11 +274,8 @@ CKCI_K_FN void ckci_k_norm_join(ckci_k_moments &a, const ckci_k_moments &b)
 /* One number of f16, bf16 or f32. */
 CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int64_t i)
 {
-    if (dtype == CKCONV_F32) {
-        return ((const float *)from)[i];
-    }
-    uint32_t bits = ((const uint16_t *)from)[i];
-    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+    return ckci_k_norm_number(dtype, dtype == CKCONV_F32 ? ((const uint32_t *)from)[i]
+                                                         : ((const uint16_t *)from)[i]);
 }
 
 /* The first number of a (n, g). */
@@ -517,6 +540,33 @@ template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, cons
     __syncthreads();
 }
 
+/* The first numbers of the groups of eight columns, channels last: groups follow each other. */
+CKCI_K_FN void ckci_k_norm_pivots(const ckci_gpu_norm &p, const unsigned char *first, int32_t column,
+                                  float (&pivot)[8])
+{
+    int32_t at[8];
+    uint32_t bits[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        at[i] = ckci_k_divide(column + i, p.by_c) * p.c;
+    }
+    if (p.x.dtype == CKCONV_F32) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            bits[i] = ((const uint32_t *)first)[at[i]];
+        }
+    } else {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            bits[i] = ((const uint16_t *)first)[at[i]];
+        }
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        pivot[i] = ckci_k_norm_number(p.x.dtype, bits[i]);
+    }
+}
+
 /* Moments of all that this block reads: those of group k become m.u.of[k]. PLANES: channels first. */
 template <bool PLANES, class S, class T>
 CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
@@ -529,10 +579,8 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_no
     float pivot[8];
     pivot[0] = ckci_k_norm_load1(p.x.dtype, first, 0);
     for (int32_t column = s.lc * each; s.active && column < s.columns; column += p.lanes_c * each) {
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8 && !PLANES; i++) {
-            const int32_t group = ckci_k_divide(column + i, p.by_c);
-            pivot[i] = ckci_k_norm_load1(p.x.dtype, first + group * p.x.stride[0] * size, 0);
+        if (!PLANES) {
+            ckci_k_norm_pivots(p, first, column, pivot);
         }
         int32_t rest = s.to - x.pos;
         ckci_k_norm_raw raw;
@@ -717,9 +765,8 @@ CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, con
 CKCI_K_FN float ckci_k_norm_bounded(float x, float y)
 {
     const uint32_t infinite = 0x7f800000u, bits = ckci_k_bits(x * y);
-    return (bits & 0x7fffffffu) == infinite && (ckci_k_bits(y) & 0x7fffffffu) != infinite
-               ? ckci_k_float((bits & 0x80000000u) | 0x7f7fffffu)
-               : x * y;
+    const bool over = (bits & 0x7fffffffu) == infinite && (ckci_k_bits(y) & 0x7fffffffu) != infinite;
+    return ckci_k_float(bits - (over ? 1 : 0)); /* the largest number comes before infinity */
 }
 
 /* Wide: what eight numbers of one channel, or of eight, need. y is (x - hi)*scale + shift; with
@@ -744,13 +791,15 @@ template <int N> struct ckci_k_norm_channels {
     template <class M>
     CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const M &m, int32_t column)
     {
+        uint32_t bits[2][N];
+        ckci_k_norm_factor_bits(p, p.gamma, s.g0 * p.c + column, bits[0]);
+        ckci_k_norm_factor_bits(p, p.beta, s.g0 * p.c + column, bits[1]);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
-            gamma[i] = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + column + i, 1);
+            gamma[i] = p.gamma ? ckci_k_norm_number(p.param, bits[0][i]) : 1;
             scale[i] = ckci_k_norm_bounded(m.r[group], gamma[i]);
-            shift[i] =
-                ckci_k_norm_factor<float>(p, p.beta, s.g0 * p.c + column + i, 0) - m.lo[group] * scale[i];
+            shift[i] = ckci_k_norm_number(p.param, bits[1][i]) - m.lo[group] * scale[i];
         }
     }
 };
@@ -1662,8 +1711,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         } else {
             fill<TYPE>(p, s, own, m);
         }
-        const float gamma = p.gamma ? ckci_k_norm_factor_of(p, bits[0]) : 1;
-        const float beta = ckci_k_norm_factor_of(p, bits[1]);
+        const float gamma = p.gamma ? ckci_k_norm_number(p.param, bits[0]) : 1;
+        const float beta = ckci_k_norm_number(p.param, bits[1]);
         if (t < s.groups) {
             m.hi[t] = hi;
             m.r[t] = r;
