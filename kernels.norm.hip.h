@@ -928,8 +928,9 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
 
 /* The activation of dy at d is undone: silu or sigmoid. Not EXACT: 1 - sigmoid loses what f16 cannot
    hold. */
-template <bool PLANES, bool SILU, bool EXACT>
-CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, const float *d, float *dy)
+template <bool PLANES, bool EXACT>
+CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, bool silu, const float *d,
+                                 float *dy)
 {
     CKCI_K_UNROLL(4)
     for (int i = 0; i < 8; i += 2) {
@@ -940,15 +941,16 @@ CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, 
             v.y = v.y < -87 ? -87 : v.y;
         }
         const ckci_k_float2 sigmoid = ckci_k_norm_sigmoid(v, e), rest = EXACT ? e * sigmoid : one - sigmoid;
-        const ckci_k_float2 slope = SILU ? v * rest + one : rest, all = dy2 * sigmoid * slope;
-        dy[i] = all.x;
-        dy[i + 1] = all.y;
+        const ckci_k_float2 of_silu = v * rest + one, front = dy2 * sigmoid;
+        dy[i] = front.x * (silu ? of_silu.x : rest.x);
+        dy[i + 1] = front.y * (silu ? of_silu.y : rest.y);
     }
 }
 
-/* Eight of x become (x - hi)*r, and the activation of dy is undone. */
-template <bool PLANES>
-CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, int32_t dtype,
+/* Eight of x become (x - hi)*r, and the activation of dy is undone. TYPE: of dx; 0: any, not known to the
+   compiler. */
+template <bool PLANES, int TYPE>
+CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p,
                                      const ckci_k_norm_channels<PLANES ? 1 : 8> &c, float *d, float *dy)
 {
     CKCI_K_UNROLL(4)
@@ -959,12 +961,12 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, int32_t dtype,
         d[i + 1] = two.y;
     }
     if (__builtin_expect(p.act != CKCONV_PASS, 0)) {
-        if (p.act != CKCONV_SILU) {
-            ckci_k_norm_undo8<PLANES, false, true>(c, d, dy);
-        } else if (dtype == CKCONV_F32) {
-            ckci_k_norm_undo8<PLANES, true, true>(c, d, dy);
+        if constexpr (TYPE == 0 || TYPE == CKCONV_F32) {
+            ckci_k_norm_undo8<PLANES, true>(c, p.act == CKCONV_SILU, d, dy);
+        } else if (p.act == CKCONV_SILU) {
+            ckci_k_norm_undo8<PLANES, false>(c, true, d, dy);
         } else {
-            ckci_k_norm_undo8<PLANES, true, false>(c, d, dy);
+            ckci_k_norm_undo8<PLANES, true>(c, false, d, dy);
         }
     }
 }
@@ -997,7 +999,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                 break;
             }
             const auto add = [&](int32_t rest, float *d, float *dy) {
-                ckci_k_norm_gradient8<PLANES>(p, p.dx.dtype, c, d, dy);
+                ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
                 if (PLANES && rest < 8) {
                     CKCI_K_UNROLL(8)
                     for (int e = 1; e < 8; e++) {
@@ -1105,7 +1107,7 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto write = [&](int32_t rest, float *d, float *dy) {
-            ckci_k_norm_gradient8<PLANES>(p, p.dx.dtype, c, d, dy);
+            ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
             ckci_k_norm_dx8(c, d, dy);
             ckci_k_norm_store8<PLANES>(p, p.dx.dtype, dx.at, rest, dy);
             dx.at += dx.step;
@@ -1481,7 +1483,7 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         }
         raw[0].widen(TYPE, v);
         raw[1].widen(TYPE, w);
-        ckci_k_norm_gradient8<PLANES>(p, TYPE, c, v, w);
+        ckci_k_norm_gradient8<PLANES, TYPE>(p, c, v, w);
     }
 
     /* Of a column, or of eight: gamma and beta, as every block has them in LDS. */
