@@ -230,10 +230,6 @@ TAGS
     X(norm_fwd_last, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 1>)                                          \
     X(norm_fwd_planes, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 2>)                                        \
     X(norm_fwd_f64, ckci_gpu_norm, 256, ckci_k_norm_fwd<double>)                                             \
-    X(norm_sums_f32, ckci_gpu_norm, 256, ckci_k_norm_sums<float>)                                            \
-    X(norm_sums_last, ckci_gpu_norm, 256, ckci_k_norm_sums<float, 1>)                                        \
-    X(norm_sums_planes, ckci_gpu_norm, 256, ckci_k_norm_sums<float, 2>)                                      \
-    X(norm_sums_f64, ckci_gpu_norm, 256, ckci_k_norm_sums<double>)                                           \
     X(norm_din_f32, ckci_gpu_norm, 256, ckci_k_norm_din<float>)                                              \
     X(norm_din_last, ckci_gpu_norm, 256, ckci_k_norm_din<float, 1>)                                          \
     X(norm_din_planes, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                                        \
@@ -580,6 +576,7 @@ typedef struct ckci_gpu_norm {
     int32_t chunks;  /* times that lanes_c goes into the columns */
     int32_t kept;    /* x stays in LDS, bwd: so does dy; the parts are a cluster */
     int32_t bulk;    /* kept, bwd, channels first: rows are bulk copies */
+    int32_t summing; /* norm_din: leaves sums in workspace, no dx */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
 
@@ -4848,8 +4845,8 @@ CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l
 }
 
 /* fwd: one kernel; with parts that are no cluster, statistics before it. bwd: sums of dgamma and dbeta for
-   each n come from the kernel of dx, or norm_sums where there are parts or no dx; without workspace
-   norm_param computes all. */
+   each n come from the kernel of dx; where there are parts or no dx, from a pass of it for sums alone. Without
+   workspace norm_param computes all. */
 CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
                                          const ckconv_args *args, unsigned char *ws, int32_t tile,
                                          const ckci_emitter *e, ckconv_error *err)
@@ -4896,7 +4893,9 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
         return ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_fwd_f32, blocks, err);
     }
     if (k->parts > 1 || (k->sums && !args->din)) {
-        CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_sums_f32, blocks, err));
+        k->summing = 1;
+        CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_din_f32, blocks, err));
+        k->summing = 0;
     }
     if (args->din) {
         CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_din_f32, blocks, err));

@@ -950,8 +950,8 @@ CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, 
 /* Eight of x become (x - hi)*r, and the activation of dy is undone. TYPE: of dx; 0: any, not known to the
    compiler. */
 template <bool PLANES, int TYPE>
-CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p,
-                                     const ckci_k_norm_channels<PLANES ? 1 : 8> &c, float *d, float *dy)
+CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
+                                     float *d, float *dy)
 {
     CKCI_K_UNROLL(4)
     for (int i = 0; i < 8; i += 2) {
@@ -1253,33 +1253,17 @@ CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab 
     return length;
 }
 
-template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_sums {
-    typedef ckci_k_norm_lds<T> lds;
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
-    {
-        ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
-        int32_t t = (int32_t)threadIdx.x;
-        ckci_k_norm_statistics<W>(p, s, m);
-        int32_t length = ckci_k_norm_add_all<W>(p, s, m);
-        if (p.slab_sums && t < s.groups) {
-            T *sums = (T *)p.slab_sums + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
-            sums[0] = m.u.sum[0][t * length];
-            sums[1] = m.u.sum[1][t * length];
-        }
-    }
-};
-
-/* dx = inv_std * (gamma*dy' - mean_a - xhat*mean_b) */
+/* dx = inv_std * (gamma*dy' - mean_a - xhat*mean_b); summing: the sums of that alone, to workspace. */
 template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
     typedef ckci_k_norm_lds<T> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
-        ckci_k_slab s = ckci_k_find_slab(p, ckci_k_norm_block(p));
+        const int32_t block = p.summing ? (int32_t)blockIdx.x : ckci_k_norm_block(p);
+        ckci_k_slab s = ckci_k_find_slab(p, block);
         int32_t t = (int32_t)threadIdx.x, length = p.parts;
         ckci_k_norm_statistics<W>(p, s, m);
-        if (p.slab_sums) {
+        if (p.slab_sums && !p.summing) {
             int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
             if (k < s.groups) {
                 const T *sums =
@@ -1293,6 +1277,14 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
             });
         } else {
             length = ckci_k_norm_add_all<W>(p, s, m);
+            if (p.summing) {
+                if (p.slab_sums && t < s.groups) {
+                    T *sums = (T *)p.slab_sums + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
+                    sums[0] = m.u.sum[0][t * length];
+                    sums[1] = m.u.sum[1][t * length];
+                }
+                return;
+            }
         }
         if (t < s.groups) {
             T count = (T)p.c * (T)p.space;
@@ -1755,9 +1747,6 @@ template <int W> struct ckci_k_resident<ckci_k_norm_stats<float, W>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : 3 };
 };
 template <int W> struct ckci_k_resident<ckci_k_norm_fwd<float, W>> {
-    enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
-};
-template <int W> struct ckci_k_resident<ckci_k_norm_sums<float, W>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
 };
 template <int W> struct ckci_k_resident<ckci_k_norm_din<float, W>> {
