@@ -544,22 +544,21 @@ template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, cons
 CKCI_K_FN void ckci_k_norm_pivots(const ckci_gpu_norm &p, const unsigned char *first, int32_t column,
                                   float (&pivot)[8])
 {
-    int32_t at[8];
     uint32_t bits[8];
     CKCI_K_UNROLL(8)
     for (int i = 0; i < 8; i++) {
-        at[i] = ckci_k_divide(column + i, p.by_c) * p.c;
+        bits[i] = (uint32_t)(ckci_k_divide(column + i, p.by_c) * p.c);
     }
     if (p.x.dtype == CKCONV_F32) {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
-            bits[i] = ((const uint32_t *)first)[at[i]];
+            pivot[i] = ((const float *)first)[bits[i]];
         }
-    } else {
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            bits[i] = ((const uint16_t *)first)[at[i]];
-        }
+        return;
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        bits[i] = ((const uint16_t *)first)[bits[i]];
     }
     CKCI_K_UNROLL(8)
     for (int i = 0; i < 8; i++) {
