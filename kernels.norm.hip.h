@@ -1408,41 +1408,50 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         return m.kept + e * fit<TYPE>::VECTORS;
     }
 
+    /* The same of p.x.dtype, outside of the loops that compute. */
+    static CKCI_K_MEMBER int32_t vectors(const ckci_gpu_norm &p)
+    {
+        return p.x.dtype == CKCONV_F32 ? 2 : 1;
+    }
+    static CKCI_K_MEMBER int32_t eights(const ckci_gpu_norm &p)
+    {
+        return p.x.dtype == CKCONV_F32 ? fit<CKCONV_F32>::EIGHTS : fit<CKCONV_F16>::EIGHTS;
+    }
+
     /* PLANES: rows, each by a bulk copy. */
-    template <int TYPE>
     static CKCI_K_MEMBER void fill_rows(const ckci_gpu_norm &p, const ckci_k_slab &s, lds &m)
     {
-        enum { BYTES = 16 * fit<TYPE>::VECTORS };
-        const int32_t t = (int32_t)threadIdx.x, most = fit<TYPE>::EIGHTS, size = ckci_k_size(TYPE);
+        const int32_t t = (int32_t)threadIdx.x, most = eights(p), each = vectors(p), size = 2 * each;
         const int32_t row = (s.to - s.from) / 8;
         if (t == 0) {
             const int32_t fits = row > most ? 0 : (most - row) / (p.part / 8) + 1;
             const int32_t whole = fits < s.columns ? fits : s.columns, rest = most - whole * (p.part / 8);
             const int32_t all = whole * row + (whole < s.columns && rest > 0 ? rest < row ? rest : row : 0);
-            ckci_k_arrival_begin(&m.arrival, 2 * all * BYTES);
+            ckci_k_arrival_begin(&m.arrival, 2 * all * 16 * each);
         }
         __syncthreads();
         const int64_t apart_x = p.x.stride[2] * size, apart_dy = p.y.stride[2] * size;
         const unsigned char *x = p.x.p + (ckci_k_norm_base(p.x, s, 0, 0) + s.from * p.x.stride[5]) * size;
         const unsigned char *dy = p.y.p + (ckci_k_norm_base(p.y, s, 0, 0) + s.from * p.y.stride[5]) * size;
         for (int32_t i = t; i < s.columns && i * (p.part / 8) < most; i += 256) {
-            const int32_t rest = most - i * (p.part / 8), bytes = (rest < row ? rest : row) * BYTES;
-            ckci_k_copy_bulk(&m.arrival, kept<TYPE>(m, i * (p.part / 8)), x + i * apart_x, bytes);
-            ckci_k_copy_bulk(&m.arrival, kept<TYPE>(m, most + i * (p.part / 8)), dy + i * apart_dy, bytes);
+            const int32_t rest = most - i * (p.part / 8), bytes = (rest < row ? rest : row) * 16 * each;
+            ckci_k_uint4 *to = m.kept + i * (p.part / 8) * each;
+            ckci_k_copy_bulk(&m.arrival, to, x + i * apart_x, bytes);
+            ckci_k_copy_bulk(&m.arrival, to + most * each, dy + i * apart_dy, bytes);
         }
     }
 
     /* Each thread what it reads itself. */
-    template <int TYPE>
     static CKCI_K_MEMBER void fill(const ckci_gpu_norm &p, const ckci_k_slab &s, const mine &own, lds &m)
     {
-        const int32_t step = p.lanes_p * (PLANES ? 8 : 1), most = fit<TYPE>::EIGHTS;
+        const int32_t step = p.lanes_p * (PLANES ? 8 : 1), most = eights(p), each = vectors(p);
         ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s);
         for (int32_t k = 0; k < own.columns; k++) {
             int32_t rest = s.to - x.pos, e = own.first + k * own.apart;
             for (int32_t i = 0; i < own.places && e < most; i++, rest -= step, e += own.step) {
-                ckci_k_norm_copy8<PLANES>(p, TYPE, kept<TYPE>(m, e), x.at, rest);
-                ckci_k_norm_copy8<PLANES>(p, TYPE, kept<TYPE>(m, most + e), dy.at, rest);
+                ckci_k_uint4 *to = m.kept + e * each;
+                ckci_k_norm_copy8<PLANES>(p, p.x.dtype, to, x.at, rest);
+                ckci_k_norm_copy8<PLANES>(p, p.x.dtype, to + most * each, dy.at, rest);
                 x.at += x.step;
                 dy.at += dy.step;
             }
@@ -1682,8 +1691,9 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         }
     }
 
-    template <int TYPE> static CKCI_K_MEMBER void all(const ckci_gpu_norm &p, const ckci_k_slab &s, lds &m)
+    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
+        const ckci_k_slab s = ckci_k_find_cluster_slab(p);
         const int32_t t = (int32_t)threadIdx.x, first = PLANES ? 0 : s.lc * 8;
         const mine own(p, s);
         /* of channel t and of group t; loaded before the copies, behind which they would wait */
@@ -1699,10 +1709,10 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
             r = ((const float *)p.saved_inv_std)[at];
         }
         if (PLANES && p.bulk) {
-            fill_rows<TYPE>(p, s, m);
+            fill_rows(p, s, m);
             ckci_k_arrival_wait(&m.arrival);
         } else {
-            fill<TYPE>(p, s, own, m);
+            fill(p, s, own, m);
         }
         const float gamma = p.gamma ? ckci_k_norm_number(p.param, bits[0]) : 1;
         const float beta = ckci_k_norm_number(p.param, bits[1]);
@@ -1717,22 +1727,23 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         ckci_k_float2 sum[2][4] = {};
         ckci_k_norm_channels<N> c;
         groups(p, c, m, first, false);
-        add<TYPE>(p, s, own, c, m, sum);
+        /* the loops that compute stand once for each type, what is between them once */
+        if (p.x.dtype == CKCONV_F16) {
+            add<CKCONV_F16>(p, s, own, c, m, sum);
+        } else if (p.x.dtype == CKCONV_BF16) {
+            add<CKCONV_BF16>(p, s, own, c, m, sum);
+        } else {
+            add<CKCONV_F32>(p, s, own, c, m, sum);
+        }
         const int32_t q = gather(p, s, m, sum, channel);
         level(p, s, m, gamma, beta, q, channel);
         groups(p, c, m, first, true);
-        write<TYPE>(p, s, own, c, m);
-    }
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
-    {
-        const ckci_k_slab s = ckci_k_find_cluster_slab(p);
         if (p.x.dtype == CKCONV_F16) {
-            all<CKCONV_F16>(p, s, m);
+            write<CKCONV_F16>(p, s, own, c, m);
         } else if (p.x.dtype == CKCONV_BF16) {
-            all<CKCONV_BF16>(p, s, m);
+            write<CKCONV_BF16>(p, s, own, c, m);
         } else {
-            all<CKCONV_F32>(p, s, m);
+            write<CKCONV_F32>(p, s, own, c, m);
         }
     }
 };
