@@ -1441,17 +1441,28 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         }
     }
 
+    /* Eight of x and of dy, of any type of that size. */
+    template <int TYPE>
+    static CKCI_K_MEMBER void copy(const ckci_gpu_norm &p, lds &m, int32_t e, const unsigned char *x,
+                                   const unsigned char *dy, int32_t rest)
+    {
+        ckci_k_norm_copy8<PLANES>(p, TYPE, kept<TYPE>(m, e), x, rest);
+        ckci_k_norm_copy8<PLANES>(p, TYPE, kept<TYPE>(m, fit<TYPE>::EIGHTS + e), dy, rest);
+    }
+
     /* Each thread what it reads itself. */
     static CKCI_K_MEMBER void fill(const ckci_gpu_norm &p, const ckci_k_slab &s, const mine &own, lds &m)
     {
-        const int32_t step = p.lanes_p * (PLANES ? 8 : 1), most = eights(p), each = vectors(p);
+        const int32_t step = p.lanes_p * (PLANES ? 8 : 1), most = eights(p);
         ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s);
         for (int32_t k = 0; k < own.columns; k++) {
             int32_t rest = s.to - x.pos, e = own.first + k * own.apart;
             for (int32_t i = 0; i < own.places && e < most; i++, rest -= step, e += own.step) {
-                ckci_k_uint4 *to = m.kept + e * each;
-                ckci_k_norm_copy8<PLANES>(p, p.x.dtype, to, x.at, rest);
-                ckci_k_norm_copy8<PLANES>(p, p.x.dtype, to + most * each, dy.at, rest);
+                if (p.x.dtype == CKCONV_F32) {
+                    copy<CKCONV_F32>(p, m, e, x.at, dy.at, rest);
+                } else {
+                    copy<CKCONV_F16>(p, m, e, x.at, dy.at, rest);
+                }
                 x.at += x.step;
                 dy.at += dy.step;
             }
