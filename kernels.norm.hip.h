@@ -389,7 +389,7 @@ CKCI_K_FN void ckci_k_norm_copy8(const ckci_gpu_norm &p, int32_t dtype, ckci_k_u
         }
         return;
     }
-    ckci_k_norm_raw raw;
+    ckci_k_norm_raw raw = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     raw.load<PLANES>(p, dtype, from, count);
     to[0] = raw.a;
     if (dtype == CKCONV_F32) {
@@ -1415,7 +1415,7 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
     }
     static CKCI_K_MEMBER int32_t eights(const ckci_gpu_norm &p)
     {
-        return p.x.dtype == CKCONV_F32 ? fit<CKCONV_F32>::EIGHTS : fit<CKCONV_F16>::EIGHTS;
+        return p.x.dtype == CKCONV_F32 ? (int32_t)fit<CKCONV_F32>::EIGHTS : (int32_t)fit<CKCONV_F16>::EIGHTS;
     }
 
     /* PLANES: rows, each by a bulk copy. */
