@@ -2302,24 +2302,17 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         }
         CKCI_K_UNROLL(4)
         for (int i = 0; i < WORDS; i++) {
-            w[i] = 0;
-        }
-        if (E == 2 && p.to == CKCONV_F16) {
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < UNIT; j++) {
-                ckci_k_move_put<2>(w, j, (uint16_t)ckci_k_float_half(ckci_k_float(v[j])));
-            }
-            return;
+            w[i] = E == 2 ? ckci_k_two(p.to, v[2 * i % UNIT], v[(2 * i + 1) % UNIT]) : 0;
         }
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < UNIT; j++) {
+        for (int j = 0; j < UNIT && E != 2; j++) {
             if constexpr (E == 8) {
                 const double x = (double)ckci_k_float(v[j]);
                 uint64_t bits;
                 memcpy(&bits, &x, 8);
                 ckci_k_move_put<8>(w, j, bits);
             } else {
-                ckci_k_move_put<E>(w, j, (word)(E == 2 ? ckci_k_float_bf16(ckci_k_float(v[j])) : v[j]));
+                ckci_k_move_put<E>(w, j, (word)v[j]);
             }
         }
     }
