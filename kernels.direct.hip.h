@@ -447,6 +447,83 @@ template <bool FULL, class T> CKCI_K_FN T ckci_k_depth_tap(const ckci_gpu_depth 
     }
 }
 
+/* Filters of Z x F x F taps that a block takes into LDS once: inner.d numbers lie beside each other, taps of a
+   channel (PLANES) or channels of a tap. */
+struct ckci_k_depth_taps {
+    const unsigned char *from;              /* tap 0 of channel 0 */
+    int64_t step_z, step_y, step_x, step_g; /* numbers from tap to tap, from channel to channel */
+    int32_t dtype, f, by_f;                 /* by_f: 1024 / F, rounded up */
+    int32_t first, used, limit;             /* the first channel; channels of a tap; those that exist */
+    ckci_divisor inner, by_g;               /* PLANES: channels of an image */
+};
+
+/* turn: the last tap comes first. */
+template <int Z, int F, int INNER>
+CKCI_K_FN ckci_k_depth_taps ckci_k_depth_find_taps(const ckci_gpu_depth &p, bool turn)
+{
+    constexpr uint32_t shift = INNER <= 16 ? 4 : INNER <= 32 ? 5 : INNER <= 64 ? 6 : INNER <= 128 ? 7 : 8;
+    static_assert(INNER > 8 && INNER <= 256, "shift");
+    constexpr uint32_t mul = (uint32_t)(((uint64_t)((1u << shift) - INNER) << 32) / INNER + 1);
+    const int64_t *s = p.b.stride, sign = turn ? -1 : 1;
+    const int64_t start = turn ? (Z - 1) * s[3] + (F - 1) * (s[4] + s[5]) : 0;
+    ckci_k_depth_taps w;
+    w.dtype = p.b.dtype;
+    w.from = p.b.p + start * (w.dtype == CKCONV_F32 ? 4 : 2);
+    w.step_z = Z == 1 ? 0 : sign * s[3];
+    w.step_y = sign * s[4];
+    w.step_x = sign * s[5];
+    w.step_g = s[0];
+    w.f = F;
+    w.by_f = (1024 + F - 1) / F;
+    w.first = w.used = w.limit = 0;
+    w.inner = w.by_g = {INNER, mul, shift}; /* as ckci_make_divisor */
+    return w;
+}
+
+/* A call on NVIDIA: many kernels begin with it, and several loads are to be under way. */
+template <class T, bool PLANES, int THREADS>
+CKCI_K_APART void ckci_k_depth_stage(const ckci_k_depth_taps w, T *to, int32_t count)
+{
+#if defined(__CUDA_ARCH__)
+    enum { SEVERAL = 4 };
+#else
+    enum { SEVERAL = 1 };
+#endif
+    CKCI_K_UNROLL(1)
+    for (int32_t next = (int32_t)threadIdx.x; next < count; next += SEVERAL * THREADS) {
+        uint32_t raw[SEVERAL];
+        CKCI_K_UNROLL(4)
+        for (int k = 0; k < SEVERAL; k++) {
+            const int32_t e = next + k * THREADS, outer = ckci_k_divide(e, w.inner),
+                          inner = e - outer * (int32_t)w.inner.d;
+            const int32_t tap = PLANES ? inner : outer, row = tap * w.by_f >> 10, z = row * w.by_f >> 10;
+            int32_t g = w.first + (PLANES ? outer : inner);
+            bool some = e < count;
+            if constexpr (PLANES) {
+                g -= ckci_k_divide(g, w.by_g) * (int32_t)w.by_g.d;
+            } else {
+                some = some && inner < w.used && g < w.limit;
+            }
+            const int64_t at =
+                g * w.step_g + z * w.step_z + (row - z * w.f) * w.step_y + (tap - row * w.f) * w.step_x;
+            raw[k] = 0;
+            if (some && w.dtype == CKCONV_F32) {
+                raw[k] = *(const uint32_t *)(w.from + at * 4);
+            } else if (some) {
+                raw[k] = *(const uint16_t *)(w.from + at * 2);
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int k = 0; k < SEVERAL; k++) {
+            if (next + k * THREADS < count) {
+                to[next + k * THREADS] = w.dtype == CKCONV_F32   ? ckci_k_float(raw[k])
+                                         : w.dtype == CKCONV_F16 ? ckci_k_half_float(raw[k])
+                                                                 : ckci_k_float(raw[k] << 16);
+            }
+        }
+    }
+}
+
 enum { CKCI_K_DEPTH_LDS = 16384 };
 
 template <class T> struct ckci_k_depth_lds {
@@ -1592,16 +1669,11 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
     static CKCI_K_MEMBER void stage(const ckci_gpu_depth &args, T *to, int32_t channel)
     {
         const ckci_gpu_depth &p = ckci_k_late(args);
-        const bool back = p.dim[2].gather_back != 0;
-        for (int32_t e = (int32_t)threadIdx.x; e < F * F * LANES * V; e += 256) {
-            const int32_t tap = e / (LANES * V), g = channel + e % (LANES * V);
-            if (e % (LANES * V) >= p.lanes_c * V) {
-                continue;
-            }
-            const int32_t y = back ? F - 1 - tap / F : tap / F, x = back ? F - 1 - tap % F : tap % F;
-            const int64_t w = g * p.b.stride[0] + y * p.b.stride[4] + x * p.b.stride[5];
-            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
-        }
+        ckci_k_depth_taps w = ckci_k_depth_find_taps<1, F, LANES * V>(p, p.dim[2].gather_back != 0);
+        w.first = channel;
+        w.used = p.lanes_c * V;
+        w.limit = p.g;
+        ckci_k_depth_stage<T, false, 256>(w, to, F * F * LANES * V);
     }
 
     /* A row of inputs into all rows of sums, which the first tap moves up. f or w: the weights. */
@@ -1782,17 +1854,11 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
     static CKCI_K_MEMBER void stage(const ckci_gpu_depth &args, T *to, int32_t channel)
     {
         const ckci_gpu_depth &p = ckci_k_late(args);
-        const bool back = p.dim[2].gather_back != 0;
-        for (int32_t e = (int32_t)threadIdx.x; e < F * F * F * LANES * V; e += 256) {
-            const int32_t place = e / (LANES * V), g = channel + e % (LANES * V);
-            if (e % (LANES * V) >= p.lanes_c * V) {
-                continue;
-            }
-            const int32_t tap = back ? F * F * F - 1 - place : place, row = tap / F, z = row / F;
-            const int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + (row - z * F) * p.b.stride[4] +
-                              (tap - row * F) * p.b.stride[5];
-            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
-        }
+        ckci_k_depth_taps w = ckci_k_depth_find_taps<F, F, LANES * V>(p, p.dim[2].gather_back != 0);
+        w.first = channel;
+        w.used = p.lanes_c * V;
+        w.limit = p.g;
+        ckci_k_depth_stage<T, false, 256>(w, to, F * F * F * LANES * V);
     }
 
     /* Three rows of inputs, `rows` bytes apart, into all planes of sums, which the first tap moves up. */
@@ -3133,13 +3199,10 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         memory = sheet::memory(p.o.t, first, s.out, y);
         unsigned char *out = m.pool + s.o_at + sheet::slip(memory);
         T *w = (T *)(m.pool + s.w_at);
-        const bool turn = !BACK && p.dim[2].gather_back;
-        for (int32_t e = t; e < planes * F * F; e += sheet::THREADS) {
-            const int32_t plane = e / (F * F), tap = e - plane * (F * F), at = turn ? F * F - 1 - tap : tap;
-            const int32_t q = first + plane, g = q - ckci_k_divide(q, s.by_g) * p.g;
-            w[e] = ckci_k_depth_tap<false, T>(p, g * p.b.stride[0] + at / F * p.b.stride[4] +
-                                                     at % F * p.b.stride[5]);
-        }
+        ckci_k_depth_taps taps = ckci_k_depth_find_taps<1, F, F * F>(p, !BACK && p.dim[2].gather_back);
+        taps.first = first;
+        taps.by_g = s.by_g;
+        ckci_k_depth_stage<T, true, sheet::THREADS>(taps, w, planes * F * F);
         ckci_k_copies_wait<0>();
         __syncthreads();
         const int32_t wide = (int32_t)s.by_wide.d;
