@@ -1447,7 +1447,7 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
                               int32_t length, int32_t y)
     {
         constexpr int COUNT = ROW / 256 / B;
-        CKCI_K_UNROLL(ASYNC ? +KEPT : 32)
+        CKCI_K_UNROLL(32)
         for (int i = 0; i < COUNT; i++) {
             const int32_t at =
                 B >= LEAST ? ckci_k_lane_afresh(piece[i % KEPT]) : find(m, p, B, piece[1], piece[0], i);
@@ -1458,12 +1458,9 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
             for (int r = 0; r < R; r++) {
                 const bool some = at >= 0 && (uint32_t)(y + r) < (uint32_t)length;
                 const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at : 0);
-                if constexpr (ASYNC && B >= 4) { /* even a copy of nothing has an address */
+                if constexpr (ASYNC) { /* even a copy of nothing has an address */
                     ckci_k_copy_late<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
                                         some);
-                } else if constexpr (ASYNC) {
-                    *(uint16_t *)(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B) =
-                        some ? *(const uint16_t *)src : (uint16_t)0;
                 } else {
                     static_assert(R == 1, "registers hold one row");
                     ckci_k_uint4 v = {0, 0, 0, 0};
@@ -1488,6 +1485,37 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /* The same with ASYNC, of less than LEAST bytes each: rarer, and so in little code. */
+    CKCI_K_MEMBER void small_pieces(lds &m, const ckci_gpu_depth &p, const unsigned char *from, int32_t step,
+                                    int32_t length, int32_t y, int32_t vec)
+    {
+        unsigned char *to = m.stage + write + (int)threadIdx.x * vec;
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0;; i += 2) {
+            const int32_t at[2] = {find(m, p, vec, piece[1], piece[0], i),
+                                   find(m, p, vec, piece[1], piece[0], i + 1)};
+            CKCI_K_UNROLL(2)
+            for (int k = 0; k < 2; k++) {
+                if (at[k] == NONE) {
+                    return;
+                }
+                CKCI_K_UNROLL(2)
+                for (int r = 0; r < R; r++) {
+                    const bool some = at[k] >= 0 && (uint32_t)(y + r) < (uint32_t)length;
+                    const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at[k] : 0);
+                    if (LEAST > 8 && vec == 8) {
+                        ckci_k_copy_late<8>(to + r * ROW, src, some);
+                    } else if (vec == 4) {
+                        ckci_k_copy_late<4>(to + r * ROW, src, some);
+                    } else {
+                        *(uint16_t *)(to + r * ROW) = some ? *(const uint16_t *)src : (uint16_t)0;
+                    }
+                }
+                to += 256 * vec;
             }
         }
     }
@@ -1521,8 +1549,10 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
         if (wanted) {
             if (vec == 16) {
                 pieces<16>(m, p, from, step, length, y);
-            } else if (vec == 8) {
+            } else if ((!ASYNC || LEAST <= 8) && vec == 8) {
                 pieces<8>(m, p, from, step, length, y);
+            } else if constexpr (ASYNC) {
+                small_pieces(m, p, from, step, length, y, vec);
             } else if (vec == 4) {
                 pieces<4>(m, p, from, step, length, y);
             } else {
