@@ -1009,7 +1009,7 @@ CKCI_K_FN double ckci_k_erf(double x)
 #endif
 
 /* Element operations (ckconv.h, >>types). d: D0; those that add all D tensors have them in x already. */
-template <class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
+template <bool GELU = true, class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
 {
     T alpha = (T)op.alpha, beta = (T)op.beta;
     switch (op.kind) {
@@ -1021,7 +1021,7 @@ template <class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, 
     case CKCONV_SILU:
         return (op.kind == CKCONV_SILU ? x : (T)1) / (1 + ckci_k_exp(-x));
     case CKCONV_GELU:
-        return x / 2 * (1 + ckci_k_erf(x * (T)0.70710678118654752440));
+        return GELU ? x / 2 * (1 + ckci_k_erf(x * (T)0.70710678118654752440)) : x;
     case CKCONV_BILINEAR:
         return alpha * x + beta * d;
     case CKCONV_SCALE_ADD:
