@@ -29,6 +29,26 @@ TAGS
   bwd_weight: a block owns `lanes` filters (g, k, c) at one tap, over one part of the positions; the threads
   of a filter share the positions, and their sums are added in LDS in a fixed tree.
 */
+/* ckci_k_value and ckci_k_put where operations on what is read and stores of single numbers are rare: calls on
+   NVIDIA, so that their code stands once. */
+template <class T> CKCI_K_APART T ckci_k_prepare_apart(const ckci_tensor &t, T x)
+{
+    return ckci_k_prepare(t, x);
+}
+
+template <class T> CKCI_K_FN T ckci_k_plain_value(const ckci_tensor &t, int64_t at)
+{
+    T x = ckci_k_load<T>(t.dtype, t.p + at * ckci_k_size(t.dtype));
+    return t.plain ? x : ckci_k_prepare_apart<T>(t, x);
+}
+
+template <class T>
+CKCI_K_APART void ckci_k_put_apart(const ckci_gpu_target &o, T x, int32_t g, int32_t n, int32_t c, int32_t z,
+                                   int32_t y, int32_t w)
+{
+    ckci_k_put<T>(o, x, g, n, c, z, y, w);
+}
+
 template <class T>
 CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t group,
                               int32_t column, const ckci_k_place &q)
@@ -402,7 +422,7 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
 {
     if constexpr (FULL) {
         x = ckci_k_finish_apart<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
-        ckci_k_put<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
+        ckci_k_put_apart<T>(p.o, x, g, q.n, 0, q.z, q.y, q.x);
     } else {
         const ckci_gpu_target &o = ckci_k_late(p.o);
         T v = x, d = 0;
@@ -438,7 +458,7 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
 template <bool FULL, class T> CKCI_K_FN T ckci_k_depth_tap(const ckci_gpu_depth &p, int64_t at)
 {
     if constexpr (FULL) {
-        return ckci_k_value<T>(p.b, at);
+        return ckci_k_plain_value<T>(p.b, at);
     } else {
         return ckci_k_depth_load(p.b.dtype, p.b.p + at * (p.b.dtype == CKCONV_F32 ? 4 : 2));
     }
@@ -4597,7 +4617,7 @@ CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t ch
     T v = ckci_k_direct_sum<T>(p, axis, group, column, q);
     v = ckci_k_finish_apart<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
     if (copies) {
-        ckci_k_put<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
+        ckci_k_put_apart<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
     }
     return v;
 }
@@ -4697,7 +4717,7 @@ template <class T> struct ckci_k_recompute {
             for (int32_t k = 0; k < u.red; k++) {
                 const bool copies = a.write_mid && ckci_k_lane_afresh(column) == 0;
                 T mid = ckci_k_mid<T>(a, q, group * u.red + k, copies);
-                sum = ckci_k_fma(mid, ckci_k_value<T>(u.b, at), sum);
+                sum = ckci_k_fma(mid, ckci_k_plain_value<T>(u.b, at), sum);
                 at += u.b_red;
             }
         }
@@ -5203,8 +5223,8 @@ template <class E, int KB, int P> struct ckci_k_pair_mid {
         for (int i = 0; i < 8; i++) {
             const int32_t g = ckci_k_divide(channel + i, a.first.by_columns);
             const uint32_t two = ckci_k_pick<uint32_t, 4>(w, i / 2);
-            ckci_k_put<float>(a.first.o, ckci_k_widen(E::TYPE, (uint16_t)(two >> i % 2 * 16)), g, q.n,
-                              channel + i - g * a.first.columns, q.z, q.y, q.x);
+            ckci_k_put_apart<float>(a.first.o, ckci_k_widen(E::TYPE, (uint16_t)(two >> i % 2 * 16)), g, q.n,
+                                    channel + i - g * a.first.columns, q.z, q.y, q.x);
         }
     }
 
@@ -5474,9 +5494,10 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         alignas(1024) unsigned char bytes[BYTES];
     };
 
+    static_assert(sizeof(lds) / sizeof(float) <= 65536, "places of weights have 16 bits");
     ckci_k_uint4 raw[COPIES];
-    int32_t from, to; /* where this thread reads a window and writes mid of its strip, in bytes */
-    uint32_t ahead[AHEAD];
+    int32_t from, to;      /* where this thread reads a window and writes mid of its strip, in bytes */
+    uint32_t ahead[AHEAD]; /* weights, above them their places in LDS */
 
     /* ---- Regions */
 
@@ -5669,7 +5690,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
             ahead[i] = 0;
             if (e < all && plain_weights(a)) {
                 const int64_t at = find_weight(a, channel0, e, &slot);
-                ahead[i] = at < 0 ? 0 : ((const uint16_t *)a.first.b.p)[at];
+                ahead[i] = (uint32_t)slot << 16 | (at < 0 ? 0 : ((const uint16_t *)a.first.b.p)[at]);
             }
         }
     }
@@ -5685,8 +5706,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
             CKCI_K_UNROLL(4)
             for (int i = 0; i < AHEAD; i++) {
                 if (e < all) {
-                    (void)find_weight(a, channel0, e, &slot);
-                    w[slot] = ckci_k_widen(E::TYPE, (uint16_t)ahead[i]);
+                    w[ahead[i] >> 16] = ckci_k_widen(E::TYPE, (uint16_t)ahead[i]);
                 }
                 e += THREADS;
             }
@@ -5694,7 +5714,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         CKCI_K_UNROLL(1)
         for (; e < all; e += THREADS) {
             const int64_t at = find_weight(a, channel0, e, &slot);
-            w[slot] = at < 0 ? 0.f : ckci_k_value<float>(a.first.b, at);
+            w[slot] = at < 0 ? 0.f : ckci_k_plain_value<float>(a.first.b, at);
         }
     }
 
