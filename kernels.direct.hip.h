@@ -49,7 +49,8 @@ CKCI_K_APART void ckci_k_put_apart(const ckci_gpu_target &o, T x, int32_t g, int
     ckci_k_put<T>(o, x, g, n, c, z, y, w);
 }
 
-template <class T>
+/* APART: operations on what is read are calls. */
+template <class T, bool APART>
 CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t group,
                               int32_t column, const ckci_k_place &q)
 {
@@ -74,7 +75,11 @@ CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3],
                 int64_t at = base + ckci_k_inside(p.a, p.a_narrow, 0, z, y, x);
                 int64_t w = wei + ckci_k_weight_at(p, axis, t);
                 for (int32_t c = 0; c < p.red; c++) {
-                    sum = ckci_k_fma(ckci_k_value<T>(p.a, at), ckci_k_value<T>(p.b, w), sum);
+                    if constexpr (APART) {
+                        sum = ckci_k_fma(ckci_k_plain_value<T>(p.a, at), ckci_k_plain_value<T>(p.b, w), sum);
+                    } else {
+                        sum = ckci_k_fma(ckci_k_value<T>(p.a, at), ckci_k_value<T>(p.b, w), sum);
+                    }
                     at += p.a.stride[2];
                     w += p.b_red;
                 }
@@ -103,7 +108,7 @@ template <class T> struct ckci_k_direct {
                       y = b.axis[1].write0 + q.y * p.dim[1].write_step,
                       x = b.axis[2].write0 + q.x * p.dim[2].write_step;
         ckci_k_hold(b.axis);
-        T sum = ckci_k_direct_sum<T>(p, b.axis, group, column, q);
+        T sum = ckci_k_direct_sum<T, false>(p, b.axis, group, column, q);
         ckci_k_write<T>(p.o, sum, group, q.n, column, z, y, x);
     }
 };
@@ -2047,12 +2052,12 @@ template <class T, int V, int TAPS> struct ckci_k_depth_sums {
 /* The sums of a block, in a fixed order. Those of a tap and channel come from `others` threads, its members,
    who share the channels and taps of a round. Neighbouring threads stand beside each other in LDS: members
    of planes, else channels. */
-template <class S, class T, int V, int R, int G>
-CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T, V, R * G> &m, T *c,
+template <class S, class T, int V, int R, int G, int Z = 1>
+CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T, V, Z * R * G> &m, T *c,
                                  const ckci_k_depth_member &w, bool planes)
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
-    enum { TAPS = R * G, ROUND = ckci_k_depth_sums<T, V, TAPS>::ROUND };
+    enum { TAPS = Z * R * G, ROUND = ckci_k_depth_sums<T, V, TAPS>::ROUND };
     enum { PITCH = ckci_k_depth_sums<T, V, TAPS>::PITCH };
     const int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p;
     const int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
@@ -2071,7 +2076,8 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
         __syncthreads();
         CKCI_K_UNROLL(1)
         for (int32_t q = member; present && w.active && q < ROUND * V; q += others) {
-            const int32_t tap = j + q / V, ry = tap / G, tx = w.fx + tap - ry * G, ty = w.fy + ry;
+            const int32_t tap = j + q / V, row = tap / G, rz = Z == 1 ? 0 : row / R;
+            const int32_t tx = w.fx + tap - row * G, ty = w.fy + row - rz * R;
             if (tap >= TAPS || (uint32_t)tx >= (uint32_t)p.dim[2].filter || ty >= p.dim[1].filter ||
                 w.channel + q % V >= p.g) {
                 continue;
@@ -2086,7 +2092,8 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
                 }
             }
             ckci_k_depth_put<S, T>(p, (sum[0] + sum[1]) + (sum[2] + sum[3]), w.part,
-                                   (w.fz * p.dim[1].filter + ty) * p.dim[2].filter + tx, w.channel + q % V);
+                                   ((w.fz + rz) * p.dim[1].filter + ty) * p.dim[2].filter + tx,
+                                   w.channel + q % V);
         }
         CKCI_K_UNROLL(128)
         for (int k = 0; k + ROUND * V < TAPS * V; k++) {
@@ -2680,7 +2687,7 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
                 typename source::lds inputs;
                 typename source_out::lds douts;
             };
-            ckci_k_depth_sums<T, V, F * F> sums;
+            ckci_k_depth_sums<T, V, F * F * F> sums;
         };
     };
 
@@ -2826,10 +2833,7 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
         const int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
         const int32_t channel = base + lane * V;
         ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
-        CKCI_K_UNROLL(4)
-        for (w.fz = 0; w.fz < F; w.fz++) {
-            ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c + w.fz * F * F * V, w, false);
-        }
+        ckci_k_depth_fold<S, T, V, F, F, F>(p, m.sums, c, w, false);
     }
 };
 
@@ -4614,7 +4618,7 @@ CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t ch
     axis[1].taps = ckci_k_lane_afresh(axis[1].taps);
     axis[2].taps = ckci_k_lane_afresh(axis[2].taps);
     int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
-    T v = ckci_k_direct_sum<T>(p, axis, group, column, q);
+    T v = ckci_k_direct_sum<T, true>(p, axis, group, column, q);
     v = ckci_k_finish_apart<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
     if (copies) {
         ckci_k_put_apart<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
