@@ -4618,7 +4618,7 @@ CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t ch
     axis[1].taps = ckci_k_lane_afresh(axis[1].taps);
     axis[2].taps = ckci_k_lane_afresh(axis[2].taps);
     int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
-    T v = ckci_k_direct_sum<T, true>(p, axis, group, column, q);
+    T v = ckci_k_direct_sum<T, sizeof(T) == 4>(p, axis, group, column, q);
     v = ckci_k_finish_apart<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
     if (copies) {
         ckci_k_put_apart<T>(p.o, v, group, q.n, column, q.z, q.y, q.x);
