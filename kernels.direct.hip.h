@@ -937,8 +937,8 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
         }
     }
 
-    /* mask: the same each time; inside: whether there is such a row; vec: 0: element by element, 1: in words
-       of 4 bytes, 2: in pieces */
+    /* mask: the same each time; inside: whether there is such a row; vec: 0: element by element (no f32), 1:
+       in words of 4 bytes, 2: in pieces */
     CKCI_K_MEMBER void push(const unsigned char *src, int32_t at, int32_t step, uint32_t mask, bool inside,
                             int32_t vec, int32_t channels)
     {
@@ -958,8 +958,8 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
                 }
                 from += (uint32_t)W::step_of(step);
             }
-        } else if ((W::PLANE || W::SIZE == 4) && vec == 1) {
-            CKCI_K_UNROLL(16)
+        } else if (W::SIZE == 4 || (W::PLANE && vec == 1)) {
+            CKCI_K_UNROLL(1)
             for (int i = 0; i < W::COUNT; i++) {
                 CKCI_K_UNROLL(4)
                 for (int k = 0; k < PLACE / 4; k++) {
@@ -969,7 +969,7 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
                 }
                 from += (uint32_t)W::step_of(step);
             }
-        } else {
+        } else if constexpr (W::SIZE != 4) {
             W w;
             w.load(src, at, step, inside ? mask : 0, 0, channels);
             CKCI_K_UNROLL(16)
