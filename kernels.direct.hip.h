@@ -1018,12 +1018,9 @@ template <class W, int DEPTH, int HELD> struct ckci_k_depth_ring<W, false, DEPTH
 /* Positions x, x + 1, ... that lie in a row. */
 CKCI_K_FN uint32_t ckci_k_depth_inside(int32_t x, int32_t length, int count)
 {
-    uint32_t mask = 0;
-    CKCI_K_UNROLL(16)
-    for (int i = 0; i < count; i++) {
-        mask |= (uint32_t)(x + i) < (uint32_t)length ? 1u << i : 0;
-    }
-    return mask;
+    const int32_t before = x < -count ? count : x < 0 ? -x : 0; /* shifts by less than 32 */
+    const int32_t end = length - x < count ? length - x : count;
+    return end > before ? (1u << end) - (1u << before) : 0;
 }
 
 /* Byte offset of (channel, n, z, y, x): tensors of those that walk have less than 2^31. */
@@ -1068,14 +1065,20 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
             return;
         }
         const int32_t channels = ckci_k_lane_afresh(p.g - channel);
-        CKCI_K_UNROLL(16)
-        for (int i = 0; i < XO * V; i++) {
-            ckci_k_vec<S, 1> one;
-            one.w[0] = S::SIZE == 4  ? v[i / PER].w[i % PER]
-                       : i % PER % 2 ? v[i / PER].w[i % PER / 2] >> 16
-                                     : v[i / PER].w[i % PER / 2];
-            if (i / V < left && i % V < channels) {
-                one.store(dst + i / V * step + i % V * (int32_t)S::SIZE);
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < COUNT; i++) { /* always the first piece, which the others follow */
+            CKCI_K_UNROLL(8)
+            for (int k = 0; k < PER; k++) {
+                ckci_k_vec<S, 1> one;
+                one.w[0] = S::SIZE == 4 ? v[0].w[k] : k % 2 ? v[0].w[k / 2] >> 16 : v[0].w[k / 2];
+                if (PLANES ? 4 * i + k < left : i < left && k < channels) {
+                    one.store(dst + k * (int32_t)S::SIZE);
+                }
+            }
+            dst += (uint32_t)window::step_of(step);
+            CKCI_K_UNROLL(16)
+            for (int k = 0; k + 1 < COUNT; k++) {
+                v[k] = v[k + 1];
             }
         }
         return;
