@@ -4591,13 +4591,25 @@ template <class T> struct ckci_k_depth_sum {
   so this is for few output channels, cheap first convolutions, or no workspace.
 */
 
-/* The axes of a block of a fwd convolution, without the code of bwd_data. */
+/* The axes of a fwd convolution. */
 CKCI_K_FN void ckci_k_go_forward(const ckci_gpu_conv &p, ckci_k_block &b)
 {
     CKCI_K_UNROLL(3)
     for (int i = 0; i < 3; i++) {
         b.axis[i] = ckci_k_forward(p.dim[i]);
     }
+}
+
+/* ckci_k_find_block of one, without the code of bwd_data. */
+CKCI_K_FN ckci_k_block ckci_k_find_forward(const ckci_gpu_conv &p, int tile_m, int tile_n)
+{
+    ckci_k_block b;
+    const int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
+    b.column = (work - rest * p.tiles_n) * tile_n;
+    b.group = ckci_k_divide(rest, p.by_tiles_m);
+    b.row = (rest - b.group * p.tiles_m) * tile_m;
+    ckci_k_go_forward(p, b);
+    return b;
 }
 
 /* From a position of the second convolution's result to the one of mid that a tap reads; false: padding. */
@@ -4672,8 +4684,7 @@ template <class T> struct ckci_k_pair {
     static CKCI_K_MEMBER void run(const ckci_gpu_pair &a, lds &m)
     {
         const ckci_gpu_conv &p = a.second;
-        ckci_k_block b = ckci_k_find_block(p, 64, 64);
-        ckci_k_go_forward(p, b);
+        ckci_k_block b = ckci_k_find_forward(p, 64, 64);
         ckci_k_pair_a<T, 64, 16, 256> left(a, b);
         CKCI_K_UNROLL(3)
         for (int i = 0; i < 3; i++) { /* one tap */
@@ -4700,8 +4711,7 @@ template <class T> struct ckci_k_recompute {
     {
         const ckci_gpu_conv &p = a.second;
         int32_t t = (int32_t)threadIdx.x;
-        ckci_k_block b = ckci_k_find_block(p, 1, 1);
-        ckci_k_go_forward(p, b);
+        ckci_k_block b = ckci_k_find_forward(p, 1, 1);
         int32_t channel = b.column * p.lanes + (t & (p.lanes - 1)),
                 row = b.row * (256 / p.lanes) + t / p.lanes;
         int32_t group = ckci_k_divide(channel, p.by_columns), column = channel - group * p.columns;
@@ -5472,6 +5482,37 @@ struct alignas(16) ckci_k_pair_entry {
     uint32_t low, high, rows_high, unused;
 };
 
+/* Weights of taps of the channels from channel0 on: [tap][channel], `held` channels, where in each SPAN first
+   come fours of channels that threads begin with, then the others; missing channels are zeros. Weight e:
+   where it lies in memory (-1: it is zero), and *to in LDS. */
+template <int SPAN, int V>
+CKCI_K_FN int64_t ckci_k_pair_find_weight(const ckci_gpu_pair &a, int32_t channel0, int32_t e, int32_t *to)
+{
+    const ckci_gpu_patch &q = a.second.as.patch;
+    const ckci_gpu_conv &p = a.first;
+    const int64_t *s = p.b.stride;
+    const int32_t taps = (int32_t)a.by_taps.d;
+    const int32_t c = ckci_k_divide(e, a.by_taps), tap = e - c * taps, channel = channel0 + c;
+    const int32_t line = ckci_k_divide(tap, a.by_row), x = tap - line * (int32_t)a.by_row.d;
+    const int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * p.dim[1].filter;
+    *to = tap * q.held + c / SPAN * SPAN + c % V / 4 * (SPAN / V * 4) + c % SPAN / V * 4 + c % 4;
+    return channel < p.g ? channel * s[0] + z * s[3] + y * s[4] + x * s[5] : -1;
+}
+
+/* Those from e on, of any type. A call on NVIDIA: the code of all types stands once. */
+template <int SPAN, int V, int THREADS>
+CKCI_K_APART void ckci_k_pair_put_weights(const ckci_gpu_pair &pair, int32_t channel0, int32_t e, float *w)
+{
+    const ckci_gpu_pair &a = ckci_k_again(pair);
+    const int32_t all = (int32_t)a.by_taps.d * a.second.as.patch.held;
+    CKCI_K_UNROLL(1)
+    for (; e < all; e += THREADS) {
+        int32_t slot;
+        const int64_t at = ckci_k_pair_find_weight<SPAN, V>(a, channel0, e, &slot);
+        w[slot] = at < 0 ? 0.f : ckci_k_plain_value<float>(a.first.b, at);
+    }
+}
+
 /* A depthwise first convolution. A block takes regions of the result, one after the other: so many images,
    lines and columns (in strips of four neighbours), P positions at most. The inputs of a region lie in LDS as
    a window, SPAN channels of it at a time: pixels one after the other, what padding adds as zeros. A thread
@@ -5664,28 +5705,13 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
 
     /* ---- mid */
 
-    /* Weights of all channels, or of SPAN from channel0 on: [tap][channel], where first come fours of
-       channels that threads begin with, then the others; missing channels are zeros. Weight e: where it lies
-       in memory (-1: it is zero), and *to in LDS. */
-    static CKCI_K_MEMBER int64_t find_weight(const ckci_gpu_pair &a, int32_t channel0, int32_t e, int32_t *to)
-    {
-        const ckci_gpu_patch &q = a.second.as.patch;
-        const ckci_gpu_conv &p = a.first;
-        const int64_t *s = p.b.stride;
-        const int32_t taps = (int32_t)a.by_taps.d;
-        const int32_t c = ckci_k_divide(e, a.by_taps), tap = e - c * taps, channel = channel0 + c;
-        const int32_t line = ckci_k_divide(tap, a.by_row), x = tap - line * (int32_t)a.by_row.d;
-        const int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * p.dim[1].filter;
-        *to = tap * q.held + c / SPAN * SPAN + c % V / 4 * (SPAN / V * 4) + c % SPAN / V * 4 + c % 4;
-        return channel < p.g ? channel * s[0] + z * s[3] + y * s[4] + x * s[5] : -1;
-    }
-
     static CKCI_K_MEMBER bool plain_weights(const ckci_gpu_pair &a)
     {
         return (int)a.first.b.dtype == (int)E::TYPE && a.first.b.plain;
     }
 
-    /* The first ones of a thread, on their way; the rest put_weights loads. */
+    /* Weights of all channels, or of SPAN from channel0 on: the first ones of a thread, on their way; the rest
+       put_weights loads. */
     CKCI_K_MEMBER void load_weights(const ckci_gpu_pair &pair, int32_t channel0)
     {
         const ckci_gpu_pair &a = ckci_k_again(pair);
@@ -5696,7 +5722,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
             int32_t slot;
             ahead[i] = 0;
             if (e < all && plain_weights(a)) {
-                const int64_t at = find_weight(a, channel0, e, &slot);
+                const int64_t at = ckci_k_pair_find_weight<SPAN, V>(a, channel0, e, &slot);
                 ahead[i] = (uint32_t)slot << 16 | (at < 0 ? 0 : ((const uint16_t *)a.first.b.p)[at]);
             }
         }
@@ -5708,7 +5734,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         const ckci_gpu_patch &q = a.second.as.patch;
         const int32_t all = (int32_t)a.by_taps.d * q.held;
         float *w = (float *)(m.bytes + q.at_taps);
-        int32_t e = (int32_t)threadIdx.x, slot;
+        int32_t e = (int32_t)threadIdx.x;
         if (plain_weights(a)) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < AHEAD; i++) {
@@ -5718,10 +5744,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
                 e += THREADS;
             }
         }
-        CKCI_K_UNROLL(1)
-        for (; e < all; e += THREADS) {
-            const int64_t at = find_weight(a, channel0, e, &slot);
-            w[slot] = at < 0 ? 0.f : ckci_k_plain_value<float>(a.first.b, at);
+        if (e < all) {
+            ckci_k_pair_put_weights<SPAN, V, THREADS>(a, channel0, e, w);
         }
     }
 
