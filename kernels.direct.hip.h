@@ -29,8 +29,8 @@ TAGS
   bwd_weight: a block owns `lanes` filters (g, k, c) at one tap, over one part of the positions; the threads
   of a filter share the positions, and their sums are added in LDS in a fixed tree.
 */
-/* ckci_k_value and ckci_k_put where operations on what is read and stores of single numbers are rare: calls on
-   NVIDIA, so that their code stands once. */
+/* ckci_k_value and ckci_k_put where operations on what is read and stores of single numbers are rare: calls
+   on NVIDIA, so that their code stands once. */
 template <class T> CKCI_K_APART T ckci_k_prepare_apart(const ckci_tensor &t, T x)
 {
     return ckci_k_prepare(t, x);
@@ -469,8 +469,8 @@ template <bool FULL, class T> CKCI_K_FN T ckci_k_depth_tap(const ckci_gpu_depth 
     }
 }
 
-/* Filters of Z x F x F taps that a block takes into LDS once: inner.d numbers lie beside each other, taps of a
-   channel (PLANES) or channels of a tap. */
+/* Filters of Z x F x F taps that a block takes into LDS once: inner.d numbers lie beside each other, taps of
+   a channel (PLANES) or channels of a tap. */
 struct ckci_k_depth_taps {
     const unsigned char *from;              /* tap 0 of channel 0 */
     int64_t step_z, step_y, step_x, step_g; /* numbers from tap to tap, from channel to channel */
@@ -5710,8 +5710,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         return (int)a.first.b.dtype == (int)E::TYPE && a.first.b.plain;
     }
 
-    /* Weights of all channels, or of SPAN from channel0 on: the first ones of a thread, on their way; the rest
-       put_weights loads. */
+    /* Weights of all channels, or of SPAN from channel0 on: the first ones of a thread, on their way; the
+       rest put_weights loads. */
     CKCI_K_MEMBER void load_weights(const ckci_gpu_pair &pair, int32_t channel0)
     {
         const ckci_gpu_pair &a = ckci_k_again(pair);

@@ -1008,7 +1008,8 @@ CKCI_K_FN double ckci_k_erf(double x)
 }
 #endif
 
-/* Element operations (ckconv.h, >>types). d: D0; those that add all D tensors have them in x already. */
+/* Element operations (ckconv.h, >>types), with GELU or without. d: D0; those that add all D tensors have them
+   in x already. */
 template <bool GELU = true, class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
 {
     T alpha = (T)op.alpha, beta = (T)op.beta;
