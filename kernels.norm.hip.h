@@ -511,30 +511,40 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
     }
 }
 
+/* Where thread t has its entries among 256 of one kind. Channels first, 32 of several channels are read
+   together: in LDS they lie in different banks. */
+CKCI_K_FN int32_t ckci_k_norm_cell(const ckci_gpu_norm &p, int32_t t)
+{
+    return p.along_x ? t ^ t / 32 * 4 : t;
+}
+
 /* Entries of eight channels of each thread, added over the threads of a channel: those of lane_p 0 are the
-   sums. All threads share the work, `several` of them a channel. join(to, from) */
+   sums. 32 threads share the entries of a kind, `several` of them a channel. join(to, from) */
 template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, const F &join)
 {
-    const int32_t t = (int32_t)threadIdx.x, channels = 8 * p.lanes_c;
-    const int32_t lane_c = p.along_x ? p.lanes_p : 1, lane_p = p.along_x ? 1 : p.lanes_c;
+    const int32_t t = (int32_t)threadIdx.x % 32, kind = (int32_t)threadIdx.x / 32 * 256;
+    const int32_t all = p.lanes_c * p.lanes_p, lane_p = p.along_x ? 1 : p.lanes_c;
     int32_t several = 1, log = 0;
-    while (2 * several * channels <= 256 && 2 * several <= p.lanes_p) {
+    while (2 * several * p.lanes_c <= 32 && 2 * several <= p.lanes_p) {
         several *= 2;
         log++;
     }
-    const int32_t first = t & (several - 1);
+    const int32_t apart = several * lane_p, first = p.along_x ? t & (several - 1) : 0;
+    const int32_t mine = p.along_x ? (t >> log) * p.lanes_p + first : t;
+    const auto add = [&](int32_t to, int32_t from) {
+        join(kind + ckci_k_norm_cell(p, to), kind + ckci_k_norm_cell(p, from));
+    };
     __syncthreads();
-    for (int32_t q = t >> log; q < channels; q += 256 >> log) {
-        const int32_t at = q % 8 * 256 + q / 8 * lane_c;
-        for (int32_t lane = first + several; lane < p.lanes_p; lane += several) {
-            join(at + first * lane_p, at + lane * lane_p);
+    for (int32_t to = mine; to < (p.along_x ? all : apart); to += p.along_x ? (32 >> log) * p.lanes_p : 32) {
+        const int32_t end = p.along_x ? to - first + p.lanes_p : all;
+        for (int32_t from = to + apart; from < end; from += apart) {
+            add(to, from);
         }
     }
-    const int32_t at = (t >> log) % 8 * 256 + (t >> log) / 8 * lane_c + first * lane_p;
     for (int32_t half = several / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (t >> log < channels && first < half) {
-            join(at, at + half * lane_p);
+        if (p.along_x ? mine < all && first < half : t < half * lane_p) {
+            add(mine, mine + half * lane_p);
         }
     }
     __syncthreads();
@@ -975,7 +985,7 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
 template <bool PLANES, class T>
 CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
 {
-    const int32_t t = (int32_t)threadIdx.x, apart = PLANES ? p.lanes_c : 1;
+    const int32_t t = (int32_t)threadIdx.x, apart = PLANES ? p.lanes_c : 1, cell = ckci_k_norm_cell(p, t);
     const int64_t channels = (int64_t)p.g * p.c, all = (int64_t)p.n * p.parts * channels;
     const int64_t first = ((int64_t)s.n * p.parts + s.part) * channels + s.g0 * p.c;
     ckci_k_norm_cursor<PLANES> x(p, p.x, s), y(p, p.y, s);
@@ -1025,8 +1035,8 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                     }
                 }
                 both[1] = ckci_k_norm_hat(m, 0, both[0], both[1]);
-                m.u.cell[0][i * 256 + t] = both[0];
-                m.u.cell[1][i * 256 + t] = both[1];
+                m.u.cell[0][i * 256 + cell] = both[0];
+                m.u.cell[1][i * 256 + cell] = both[1];
                 a += c.gamma[0] * both[0];
                 b += c.gamma[0] * both[1];
             }
@@ -1036,8 +1046,8 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
             for (int i = 0; i < 8; i++) {
                 const float hat =
                     ckci_k_norm_hat(m, ckci_k_divide(column0 + i, p.by_c), sum[0][i], sum[1][i]);
-                m.u.cell[0][i * 256 + t] = sum[0][i];
-                m.u.cell[1][i * 256 + t] = hat;
+                m.u.cell[0][i * 256 + cell] = sum[0][i];
+                m.u.cell[1][i * 256 + cell] = hat;
                 a += c.gamma[i] * sum[0][i];
                 b += c.gamma[i] * hat;
             }
@@ -1053,8 +1063,8 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         for (int32_t i = 0; i < 8 && p.sums && s.active && s.lp == 0; i++) {
             const int32_t column = column0 + i * apart;
             if (column < s.columns) {
-                ((float *)p.sums)[first + column] = m.u.cell[0][i * 256 + t];
-                ((float *)p.sums)[all + first + column] = m.u.cell[1][i * 256 + t];
+                ((float *)p.sums)[first + column] = m.u.cell[0][i * 256 + cell];
+                ((float *)p.sums)[all + first + column] = m.u.cell[1][i * 256 + cell];
             }
         }
         if (p.set > 1) { /* all columns at once */
