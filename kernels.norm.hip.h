@@ -45,8 +45,8 @@ template <class T> struct ckci_k_norm_run {
 /* Any tensors; wide, channels last; wide, channels first. */
 enum { CKCI_K_NORM_ANY = 0, CKCI_K_NORM_LAST = 1, CKCI_K_NORM_PLANES = 2 };
 
-/* Sums of x - pivot and of its square. */
-struct ckci_k_moments {
+/* Sums of x - pivot and of its square; aligned: one access of LDS. */
+struct alignas(16) ckci_k_moments {
     double sum, square;
 };
 
