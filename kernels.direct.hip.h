@@ -2898,17 +2898,13 @@ template <class S> struct ckci_k_sheet {
        in LDS, the same modulo 16. An aligned piece of 16 bytes, of which there are at most by.d each, is a
        copy. What is read is whole pieces, with numbers of neighbours for which there is room beside a plane,
        but not at the ends of the tensor (begin, end); there, and in what is written, they go by numbers.
-       Several are under way. */
-    template <bool OUT>
+       ALIGNED: planes begin and end with pieces. Several are under way. */
+    template <bool OUT, bool ALIGNED>
     static CKCI_K_MEMBER void move(unsigned char *at, unsigned char *memory, int32_t planes, int32_t bytes,
                                    int64_t apart, int32_t room, ckci_divisor by, const unsigned char *begin,
                                    const unsigned char *end)
     {
-#if defined(__CUDA_ARCH__)
-        enum { SEVERAL = OUT ? 2 : 1, B = 16 }; /* copies do not wait */
-#else
         enum { SEVERAL = 2, B = 16 };
-#endif
         const int32_t d = (int32_t)by.d, all = planes * d, t = ckci_k_again((int32_t)threadIdx.x);
         const int32_t plane = ckci_k_divide(t, by),
                       on = ckci_k_divide(THREADS, by); /* planes from copy to copy */
@@ -2925,9 +2921,9 @@ template <class S> struct ckci_k_sheet {
             int32_t in[SEVERAL]; /* < 0: there is nothing to store */
             CKCI_K_UNROLL(4)
             for (int k = 0; k < SEVERAL; k++) {
-                const int32_t i = c - slip(far); /* < 0: the piece begins before the plane */
+                const int32_t i = ALIGNED ? c : c - slip(far); /* < 0: the piece begins before the plane */
                 const int32_t left = e + k * THREADS < all ? bytes - i : 0;
-                const bool whole = i >= before && left >= least;
+                const bool whole = ALIGNED ? left >= B : i >= before && left >= least;
                 out[k] = far + i;
                 in[k] = whole ? near + i : -1;
 #if defined(__CUDA_ARCH__)
@@ -2990,7 +2986,11 @@ template <class S> struct ckci_k_sheet {
         const int64_t apart = (int64_t)size[0] * row;
         const unsigned char *begin = ckci_k_global(t.p);
         const unsigned char *end = begin + (int64_t)p.n * p.g * apart;
-        move<OUT>(at, memory, pieces, bytes, apart, room, by, begin, end);
+        if (p.sheet.slack == 0) {
+            move<OUT, true>(at, memory, pieces, bytes, apart, room, by, begin, end);
+        } else {
+            move<OUT, false>(at, memory, pieces, bytes, apart, room, by, begin, end);
+        }
     }
 
     /* N numbers of a row, two halves to a word; those that exist, as masks. */
