@@ -1685,7 +1685,7 @@ CKCI_K_FN void ckci_k_depth_line(const unsigned char *from, int32_t pitch, int32
     ckci_k_vec<S, V> raw[N];
     CKCI_K_UNROLL(16)
     for (int i = 0; i < N; i++) {
-        raw[i].load(from + i * pitch);
+        raw[i].load(from + ckci_k_afresh(i * pitch)); /* else a product of each lane, slow on AMD */
     }
     if (none > 0) {
         CKCI_K_UNROLL(16)

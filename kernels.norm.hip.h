@@ -320,7 +320,11 @@ template <bool PLANES> CKCI_K_FN bool ckci_k_norm_aligned(const ckci_gpu_norm &p
 
 /* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
 struct ckci_k_norm_raw {
-    ckci_k_uint4 a, b; /* b: of f32 only */
+#if defined(CKCI_SIMULATOR) /* gcc does not see that */
+    ckci_k_uint4 a = {0, 0, 0, 0}, b = {0, 0, 0, 0};
+#else
+    ckci_k_uint4 a, b; /* b: of f32 only; both are loaded before they are read */
+#endif
 
     template <bool PLANES>
     CKCI_K_MEMBER void load(const ckci_gpu_norm &p, int32_t dtype, const unsigned char *from, int32_t count)
