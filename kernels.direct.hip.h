@@ -611,9 +611,12 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             int32_t z = ckci_k_divide(row, axis[1].by_taps), y = row - z * axis[1].taps;
             int64_t red = 0;
             if constexpr (V == 1) {
-                const int32_t c = ckci_k_divide(z, axis[0].by_taps);
-                z -= c * axis[0].taps;
-                red = c * p.b_red;
+                const ckci_gpu_depth &late = ckci_k_again(args);
+                if (late.red > 1) {
+                    const int32_t c = z / axis[0].taps; /* a divisor would stay in scalar registers */
+                    z -= c * axis[0].taps;
+                    red = c * late.b_red;
+                }
             }
             x = p.dim[2].read_tap < 0 ? taps - 1 - x : x;
             int32_t g = planes ? at.tile : at.tile * channels + channel;
@@ -728,7 +731,8 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         s.z = axis[0].write0 + z * p.dim[0].write_step;
         s.y = axis[1].write0 + y * p.dim[1].write_step;
         s.x = x;
-        s.tap_y = s.tap_z = 0;
+        s.tap_y = 0;
+        s.tap_z = ckci_k_lane_afresh(0); /* scalar registers hold no more */
         s.src = p.a.p + (s.n * p.a.stride[1] + at.channel * p.a.stride[0] + s.in_z * p.a.stride[3] +
                          s.in_y * p.a.stride[4] + s.in_x * p.a.stride[5]) *
                             S::SIZE;
@@ -742,7 +746,6 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         int32_t channels = planes ? 1 : p.lanes_c * V;
         const T *w = m.w + (planes ? 0 : at.lane * V);
         int64_t step_y = (int64_t)p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
-        int64_t step_z = (int64_t)p.dim[0].read_tap * p.a.stride[3] * S::SIZE - axis[1].taps * step_y;
         CKCI_K_UNROLL(1)
         for (int32_t r = 0; r < rows; r++) {
             if ((uint32_t)s.in_z < (uint32_t)p.dim[0].read_len &&
@@ -754,16 +757,18 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             s.in_y += p.dim[1].read_tap;
             s.tap_y++;
             if (s.tap_y == axis[1].taps) {
+                const ckci_gpu_depth &late = ckci_k_again(args);
+                const int64_t z_bytes = (int64_t)late.dim[0].read_tap * late.a.stride[3] * S::SIZE;
                 s.tap_y = 0;
                 s.in_y -= axis[1].taps * p.dim[1].read_tap;
-                s.in_z += p.dim[0].read_tap;
-                s.src += step_z;
+                s.in_z += late.dim[0].read_tap;
+                s.src += z_bytes - axis[1].taps * step_y;
                 if constexpr (V == 1) {
                     s.tap_z++;
-                    if (s.tap_z == axis[0].taps) {
+                    if (s.tap_z == axis[0].taps) { /* the next channel that is summed */
                         s.tap_z = 0;
-                        s.in_z -= axis[0].taps * p.dim[0].read_tap;
-                        s.src += p.a_red - axis[0].taps * (step_z + axis[1].taps * step_y);
+                        s.in_z -= axis[0].taps * late.dim[0].read_tap;
+                        s.src += late.a_red - axis[0].taps * z_bytes;
                     }
                 }
             }
@@ -803,7 +808,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     CKCI_K_MEMBER void work(lds &m)
     {
         const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
-        int32_t all = axis[0].taps * axis[1].taps * (V == 1 ? p.red : 1);
+        int32_t all = axis[0].taps * axis[1].taps * (V == 1 ? ckci_k_again(args).red : 1);
         if (axis[2].taps == 0) {
             all = 0;
         }

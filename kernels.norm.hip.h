@@ -1276,7 +1276,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
         ckci_k_slab s = ckci_k_find_slab(p, block);
         int32_t t = (int32_t)threadIdx.x, length = p.parts;
         ckci_k_norm_statistics<W>(p, s, m);
-        if (p.slab_sums && !p.summing) {
+        if (p.slab_sums && !ckci_k_again(p).summing) {
             int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
             if (k < s.groups) {
                 const T *sums =
@@ -1290,9 +1290,11 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
             });
         } else {
             length = ckci_k_norm_add_all<W>(p, s, m);
-            if (p.summing) {
-                if (p.slab_sums && t < s.groups) {
-                    T *sums = (T *)p.slab_sums + (((int64_t)s.n * p.parts + s.part) * p.g + s.g0 + t) * 2;
+            if (ckci_k_again(p).summing) {
+                const ckci_gpu_norm &late = ckci_k_again(p);
+                if (late.slab_sums && t < s.groups) {
+                    T *sums =
+                        (T *)late.slab_sums + (((int64_t)s.n * late.parts + s.part) * late.g + s.g0 + t) * 2;
                     sums[0] = m.u.sum[0][t * length];
                     sums[1] = m.u.sum[1][t * length];
                 }
