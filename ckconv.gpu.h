@@ -1844,6 +1844,15 @@ CKCI_FN void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
     }
 }
 
+/* Stores without an epilogue, and several together. */
+CKCI_FN void ckci_depth_stores(ckci_gpu_depth *k, int32_t vec, int32_t planes)
+{
+    int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
+    k->o_same =
+        k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
+    k->o_vec = k->o_same && together;
+}
+
 CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
                                         double *cost, ckconv_error *err)
 {
@@ -1912,10 +1921,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
-    int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
-    k->o_same =
-        k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
-    k->o_vec = k->o_same && together;
+    ckci_depth_stores(k, vec, planes);
     ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, columns, walks, 0, vec, planes), l);
     if (strip == CKCI_DEPTH_DOWN_SHORT) {
         ckci_set_kernel(l, CKCI_KERNEL_depth_half_down_5_short);

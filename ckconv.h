@@ -4648,17 +4648,23 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* A text to which launches add the names of their kernels. */
+/* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
+   turns where a plan has many launches. */
 typedef struct ckci_name_list {
     char *text;
     size_t size, at;
-    int32_t count;
+    int32_t count, last[2];
 } ckci_name_list;
 
 CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_name_list *list = (ckci_name_list *)context;
     (void)err;
+    if (launch->kernel == list->last[0] || launch->kernel == list->last[1]) {
+        return CKCONV_OK;
+    }
+    list->last[0] = list->last[1];
+    list->last[1] = launch->kernel;
     list->at = ckci_append(list->text, list->size, list->at, "%s%s", list->count++ ? ", " : "; kernels ",
                            ckci_kernel_name(launch->kernel));
     return CKCONV_OK;
@@ -4670,7 +4676,7 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
                                    char *text, size_t size, size_t at)
 {
     unsigned char *place = (unsigned char *)(uintptr_t)4096;
-    ckci_name_list list = {text, size, at, 0};
+    ckci_name_list list = {text, size, at, 0, {-1, -1}};
     ckci_buffer buffers[20];
     ckci_emitter e;
     ckconv_args a;

@@ -163,7 +163,8 @@ template <class T> struct ckci_k_direct_weight {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth
-  Depthwise convolutions (one input and one output channel per group), limited by memory, not by arithmetic.
+  Depthwise convolutions, limited by memory, not by arithmetic. A launch has one input and one output channel
+  per group, or (fwd, bwd_data) a sum over the few that are read; few that are written take a launch each.
   Each thread owns a strip of XO neighbouring outputs along dimension 2 in registers. Rows of the filter are
   walked one by one; along dimension 2, a window of inputs is loaded once and serves G taps of all outputs of
   the strip, so that every number is loaded and converted once for G x V products. Neighbouring rows meet in
@@ -175,8 +176,9 @@ template <class T> struct ckci_k_direct_weight {
   are turned round, so that windows ascend. STEP: the stride, where neighbouring taps share a window; 0: any
   stride and dilation, taps one by one. FULL: any types of weights, output and D tensors, any operation.
   Several channels that are summed (V = 1) are walked like planes of taps.
-  Where taps lie beside each other (3 x 3, 5 x 5, 7 x 7, stride 1), threads walk down columns of rows (walk),
-  and with channels last the rows, for 3 x 3 x 3 the planes, come through LDS (down, deep). Channels first,
+  Where taps lie beside each other (3 x 3, 5 x 5, 7 x 7, stride 1), threads walk down columns of rows (walk;
+  3 x 3 in f32 and with stride 2: column), and with channels last the rows, for 3 x 3 x 3 the planes, come
+  through LDS (down, deep). Channels first,
   3 x 3 and 5 x 5 with strides 1 and 2, and 7 x 7, take planes, or bands of their rows, through LDS (sheet).
   bwd_weight: a thread owns R rows x G taps of a filter for V channels and walks strips of dout with the
   inputs beside them. The sums of a block's threads are added in LDS in a fixed tree, those of blocks by
@@ -1294,9 +1296,9 @@ struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
     enum { BLOCKS = 2 };
 };
 
-/* The same with channels last, filters of 3 x 3 in a plane, stride 1 or 2 (fwd), and V channels in one load.
-   A step takes two rows of inputs, which complete two rows of outputs or (STRIDE 2) one; those of the next
-   step are on their way from memory into registers meanwhile. */
+/* The same with channels last, filters of 3 x 3 in a plane, stride 1, or 2 (fwd only), and V channels in one
+   load. A step takes two rows of inputs, which complete two rows of outputs or (STRIDE 2) one; those of the
+   next step are on their way from memory into registers meanwhile. */
 template <class S, int V, int XO, int STRIDE> struct ckci_k_depth_column {
     typedef typename S::T T;
     typedef ckci_k_vec<S, V> vec;

@@ -529,7 +529,7 @@ static int dump_bytes(const char *folder, const char *name, const char *suffix, 
 
 static int dump_launches(const char *folder, const ckconv_plan *plan, pb_data *data)
 {
-    enum { MOST = 16 };
+    enum { MOST = 64 };
     char path[1200];
     ckconv_args args = data->args;
     ckconv_error err;
@@ -567,6 +567,9 @@ static int dump_launches(const char *folder, const ckconv_plan *plan, pb_data *d
         ckconv_plan_launches(plan, &args, plan->workspace_bytes > 0 ? (void *)(uintptr_t)workspace : NULL,
                              (size_t)plan->workspace_bytes, launches, MOST, &count, &err) != CKCONV_OK) {
         status = complain("--dump-launch: %s", err.text);
+    }
+    if (status == 0 && count > MOST) {
+        status = complain("--dump-launch: %d launches; at most %d can be written", (int)count, (int)MOST);
     }
     for (int32_t i = 0; i < count && i < MOST && status == 0; i++) {
         char name[16];
