@@ -2167,6 +2167,15 @@ CKCI_FN void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
     x->to = x->from + (int32_t)(ckci_ceil_div(count, x->some) * x->some);
 }
 
+/* Bytes that a lane of the matrix unit loads of a row in LDS at a time; 0: NVIDIA's, whose rows lie 16 bytes
+   modulo 32 apart. 16 rows (stretches of a folded one, `gap` bytes of it after each) that lie an odd multiple
+   of them apart meet all banks. */
+CKCI_FN int32_t ckci_depth_box_gap(const ckconv_device *device)
+{
+    const ckconv_family family = ckci_matrix_family(device);
+    return family == CKCONV_FAMILY_MFMA ? 8 : family == CKCONV_FAMILY_WMMA ? 16 : 0;
+}
+
 /* Channels of a block: eights, as many as fit and leave few of the last block idle. */
 CKCI_FN int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
 {
@@ -2321,9 +2330,12 @@ CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_dev
     if (x->chunks > CKCI_DEPTH_BOX_ZEROS / 32 && !x->fold) {
         return ckci_depth_box_full(k, err);
     }
-    x->b.pitch = 32 * (int32_t)ckci_max(x->chunks, ckci_ceil_div(ckci_min(dx->length, x->tile_x), 16)) + 16;
-    x->b.plane = (int32_t)(ckci_max(high, 1) * x->b.pitch);
-    x->step = x->fold ? 64 : x->b.pitch;
+    const int32_t gap = ckci_depth_box_gap(device);
+    const int32_t stored = (int32_t)ckci_max(x->chunks, ckci_ceil_div(ckci_min(dx->length, x->tile_x), 16));
+    const int32_t bytes = 32 * stored + (x->fold ? (stored + 1) / 2 * gap : 0);
+    x->b.pitch = (bytes + 15) / 16 * 16 + (gap == 8 ? 8 : 16);
+    x->b.plane = (int32_t)(ckci_ceil_div(ckci_max(high, 1) * x->b.pitch, 16) * 16);
+    x->step = x->fold ? 64 + gap : x->b.pitch;
     x->o.pitch = x->step;
     x->t.pitch = 2 * ((most + 2) / 2 * 2);
     int64_t filters = (int64_t)dy->filter * x->t.pitch;
@@ -2378,7 +2390,7 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
     x->origin = dx->pad - x->back + x->lead;
     int32_t numbers = (16 * (x->to - 1) + 15 + x->origin + 8) / 8 * 8;
     x->t.pitch = 2 * numbers;
-    x->b.pitch = 2 * (x->tile_x + x->back) + 16;
+    x->b.pitch = 2 * (x->tile_x + x->back) + (ckci_depth_box_gap(device) == 8 && !x->fold ? 8 : 16);
     x->step = x->fold ? 32 : x->b.pitch;
     ckci_depth_box_rows(&x->b, ckci_depth_box_pieces(&k->b), x->tile_x + x->back);
     ckci_depth_box_rows(&x->t, ckci_depth_box_pieces(&k->a), numbers);
@@ -2390,7 +2402,7 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
         if (rows * x->b.pitch > CKCI_DEPTH_BOX_BYTES || x->tile_y > CKCI_DEPTH_BOX_BYTES / x->t.pitch) {
             continue;
         }
-        x->b.plane = (int32_t)(rows * x->b.pitch);
+        x->b.plane = (int32_t)((rows * x->b.pitch + 15) / 16 * 16);
         x->t.plane = x->tile_y * x->t.pitch;
         x->channels = ckci_depth_box_channels(k, most);
         if (x->channels == most || (x->channels > 0 && (x->tile_y <= 8 || k->g <= x->channels))) {

@@ -3756,12 +3756,19 @@ template <class S> struct ckci_k_depth_row_weight {
 
 /* A unit's operand whose element (i, k) is number at + k - i of a row: the lane's begin at at + lane().
    ACROSS: sums lie in a lane so that neighbours are columns; bands are then the columns. PAIRS: sums 2 i and
-   2 i + 1 are neighbours. */
+   2 i + 1 are neighbours. GAP: bytes that a lane loads of a row at a time, where the planner lays rows (and
+   stretches of a folded one: ckci_k_depth_gaps) so many bytes apart that 16 of them lie in different banks
+   of LDS; part(): where the lane's begin among 16 places. */
 template <class U> struct ckci_k_band;
 
 #if defined(CKCI_K_MFMA)
 template <> struct ckci_k_band<ckci_k_mfma16> {
-    enum { ACROSS = 0, PAIRS = 1 };
+    enum { ACROSS = 0, PAIRS = 1, GAP = 8 };
+
+    static CKCI_K_MEMBER int32_t part()
+    {
+        return (int)threadIdx.x % 64 / 16 * 8;
+    }
 
     static CKCI_K_MEMBER int32_t lane()
     {
@@ -3784,8 +3791,13 @@ template <> struct ckci_k_band<ckci_k_mfma16> {
 
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 template <int GFX> struct ckci_k_band<ckci_k_wmma<GFX>> {
-    enum { ACROSS = 0, PAIRS = GFX != 11 };
+    enum { ACROSS = 0, PAIRS = GFX != 11, GAP = 16 };
     typedef typename ckci_k_wmma<GFX>::operand operand;
+
+    static CKCI_K_MEMBER int32_t part()
+    {
+        return GFX == 11 ? 0 : (int)threadIdx.x % 32 / 16 * 16;
+    }
 
     static CKCI_K_MEMBER int32_t lane()
     {
@@ -3814,7 +3826,7 @@ template <int GFX> struct ckci_k_band<ckci_k_wmma<GFX>> {
 
 #if defined(CKCI_K_MMA)
 template <> struct ckci_k_band<ckci_k_mma> {
-    enum { ACROSS = 1, PAIRS = 1 };
+    enum { ACROSS = 1, PAIRS = 1, GAP = 0 };
 
     static CKCI_K_MEMBER int32_t lane()
     {
@@ -3849,6 +3861,27 @@ CKCI_K_FN int32_t ckci_k_depth_plane(const ckci_gpu_depth_box &x, const ckci_gpu
     return r.at + channel * r.plane + (channel >> 3) * x.skew;
 }
 
+/* A folded row whose stretches of 32 positions lie x.step apart, not 64 bytes: bits of the gaps in front of
+   position `at` (ckci_k_depth_after). */
+template <int GAP> CKCI_K_FN int32_t ckci_k_depth_gaps(const ckci_gpu_depth_box &x)
+{
+    if constexpr (GAP > 0) {
+        return -(x.step & GAP & -x.fold);
+    } else {
+        return 0;
+    }
+}
+
+/* Bytes of gaps in front of position `at` of a row. */
+template <int GAP> CKCI_K_FN int32_t ckci_k_depth_after(int32_t at, int32_t gaps)
+{
+    if constexpr (GAP > 0) {
+        return at / (32 / GAP) & gaps;
+    } else {
+        return 0;
+    }
+}
+
 /* A stretch of a tensor: `rows` rows from y on, r.pieces pieces of each from x on, of `channels` channels. */
 struct ckci_k_depth_stretch {
     int32_t channel, channels, n, z, y, rows, x, len_x;
@@ -3862,8 +3895,8 @@ CKCI_K_FN const unsigned char *ckci_k_depth_start(const ckci_tensor &t, const ck
                      2;
 }
 
-/* From memory into LDS and back: eight channels of two positions. */
-struct ckci_k_depth_eights {
+/* From memory into LDS and back: eight channels of two positions. GAP: ckci_k_band's. */
+template <int GAP> struct ckci_k_depth_eights {
     static CKCI_K_MEMBER bool find(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
                                    const ckci_k_depth_stretch &s, int32_t i, int32_t *channel, int32_t *row,
                                    int32_t *pair)
@@ -3876,7 +3909,8 @@ struct ckci_k_depth_eights {
     }
 
     static CKCI_K_MEMBER void fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
-                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
+                                   int32_t gaps)
     {
         constexpr int SOME = 3;
         const unsigned char *src = ckci_k_depth_start(t, s);
@@ -3890,7 +3924,9 @@ struct ckci_k_depth_eights {
             for (int j = 0; j < SOME; j++) {
                 int32_t channel, row, pair;
                 bool inside = find(x, r, s, first + j * 256, &channel, &row, &pair);
-                to[j] = inside ? channel * r.plane + (channel >> 3) * x.skew + row * r.pitch + pair * 4 : -1;
+                to[j] = inside ? channel * r.plane + (channel >> 3) * x.skew + row * r.pitch +
+                                     pair * 4 + ckci_k_depth_after<GAP>(2 * pair, gaps)
+                               : -1;
                 const unsigned char *p = src + (row * step_y + 2 * pair * step_x + channel * 2);
                 CKCI_K_UNROLL(2)
                 for (int k = 0; k < 2; k++) {
@@ -3920,7 +3956,7 @@ struct ckci_k_depth_eights {
 
     static CKCI_K_MEMBER void store(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
                                     const ckci_tensor &t, const ckci_k_depth_stretch &s,
-                                    const unsigned char *lds)
+                                    const unsigned char *lds, int32_t gaps)
     {
         unsigned char *dst = (unsigned char *)(uintptr_t)ckci_k_depth_start(t, s);
         const int32_t all = s.rows * r.pieces * (int32_t)x.by_groups.d;
@@ -3930,7 +3966,8 @@ struct ckci_k_depth_eights {
             int32_t channel, row, pair;
             bool inside = find(x, r, s, i, &channel, &row, &pair);
             const unsigned char *from =
-                lds + r.at + channel * r.plane + (channel >> 3) * x.skew + row * r.pitch + pair * 4;
+                lds + r.at + channel * r.plane + (channel >> 3) * x.skew + row * r.pitch +
+                pair * 4 + ckci_k_depth_after<GAP>(2 * pair, gaps);
             if (!inside) {
                 continue;
             }
@@ -3959,11 +3996,27 @@ struct ckci_k_depth_eights {
 };
 
 /* The same: V neighbours of a row. A wave takes whole channels. */
-template <int V, int WAVE> struct ckci_k_depth_stripes {
+template <int V, int WAVE, int GAP> struct ckci_k_depth_stripes {
     typedef ckci_k_vec<ckci_k_s_half, V> vec;
+    /* rows may begin at 8 bytes */
+    typedef ckci_k_vec<ckci_k_s_half, GAP == 8 && V == 8 ? 4 : V> part;
+    enum { PARTS = (int)vec::WORDS / (int)part::WORDS };
+
+    /* Of a lane. Halves of stretches 0, 1, 8 and 9 lie in different banks of LDS: lanes 8 to 15 change places
+       with lanes 32 to 39, 24 to 31 with 48 to 55. */
+    static CKCI_K_MEMBER int32_t first_piece(int32_t gaps)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % WAVE;
+        if constexpr (PARTS == 2) {
+            return lane ^ (-((lane >> 3 ^ lane >> 5) & 1) & 40 & gaps);
+        } else {
+            return lane;
+        }
+    }
 
     static CKCI_K_MEMBER void fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
-                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
+                                   int32_t gaps)
     {
         constexpr int SOME = 4;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -3971,7 +4024,7 @@ template <int V, int WAVE> struct ckci_k_depth_stripes {
 #else
         constexpr bool ASYNC = false;
 #endif
-        const int32_t lane = (int32_t)threadIdx.x % WAVE, all = s.rows * r.pieces;
+        const int32_t lane = first_piece(gaps), all = s.rows * r.pieces;
         const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
         CKCI_K_UNROLL(1)
         for (int32_t c = (int32_t)threadIdx.x / WAVE; c < s.channels; c += 256 / WAVE) {
@@ -3987,7 +4040,7 @@ template <int V, int WAVE> struct ckci_k_depth_stripes {
                     int32_t at = (i - row * r.pieces) * V;
                     bool inside = i < all && (uint32_t)(s.x + at) < (uint32_t)s.len_x;
                     const unsigned char *p = src + (row * step_y + at * step_x);
-                    to[j] = plane + (row * r.pitch + at * 2);
+                    to[j] = plane + (row * r.pitch + at * 2 + ckci_k_depth_after<GAP>(at, gaps));
                     if constexpr (ASYNC) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
                         if (i < all) {
@@ -3999,6 +4052,19 @@ template <int V, int WAVE> struct ckci_k_depth_stripes {
                         if (inside) {
                             v[j].load(p);
                         }
+                    }
+                }
+                if constexpr (PARTS == 2) {
+                    if (r.pitch % 16 != 0) {
+                        CKCI_K_UNROLL(4)
+                        for (int j = 0; j < SOME; j++) {
+                            if (first + j * WAVE < all) {
+                                const part left = {{v[j].w[0], v[j].w[1]}}, right = {{v[j].w[2], v[j].w[3]}};
+                                left.store(to[j]);
+                                right.store(to[j] + 8);
+                            }
+                        }
+                        continue;
                     }
                 }
                 if constexpr (!ASYNC) {
@@ -4014,9 +4080,10 @@ template <int V, int WAVE> struct ckci_k_depth_stripes {
     }
 
     static CKCI_K_MEMBER void store(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
-                                    const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+                                    const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
+                                   int32_t gaps)
     {
-        const int32_t lane = (int32_t)threadIdx.x % WAVE, all = s.rows * r.pieces;
+        const int32_t lane = first_piece(gaps), all = s.rows * r.pieces;
         const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
         CKCI_K_UNROLL(1)
         for (int32_t c = (int32_t)threadIdx.x / WAVE; c < s.channels; c += 256 / WAVE) {
@@ -4027,7 +4094,16 @@ template <int V, int WAVE> struct ckci_k_depth_stripes {
                 int32_t row = ckci_k_divide(i, r.by_pieces), at = (i - row * r.pieces) * V;
                 if (s.x + at < s.len_x) {
                     vec v;
-                    v.load(plane + (row * r.pitch + at * 2));
+                    const unsigned char *from =
+                        plane + (row * r.pitch + at * 2 + ckci_k_depth_after<GAP>(at, gaps));
+                    if constexpr (PARTS == 1) {
+                        v.load(from);
+                    } else {
+                        part left, right;
+                        left.load(from);
+                        right.load(from + 8);
+                        v = {{left.w[0], left.w[1], right.w[0], right.w[1]}};
+                    }
                     v.store(dst + (row * step_y + at * step_x));
                 }
             }
@@ -4035,37 +4111,39 @@ template <int V, int WAVE> struct ckci_k_depth_stripes {
     }
 };
 
-template <int WAVE>
+template <int WAVE, int GAP>
 CKCI_K_FN void ckci_k_depth_fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
-                                 const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+                                 const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
+                                   int32_t gaps)
 {
     if (r.vec == 16) {
-        ckci_k_depth_eights::fill(x, r, t, s, lds);
+        ckci_k_depth_eights<GAP>::fill(x, r, t, s, lds, gaps);
     } else if (r.vec == 8) {
-        ckci_k_depth_stripes<8, WAVE>::fill(x, r, t, s, lds);
+        ckci_k_depth_stripes<8, WAVE, GAP>::fill(x, r, t, s, lds, gaps);
     } else if (r.vec == 4) {
-        ckci_k_depth_stripes<4, WAVE>::fill(x, r, t, s, lds);
+        ckci_k_depth_stripes<4, WAVE, GAP>::fill(x, r, t, s, lds, gaps);
     } else if (r.vec == 2) {
-        ckci_k_depth_stripes<2, WAVE>::fill(x, r, t, s, lds);
+        ckci_k_depth_stripes<2, WAVE, GAP>::fill(x, r, t, s, lds, gaps);
     } else {
-        ckci_k_depth_stripes<1, WAVE>::fill(x, r, t, s, lds);
+        ckci_k_depth_stripes<1, WAVE, GAP>::fill(x, r, t, s, lds, gaps);
     }
 }
 
-template <int WAVE>
+template <int WAVE, int GAP>
 CKCI_K_FN void ckci_k_depth_empty(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
-                                  const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds)
+                                  const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
+                                   int32_t gaps)
 {
     if (r.vec == 16) {
-        ckci_k_depth_eights::store(x, r, t, s, lds);
+        ckci_k_depth_eights<GAP>::store(x, r, t, s, lds, gaps);
     } else if (r.vec == 8) {
-        ckci_k_depth_stripes<8, WAVE>::store(x, r, t, s, lds);
+        ckci_k_depth_stripes<8, WAVE, GAP>::store(x, r, t, s, lds, gaps);
     } else if (r.vec == 4) {
-        ckci_k_depth_stripes<4, WAVE>::store(x, r, t, s, lds);
+        ckci_k_depth_stripes<4, WAVE, GAP>::store(x, r, t, s, lds, gaps);
     } else if (r.vec == 2) {
-        ckci_k_depth_stripes<2, WAVE>::store(x, r, t, s, lds);
+        ckci_k_depth_stripes<2, WAVE, GAP>::store(x, r, t, s, lds, gaps);
     } else {
-        ckci_k_depth_stripes<1, WAVE>::store(x, r, t, s, lds);
+        ckci_k_depth_stripes<1, WAVE, GAP>::store(x, r, t, s, lds, gaps);
     }
 }
 
@@ -4108,9 +4186,10 @@ template <class U, int MX, int G> struct ckci_k_depth_bands {
         const uint32_t shift = (uint32_t)index % 2 * 16;
         const int32_t pitch = x.t.pitch, step = x.step, from = x.from, to = x.to,
                       wide = ckci_k_afresh(x.wide), chunks = x.chunks + x.skip, fold = ckci_k_afresh(x.fold);
+        const int32_t gap = MX > 1 ? ckci_k_depth_gaps<band::GAP>(x) & band::GAP : 0;
         int32_t words = bands + (index >> 1) * 4 + 32 * from;
         bool both[G];
-        int32_t row[G], start[G];
+        int32_t row[G], start[G], inner[G];
         CKCI_K_UNROLL(2)
         for (int g = 0; g < G; g++) {
             int32_t down = wide ? 0 : 16 * g, right = wide ? 32 * g : 0;
@@ -4120,9 +4199,21 @@ template <class U, int MX, int G> struct ckci_k_depth_bands {
             row[g] =
                 plane + (fold ? high : at + down + lane) * step + 32 * (from - x.skip) + (wide ? 64 * g : 0);
             both[g] = MX > 1 && right + 16 < columns;
+            inner[g] = chunks - from - (wide ? 2 * g : 0);
         }
         CKCI_K_UNROLL(1)
         for (int32_t q = 0; q < count; q++) {
+            int32_t none[G]; /* of its rows are there */
+            int32_t kept[G]; /* bits of an address; a row that is not there: zeros of the same banks */
+            if constexpr (band::GAP > 0) {
+                CKCI_K_UNROLL(2)
+                for (int g = 0; g < G; g++) {
+                    kept[g] = fold || (uint32_t)(start[g] + lane) < (uint32_t)stored ? -1 : 127;
+                    kept[g] = ckci_k_lane_afresh(kept[g]);
+                    none[g] = fold ? start[g] == stored : start[g] <= -16 || start[g] >= stored;
+                    none[g] = ckci_k_afresh(ckci_k_same(none[g]));
+                }
+            }
             CKCI_K_UNROLL(1)
             for (int32_t k = 0; k < to - from; k += N) {
                 operand now[N + 1];
@@ -4137,15 +4228,29 @@ template <class U, int MX, int G> struct ckci_k_depth_bands {
                 }
                 CKCI_K_UNROLL(2)
                 for (int g = 0; g < G; g++) {
-                    if (fold ? start[g] == stored : start[g] <= -16 || start[g] >= stored) {
+                    if constexpr (band::GAP > 0) {
+                        if (none[g]) {
+                            continue;
+                        }
+                    } else if (fold ? start[g] == stored : start[g] <= -16 || start[g] >= stored) {
                         continue;
                     }
-                    bool inside = fold || (uint32_t)(start[g] + lane) < (uint32_t)stored;
                     operand in[N];
-                    CKCI_K_UNROLL(4)
-                    for (int j = 0; j < N; j++) {
-                        bool there = inside && from + k + j + (wide ? 2 * g : 0) < chunks;
-                        in[j] = U::load_rows(lds + (there ? row[g] + 32 * (k + j) : 0), 0);
+                    if constexpr (band::GAP > 0) {
+                        const int32_t own = (row[g] + 32 * k + k / 2 * gap + band::part()) & kept[g];
+                        const int32_t left = inner[g] - k;
+                        CKCI_K_UNROLL(4)
+                        for (int j = 0; j < N; j++) {
+                            const int32_t place = (own + j / 2 * gap) & (j < left ? -1 : 127);
+                            in[j] = U::load_rows(lds + (place + 32 * j - band::part()), 0);
+                        }
+                    } else {
+                        bool inside = fold || (uint32_t)(start[g] + lane) < (uint32_t)stored;
+                        CKCI_K_UNROLL(4)
+                        for (int j = 0; j < N; j++) {
+                            bool there = inside && from + k + j + (wide ? 2 * g : 0) < chunks;
+                            in[j] = U::load_rows(lds + (there ? row[g] + 32 * (k + j) : 0), 0);
+                        }
                     }
                     CKCI_K_UNROLL(4)
                     for (int j = 0; j < N; j++) {
@@ -4258,7 +4363,7 @@ struct ckci_k_depth_tile {
 /* fwd and bwd_data */
 template <class U> struct ckci_k_depth_matrix_unit {
     typedef ckci_k_depth_matrix_lds lds;
-    enum { WAVE = U::WAVE };
+    enum { WAVE = U::WAVE, GAP = ckci_k_band<U>::GAP };
 
     /* The filters, in the type that is multiplied, with the zeros beside them. */
     static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, const ckci_k_depth_block &b, lds &m)
@@ -4289,7 +4394,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
     static CKCI_K_MEMBER void keep(const ckci_gpu_depth_box &x, unsigned char *plane, const S &sums,
                                    int32_t rows, int32_t columns)
     {
-        constexpr int STEP = S::band::PAIRS ? 2 : 1;
+        constexpr int STEP = S::band::GAP == 8 ? 4 : S::band::PAIRS ? 2 : 1;
         CKCI_K_UNROLL(4)
         for (int j = 0; j < 4; j++) {
             const int32_t down = x.wide ? 0 : j / 2 * 16, right = (x.wide ? j / 2 * 32 : 0) + j % 2 * 16;
@@ -4301,10 +4406,14 @@ template <class U> struct ckci_k_depth_matrix_unit {
             for (int i = 0; i < (int)U::SUMS; i += STEP) {
                 const auto &c = sums.c[j / 2][j % 2];
                 uint32_t w = ckci_k_s_half::template narrow<(int)E::TYPE == (int)CKCONV_BF16>(
-                    c.v[i], c.v[i + STEP - 1]);
+                    c.v[i], c.v[i + (STEP > 1)]);
                 unsigned char *to = corner + (S::row(i) * x.o.pitch + S::column(i) * 2);
                 if (down + S::row(i) < rows) {
-                    if constexpr (STEP == 2) {
+                    if constexpr (STEP == 4) {
+                        uint32_t next = ckci_k_s_half::template narrow<(int)E::TYPE == (int)CKCONV_BF16>(
+                            c.v[i + 2], c.v[i + 3]);
+                        *(ckci_k_uint2 *)to = {w, next};
+                    } else if constexpr (STEP == 2) {
                         *(uint32_t *)to = w;
                     } else {
                         *(uint16_t *)to = (uint16_t)w;
@@ -4383,7 +4492,8 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 ckci_k_depth_tile t(u, i);
                 const ckci_k_depth_stretch in = {
                     b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows, t.q.x - u.box.back, u.dim[2].read_len};
-                ckci_k_depth_fill<WAVE>(u.box, u.box.b, u.a, in, m.bytes);
+                ckci_k_depth_fill<WAVE, GAP>(u.box, u.box.b, u.a, in, m.bytes,
+                                             ckci_k_depth_gaps<GAP>(u.box));
                 ckci_k_copies_end();
                 ckci_k_copies_wait<0>();
                 __syncthreads();
@@ -4398,7 +4508,8 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 const ckci_k_depth_tile t(w, ckci_k_afresh(i));
                 const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z,
                                                   t.q.y,     t.len_y,    t.q.x, w.dim[2].length};
-                ckci_k_depth_empty<WAVE>(w.box, w.box.o, w.o.t, out, m.bytes);
+                ckci_k_depth_empty<WAVE, GAP>(w.box, w.box.o, w.o.t, out, m.bytes,
+                                              ckci_k_depth_gaps<GAP>(w.box));
                 __syncthreads();
             }
         }
@@ -4409,6 +4520,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
 template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
     typedef ckci_k_depth_matrix_lds lds;
     enum { WAVE = U::WAVE, WAVES = 256 / WAVE, SLOTS = (MX == 2 ? 8 : 16) / WAVES };
+    enum { GAP = ckci_k_band<U>::GAP };
     typedef ckci_k_depth_bands<U, MX, G> bands;
 
     template <class E>
@@ -4451,7 +4563,8 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
                                                       douts ? len_y : rows,
                                                       q.x - (douts ? x.lead : x.back),
                                                       douts ? p.dim[2].length : p.dim[2].read_len};
-                ckci_k_depth_fill<WAVE>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes);
+                ckci_k_depth_fill<WAVE, GAP>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes,
+                                             0);
             }
             ckci_k_copies_end();
             ckci_k_copies_wait<0>();
