@@ -540,7 +540,7 @@ static ckconv_conv_desc random_layer(test_rng *r)
    workspace (-1: any number). */
 static void check_launches(const ckconv_plan *plan, int64_t most, const char *what)
 {
-    enum { ROOM = 16 };
+    enum { ROOM = 32 };
     static ckconv_launch l[ROOM];
     const uintptr_t far = (uintptr_t)1 << 56;
     const int weight = plan->op == CKCONV_BWD_WEIGHT, back = plan->op == CKCONV_BWD_DATA;
