@@ -3836,17 +3836,19 @@ CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_err
 typedef struct ckci_stream {
     const ckconv_device *device;
     void *stream;
+    int32_t launches; /* so far */
 } ckci_stream;
 
 CKCI_FN ckconv_status ckci_launch_on_stream(void *context, const ckci_launch *launch, ckconv_error *err)
 {
-    const ckci_stream *s = (const ckci_stream *)context;
+    ckci_stream *s = (ckci_stream *)context;
     CKCI_TRY(ckci_check_launch(s->device, launch, err));
 #if CKCI_GPU_COMPILER
     char what[64];
+    const int after = s->launches++ > 0 && ckci_sm(s->device) >= 90;
     snprintf(what, sizeof what, "launch of %s", ckci_kernel_name(launch->kernel));
-    return ckci_gpu_status((int)ckci_k_launch(launch, (ckci_gpu_stream)s->stream), what, CKCONV_ERR_LAUNCH,
-                           err);
+    return ckci_gpu_status((int)ckci_k_launch(launch, after, (ckci_gpu_stream)s->stream), what,
+                           CKCONV_ERR_LAUNCH, err);
 #else
     return ckci_no_gpu("launch", err);
 #endif
@@ -4453,6 +4455,7 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     c.device = s.device = &plan->device;
     c.count = c.mid = 0;
     s.stream = stream;
+    s.launches = 0;
     if (plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) {
         e.emit = ckci_count_launch;
         e.context = &c;
@@ -5309,6 +5312,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
         ckci_stream s;
         s.device = device;
         s.stream = stream;
+        s.launches = 0;
         CKCI_TRY(ckci_make_move(&t[0], &t[1], &l, err));
         CKCI_TRY(ckci_launch_on_stream(&s, &l, err));
     }
