@@ -576,6 +576,7 @@ typedef struct ckci_gpu_norm {
     int32_t chunks;  /* times that lanes_c goes into the columns */
     int32_t kept;    /* x stays in LDS, bwd: so does dy; the parts are a cluster */
     int32_t bulk;    /* kept, bwd, channels first: rows are bulk copies */
+    int32_t late;    /* kept, bwd, channels first: as many blocks behind as many others wait a little */
     int32_t summing; /* norm_din: leaves sums in workspace, no dx */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
@@ -4665,16 +4666,32 @@ CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, int64_t parts, ckci_gpu_no
     }
 }
 
-/* Does a part fit into LDS? bwd: but for three eighths, which are read again from the caches. */
+/* Does a part fit into LDS? bwd: but for three eighths, channels last seven fifteenths, which are read again
+   from the caches. */
 CKCI_FN int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
 {
     const int64_t size = (int64_t)ckci_size(p->in.dtype);
     if (p->op == CKCONV_GROUPNORM_BWD) {
-        return 2 * size * k->set * p->c * (k->part + (k->part_rest > 0)) <= CKCI_NORM_BACK / 5 * 8;
+        return 2 * size * k->set * p->c * (k->part + (k->part_rest > 0)) <=
+               (k->along_x ? CKCI_NORM_BACK / 5 * 8 : CKCI_NORM_BACK / 8 * 15);
     }
     const int64_t columns = ckci_ceil_div(p->c, k->lanes_c), place = 8 * 256 * size;
     const int64_t places = ckci_ceil_div(ckci_ceil_div(k->part, 8), k->lanes_p);
     return ckci_min(ckci_saturating_mul(columns, places), CKCI_NORM_KEPT) * place <= CKCI_NORM_KEPT;
+}
+
+/* Time of clusters that keep x and dy, channels last, in elements of one block; fitted to an H100. What does
+   not stay costs six times as much again. Two blocks run on a unit; a cluster stays among 16 units that share
+   a part of the chip (NVIDIA: GPC), so that half a cluster's room is lost there. */
+CKCI_FN double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device *device, int64_t slabs,
+                                   const ckci_gpu_norm *k)
+{
+    const int64_t units = device->compute_units, lost = ckci_ceil_div(units, 16) * (k->parts - 1) / 2;
+    const int64_t room = ckci_max((2 * units - lost) / k->parts, 1);
+    const double all = (double)k->set * (double)p->c * (double)(k->part + (k->part_rest > 0));
+    const double past = all - CKCI_NORM_BACK / (2 * (double)ckci_size(p->in.dtype));
+    const double rounds = (double)slabs / (double)room / 2 + (double)ckci_ceil_div(slabs, room) / 2;
+    return (rounds < 1 ? 1 : rounds) * (16384 + all + (past > 0 ? 6 * past : 0));
 }
 
 /* Parts where the blocks of a pass keep what they read in LDS, 0: they do not. Those of one slab are a
@@ -4695,6 +4712,24 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
         return 0;
     }
     k->kept = 1;
+    if (back && !k->along_x) {
+        double least = 0;
+        for (int64_t parts = 1; parts <= most && parts <= p->space; parts++) {
+            ckci_norm_parts(p, parts, k);
+            if (best > 0 && k->set * p->c * k->part < 8192) {
+                break;
+            }
+            if (ckci_norm_workspace(p, parts, array) <= limit && ckci_norm_fits(p, k)) {
+                const double time = ckci_norm_kept_time(p, device, slabs, k);
+                if (best == 0 || time < least) {
+                    best = parts;
+                    least = time;
+                }
+            }
+        }
+        k->kept = best > 0;
+        return best;
+    }
     for (int64_t parts = 1; parts <= most && parts <= p->space; parts *= 2) {
         ckci_norm_parts(p, parts, k);
         if (k->parts == parts && ckci_norm_workspace(p, parts, array) <= limit && ckci_norm_fits(p, k)) {
@@ -4707,6 +4742,7 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
     }
     k->kept = best > 0;
     k->bulk = best > 0 && back && sm >= 90 && k->aligned && k->along_x;
+    k->late = device->compute_units;
     return best;
 }
 

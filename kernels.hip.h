@@ -512,6 +512,25 @@ CKCI_K_FN void ckci_k_cluster_barrier()
 #endif
 }
 
+/* So many nanoseconds, about (NVIDIA). */
+CKCI_K_FN void ckci_k_pause(uint32_t time)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+    __nanosleep(time);
+#else
+    (void)time;
+#endif
+}
+
+/* NVIDIA, from sm_90 on: the first thing a kernel does. The run's next kernel may start as soon as all blocks
+   of this one have, and waits here for all that this one writes; so does this one for the run's last. */
+CKCI_K_FN void ckci_k_take_turn()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /* What lane ^ mask has; all lanes of a wave call it. */
 CKCI_K_FN float ckci_k_shuffle_xor(float v, int32_t mask)
 {
@@ -2000,14 +2019,17 @@ extern "C" {
     {                                                                                                        \
         typedef __VA_ARGS__ body;                                                                            \
         CKCI_K_LDS(body::lds, m);                                                                            \
+        ckci_k_take_turn();                                                                                  \
         body::run(CKCI_K_ARGS(ARGS, a), m);                                                                  \
     }
 CKCI_GPU_KERNELS(CKCI_ROW)
 #undef CKCI_ROW
 }
 
-static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream)
+/* after: another launch of this run came before, whose end the kernel itself awaits (ckci_k_take_turn). */
+static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_stream stream)
 {
+    (void)after;
 #if defined(CKCI_SIMULATOR)
     switch (l->kernel) {
 #define CKCI_ROW(NAME, ARGS, THREADS, ...)                                                                   \
@@ -2040,26 +2062,30 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, ckci_gpu_stream stream
             return status;
         }
     }
-    if (l->cluster > 1) {
 #if CUDART_VERSION >= 11080
-        cudaLaunchAttribute attribute;
+    if (l->cluster > 1 || after) {
+        cudaLaunchAttribute attribute[2];
         cudaLaunchConfig_t config;
-        memset(&attribute, 0, sizeof attribute);
+        memset(attribute, 0, sizeof attribute);
         memset(&config, 0, sizeof config);
-        attribute.id = cudaLaunchAttributeClusterDimension;
-        attribute.val.clusterDim.x = (unsigned)l->cluster;
-        attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+        attribute[0].id = cudaLaunchAttributeClusterDimension;
+        attribute[0].val.clusterDim.x = (unsigned)l->cluster;
+        attribute[0].val.clusterDim.y = attribute[0].val.clusterDim.z = 1;
+        attribute[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute[1].val.programmaticStreamSerializationAllowed = 1;
         config.gridDim = dim3((unsigned)l->grid);
         config.blockDim = dim3((unsigned)l->threads);
         config.dynamicSmemBytes = lds;
         config.stream = stream;
-        config.attrs = &attribute;
-        config.numAttrs = 1;
+        config.attrs = l->cluster > 1 ? attribute : attribute + 1;
+        config.numAttrs = (l->cluster > 1) + (after != 0);
         return cudaLaunchKernelExC(&config, kernels[l->kernel], args);
-#else
-        return cudaErrorNotSupported;
-#endif
     }
+#else
+    if (l->cluster > 1) {
+        return cudaErrorNotSupported;
+    }
+#endif
 #endif
     return CKCI_GPU(LaunchKernel)(kernels[l->kernel], dim3((unsigned)l->grid), dim3((unsigned)l->threads),
                                   args, lds, stream);

@@ -31,8 +31,9 @@ TAGS
   Wide kernels (f16, bf16, f32, where tensors are dense): a lane takes eight numbers, of neighbouring channels
   (last) or of neighbouring positions (planes: channels first). Channels last, neighbouring groups are one set
   where one is narrow. What is read twice comes from the caches the second time, as far as they reach; loads
-  are one step ahead. On NVIDIA, y of planes keeps x in LDS instead, and dx both x and dy, in that of a
-  cluster's blocks where one has too little: they leave their sums for each other in workspace.
+  are one step ahead, or go through a ring in LDS (NVIDIA, channels last). On NVIDIA, y of planes keeps x in
+  LDS instead, and dx both x and dy, in that of a cluster's blocks where one has too little: they leave their
+  sums for each other in workspace.
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
 */
@@ -61,6 +62,21 @@ template <class T> struct ckci_k_norm_lds {
     T hi[256], lo[256], r[256]; /* of each group: mean, inverse deviation */
     T mean[2][256];             /* of each group: means that dx takes; wide: its level and slope */
 };
+
+/* Channels last, where copies into LDS do not wait (NVIDIA): a ring of what each thread will need next, eight
+   times 16 bytes. */
+#if defined(__HIP__) || defined(__HIPCC__)
+enum { CKCI_K_NORM_RING = 0 };
+#else
+enum { CKCI_K_NORM_RING = 8 };
+#endif
+template <class T, int RING> struct ckci_k_norm_room : ckci_k_norm_lds<T> {
+    ckci_k_uint4 ring[RING * 256];
+};
+template <class T> struct ckci_k_norm_room<T, 0> : ckci_k_norm_lds<T> {
+};
+template <class T, int W>
+using ckci_k_norm_room_of = ckci_k_norm_room<T, W == CKCI_K_NORM_LAST ? (int)CKCI_K_NORM_RING : 0>;
 
 /* What a block owns, and this thread's place in it. */
 struct ckci_k_slab {
@@ -515,6 +531,142 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
     }
 }
 
+/* May loads go through the ring? */
+CKCI_K_FN bool ckci_k_norm_rings()
+{
+#if defined(CKCI_SIMULATOR)
+    return sim_device.kind == CKCONV_DEVICE_NVIDIA;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    return true;
+#else
+    return false;
+#endif
+}
+
+/* Channels last: eights of x, and of dy, of one place after the other, on their way through the ring. */
+template <bool DY> struct ckci_k_norm_ahead {
+    ckci_k_uint4 *ring;
+    int32_t each[2], all, depth, from, to, left; /* vectors of a place; places in the ring, not yet loaded */
+
+    CKCI_K_MEMBER ckci_k_norm_ahead(const ckci_gpu_norm &p, ckci_k_uint4 *of, int32_t places)
+    {
+        ring = of + threadIdx.x;
+        each[0] = p.x.dtype == CKCONV_F32 ? 2 : 1;
+        each[1] = !DY ? 0 : p.y.dtype == CKCONV_F32 ? 2 : 1;
+        all = each[0] + each[1];
+        depth = all == 1 ? 8 : all == 2 ? 4 : 2;
+        from = to = 0;
+        left = places;
+    }
+
+    /* Loads the next place, if there is one. */
+    CKCI_K_MEMBER void load(ckci_k_norm_cursor<false> &x, ckci_k_norm_cursor<false> &y)
+    {
+        if (left-- > 0) {
+            ckci_k_uint4 *at = ring + to * 256;
+            for (int32_t i = 0; i < each[0]; i++, at += 256) {
+                ckci_k_copy_late<16>((unsigned char *)at, x.at + i * 16, true);
+            }
+            x.at += x.step;
+            if (DY) {
+                for (int32_t i = 0; i < each[1]; i++, at += 256) {
+                    ckci_k_copy_late<16>((unsigned char *)at, y.at + i * 16, true);
+                }
+                y.at += y.step;
+            }
+        }
+        ckci_k_copies_end();
+        to = to + 2 * all > 8 ? 0 : to + all;
+    }
+
+    /* The oldest place; dy's is loaded after x's. */
+    CKCI_K_MEMBER void take(const ckci_gpu_norm &p, ckci_k_norm_raw &x, ckci_k_norm_raw &dy)
+    {
+        if (all == 1) {
+            ckci_k_copies_wait<7>();
+        } else if (all == 2) {
+            ckci_k_copies_wait<3>();
+        } else {
+            ckci_k_copies_wait<1>();
+        }
+        const ckci_k_uint4 *at = ring + from * 256;
+        x.a = at[0];
+        if (p.x.dtype == CKCONV_F32) {
+            x.b = at[256];
+        }
+        if (DY) {
+            at += each[0] * 256;
+            dy.a = at[0];
+            if (p.y.dtype == CKCONV_F32) {
+                dy.b = at[256];
+            }
+        }
+        from = from + 2 * all > 8 ? 0 : from + all;
+    }
+};
+
+/* body(how many positions are left, eight of x, eight of dy) at places of this thread in a column; loads are
+   ahead, between() comes after the first ones. rest: positions from the first place on. DY: dy is read too.
+   TURNED: from the last of `places` places to the first, as the cursors then go. */
+template <bool PLANES, bool DY, bool TURNED, class T, class Between, class Body>
+CKCI_K_FN void ckci_k_norm_each(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
+                                ckci_k_norm_cursor<PLANES> &x, ckci_k_norm_cursor<PLANES> &y, int32_t places,
+                                const Between &between, const Body &body)
+{
+    const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
+    int32_t rest = s.to - x.pos;
+    if constexpr (TURNED) { /* of the last place; 0 or less: there is none */
+        rest -= places > 0 ? (places - 1) * step : 0;
+    }
+    ckci_k_norm_raw raw, raw_dy;
+    float v[8], w[8];
+    if constexpr (!PLANES && CKCI_K_NORM_RING > 0) {
+        if (ckci_k_norm_rings()) {
+            typedef ckci_k_norm_room<T, CKCI_K_NORM_RING> room;
+            int32_t count = TURNED ? places : ckci_k_norm_places_of<PLANES>(p, s, x.pos);
+            ckci_k_norm_ahead<DY> ahead(p, const_cast<room &>(static_cast<const room &>(m)).ring, count);
+            CKCI_K_UNROLL(1)
+            for (int32_t i = 0; i < ahead.depth; i++) {
+                ahead.load(x, y);
+            }
+            between();
+            for (; count > 0; count--, rest += TURNED ? step : -step) {
+                ahead.take(p, raw, raw_dy);
+                raw.widen(p.x.dtype, v);
+                if (DY) {
+                    raw_dy.widen(p.y.dtype, w);
+                }
+                ahead.load(x, y);
+                body(rest, v, w);
+            }
+            return;
+        }
+    }
+    if (rest > 0) {
+        raw.load<PLANES>(p, p.x.dtype, x.at, rest);
+        if (DY) {
+            raw_dy.load<PLANES>(p, p.y.dtype, y.at, rest);
+        }
+    }
+    between();
+    for (; TURNED ? places > 0 : rest > 0; rest += TURNED ? step : -step) {
+        raw.widen(p.x.dtype, v);
+        if (DY) {
+            raw_dy.widen(p.y.dtype, w);
+        }
+        if (TURNED ? --places > 0 : rest > step) {
+            const int32_t then = TURNED ? rest + step : rest - step;
+            x.at += x.step;
+            raw.load<PLANES>(p, p.x.dtype, x.at, then);
+            if (DY) {
+                y.at += y.step;
+                raw_dy.load<PLANES>(p, p.y.dtype, y.at, then);
+            }
+        }
+        body(rest, v, w);
+    }
+}
+
 /* Where thread t has its entries among 256 of one kind. Channels first, 32 of several channels are read
    together: in LDS they lie in different banks. */
 CKCI_K_FN int32_t ckci_k_norm_cell(const ckci_gpu_norm &p, int32_t t)
@@ -595,31 +747,22 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_no
         if (!PLANES) {
             ckci_k_norm_pivots(p, first, column, pivot);
         }
-        int32_t rest = s.to - x.pos;
-        ckci_k_norm_raw raw;
-        if (rest > 0) {
-            raw.load<PLANES>(p, p.x.dtype, x.at, rest);
-        }
-        for (; rest > 0; rest -= step) {
-            float v[8];
-            raw.widen(p.x.dtype, v);
-            if (rest > step) {
-                x.at += x.step;
-                raw.load<PLANES>(p, p.x.dtype, x.at, rest - step);
-            }
-            if (PLANES && rest < 8) {
-                CKCI_K_UNROLL(8)
-                for (int i = 1; i < 8; i++) {
-                    v[i] = i < rest ? v[i] : pivot[0];
+        ckci_k_norm_each<PLANES, false, false>(
+            p, s, m, x, x, 0, [] {},
+            [&](int32_t rest, float *v, const float *) {
+                if (PLANES && rest < 8) {
+                    CKCI_K_UNROLL(8)
+                    for (int i = 1; i < 8; i++) {
+                        v[i] = i < rest ? v[i] : pivot[0];
+                    }
                 }
-            }
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                const double d = (double)v[i] - (double)pivot[PLANES ? 0 : i];
-                sum[i] += d;
-                square[i] += d * d;
-            }
-        }
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < 8; i++) {
+                    const double d = (double)v[i] - (double)pivot[PLANES ? 0 : i];
+                    sum[i] += d;
+                    square[i] += d * d;
+                }
+            });
         x.next_column();
     }
     if (p.set == 1) {
@@ -740,7 +883,7 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k
 }
 
 template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_stats {
-    typedef ckci_k_norm_lds<T> lds;
+    typedef ckci_k_norm_room_of<T, W> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
@@ -833,39 +976,15 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
                                 ckci_k_norm_cursor<PLANES> &y, int32_t column, int32_t places,
                                 const Body &body)
 {
-    const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
-    int32_t rest = s.to - x.pos;
-    if constexpr (TURNED) { /* of the last place; 0 or less: there is none */
-        rest -= places > 0 ? (places - 1) * step : 0;
-    }
-    ckci_k_norm_raw raw, raw_dy;
-    if (rest > 0) {
-        raw.load<PLANES>(p, p.x.dtype, x.at, rest);
-        if (DY) {
-            raw_dy.load<PLANES>(p, p.y.dtype, y.at, rest);
-        }
-    }
-    if (!PLANES) {
-        c.groups(p, m, column);
-    }
-    c.factors(p, s, m, column);
-    for (; TURNED ? places > 0 : rest > 0; rest += TURNED ? step : -step) {
-        float v[8], w[8];
-        raw.widen(p.x.dtype, v);
-        if (DY) {
-            raw_dy.widen(p.y.dtype, w);
-        }
-        if (TURNED ? --places > 0 : rest > step) {
-            const int32_t then = TURNED ? rest + step : rest - step;
-            x.at += x.step;
-            raw.load<PLANES>(p, p.x.dtype, x.at, then);
-            if (DY) {
-                y.at += y.step;
-                raw_dy.load<PLANES>(p, p.y.dtype, y.at, then);
+    ckci_k_norm_each<PLANES, DY, TURNED>(
+        p, s, m, x, y, places,
+        [&] {
+            if (!PLANES) {
+                c.groups(p, m, column);
             }
-        }
-        body(rest, v, w);
-    }
+            c.factors(p, s, m, column);
+        },
+        body);
     x.next_column();
     if (DY) {
         y.next_column();
@@ -1131,14 +1250,15 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
 }
 
 template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
-    typedef ckci_k_norm_lds<T> lds;
+    typedef ckci_k_norm_room_of<T, W> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         finish(p, ckci_k_find_slab(p, ckci_k_norm_block(p)), m);
     }
 
-    template <class S> static CKCI_K_MEMBER void finish(const ckci_gpu_norm &p, const S &s, lds &m)
+    template <class S>
+    static CKCI_K_MEMBER void finish(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
     {
         ckci_k_norm_statistics<W>(p, s, m);
         if constexpr (W != CKCI_K_NORM_ANY) {
@@ -1268,7 +1388,7 @@ CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab 
 
 /* dx = inv_std * (gamma*dy' - mean_a - xhat*mean_b); summing: the sums of that alone, to workspace. */
 template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
-    typedef ckci_k_norm_lds<T> lds;
+    typedef ckci_k_norm_room_of<T, W> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
@@ -1734,6 +1854,11 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
             const int64_t at = (int64_t)s.n * p.g + s.g0 + t;
             hi = ((const float *)p.saved_mean)[at];
             r = ((const float *)p.saved_inv_std)[at];
+        }
+        /* the second block of each unit, if they start in turns: its loads come behind the first one's, whose
+           sums it then hides */
+        if (PLANES && (int32_t)blockIdx.x >= p.late && (int32_t)blockIdx.x < 2 * p.late) {
+            ckci_k_pause(1500);
         }
         if (PLANES && p.bulk) {
             fill_rows(p, s, m);
