@@ -5172,7 +5172,8 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
 {
     int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to);
     int same = k->from == k->to, dense = step[0][k->transpose ? 1 : 0] == from && step[1][0] == to;
-    int64_t unit = same ? 16 / to : to == 8 ? 2 : 4;
+    const int alike = same || (k->transpose && from == 2 && to == 2); /* f16 and bf16 */
+    int64_t unit = alike ? 16 / to : to == 8 ? 2 : 4;
     static const int32_t turn[2][4] = {
         {CKCI_KERNEL_move_convert_1, CKCI_KERNEL_move_convert_2, CKCI_KERNEL_move_convert_4,
          CKCI_KERNEL_move_convert_8},
@@ -5195,7 +5196,7 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
         }
     } else if (dense && (same || (k->from != CKCONV_I32 && k->to != CKCONV_I32)) &&
                (k->transpose ? ckci_move_turn(k, step, len, unit) : ckci_move_straight(k, step, len, unit))) {
-        ckci_set_kernel(l, turn[same][to == 8 ? 3 : to / 2]);
+        ckci_set_kernel(l, turn[alike][to == 8 ? 3 : to / 2]);
         return;
     }
     k->before = 0;

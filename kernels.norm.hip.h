@@ -2000,7 +2000,7 @@ template <class T> struct ckci_k_norm_param {
   which is exact.
       move_copy       x is dense in both, equal types: pieces of 16, 8 or 4 bytes, four of them per thread,
                       of long runs in both tensors even where rows are short
-      move_turn_E     x and y differ, equal types of E bytes: through LDS
+      move_turn_E     x and y differ, equal types of E bytes, or f16 and bf16: through LDS
       move_convert_E  types but i32, E bytes in dst: converted on the way to LDS, or straight to dst where x
                       is dense in both
       move            everything else: short dimensions, strides of any kind, i32: single elements
@@ -2458,6 +2458,21 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         }
     }
 
+    /* f16 to bf16, bf16 to f16 */
+    static CKCI_K_MEMBER void convert_halves(const ckci_gpu_move &p, uint32_t *w)
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WORDS; i++) {
+            float v[2];
+            if (p.from == CKCONV_F16) {
+                ckci_k_s_half::widen<false>(w[i], v);
+            } else {
+                ckci_k_s_half::widen<true>(w[i], v);
+            }
+            w[i] = ckci_k_two(p.to, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
+        }
+    }
+
     /* src to LDS, or straight to dst; elements of S bytes. */
     template <bool SHIFTED, int SCATTER, int S>
     static CKCI_K_MEMBER void fill(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
@@ -2485,6 +2500,10 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                     u[0].settle();
                     if constexpr (CONVERT) {
                         convert<S>(p, u[0].w);
+                    } else if constexpr (E == 2) {
+                        if (p.from != p.to) {
+                            convert_halves(p, u[0].w);
+                        }
                     }
                     put<SCATTER>(p, b, m, s[0], u[0].w);
                 }
