@@ -4747,26 +4747,30 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
 }
 
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
-   Channels last, a row of a block that keeps what it reads is 64 channels where that fits. */
+   Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32. */
 CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit, int keep,
                                 ckci_gpu_norm *k)
 {
-    int64_t array[3], kept = 0;
-    const int32_t wide = ckci_norm_wide(p, k->along_x);
+    int64_t array[3];
+    const int32_t wide = ckci_norm_wide(p, k->along_x), any = k->set;
     if (!wide || ckci_norm_workspace(p, 1, array) > limit) {
         return 0;
     }
-    const int broad = keep && p->op == CKCONV_GROUPNORM_BWD && !k->along_x;
-    for (int64_t channels = broad ? 64 : 32; channels >= 32 && kept == 0; channels /= 2) {
-        const int64_t set = ckci_norm_wide_set(p, k->along_x, channels);
-        if (set > 0) {
-            k->wide = 1;
-            k->aligned = wide == 2;
-            k->set = (int32_t)set;
-            kept = keep ? ckci_norm_keep(p, device, limit, k) : 0;
+    const int broad = p->op == CKCONV_GROUPNORM_BWD && !k->along_x;
+    k->wide = 1;
+    k->aligned = wide == 2;
+    for (int64_t channels = broad ? 64 : 32; keep && channels >= 32; channels /= 2) {
+        k->set = (int32_t)ckci_norm_wide_set(p, k->along_x, channels);
+        const int64_t kept = k->set > 0 ? ckci_norm_keep(p, device, limit, k) : 0;
+        if (kept > 0) {
+            return kept;
         }
     }
-    return kept;
+    int64_t set = ckci_norm_wide_set(p, k->along_x, 64);
+    set = ckci_saturating_mul(set * p->c, p->space) < 65536 ? ckci_norm_wide_set(p, k->along_x, 32) : set;
+    k->wide = set > 0;
+    k->set = set > 0 ? (int32_t)set : any;
+    return 0;
 }
 
 /* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. keep: a
