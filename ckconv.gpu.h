@@ -427,8 +427,11 @@ enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192, CKCI_DEPTH
     ((SIZE) == 4 ? 7 : (F) == 3 ? ((WEIGHT) ? 8 : 7) : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
 #define CKCI_DEPTH_DOWN_LANES(F) ((F) == 3 ? 128 : (F) == 5 ? 64 : 16)
 
-/* The same of planes, for filters of 3 x 3 x 3. */
+/* The same of planes, for filters of 3 x 3 x 3. AMD (ALONE, MOST): bytes of the one plane in LDS, and words
+   of channels, whose weights leave room for two blocks on a compute unit. */
 enum { CKCI_DEPTH_DEEP_BYTES = 12288, CKCI_DEPTH_DEEP_LANES = 32 };
+#define CKCI_DEPTH_DEEP_ALONE(SIZE) ((SIZE) == 2 ? 12288 : 16384)
+#define CKCI_DEPTH_DEEP_MOST(SIZE) ((SIZE) == 2 ? 56 : 112)
 #define CKCI_DEPTH_DEEP_STRIP(SIZE, WEIGHT) ((SIZE) == 2 && (WEIGHT) ? 5 : 7)
 
 /* Planes of channels-first tensors as they lie in memory (kernels.direct.hip.h, ckci_k_sheet), y before x. */
@@ -1605,8 +1608,15 @@ CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *devic
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype), strip = CKCI_DEPTH_DEEP_STRIP(size, weight);
     int64_t words = ckci_ceil_div(k->g, 4 / size), best = INT64_MAX;
-    k->tiles_c = (int32_t)ckci_ceil_div(words, CKCI_DEPTH_DEEP_LANES);
+    const int amd = device->kind != CKCONV_DEVICE_NVIDIA, lines = k->a.stride[5] * size % 64 == 0;
+    int64_t lanes = CKCI_DEPTH_DEEP_LANES, room = amd ? CKCI_DEPTH_DEEP_ALONE(size) : CKCI_DEPTH_DEEP_BYTES;
+    if (amd && !lines) {
+        /* lines do not end with a position: blocks share few of them if they have all channels of many */
+        lanes = CKCI_DEPTH_DEEP_MOST(size);
+    }
+    k->tiles_c = (int32_t)ckci_ceil_div(words, lanes);
     k->lanes_c = (int32_t)ckci_ceil_div(ckci_ceil_div(words, k->tiles_c), 4) * 4;
+    k->lanes_c = amd && k->tiles_c == 1 ? (int32_t)words : k->lanes_c;
     k->a_vec = ckci_depth_copies(k, weight);
     int32_t slots = 256 / k->lanes_c;
     for (int32_t strips = 1; strips <= slots; strips++) {
@@ -1615,8 +1625,7 @@ CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *devic
             int64_t tiles = ckci_ceil_div(k->dim[1].length, rows) *
                             ckci_ceil_div(k->dim[2].length, (int64_t)strips * strip);
             int64_t time = tiles * (540 + positions * k->lanes_c * 4 / k->a_vec / 256 * 6);
-            if (positions <= CKCI_DEPTH_DOWN_POSITIONS &&
-                positions * k->lanes_c * 4 <= CKCI_DEPTH_DEEP_BYTES && time < best) {
+            if (positions <= CKCI_DEPTH_DOWN_POSITIONS && positions * k->lanes_c * 4 <= room && time < best) {
                 best = time;
                 k->tile_y = rows;
                 k->strips = strips;
@@ -1650,6 +1659,16 @@ CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *devic
     k->tiles_z = (int32_t)ckci_ceil_div(planes, k->walk);
     k->by_tiles_y = ckci_make_divisor(k->tiles_y);
     k->by_tiles_z = ckci_make_divisor(k->tiles_z);
+}
+
+/* AMD: threads of a strip in those that take planes through LDS, where 32 threads read at a time. With whole
+   multiples of that they read one stretch each time, which lies in different banks. */
+CKCI_FN void ckci_depth_deep_threads(ckci_gpu_depth *k, const ckconv_device *device)
+{
+    int64_t threads = ckci_ceil_div(k->lanes_c, 32) * 32;
+    if (device->kind != CKCONV_DEVICE_NVIDIA && k->lanes_p * threads <= 256) {
+        k->by_lanes_c = ckci_make_divisor(threads);
+    }
 }
 
 /* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte, of whole sectors. */
@@ -1921,6 +1940,9 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->part = through ? 1 : walks || columns ? k->lanes_p : (int32_t)ckci_max(part, 1);
     k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
+    if (deep) {
+        ckci_depth_deep_threads(k, device);
+    }
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
     ckci_depth_stores(k, vec, planes);
     ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, columns, walks, 0, vec, planes), l);
@@ -2097,6 +2119,9 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
                          (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
     }
     ckci_depth_divisors(k);
+    if (deep) {
+        ckci_depth_deep_threads(k, device);
+    }
     k->by_channels = ckci_make_divisor(k->g);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_c, k->tiles_u), k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */

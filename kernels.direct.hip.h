@@ -1433,13 +1433,16 @@ template <class S, int V, int XO, int STRIDE> struct ckci_k_resident<ckci_k_dept
 /* Rows of a tensor, channels last, on their way into LDS: some channels, in words of 4 bytes, of positions
    that lie beside each other (or in a plane), at most BYTES together, R rows at a time. NVIDIA's copies do
    not wait (ASYNC): STAGES - 1 times R rows are under way; AMD's pass through registers while the row before
-   is taken. What lies outside the tensor is 0. A thread knows where its pieces lie if they have at least
-   LEAST bytes, and works out others each time. */
-template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> struct ckci_k_depth_rows {
+   is taken, and ALONE: LDS has room for one. What lies outside the tensor is 0. A thread knows where its
+   pieces lie if they have at least LEAST bytes, and works out others each time. */
+template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16, bool ALONE = false>
+struct ckci_k_depth_rows {
     enum { STAGES = ASYNC ? 4 : 2, ROW = BYTES, STAGE = R * ROW, KEPT = ROW / 256 / LEAST };
+    enum { LAST = ALONE ? 0 : (STAGES - 1) * STAGE }; /* the last stage in LDS */
+    static_assert(!ASYNC || !ALONE, "copies on their way have their places");
 
     struct lds {
-        alignas(16) unsigned char stage[STAGES * STAGE];
+        alignas(16) unsigned char stage[LAST + STAGE];
         int32_t at[CKCI_DEPTH_DOWN_POSITIONS]; /* bytes from row to position; < 0: outside */
     };
 
@@ -1467,7 +1470,7 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
     {
         static_assert(KEPT >= 2, "what others are worked out from");
         write = 0;
-        CKCI_K_UNROLL(8)
+        CKCI_K_UNROLL(16)
         for (int i = 0; i < KEPT; i++) {
             piece[i] = vec >= LEAST ? find(m, p, vec, count, inside, i) : i == 0 ? inside : count;
         }
@@ -1592,11 +1595,12 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
             }
         }
         if constexpr (ASYNC) {
-            write = write == (STAGES - 1) * STAGE ? 0 : write + STAGE;
+            write = write == LAST ? 0 : write + STAGE;
         }
     }
 
-    /* What set out first goes on into LDS. arrive() follows. */
+    /* What set out first goes on into LDS. arrive() follows. ALONE: when all threads are through with what
+       is there. */
     CKCI_K_MEMBER void settle(lds &m, int32_t vec)
     {
         if constexpr (!ASYNC) {
@@ -1609,7 +1613,7 @@ template <int R, bool ASYNC, int BYTES = CKCI_DEPTH_DOWN_BYTES, int LEAST = 16> 
             } else {
                 land<2>(m);
             }
-            write = write == (STAGES - 1) * STAGE ? 0 : write + STAGE;
+            write = write == LAST ? 0 : write + STAGE;
         }
     }
 
@@ -1833,7 +1837,7 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                     }
                 }
             }
-            read = read == (source::STAGES - 1) * source::STAGE ? 0 : read + source::STAGE;
+            read = read == source::LAST ? 0 : read + source::STAGE;
         }
         return from + own.rows;
     }
@@ -1866,7 +1870,8 @@ struct ckci_k_depth_spot {
     bool active;
 };
 
-template <int XO>
+/* PADDED: by_lanes_c, threads of a strip, may be more than lanes_c: 32 threads then read one stretch of LDS. */
+template <int XO, bool PADDED>
 CKCI_K_FN ckci_k_depth_spot ckci_k_depth_find_tile(const ckci_gpu_depth &args, int32_t t, int32_t piece)
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
@@ -1878,10 +1883,11 @@ CKCI_K_FN ckci_k_depth_spot ckci_k_depth_find_tile(const ckci_gpu_depth &args, i
     a.x = (piece - row * p.tiles_x) * p.strips * XO;
     a.rows = p.dim[0].length - a.z < p.walk ? p.dim[0].length - a.z : p.walk;
     const int32_t slot = ckci_k_divide(t, p.by_lanes_c);
-    a.lane = t - slot * p.lanes_c;
+    a.lane = t - slot * (PADDED ? (int32_t)p.by_lanes_c.d : p.lanes_c);
     a.row = ckci_k_divide(slot, p.by_strips);
     a.strip = slot - a.row * p.strips;
     a.active = slot < p.lanes_p && a.y + a.row < p.dim[1].length && a.x + a.strip * XO < p.dim[2].length;
+    a.active = a.active && (!PADDED || a.lane < p.lanes_c);
     return a;
 }
 
@@ -1896,6 +1902,12 @@ CKCI_K_FN int32_t ckci_k_depth_in_tile(const ckci_tensor &t, ckci_divisor wide, 
     return inside ? ckci_k_depth_at<S>(t, channel, q) : -1;
 }
 
+/* Planes on their way into LDS. */
+template <class S, bool ASYNC>
+using ckci_k_depth_deep_source =
+    ckci_k_depth_rows<1, ASYNC, ASYNC ? +CKCI_DEPTH_DEEP_BYTES : CKCI_DEPTH_DEEP_ALONE(S::SIZE),
+                      ASYNC ? 8 : 4, !ASYNC>;
+
 /* fwd, bwd_data of 3 x 3 x 3 with stride and dilation 1, channels last: as ckci_k_depth_down, but along
    dimension 0. A block owns a tile of a plane, tile_y rows of `strips` strips of XO outputs, and lanes_c
    words of channels, and walks `walk` planes. The tile of inputs, with its border, comes through LDS plane
@@ -1904,9 +1916,9 @@ CKCI_K_FN int32_t ckci_k_depth_in_tile(const ckci_tensor &t, ckci_divisor wide, 
    neighbouring channels, then neighbouring tiles of the same planes, so that borders come from the caches. */
 template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
     typedef typename S::T T;
-    enum { F = 3, V = 4 / S::SIZE, LANES = CKCI_DEPTH_DEEP_LANES, XO = CKCI_DEPTH_DEEP_STRIP(S::SIZE, 0) };
-    enum { WINDOW = XO + F - 1 };
-    typedef ckci_k_depth_rows<1, ASYNC, CKCI_DEPTH_DEEP_BYTES, ASYNC ? 8 : 4> source;
+    enum { F = 3, V = 4 / S::SIZE, XO = CKCI_DEPTH_DEEP_STRIP(S::SIZE, 0), WINDOW = XO + F - 1 };
+    enum { LANES = ASYNC ? +CKCI_DEPTH_DEEP_LANES : CKCI_DEPTH_DEEP_MOST(S::SIZE) };
+    typedef ckci_k_depth_deep_source<S, ASYNC> source;
 
     struct lds {
         typename source::lds rows;
@@ -1956,7 +1968,7 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
         const int32_t t = (int32_t)threadIdx.x, piece = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
         const int32_t base = ((int32_t)blockIdx.x - piece * p.tiles_c) * p.lanes_c * V;
         const bool back = p.dim[2].gather_back != 0;
-        const ckci_k_depth_spot own = ckci_k_depth_find_tile<XO>(p, t, piece);
+        const ckci_k_depth_spot own = ckci_k_depth_find_tile<XO, !ASYNC>(p, t, piece);
         const int32_t channel = base + own.lane * V;
         const bool active = own.active && channel < p.g;
         stage(p, m.w, base);
@@ -1997,6 +2009,9 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
         for (; z < end; z++) {
             const ckci_gpu_depth &late = ckci_k_late(p);
             const int32_t ahead = z + source::STAGES - 1;
+            if constexpr (!ASYNC) {
+                __syncthreads(); /* the plane before */
+            }
             next.settle(m.rows, late.a_vec);
             source::arrive();
             next.push(m.rows, late, late.a.p, a_step, late.dim[0].read_len, ahead, ahead < end, late.a_vec);
@@ -2005,7 +2020,7 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
                 multiply(c, mine + read, pitch, rows, w, late.bf16);
                 if (z - top >= F - 1) {
                     auto where = [&] {
-                        const ckci_k_depth_spot tile = ckci_k_depth_find_tile<XO>(
+                        const ckci_k_depth_spot tile = ckci_k_depth_find_tile<XO, !ASYNC>(
                             late, ckci_k_again((int32_t)threadIdx.x),
                             ckci_k_divide(ckci_k_again((int32_t)blockIdx.x), ckci_k_late(late).by_tiles_c));
                         const ckci_k_place q = {tile.n, tile.z + z - top - (F - 1), tile.y + tile.row,
@@ -2016,7 +2031,7 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
                     to += (int32_t)late.o.t.stride[3] * (int32_t)S::SIZE;
                 }
             }
-            read = read == (source::STAGES - 1) * source::STAGE ? 0 : read + source::STAGE;
+            read = read == source::LAST ? 0 : read + source::STAGE;
         }
     }
 };
@@ -2646,7 +2661,7 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
                 add<0>(p, m, w, c, d, turn, mine, twice);
             }
             turn = turn == F - 1 ? 0 : turn + 1;
-            w.read = w.read == (source::STAGES - 1) * source::STAGE ? 0 : w.read + source::STAGE;
+            w.read = w.read == source::LAST ? 0 : w.read + source::STAGE;
         }
         return from + own.rows;
     }
@@ -2687,8 +2702,8 @@ template <class S, int F> struct ckci_k_resident<ckci_k_depth_down_weight<S, F>>
 template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
     typedef typename S::T T;
     enum { F = 3, V = 4 / S::SIZE, XO = CKCI_DEPTH_DEEP_STRIP(S::SIZE, 1), WINDOW = XO + F - 1 };
-    typedef ckci_k_depth_rows<1, ASYNC, CKCI_DEPTH_DEEP_BYTES, ASYNC ? 8 : 4> source;
-    typedef ckci_k_depth_rows<1, ASYNC, 8192, ASYNC ? 8 : 4> source_out;
+    typedef ckci_k_depth_deep_source<S, ASYNC> source;
+    typedef ckci_k_depth_rows<1, ASYNC, 8192, ASYNC ? 8 : 4, !ASYNC> source_out;
     static_assert(XO * 256 * 4 <= 8192, "all strips of a block");
 
     struct lds {
@@ -2776,7 +2791,7 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
     {
         const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
         const int32_t t = (int32_t)threadIdx.x, pitch = p.lanes_c * 4;
-        const ckci_k_depth_spot own = ckci_k_depth_find_tile<XO>(p, t, index);
+        const ckci_k_depth_spot own = ckci_k_depth_find_tile<XO, !ASYNC>(p, t, index);
         const bool active = own.active && base + own.lane * V < p.g;
         __syncthreads(); /* the piece before */
         if (t < CKCI_DEPTH_DOWN_POSITIONS) {
@@ -2810,6 +2825,9 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
         CKCI_K_UNROLL(1)
         for (w.r = 1 - source::STAGES; w.r < w.planes + F - 1; w.r++) {
             if (w.r >= 0) {
+                if constexpr (!ASYNC) {
+                    __syncthreads(); /* the plane before */
+                }
                 w.inputs.settle(m.inputs, w.vec);
                 w.douts.settle(m.douts, w.vec);
                 source::arrive();
@@ -2822,7 +2840,7 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
                 add<0>(p, m, w, c, d, turn);
             }
             turn = turn == F - 1 ? 0 : turn + 1;
-            w.read = w.read == (source::STAGES - 1) * source::STAGE ? 0 : w.read + source::STAGE;
+            w.read = w.read == source::LAST ? 0 : w.read + source::STAGE;
             w.read_out = w.read == 0 ? 0 : w.read_out + source_out::STAGE;
         }
     }
@@ -2840,7 +2858,9 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
         for (int32_t i = part; i < p.all; i += p.parts) {
             piece(p, m, c, i, base);
         }
-        const int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
+        int32_t slot = ckci_k_divide(t, p.by_lanes_c);
+        const int32_t lane = t - slot * (ASYNC ? p.lanes_c : (int32_t)p.by_lanes_c.d);
+        slot = ASYNC || lane < p.lanes_c ? slot : p.lanes_p; /* threads without channels have no sums */
         const int32_t channel = base + lane * V;
         ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
         ckci_k_depth_fold<S, T, V, F, F, F>(p, m.sums, c, w, false);
@@ -3924,8 +3944,8 @@ template <int GAP> struct ckci_k_depth_eights {
             for (int j = 0; j < SOME; j++) {
                 int32_t channel, row, pair;
                 bool inside = find(x, r, s, first + j * 256, &channel, &row, &pair);
-                to[j] = inside ? channel * r.plane + (channel >> 3) * x.skew + row * r.pitch +
-                                     pair * 4 + ckci_k_depth_after<GAP>(2 * pair, gaps)
+                to[j] = inside ? channel * r.plane + (channel >> 3) * x.skew + row * r.pitch + pair * 4 +
+                                     ckci_k_depth_after<GAP>(2 * pair, gaps)
                                : -1;
                 const unsigned char *p = src + (row * step_y + 2 * pair * step_x + channel * 2);
                 CKCI_K_UNROLL(2)
@@ -3965,9 +3985,8 @@ template <int GAP> struct ckci_k_depth_eights {
         for (int32_t i = (int32_t)threadIdx.x; i < all; i += 256) {
             int32_t channel, row, pair;
             bool inside = find(x, r, s, i, &channel, &row, &pair);
-            const unsigned char *from =
-                lds + r.at + channel * r.plane + (channel >> 3) * x.skew + row * r.pitch +
-                pair * 4 + ckci_k_depth_after<GAP>(2 * pair, gaps);
+            const unsigned char *from = lds + r.at + channel * r.plane + (channel >> 3) * x.skew +
+                                        row * r.pitch + pair * 4 + ckci_k_depth_after<GAP>(2 * pair, gaps);
             if (!inside) {
                 continue;
             }
@@ -4081,7 +4100,7 @@ template <int V, int WAVE, int GAP> struct ckci_k_depth_stripes {
 
     static CKCI_K_MEMBER void store(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
                                     const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
-                                   int32_t gaps)
+                                    int32_t gaps)
     {
         const int32_t lane = first_piece(gaps), all = s.rows * r.pieces;
         const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
@@ -4114,7 +4133,7 @@ template <int V, int WAVE, int GAP> struct ckci_k_depth_stripes {
 template <int WAVE, int GAP>
 CKCI_K_FN void ckci_k_depth_fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
                                  const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
-                                   int32_t gaps)
+                                 int32_t gaps)
 {
     if (r.vec == 16) {
         ckci_k_depth_eights<GAP>::fill(x, r, t, s, lds, gaps);
@@ -4132,7 +4151,7 @@ CKCI_K_FN void ckci_k_depth_fill(const ckci_gpu_depth_box &x, const ckci_gpu_dep
 template <int WAVE, int GAP>
 CKCI_K_FN void ckci_k_depth_empty(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
-                                   int32_t gaps)
+                                  int32_t gaps)
 {
     if (r.vec == 16) {
         ckci_k_depth_eights<GAP>::store(x, r, t, s, lds, gaps);
@@ -4492,8 +4511,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 ckci_k_depth_tile t(u, i);
                 const ckci_k_depth_stretch in = {
                     b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows, t.q.x - u.box.back, u.dim[2].read_len};
-                ckci_k_depth_fill<WAVE, GAP>(u.box, u.box.b, u.a, in, m.bytes,
-                                             ckci_k_depth_gaps<GAP>(u.box));
+                ckci_k_depth_fill<WAVE, GAP>(u.box, u.box.b, u.a, in, m.bytes, ckci_k_depth_gaps<GAP>(u.box));
                 ckci_k_copies_end();
                 ckci_k_copies_wait<0>();
                 __syncthreads();
@@ -4563,8 +4581,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
                                                       douts ? len_y : rows,
                                                       q.x - (douts ? x.lead : x.back),
                                                       douts ? p.dim[2].length : p.dim[2].read_len};
-                ckci_k_depth_fill<WAVE, GAP>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes,
-                                             0);
+                ckci_k_depth_fill<WAVE, GAP>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes, 0);
             }
             ckci_k_copies_end();
             ckci_k_copies_wait<0>();

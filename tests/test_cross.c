@@ -791,6 +791,7 @@ static const block_case depthwise[] = {
     {3, 20, 2, 1, 1, {1, 3, 3}, {3, 7, 9}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {0, 1, 1}},
     /* planes through LDS: several tiles and pieces, two blocks of channels, odd ones */
     {3, 74, 1, 1, 1, {3, 3, 3}, {4, 9, 8}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {3, 130, 1, 1, 1, {3, 3, 3}, {3, 5, 8}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
     {3, 21, 1, 1, 1, {3, 3, 3}, {7, 5, 15}, {1, 1, 1}, {1, 1, 1}, {2, 0, 1}, {1, 2, 1}},
     {3, 34, 1, 1, 1, {3, 3, 3}, {9, 5, 7}, {1, 1, 1}, {1, 1, 1}, {0, 2, 1}, {0, 2, 2}},
     /* sheets: odd and even widths, several planes and images in a block, bands of large planes, strides */
