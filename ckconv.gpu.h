@@ -426,6 +426,9 @@ enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192, CKCI_DEPTH
 #define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT)                                                               \
     ((SIZE) == 4 ? 7 : (F) == 3 ? ((WEIGHT) ? 8 : 7) : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
 #define CKCI_DEPTH_DOWN_LANES(F) ((F) == 3 ? 128 : (F) == 5 ? 64 : 16)
+/* AMD: those whose weights are in registers and leave LDS to rows; bytes of one, with up to 128 lanes. */
+#define CKCI_DEPTH_DOWN_FREE(SIZE, F) ((SIZE) == 2 && (F) == 5)
+enum { CKCI_DEPTH_DOWN_MORE = 12288 };
 
 /* The same of planes, for filters of 3 x 3 x 3. AMD (ALONE, MOST): bytes of the one plane in LDS, and words
    of channels, whose weights leave room for two blocks on a compute unit. */
@@ -1533,7 +1536,7 @@ CKCI_FN int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
 
 /* Strips that a block of those that take rows through LDS has side by side, and the positions of their rows.
    0: with so many channels not even one fits. */
-CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight,
+CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight, int32_t room,
                                      int32_t *positions)
 {
     int32_t f = k->dim[1].filter, strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
@@ -1544,7 +1547,7 @@ CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int
                        : side % strips == 0 ? side / strips - 1
                                             : (side - 2) / strips + 1;
         *positions = side * strip + (over + 1) * (f - 1) + (weight ? strips * strip - k->dim[2].length : 0);
-        if (*positions <= CKCI_DEPTH_DOWN_POSITIONS && *positions * k->lanes_c * 4 <= CKCI_DEPTH_DOWN_BYTES) {
+        if (*positions <= CKCI_DEPTH_DOWN_POSITIONS && *positions * k->lanes_c * 4 <= room) {
             break;
         }
     }
@@ -1553,7 +1556,7 @@ CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int
 
 /* Outputs of a strip. Short ones take .7 of the time (H100; elsewhere for want of measurements) and leave
    fewer threads without a strip. */
-CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight)
+CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight, int32_t room)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), few = CKCI_DEPTH_DOWN_SHORT;
     int32_t strip = CKCI_DEPTH_DOWN_STRIP(size, f, weight), positions;
@@ -1561,24 +1564,26 @@ CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight)
         return strip;
     }
     double turns = (double)ckci_ceil_div(k->dim[2].length, strip) /
-                   ckci_depth_down_side(k, strip, weight, &positions),
+                   ckci_depth_down_side(k, strip, weight, room, &positions),
            more = (double)ckci_ceil_div(k->dim[2].length, few) /
-                  ckci_depth_down_side(k, few, weight, &positions);
+                  ckci_depth_down_side(k, few, weight, room, &positions);
     return .7 * more < turns ? few : strip;
 }
 
 /* Columns of those that take rows through LDS. Returns the outputs of a strip. */
-CKCI_FN int32_t ckci_depth_down_columns(ckci_gpu_depth *k, int32_t weight)
+CKCI_FN int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), positions = 0;
     int64_t words = ckci_ceil_div(k->g, 4 / size);
     /* LDS: weights of fwd and bwd_data, where one strip of a row fits in any case; one of bwd_weight may not,
        as the last ones end past their rows */
-    int32_t lanes = weight && size == 2 ? 128 : CKCI_DEPTH_DOWN_LANES(f), strip = 0;
+    const int free = device->kind != CKCONV_DEVICE_NVIDIA && !weight && CKCI_DEPTH_DOWN_FREE(size, f);
+    int32_t lanes = free || (weight && size == 2) ? 128 : CKCI_DEPTH_DOWN_LANES(f), strip = 0;
+    const int32_t room = free ? CKCI_DEPTH_DOWN_MORE : CKCI_DEPTH_DOWN_BYTES;
     for (k->lanes_p = 0; k->lanes_p == 0; lanes /= 2) {
         k->lanes_c = ckci_depth_lanes(words, 4, 256, lanes, 1, 0);
-        strip = ckci_depth_down_strip(k, weight);
-        k->lanes_p = ckci_depth_down_side(k, strip, weight, &positions);
+        strip = ckci_depth_down_strip(k, weight, room);
+        k->lanes_p = ckci_depth_down_side(k, strip, weight, room, &positions);
     }
     k->tiles_c = (int32_t)ckci_ceil_div(words, k->lanes_c);
     k->a_vec = ckci_depth_copies(k, weight);
@@ -1919,7 +1924,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         ckci_depth_deep_tiles(k, device, 0);
         all = k->all;
     } else if (down) {
-        strip = ckci_depth_down_columns(k, 0);
+        strip = ckci_depth_down_columns(k, device, 0);
         all = ckci_depth_down_share(k, device, 0);
     } else {
         k->lanes_p = 256 / k->lanes_c;
@@ -2055,7 +2060,7 @@ CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device 
         split = split ? split : ckci_min(ckci_max(2 * units / k->tiles_c, 1), most);
         return ckci_max(ckci_min(split, k->all), 1);
     }
-    (void)ckci_depth_down_columns(k, 1);
+    (void)ckci_depth_down_columns(k, device, 1);
     split = split ? split : ckci_min(ckci_depth_down_share(k, device, 0), most);
     return ckci_max(ckci_depth_down_share(k, device, ckci_min(split, k->all)), 1);
 }

@@ -548,6 +548,54 @@ CKCI_K_APART void ckci_k_depth_stage(const ckci_k_depth_taps w, T *to, int32_t c
     }
 }
 
+/* AMD: the same, [tap][INNER channels], where a wave has taps of its own, SIDE apart: their places are no
+   products of each thread. */
+template <class T, int Z, int F, int INNER>
+CKCI_K_FN void ckci_k_depth_stage_waves(const ckci_k_depth_taps &w, T *to)
+{
+    constexpr int THREADS = INNER > 128 ? 256 : INNER > 64 ? 128 : 64, SIDE = 256 / THREADS, SEVERAL = 4;
+    static_assert(SIDE <= F, "a step ends in the next row at most");
+    const int32_t t = (int32_t)threadIdx.x, inner = t % THREADS, g = w.first + inner;
+    const int32_t size = w.dtype == CKCONV_F32 ? 4 : 2;
+    const bool some = inner < w.used && g < w.limit;
+    const unsigned char *from = w.from + (some ? g * w.step_g * size : 0); /* others load something, too */
+    int32_t tap = ckci_k_same(t / THREADS), x = tap, y = 0;
+    int64_t at = x * w.step_x * size;
+    const int64_t step = SIDE * w.step_x * size, down = (w.step_y - F * w.step_x) * size,
+                  deep = (w.step_z - F * w.step_y) * size;
+    CKCI_K_UNROLL(1)
+    while (tap < Z * F * F) {
+        uint32_t raw[SEVERAL];
+        int32_t mine[SEVERAL];
+        const unsigned char *one[SEVERAL];
+        CKCI_K_UNROLL(4)
+        for (int k = 0; k < SEVERAL; k++) {
+            one[k] = from + at;
+            mine[k] = tap; /* the last one more than once */
+            const bool turn = x + SIDE >= F, next = Z > 1 && turn && y + 1 == F;
+            tap += SIDE;
+            if (tap < Z * F * F) {
+                at += step + (turn ? down : 0) + (next ? deep : 0);
+            } else if (k + 1 < SEVERAL) {
+                tap -= SIDE;
+            }
+            x += turn ? SIDE - F : +SIDE;
+            y = next ? 0 : turn ? y + 1 : y;
+        }
+        CKCI_K_UNROLL(4)
+        for (int k = 0; k < SEVERAL; k++) {
+            raw[k] = size == 4 ? *(const uint32_t *)one[k] : *(const uint16_t *)one[k];
+        }
+        CKCI_K_UNROLL(4)
+        for (int k = 0; k < SEVERAL && inner < INNER; k++) {
+            raw[k] = some ? raw[k] : 0;
+            to[mine[k] * INNER + inner] = w.dtype == CKCONV_F32   ? ckci_k_float(raw[k])
+                                          : w.dtype == CKCONV_F16 ? ckci_k_half_float(raw[k])
+                                                                  : ckci_k_float(raw[k] << 16);
+        }
+    }
+}
+
 enum { CKCI_K_DEPTH_LDS = 16384 };
 
 template <class T> struct ckci_k_depth_lds {
@@ -1707,6 +1755,19 @@ CKCI_K_FN void ckci_k_depth_line(const unsigned char *from, int32_t pitch, int32
     ckci_k_depth_widen<N>(raw, v, bf16);
 }
 
+/* LDS of rows and N weights; SHARED: the same for both, one after the other. */
+template <class Rows, class T, int N, bool SHARED> struct ckci_k_depth_taps_beside {
+    Rows rows;
+    alignas(16) T w[N];
+};
+
+template <class Rows, class T, int N> struct ckci_k_depth_taps_beside<Rows, T, N, true> {
+    union {
+        Rows rows;
+        alignas(16) T w[N];
+    };
+};
+
 /* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block walks down a
    column of rows: lanes_c words of 4 bytes of channels, V = 4 / SIZE each, beside each other, and `lanes_p`
    strips of XO outputs, which follow each other through the same row of one image and the next. Inputs come
@@ -1720,17 +1781,15 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
     typedef typename S::T T;
     enum {
         V = 4 / S::SIZE,
-        LANES = CKCI_DEPTH_DOWN_LANES(F),
+        FREE = !ASYNC && CKCI_DEPTH_DOWN_FREE(S::SIZE, F), /* LDS has weights until rows come */
+        LANES = FREE ? 128 : CKCI_DEPTH_DOWN_LANES(F),
         WINDOW = XO + F - 1,
-        HELD = F == 3,
+        HELD = F == 3 || FREE,
         R = HELD && ASYNC ? 2 : 1
     };
-    typedef ckci_k_depth_rows<R, ASYNC> source;
+    typedef ckci_k_depth_rows<R, ASYNC, FREE ? +CKCI_DEPTH_DOWN_MORE : +CKCI_DEPTH_DOWN_BYTES> source;
 
-    struct lds {
-        typename source::lds rows;
-        alignas(16) T w[F * F * LANES * V];
-    };
+    typedef ckci_k_depth_taps_beside<typename source::lds, T, F * F * LANES * V, FREE> lds;
 
     static CKCI_K_MEMBER void stage(const ckci_gpu_depth &args, T *to, int32_t channel)
     {
@@ -1739,7 +1798,20 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
         w.first = channel;
         w.used = p.lanes_c * V;
         w.limit = p.g;
-        ckci_k_depth_stage<T, false, 256>(w, to, F * F * LANES * V);
+        if constexpr (ASYNC || LANES * V < 64) {
+            ckci_k_depth_stage<T, false, 256>(w, to, F * F * LANES * V);
+        } else {
+            ckci_k_depth_stage_waves<T, 1, F, LANES * V>(w, to);
+        }
+    }
+
+    /* Weights of a thread, into registers. */
+    static CKCI_K_MEMBER void hold(T *f, const T *w)
+    {
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < F * F; i++) {
+            ckci_k_spread<T, V>(w + i * LANES * V, f + i * V);
+        }
     }
 
     /* A row of inputs into all rows of sums, which the first tap moves up. f or w: the weights. */
@@ -1768,7 +1840,8 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
     }
 
     /* Rows from..end of all columns, of one column. */
-    static CKCI_K_MEMBER int32_t column(const ckci_gpu_depth &args, lds &m, int32_t from, int32_t to_row)
+    static CKCI_K_MEMBER int32_t column(const ckci_gpu_depth &args, lds &m, T *f, int32_t from,
+                                        int32_t to_row)
     {
         const int32_t t = (int32_t)threadIdx.x;
         const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
@@ -1797,16 +1870,13 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                       late.a_vec);
             source::commit();
         }
-        T c[F * XO * V], f[HELD ? F * F * V : 1];
+        T c[F * XO * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * XO * V; i++) {
             c[i] = 0;
         }
-        if constexpr (HELD) {
-            CKCI_K_UNROLL(64)
-            for (int i = 0; i < F * F; i++) {
-                ckci_k_spread<T, V>(m.w + i * LANES * V + lane * V, f + i * V);
-            }
+        if constexpr (HELD && !FREE) {
+            hold(f, m.w + lane * V);
         }
         const unsigned char *mine = m.rows.stage + own.at * pitch + lane * 4;
         int32_t read = 0;
@@ -1821,7 +1891,8 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
             if (active) {
                 CKCI_K_UNROLL(2)
                 for (int r = 0; r < R; r++) {
-                    multiply(c, mine + read + r * source::ROW, pitch, f, m.w + lane * V, late.bf16);
+                    multiply(c, mine + read + r * source::ROW, pitch, f, HELD ? f : m.w + lane * V,
+                             late.bf16);
                     if (y + r - top >= F - 1 && y + r < end) {
                         auto where = [&] {
                             ckci_k_place q =
@@ -1847,9 +1918,15 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
         const int32_t part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c), first = part * p.walk;
         const int32_t end = p.all - first < p.walk ? p.all : first + p.walk;
         stage(p, m.w, ((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c * V);
+        T f[HELD ? F * F * V : 1];
+        if constexpr (FREE) {
+            const int32_t t = (int32_t)threadIdx.x;
+            __syncthreads();
+            hold(f, m.w + (t - ckci_k_divide(t, p.by_lanes_c) * p.lanes_c) * V);
+        }
         CKCI_K_UNROLL(1)
         for (int32_t row = first; row < end;) {
-            row = column(ckci_k_late(p), m, row, end);
+            row = column(ckci_k_late(p), m, f, row, end);
         }
     }
 };
@@ -1932,7 +2009,11 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_by {
         w.first = channel;
         w.used = p.lanes_c * V;
         w.limit = p.g;
-        ckci_k_depth_stage<T, false, 256>(w, to, F * F * F * LANES * V);
+        if constexpr (ASYNC) {
+            ckci_k_depth_stage<T, false, 256>(w, to, F * F * F * LANES * V);
+        } else {
+            ckci_k_depth_stage_waves<T, F, F, LANES * V>(w, to);
+        }
     }
 
     /* Three rows of inputs, `rows` bytes apart, into all planes of sums, which the first tap moves up. */
@@ -2076,8 +2157,9 @@ template <class T, int V, int TAPS> struct ckci_k_depth_sums {
 
 /* The sums of a block, in a fixed order. Those of a tap and channel come from `others` threads, its members,
    who share the channels and taps of a round. Neighbouring threads stand beside each other in LDS: members
-   of planes, else channels. */
-template <class S, class T, int V, int R, int G, int Z = 1>
+   of planes, else channels. WHOLE: they are sums of all taps of the filter; their places in the workspace are
+   then worked out without products. */
+template <class S, class T, int V, int R, int G, int Z = 1, bool WHOLE = false>
 CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T, V, Z * R * G> &m, T *c,
                                  const ckci_k_depth_member &w, bool planes)
 {
@@ -2089,6 +2171,8 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
     const int32_t apart = planes ? 1 : p.lanes_u * p.lanes_c; /* from member to member */
     const int32_t first = planes ? w.lane_u * others : w.lane_u * p.lanes_c + w.lane;
     const bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
+    static_assert(!WHOLE || V <= 2, "steps of less than two channels");
+    const int32_t start = WHOLE ? member / V * p.g + member % V + w.channel : 0;
     CKCI_K_UNROLL(1)
     for (int j = 0; j < TAPS; j += ROUND) {
         __syncthreads();
@@ -2099,8 +2183,34 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
             }
         }
         __syncthreads();
+        if constexpr (WHOLE) {
+            if (p.o.partial) {
+                T *to = (T *)p.o.partial + ((int64_t)w.part * TAPS + j) * p.g;
+                const T *from = m.sum + member * PITCH + first;
+                const int32_t end = present && w.active ? (TAPS - j < +ROUND ? TAPS - j : +ROUND) * V : 0;
+                const int32_t step = others / V * p.g + others % V;
+                int32_t at = start;
+                CKCI_K_UNROLL(1)
+                for (int32_t q = member; q < end; q += others) {
+                    T sum[4] = {0, 0, 0, 0};
+                    CKCI_K_UNROLL(1)
+                    for (int32_t i = 0; i < others; i += 4) {
+                        CKCI_K_UNROLL(4)
+                        for (int k = 0; k < 4; k++) {
+                            sum[k] += i + k < others ? from[(i + k) * apart] : 0;
+                        }
+                    }
+                    if (w.channel + q % V < p.g) {
+                        to[at] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+                    }
+                    at += step + (V == 2 && others % 2 != 0 && q % 2 != 0 ? p.g - 2 : 0);
+                    from += others * PITCH;
+                }
+            }
+        }
         CKCI_K_UNROLL(1)
-        for (int32_t q = member; present && w.active && q < ROUND * V; q += others) {
+        for (int32_t q = member; present && w.active && !(WHOLE && p.o.partial) && q < ROUND * V;
+             q += others) {
             const int32_t tap = j + q / V, row = tap / G, rz = Z == 1 ? 0 : row / R;
             const int32_t tx = w.fx + tap - row * G, ty = w.fy + row - rz * R;
             if (tap >= TAPS || (uint32_t)tx >= (uint32_t)p.dim[2].filter || ty >= p.dim[1].filter ||
@@ -2682,7 +2792,7 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
         const int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
         const int32_t channel = (((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c + lane) * V;
         ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
-        ckci_k_depth_fold<S, T, V, F, F>(p, m.sums, c, w, false);
+        ckci_k_depth_fold<S, T, V, F, F, 1, !ASYNC>(p, m.sums, c, w, false);
     }
 };
 
@@ -2863,7 +2973,7 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
         slot = ASYNC || lane < p.lanes_c ? slot : p.lanes_p; /* threads without channels have no sums */
         const int32_t channel = base + lane * V;
         ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
-        ckci_k_depth_fold<S, T, V, F, F, F>(p, m.sums, c, w, false);
+        ckci_k_depth_fold<S, T, V, F, F, F, !ASYNC>(p, m.sums, c, w, false);
     }
 };
 
