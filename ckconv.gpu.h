@@ -490,6 +490,9 @@ typedef struct ckci_gpu_depth {
         by_wide; /* positions of dout in a row of a tile */
     ckci_gpu_depth_box box;
     ckci_gpu_depth_sheet sheet;
+    /* down, deep on AMD: threads before `whole` have channels below by_whole, those from there on others */
+    int32_t whole;
+    ckci_divisor by_whole, by_rest;
 } ckci_gpu_depth;
 
 /* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16,
@@ -1666,14 +1669,22 @@ CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *devic
     k->by_tiles_z = ckci_make_divisor(k->tiles_z);
 }
 
-/* AMD: threads of a strip in those that take planes through LDS, where 32 threads read at a time. With whole
-   multiples of that they read one stretch each time, which lies in different banks. */
-CKCI_FN void ckci_depth_deep_threads(ckci_gpu_depth *k, const ckconv_device *device)
+/* AMD: which threads of those that take rows or planes through LDS have which channels
+   (kernels.direct.hip.h, ckci_k_depth_slot): a strip has whole multiples of 32, with some that have none,
+   or as many as fit, and the rest follows. */
+CKCI_FN void ckci_depth_stretches(ckci_gpu_depth *k)
 {
-    int64_t threads = ckci_ceil_div(k->lanes_c, 32) * 32;
-    if (device->kind != CKCONV_DEVICE_NVIDIA && k->lanes_p * threads <= 256) {
-        k->by_lanes_c = ckci_make_divisor(threads);
+    int32_t whole = k->lanes_c / 32 * 32, rest = k->lanes_c - whole, padded = rest > 0 ? whole + 32 : whole;
+    if (k->lanes_p * padded <= 256) {
+        whole = padded;
+        rest = 0;
+    } else if (whole == 0) {
+        whole = rest;
+        rest = 0;
     }
+    k->whole = rest > 0 ? whole * k->lanes_p : 256;
+    k->by_whole = ckci_make_divisor(whole);
+    k->by_rest = ckci_make_divisor(ckci_max(rest, 1));
 }
 
 /* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte, of whole sectors. */
@@ -1945,9 +1956,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     k->part = through ? 1 : walks || columns ? k->lanes_p : (int32_t)ckci_max(part, 1);
     k->parts = (int32_t)ckci_ceil_div(all, k->part);
     ckci_depth_divisors(k);
-    if (deep) {
-        ckci_depth_deep_threads(k, device);
-    }
+    ckci_depth_stretches(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
     ckci_depth_stores(k, vec, planes);
     ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, columns, walks, 0, vec, planes), l);
@@ -2124,9 +2133,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
                          (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
     }
     ckci_depth_divisors(k);
-    if (deep) {
-        ckci_depth_deep_threads(k, device);
-    }
+    ckci_depth_stretches(k);
     k->by_channels = ckci_make_divisor(k->g);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_c, k->tiles_u), k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */

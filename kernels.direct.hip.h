@@ -1682,6 +1682,23 @@ struct ckci_k_depth_rows {
     }
 };
 
+/* Which strip of a block a thread takes, and (lane) which channels; lanes_p: none. WHOLE (AMD): 32 threads,
+   whose loads from LDS are one access, have a stretch of one strip where there is one, and what remains of all
+   strips comes last. */
+template <bool WHOLE> CKCI_K_FN int32_t ckci_k_depth_slot(const ckci_gpu_depth &p, int32_t t, int32_t &lane)
+{
+    if constexpr (WHOLE) {
+        const int32_t high = ckci_k_divide(t, p.by_whole), u = t - p.whole, low = ckci_k_divide(u, p.by_rest);
+        const int32_t before = t - high * (int32_t)p.by_whole.d;
+        const int32_t after = u - low * (int32_t)p.by_rest.d + (int32_t)p.by_whole.d;
+        lane = u < 0 ? before : after;
+        return lane >= p.lanes_c ? p.lanes_p : u < 0 ? high : low;
+    }
+    const int32_t slot = ckci_k_divide(t, p.by_lanes_c);
+    lane = t - slot * p.lanes_c;
+    return slot;
+}
+
 /* Where a block stands in a column, and a thread in it. */
 struct ckci_k_depth_stand {
     int32_t channel, y, rows; /* of the block: the first channel and row, rows to come */
@@ -1692,14 +1709,15 @@ struct ckci_k_depth_stand {
     bool active;
 };
 
-template <int V, int XO, bool WHOLE>
+template <int V, int XO, bool WHOLE, bool STRETCHES>
 CKCI_K_FN ckci_k_depth_stand ckci_k_depth_find(const ckci_gpu_depth &args, int32_t t, int32_t block,
                                                int32_t row, int32_t end)
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
     ckci_k_depth_stand a;
     const int32_t team = ckci_k_divide(block, p.by_tiles_c);
-    const int32_t group = ckci_k_divide(row, p.dim[1].count[0]), slot = ckci_k_divide(t, p.by_lanes_c);
+    const int32_t group = ckci_k_divide(row, p.dim[1].count[0]);
+    const int32_t slot = ckci_k_depth_slot<STRETCHES>(p, t, a.lane);
     a.channel = (block - team * p.tiles_c) * p.lanes_c * V;
     a.y = row - group * p.dim[1].length;
     a.rows = p.dim[1].length - a.y < end - row ? p.dim[1].length - a.y : end - row;
@@ -1713,9 +1731,7 @@ CKCI_K_FN ckci_k_depth_stand ckci_k_depth_find(const ckci_gpu_depth &args, int32
     a.twice = strip - x;
     const int32_t n = ckci_k_divide(image, p.dim[0].count[0]);
     a.first = {n, image - n * p.dim[0].length, a.y, x};
-    a.active =
-        slot < p.lanes_p && n < p.n && x < p.dim[2].length && a.channel + (t - slot * p.lanes_c) * V < p.g;
-    a.lane = t - slot * p.lanes_c;
+    a.active = slot < p.lanes_p && n < p.n && x < p.dim[2].length && a.channel + a.lane * V < p.g;
     a.at = a.active ? (image - a.before) * p.pitch + x - a.before_x : 0;
     return a;
 }
@@ -1846,7 +1862,7 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
         const int32_t t = (int32_t)threadIdx.x;
         const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
         const ckci_k_depth_stand own =
-            ckci_k_depth_find<V, XO, false>(p, t, (int32_t)blockIdx.x, from, to_row);
+            ckci_k_depth_find<V, XO, false, !ASYNC>(p, t, (int32_t)blockIdx.x, from, to_row);
         const int32_t lane = own.lane, channel = own.channel + lane * V;
         const bool back = p.dim[2].gather_back != 0, active = own.active;
         const int32_t pad_x = back ? F - 1 - p.dim[2].pad : p.dim[2].pad;
@@ -1896,9 +1912,9 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                     if (y + r - top >= F - 1 && y + r < end) {
                         auto where = [&] {
                             ckci_k_place q =
-                                ckci_k_depth_find<V, XO, false>(late, ckci_k_again((int32_t)threadIdx.x),
-                                                                ckci_k_again((int32_t)blockIdx.x),
-                                                                ckci_k_again(from), to_row)
+                                ckci_k_depth_find<V, XO, false, !ASYNC>(
+                                    late, ckci_k_again((int32_t)threadIdx.x),
+                                    ckci_k_again((int32_t)blockIdx.x), ckci_k_again(from), to_row)
                                     .first;
                             q.y += y + r - top - (F - 1);
                             return q;
@@ -1920,9 +1936,10 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
         stage(p, m.w, ((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c * V);
         T f[HELD ? F * F * V : 1];
         if constexpr (FREE) {
-            const int32_t t = (int32_t)threadIdx.x;
+            int32_t lane;
+            (void)ckci_k_depth_slot<!ASYNC>(p, (int32_t)threadIdx.x, lane);
             __syncthreads();
-            hold(f, m.w + (t - ckci_k_divide(t, p.by_lanes_c) * p.lanes_c) * V);
+            hold(f, m.w + lane * V);
         }
         CKCI_K_UNROLL(1)
         for (int32_t row = first; row < end;) {
@@ -1947,8 +1964,7 @@ struct ckci_k_depth_spot {
     bool active;
 };
 
-/* PADDED: by_lanes_c, threads of a strip, may be more than lanes_c: 32 threads then read one stretch of LDS. */
-template <int XO, bool PADDED>
+template <int XO, bool STRETCHES>
 CKCI_K_FN ckci_k_depth_spot ckci_k_depth_find_tile(const ckci_gpu_depth &args, int32_t t, int32_t piece)
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
@@ -1959,12 +1975,10 @@ CKCI_K_FN ckci_k_depth_spot ckci_k_depth_find_tile(const ckci_gpu_depth &args, i
     a.y = (row - plane * p.tiles_y) * p.tile_y;
     a.x = (piece - row * p.tiles_x) * p.strips * XO;
     a.rows = p.dim[0].length - a.z < p.walk ? p.dim[0].length - a.z : p.walk;
-    const int32_t slot = ckci_k_divide(t, p.by_lanes_c);
-    a.lane = t - slot * (PADDED ? (int32_t)p.by_lanes_c.d : p.lanes_c);
+    const int32_t slot = ckci_k_depth_slot<STRETCHES>(p, t, a.lane);
     a.row = ckci_k_divide(slot, p.by_strips);
     a.strip = slot - a.row * p.strips;
     a.active = slot < p.lanes_p && a.y + a.row < p.dim[1].length && a.x + a.strip * XO < p.dim[2].length;
-    a.active = a.active && (!PADDED || a.lane < p.lanes_c);
     return a;
 }
 
@@ -2150,8 +2164,9 @@ struct ckci_k_depth_member {
 };
 
 /* Room for the sums of as many of TAPS taps as are added at a time, [tap][channel of V][thread]. */
-template <class T, int V, int TAPS> struct ckci_k_depth_sums {
-    enum { MOST = 32 / (int)sizeof(T) / V, ROUND = TAPS < MOST ? TAPS : +MOST, PITCH = 257 };
+template <class T, int V, int TAPS, bool WHOLE = false> struct ckci_k_depth_sums {
+    enum { MOST = 32 / (int)sizeof(T) / V, ROUND = TAPS < MOST ? TAPS : +MOST };
+    enum { PITCH = WHOLE ? 264 : 257 }; /* WHOLE: as ckci_k_depth_slot has threads */
     T sum[ROUND * V * PITCH];
 };
 
@@ -2160,12 +2175,12 @@ template <class T, int V, int TAPS> struct ckci_k_depth_sums {
    of planes, else channels. WHOLE: they are sums of all taps of the filter; their places in the workspace are
    then worked out without products. */
 template <class S, class T, int V, int R, int G, int Z = 1, bool WHOLE = false>
-CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T, V, Z * R * G> &m, T *c,
-                                 const ckci_k_depth_member &w, bool planes)
+CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T, V, Z * R * G, WHOLE> &m,
+                                 T *c, const ckci_k_depth_member &w, bool planes)
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
     enum { TAPS = Z * R * G, ROUND = ckci_k_depth_sums<T, V, TAPS>::ROUND };
-    enum { PITCH = ckci_k_depth_sums<T, V, TAPS>::PITCH };
+    enum { PITCH = ckci_k_depth_sums<T, V, TAPS, WHOLE>::PITCH };
     const int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p;
     const int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
     const int32_t apart = planes ? 1 : p.lanes_u * p.lanes_c; /* from member to member */
@@ -2658,7 +2673,7 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
 
     struct lds {
         typename source::lds inputs, douts;
-        ckci_k_depth_sums<T, V, F * F> sums;
+        ckci_k_depth_sums<T, V, F * F, !ASYNC> sums;
     };
 
     /* Row r of a column with `rows` of dout: the newest is in place r % F = TURN. Rows of dout that the
@@ -2731,7 +2746,7 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
         const ckci_gpu_depth &p = ckci_k_late(args); /* scalar registers hold no more, here and below */
         const int32_t t = (int32_t)threadIdx.x;
         const ckci_k_depth_stand own =
-            ckci_k_depth_find<V, XO, true>(p, t, (int32_t)blockIdx.x, from, to_row);
+            ckci_k_depth_find<V, XO, true, !ASYNC>(p, t, (int32_t)blockIdx.x, from, to_row);
         const int32_t twice = own.active ? own.twice : 0;
         __syncthreads(); /* the column before */
         ckci_k_depth_positions<S>(p, p.b, m.inputs.at, own, p.dim[2].pad, p.dim[2].read_len, p.dim[0].stride,
@@ -2789,7 +2804,8 @@ template <class S, int F, bool ASYNC> struct ckci_k_depth_down_weight_by {
         for (int32_t row = first; row < end;) {
             row = column(p, m, c, row, end);
         }
-        const int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
+        int32_t lane;
+        const int32_t slot = ckci_k_depth_slot<!ASYNC>(p, t, lane);
         const int32_t channel = (((int32_t)blockIdx.x - part * p.tiles_c) * p.lanes_c + lane) * V;
         ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
         ckci_k_depth_fold<S, T, V, F, F, 1, !ASYNC>(p, m.sums, c, w, false);
@@ -2822,7 +2838,7 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
                 typename source::lds inputs;
                 typename source_out::lds douts;
             };
-            ckci_k_depth_sums<T, V, F * F * F> sums;
+            ckci_k_depth_sums<T, V, F * F * F, !ASYNC> sums;
         };
     };
 
@@ -2968,9 +2984,8 @@ template <class S, bool ASYNC> struct ckci_k_depth_deep_weight_by {
         for (int32_t i = part; i < p.all; i += p.parts) {
             piece(p, m, c, i, base);
         }
-        int32_t slot = ckci_k_divide(t, p.by_lanes_c);
-        const int32_t lane = t - slot * (ASYNC ? p.lanes_c : (int32_t)p.by_lanes_c.d);
-        slot = ASYNC || lane < p.lanes_c ? slot : p.lanes_p; /* threads without channels have no sums */
+        int32_t lane;
+        const int32_t slot = ckci_k_depth_slot<!ASYNC>(p, t, lane);
         const int32_t channel = base + lane * V;
         ckci_k_depth_member w = {slot, lane, 0, channel, part, 0, 0, 0, slot < p.lanes_p && channel < p.g};
         ckci_k_depth_fold<S, T, V, F, F, F, !ASYNC>(p, m.sums, c, w, false);
