@@ -5128,14 +5128,17 @@ CKCI_FN int32_t ckci_move_pad(int64_t bytes)
     return bytes / 16 % 2 ? 0 : 16;
 }
 
-/* Tensors that are turned: in which way, and the tile. unit: elements of a load; 0: not so. */
-CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
+/* Tensors that are turned: in which way, and the tile. unit: elements of a load; line: bytes that memory reads
+   and writes together. 0: not so. */
+CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
+                           int64_t line)
 {
     const int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to), v = 16 / to;
     const int64_t x = k->len_x, y = k->len_y, want = 16384 / to, line_x = 128 / to, line_y = 128 / from;
     const int64_t least_x = ckci_max(v, line_x), least_y = ckci_max(v, line_y);
     const int rows_x = ckci_move_aligned(k->dst, step[1], len, 1, 16);
     const int rows_y = ckci_move_aligned(k->src, step[0], len, 2, unit * from);
+    const int64_t unit_x = ckci_max(v, line / to), unit_y = ckci_max(v, line / from);
     /* 16 bytes of dst for each element of V rows, and what pads them */
     const int can_scatter = step[1][1] == x * to && y >= least_y / 2 && x < 4096 &&
                             ckci_ceil_div(least_y, v) * (16 * x + 16) + 32 <= CKCI_MOVE_LDS;
@@ -5145,7 +5148,7 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
     if (can_scatter && (!rows_x || x < line_x || (rows_y && x > 96 && x * to % 128 != 0))) {
         k->scatter = 1;
         k->tile[0] = (int32_t)x;
-        k->tile[1] = ckci_move_part(y, ckci_max(want / x / least_y, 1) * least_y, ckci_max(v, 32 / from));
+        k->tile[1] = ckci_move_part(y, ckci_max(want / x / least_y, 1) * least_y, unit_y);
         k->pad = ckci_move_pad(16 * x);
         k->load_step = step[0][0];
         k->shifted = !rows_y;
@@ -5159,7 +5162,7 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
     if (can_merge && (!rows_y || y < line_y)) {
         int64_t row = v / unit * y;
         k->merged = 1;
-        k->tile[0] = ckci_move_part(x, ckci_max(want / y / least_x, 1) * least_x, ckci_max(v, 32 / to));
+        k->tile[0] = ckci_move_part(x, ckci_max(want / y / least_x, 1) * least_x, unit_x);
         k->tile[1] = (int32_t)y;
         k->pitch = (int32_t)(y * to);
         k->pad = ckci_move_pad(16 * y);
@@ -5173,8 +5176,16 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
         int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
         side = rows_x ? side : want / side;
         side = x > side && x <= side * 3 / 2 ? x : side;
-        k->tile[0] = ckci_move_part(x, ckci_ceil_div(side, v) * v, ckci_min(ckci_max(v, 32 / to), side));
-        k->tile[1] = ckci_move_part(y, ckci_min(want / k->tile[0], 512), ckci_max(unit, 32 / from));
+        const int lines_x = ckci_move_aligned(k->dst, step[1], len, 1, line),
+                  lines_y = ckci_move_aligned(k->src, step[0], len, 2, line);
+        if (line > 32 && rows_x && lines_x != lines_y) {
+            /* rows of one tensor begin inside lines: 512 bytes of each, or all there is */
+            const int64_t long_x = ckci_min(ckci_max(ckci_min(x, 512 / to), side), want / unit_y),
+                          long_y = want / ckci_min(y, 512 / from) / unit_x * unit_x;
+            side = lines_y ? long_x : ckci_max(ckci_min(long_y, side), unit_x);
+        }
+        k->tile[0] = ckci_move_part(x, ckci_ceil_div(side, v) * v, ckci_min(unit_x, side));
+        k->tile[1] = ckci_move_part(y, ckci_min(want / k->tile[0], 512), ckci_max(unit, line / from));
         k->pitch = (int32_t)ckci_ceil_div(k->tile[1] * to, 16) * 16;
         k->pad = k->load_pad = ckci_move_pad(k->pitch * v);
         k->load_pitch = k->pitch;
@@ -5209,7 +5220,8 @@ CKCI_FN int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64
 }
 
 /* Which kernel, its tile; dimensions in the kernel's order, x first. */
-CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6])
+CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6],
+                              int64_t line)
 {
     int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to);
     int same = k->from == k->to, dense = step[0][k->transpose ? 1 : 0] == from && step[1][0] == to;
@@ -5236,7 +5248,8 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
             return;
         }
     } else if (dense && (same || (k->from != CKCONV_I32 && k->to != CKCONV_I32)) &&
-               (k->transpose ? ckci_move_turn(k, step, len, unit) : ckci_move_straight(k, step, len, unit))) {
+               (k->transpose ? ckci_move_turn(k, step, len, unit, line)
+                             : ckci_move_straight(k, step, len, unit))) {
         ckci_set_kernel(l, turn[alike][to == 8 ? 3 : to / 2]);
         return;
     }
@@ -5244,8 +5257,8 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
     ckci_move_tile(k);
 }
 
-CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *dst, ckci_launch *l,
-                                     ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_move(const ckconv_device *device, const ckci_tensor *src,
+                                     const ckci_tensor *dst, ckci_launch *l, ckconv_error *err)
 {
     ckci_gpu_move *k = &l->a.move;
     int64_t all[6], steps[2][6], len[6], step[2][6];
@@ -5293,7 +5306,7 @@ CKCI_FN ckconv_status ckci_make_move(const ckci_tensor *src, const ckci_tensor *
     k->len_x = len[0];
     k->len_y = len[1];
     k->len_z = len[2];
-    ckci_move_kernel(k, l, step, len);
+    ckci_move_kernel(k, l, step, len, device->kind == CKCONV_DEVICE_NVIDIA ? 32 : 64);
     len[0] = ckci_ceil_div(len[0] + (k->before ? k->before - 1 : 0), k->tile[0]);
     len[1] = ckci_ceil_div(len[1], k->tile[1]);
     len[2] = ckci_ceil_div(len[2], k->tile[2]);
@@ -5904,7 +5917,7 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
     scratch.instance = (int32_t)plan->tune[CKCI_TUNE_FIRST];
     CKCI_TRY(ckci_list_mid(&scratch, &pair->first, &part[0], args, ws, e, err));
     if (args->mid) {
-        CKCI_TRY(ckci_make_move(&part[0].t[CKCI_OUT], &pair->first.t[CKCI_OUT], &l, err));
+        CKCI_TRY(ckci_make_move(&plan->device, &part[0].t[CKCI_OUT], &pair->first.t[CKCI_OUT], &l, err));
         CKCI_TRY(e->emit(e->context, &l, err));
     }
     scratch.instance = (int32_t)plan->tune[CKCI_TUNE_SECOND];

@@ -5313,7 +5313,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
         s.device = device;
         s.stream = stream;
         s.launches = 0;
-        CKCI_TRY(ckci_make_move(&t[0], &t[1], &l, err));
+        CKCI_TRY(ckci_make_move(device, &t[0], &t[1], &l, err));
         CKCI_TRY(ckci_launch_on_stream(&s, &l, err));
     }
     return ckci_ok(err);
