@@ -493,6 +493,7 @@ typedef struct ckci_gpu_depth {
     /* down, deep on AMD: threads before `whole` have channels below by_whole, those from there on others */
     int32_t whole;
     ckci_divisor by_whole, by_rest;
+    int32_t halves; /* bwd_weight on AMD's matrix units: times box.channels that a block has */
 } ckci_gpu_depth;
 
 /* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16,
@@ -2451,6 +2452,13 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
         return ckci_depth_box_full(k, err);
     }
     ckci_depth_box_finish(k, tiles_y, tiles_x);
+    /* sixteen channels are 32 bytes: half a line */
+    k->halves = ckci_depth_box_gap(device) && !large && x->channels == 16 && x->b.vec == 16 &&
+                        x->t.vec == 16 && k->g > 16
+                    ? 2
+                    : 1;
+    k->tiles_c = (int32_t)ckci_ceil_div(k->tiles_c, k->halves);
+    k->by_tiles_c = ckci_make_divisor(k->tiles_c);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), 4);
     ckci_depth_box_split(k, device, split_k);
     if (split_k == 0 && k->parts > ckci_max(limit / ckci_max(one, 1), 1)) {

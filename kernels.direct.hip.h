@@ -1717,7 +1717,12 @@ CKCI_K_FN ckci_k_depth_stand ckci_k_depth_find(const ckci_gpu_depth &args, int32
     ckci_k_depth_stand a;
     const int32_t team = ckci_k_divide(block, p.by_tiles_c);
     const int32_t group = ckci_k_divide(row, p.dim[1].count[0]);
-    const int32_t slot = ckci_k_depth_slot<STRETCHES>(p, t, a.lane);
+    int32_t slot, lane = 0;
+    if constexpr (STRETCHES) {
+        slot = ckci_k_depth_slot<true>(p, t, lane);
+    } else { /* NVIDIA */
+        slot = ckci_k_divide(t, p.by_lanes_c);
+    }
     a.channel = (block - team * p.tiles_c) * p.lanes_c * V;
     a.y = row - group * p.dim[1].length;
     a.rows = p.dim[1].length - a.y < end - row ? p.dim[1].length - a.y : end - row;
@@ -1731,7 +1736,9 @@ CKCI_K_FN ckci_k_depth_stand ckci_k_depth_find(const ckci_gpu_depth &args, int32
     a.twice = strip - x;
     const int32_t n = ckci_k_divide(image, p.dim[0].count[0]);
     a.first = {n, image - n * p.dim[0].length, a.y, x};
-    a.active = slot < p.lanes_p && n < p.n && x < p.dim[2].length && a.channel + a.lane * V < p.g;
+    a.active = slot < p.lanes_p && n < p.n && x < p.dim[2].length &&
+               a.channel + (STRETCHES ? lane : t - slot * p.lanes_c) * V < p.g;
+    a.lane = STRETCHES ? lane : t - slot * p.lanes_c;
     a.at = a.active ? (image - a.before) * p.pitch + x - a.before_x : 0;
     return a;
 }
@@ -4449,11 +4456,11 @@ struct ckci_k_depth_matrix_lds {
 struct ckci_k_depth_block {
     int32_t channel, channels, part, from, to;
 
-    CKCI_K_MEMBER explicit ckci_k_depth_block(const ckci_gpu_depth &p)
+    CKCI_K_MEMBER ckci_k_depth_block(const ckci_gpu_depth &p, int32_t most)
     {
         part = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
-        channel = ((int32_t)blockIdx.x - part * p.tiles_c) * p.box.channels;
-        channels = p.g - channel < p.box.channels ? p.g - channel : p.box.channels;
+        channel = ((int32_t)blockIdx.x - part * p.tiles_c) * most;
+        channels = p.g - channel < most ? p.g - channel : most;
         from = part * p.part;
         to = p.box.tiles - from < p.part ? p.box.tiles : from + p.part;
     }
@@ -4472,6 +4479,7 @@ struct ckci_k_depth_block {
         b.channel = ckci_k_same(channel);
         b.channels = ckci_k_same(channels);
         b.to = ckci_k_same(to);
+        b.part = ckci_k_same(part);
         return b;
     }
 
@@ -4625,7 +4633,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
-        ckci_k_depth_block kept(p);
+        ckci_k_depth_block kept(p, p.box.channels);
         stage(p, kept, m);
         kept.hold();
         CKCI_K_UNROLL(1)
@@ -4659,80 +4667,130 @@ template <class U> struct ckci_k_depth_matrix_unit {
     }
 };
 
-/* bwd_weight. MX: 16 columns of the filter, G: 16 rows, SLOTS: channels of a wave. */
+/* bwd_weight. MX: 16 columns of the filter, G: 16 rows, SLOTS: channels of a wave. Channels last, AMD: a block
+   has twice as many (p.halves), which share lines of memory, and takes them one after the other tile by tile;
+   their sums take turns, so that the code stands once. */
 template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
     typedef ckci_k_depth_matrix_lds lds;
     enum { WAVE = U::WAVE, WAVES = 256 / WAVE, SLOTS = (MX == 2 ? 8 : 16) / WAVES };
-    enum { GAP = ckci_k_band<U>::GAP };
+    enum { GAP = ckci_k_band<U>::GAP, AMD = GAP != 0, HALVES = AMD && MX == 1 ? 2 : 1 };
     typedef ckci_k_depth_bands<U, MX, G> bands;
+
+    static CKCI_K_MEMBER ckci_k_depth_block half(const ckci_gpu_depth &p, const ckci_k_depth_block &all,
+                                                 int h)
+    {
+        ckci_k_depth_block b = all;
+        b.channel += h * p.box.channels;
+        b.channels -= h * p.box.channels;
+        b.channels = b.channels < p.box.channels ? b.channels : p.box.channels;
+        return b;
+    }
+
+    static CKCI_K_MEMBER void turn(const ckci_gpu_depth &p, bands *sums)
+    {
+        if (p.halves > 1) {
+            CKCI_K_UNROLL(4)
+            for (int s = 0; s < (int)SLOTS; s++) {
+                const bands other = sums[s];
+                sums[s] = sums[SLOTS + s];
+                sums[SLOTS + s] = other;
+            }
+        }
+    }
 
     template <class E>
     static CKCI_K_MEMBER void multiply(const ckci_gpu_depth &p, int32_t channels, lds &m, bands *sums,
                                        int32_t len_y, int32_t above, int32_t rows)
     {
-        const ckci_gpu_depth_box &x = p.box;
         CKCI_K_UNROLL(4)
         for (int s = 0; s < (int)SLOTS; s++) {
             int32_t c = (int32_t)threadIdx.x / WAVE + s * WAVES;
             if (c < channels) {
+                const ckci_gpu_depth &own = AMD ? ckci_k_again(p) : p;
+                const ckci_gpu_depth_box &x = own.box;
                 sums[s].template run<E>(x, m.bytes, ckci_k_depth_plane(x, x.b, c),
                                         ckci_k_depth_plane(x, x.t, c), len_y, above, rows,
-                                        x.fold ? 16 : p.dim[1].filter, x.fold ? 16 : p.dim[2].filter);
+                                        x.fold ? 16 : own.dim[1].filter, x.fold ? 16 : own.dim[2].filter);
             }
         }
     }
 
-    /* Inputs and dout of a tile come one after the other, so that the code stands once. */
-    static CKCI_K_MEMBER void tiles(const ckci_gpu_depth &args, const ckci_k_depth_block &b, lds &m,
-                                    bands *sums)
+    /* Tile i. Inputs and dout come one after the other, so that the code stands once. */
+    static CKCI_K_MEMBER void tile(const ckci_gpu_depth &p, const ckci_gpu_depth_box &x,
+                                   const ckci_k_depth_block &b, lds &m, bands *sums, int32_t i)
+    {
+        const ckci_k_place q = ckci_k_depth_block::find(x, i);
+        const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
+        const int32_t y = top < 0 ? 0 : top, rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
+        const int32_t len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
+        CKCI_K_UNROLL(1)
+        for (int douts = 0; douts < 2; douts++) {
+            const ckci_k_depth_stretch stretch = {b.channel,
+                                                  b.channels,
+                                                  q.n,
+                                                  q.z,
+                                                  douts ? q.y : y,
+                                                  douts ? len_y : rows,
+                                                  q.x - (douts ? x.lead : x.back),
+                                                  douts ? p.dim[2].length : p.dim[2].read_len};
+            ckci_k_depth_fill<WAVE, GAP>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes, 0);
+        }
+        ckci_k_copies_end();
+        ckci_k_copies_wait<0>();
+        __syncthreads();
+        if (p.bf16) {
+            multiply<ckci_k_bf16>(p, b.channels, m, sums, len_y, top - y, rows);
+        } else {
+            multiply<ckci_k_f16>(p, b.channels, m, sums, len_y, top - y, rows);
+        }
+        __syncthreads();
+    }
+
+    static CKCI_K_MEMBER void tiles(const ckci_gpu_depth &args, ckci_k_depth_block &b, lds &m, bands *sums)
     {
         const ckci_gpu_depth_box &box = args.box;
+        if constexpr (HALVES > 1) {
+            b.from *= args.halves;
+            b.to *= args.halves;
+        }
+        if constexpr (AMD) { /* scalar registers hold no more */
+            b.hold();
+            b.part = ckci_k_lane_afresh(b.part);
+        }
         CKCI_K_UNROLL(1)
-        for (int32_t i = b.from; i < b.to; i++) {
+        for (int32_t i = b.from; i < (AMD ? ckci_k_same(b.to) : b.to); i++) {
             const ckci_gpu_depth &p = ckci_k_again(args);
-            const ckci_gpu_depth_box &x = ckci_k_again(box);
-            const ckci_k_place q = ckci_k_depth_block::find(x, i);
-            const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
-            const int32_t y = top < 0 ? 0 : top,
-                          rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
-            const int32_t len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
-            CKCI_K_UNROLL(1)
-            for (int douts = 0; douts < 2; douts++) {
-                const ckci_k_depth_stretch stretch = {b.channel,
-                                                      b.channels,
-                                                      q.n,
-                                                      q.z,
-                                                      douts ? q.y : y,
-                                                      douts ? len_y : rows,
-                                                      q.x - (douts ? x.lead : x.back),
-                                                      douts ? p.dim[2].length : p.dim[2].read_len};
-                ckci_k_depth_fill<WAVE, GAP>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes, 0);
-            }
-            ckci_k_copies_end();
-            ckci_k_copies_wait<0>();
-            __syncthreads();
-            if (p.bf16) {
-                multiply<ckci_k_bf16>(p, b.channels, m, sums, len_y, top - y, rows);
+            if constexpr (HALVES > 1) {
+                const int32_t whole = p.halves > 1 ? i >> 1 : i;
+                tile(p, ckci_k_again(box), half(p, b.scalar(), i - whole * p.halves), m, sums, whole);
+                turn(ckci_k_again(args), sums);
             } else {
-                multiply<ckci_k_f16>(p, b.channels, m, sums, len_y, top - y, rows);
+                tile(p, ckci_k_again(box), AMD ? b.scalar() : b, m, sums, i);
             }
-            __syncthreads();
         }
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
-        const ckci_k_depth_block b(p);
-        bands sums[SLOTS];
-        CKCI_K_UNROLL(4)
-        for (int s = 0; s < (int)SLOTS; s++) {
+        ckci_k_depth_block b(p, HALVES > 1 ? p.halves * p.box.channels : p.box.channels);
+        bands sums[HALVES * SLOTS];
+        CKCI_K_UNROLL(8)
+        for (int s = 0; s < (int)(HALVES * SLOTS); s++) {
             sums[s].clear();
         }
         if (threadIdx.x < CKCI_DEPTH_BOX_ZEROS / 4) {
             ((uint32_t *)m.bytes)[threadIdx.x] = 0;
         }
         tiles(p, b, m, sums);
-        finish(p, b, (float *)m.bytes, sums);
+        if constexpr (HALVES > 1) {
+            CKCI_K_UNROLL(1)
+            for (int h = 0; h < ckci_k_again(p).halves; h++) {
+                finish(p, half(ckci_k_again(p), b.scalar(), h), (float *)m.bytes, sums);
+                turn(ckci_k_again(p), sums);
+            }
+        } else {
+            finish(p, AMD ? b.scalar() : b, (float *)m.bytes, sums);
+        }
     }
 
     /* All sums into LDS, [channel][row][column], one more for each row and channel so that neither lanes that
