@@ -422,13 +422,17 @@ enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
    words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short
    strips. */
-enum { CKCI_DEPTH_DOWN_POSITIONS = 128, CKCI_DEPTH_DOWN_BYTES = 8192, CKCI_DEPTH_DOWN_SHORT = 4 };
+enum {
+    CKCI_DEPTH_DOWN_POSITIONS = 128,
+    CKCI_DEPTH_DOWN_BYTES = 8192,
+    CKCI_DEPTH_DOWN_MORE = 12288,
+    CKCI_DEPTH_DOWN_SHORT = 4
+};
 #define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT)                                                               \
     ((SIZE) == 4 ? 7 : (F) == 3 ? ((WEIGHT) ? 8 : 7) : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
 #define CKCI_DEPTH_DOWN_LANES(F) ((F) == 3 ? 128 : (F) == 5 ? 64 : 16)
-/* AMD: those whose weights are in registers and leave LDS to rows; bytes of one, with up to 128 lanes. */
+/* AMD: those whose weights are in registers and leave LDS to rows, of MORE bytes, with up to 128 lanes. */
 #define CKCI_DEPTH_DOWN_FREE(SIZE, F) ((SIZE) == 2 && (F) == 5)
-enum { CKCI_DEPTH_DOWN_MORE = 12288 };
 
 /* The same of planes, for filters of 3 x 3 x 3. AMD (ALONE, MOST): bytes of the one plane in LDS, and words
    of channels, whose weights leave room for two blocks on a compute unit. */
