@@ -5140,8 +5140,8 @@ CKCI_FN int32_t ckci_move_pad(int64_t bytes)
     return bytes / 16 % 2 ? 0 : 16;
 }
 
-/* Tensors that are turned: in which way, and the tile. unit: elements of a load; line: bytes that memory reads
-   and writes together. 0: not so. */
+/* Tensors that are turned: in which way, and the tile. unit: elements of a load; line: bytes that memory
+   reads and writes together. 0: not so. */
 CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
                            int64_t line)
 {

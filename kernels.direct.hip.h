@@ -1683,8 +1683,8 @@ struct ckci_k_depth_rows {
 };
 
 /* Which strip of a block a thread takes, and (lane) which channels; lanes_p: none. WHOLE (AMD): 32 threads,
-   whose loads from LDS are one access, have a stretch of one strip where there is one, and what remains of all
-   strips comes last. */
+   whose loads from LDS are one access, have a stretch of one strip where there is one, and what remains of
+   all strips comes last. */
 template <bool WHOLE> CKCI_K_FN int32_t ckci_k_depth_slot(const ckci_gpu_depth &p, int32_t t, int32_t &lane)
 {
     if constexpr (WHOLE) {
@@ -4667,9 +4667,9 @@ template <class U> struct ckci_k_depth_matrix_unit {
     }
 };
 
-/* bwd_weight. MX: 16 columns of the filter, G: 16 rows, SLOTS: channels of a wave. Channels last, AMD: a block
-   has twice as many (p.halves), which share lines of memory, and takes them one after the other tile by tile;
-   their sums take turns, so that the code stands once. */
+/* bwd_weight. MX: 16 columns of the filter, G: 16 rows, SLOTS: channels of a wave. Channels last, AMD: a
+   block has twice as many (p.halves), which share lines of memory, and takes them one after the other tile by
+   tile; their sums take turns, so that the code stands once. */
 template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
     typedef ckci_k_depth_matrix_lds lds;
     enum { WAVE = U::WAVE, WAVES = 256 / WAVE, SLOTS = (MX == 2 ? 8 : 16) / WAVES };
