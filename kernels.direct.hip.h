@@ -2883,6 +2883,11 @@ template <class S> struct ckci_k_sheet {
     typedef typename S::T T;
     enum { THREADS = CKCI_DEPTH_SHEET_THREADS };
     enum { FRONT = 32 }; /* what a window reads before the first number is in LDS, too */
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { EIGHTS = 1 }; /* see numbers */
+#else
+    enum { EIGHTS = 0 };
+#endif
 
     struct lds {
         alignas(16) unsigned char pool[CKCI_DEPTH_SHEET_BYTES];
@@ -2895,11 +2900,115 @@ template <class S> struct ckci_k_sheet {
         return ckci_k_global(t.p) + (first * size[0] + from) * (size[1] * (int32_t)S::SIZE);
     }
 
+    /* AMD: planes begin with a whole 16 bytes in LDS wherever they do in memory, and so far from each other
+       that threads which follow each other read and write different banks. */
+    static CKCI_K_MEMBER bool spread(const ckci_gpu_depth &p)
+    {
+#if defined(__HIP_DEVICE_COMPILE__)
+        return true;
+#elif defined(__CUDACC__)
+        return false;
+#else
+        return p.sheet.slack < 0;
+#endif
+    }
+
     /* Where they lie in LDS, `at` the room for them: as in memory modulo 16. */
     static CKCI_K_MEMBER int32_t slip(const unsigned char *memory)
     {
         return (int32_t)((uintptr_t)memory & 15);
     }
+    static CKCI_K_MEMBER int32_t slip(const ckci_gpu_depth &p, const unsigned char *memory)
+    {
+        return spread(p) ? 0 : slip(memory);
+    }
+
+#if !defined(__CUDACC__)
+    /* 16 bytes as one value, and so aligned, or to numbers only */
+    typedef uint32_t quad __attribute__((vector_size(16), may_alias));
+    typedef uint32_t loose_quad __attribute__((vector_size(16), may_alias, aligned(2)));
+
+    /* Copies of planes that are spread: `bytes` bytes each, `apart` apart in memory and `room` in LDS, which
+       begin with a whole 16 bytes in LDS and anywhere in memory; what is read goes on to whole 16 bytes, but
+       not at the end of the tensor, where they go by numbers. The last 16 bytes that are written overlap those
+       before. Several are under way. */
+    template <bool OUT>
+    static CKCI_K_MEMBER void place(unsigned char *at, unsigned char *memory, int32_t planes, int32_t bytes,
+                                    int64_t apart, int32_t room, ckci_divisor by, const unsigned char *end)
+    {
+        enum { SEVERAL = 2, B = 16 };
+        const int32_t d = (int32_t)by.d, all = planes * d, t = ckci_k_again((int32_t)threadIdx.x);
+        const int32_t plane = ckci_k_divide(t, by),
+                      on = ckci_k_divide(THREADS, by); /* planes from copy to copy */
+        int32_t c = (t - plane * d) * B, near = plane * room;
+        /* bytes of a plane that are left for a whole copy */
+        const int32_t least = OUT ? bytes < B ? +B : 1
+                                  : end - (memory + (planes - 1) * apart + bytes) < B ? +B : 1;
+        unsigned char *far = memory + plane * apart;
+        CKCI_K_UNROLL(1)
+        for (int32_t e = t; e < all; e += SEVERAL * THREADS) {
+            quad v[SEVERAL];
+            unsigned char *out[SEVERAL];
+            int32_t in[SEVERAL]; /* < 0: there is nothing to store */
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < SEVERAL; k++) {
+                const int32_t left = e + k * THREADS < all ? bytes - c : 0;
+                const bool whole = left >= least, over = OUT && left < B;
+                const int32_t i = over ? bytes - B : c;
+                out[k] = far + i;
+                in[k] = whole ? near + i : -1;
+                if (!whole) {
+                    CKCI_K_UNROLL(1)
+                    for (int32_t b = 0; b < left; b += S::SIZE) {
+                        ckci_k_vec<S, 1> one;
+                        if constexpr (OUT) {
+                            one.load(at + near + c + b);
+                            one.store(far + c + b);
+                        } else {
+                            one.load(far + c + b);
+                            one.store(at + near + c + b);
+                        }
+                    }
+                } else if constexpr (!OUT) {
+                    v[k] = *(const loose_quad *)(far + i);
+                } else if (over) {
+                    uint32_t w[4];
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < 4; j++) {
+                        ckci_k_vec<S, 1> low, high;
+                        low.load(at + near + i + j * 4);
+                        w[j] = low.w[0];
+                        if constexpr (S::SIZE == 2) {
+                            high.load(at + near + i + j * 4 + 2);
+                            w[j] |= high.w[0] << 16;
+                        }
+                    }
+                    v[k] = (quad){w[0], w[1], w[2], w[3]};
+                } else {
+                    v[k] = *(const quad *)(at + near + i);
+                }
+                c += (THREADS - on * d) * B;
+                near += on * room;
+                far += on * apart;
+                if (c >= d * B) {
+                    c -= d * B;
+                    near += room;
+                    far += apart;
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < SEVERAL; k++) {
+                if (in[k] >= 0) {
+                    if constexpr (OUT) {
+                        *(loose_quad *)out[k] = v[k];
+                    } else {
+                        *(quad *)(at + in[k]) = v[k];
+                    }
+                }
+            }
+        }
+    }
+#endif
 
     /* Copies between LDS and `planes` pieces of memory of `bytes` bytes, `apart` apart there and `room` apart
        in LDS, the same modulo 16. An aligned piece of 16 bytes, of which there are at most by.d each, is a
@@ -2988,11 +3097,17 @@ template <class S> struct ckci_k_sheet {
                                    int32_t room, ckci_divisor by)
     {
         const int32_t row = size[1] * (int32_t)S::SIZE;
-        const bool one = p.sheet.bands == 1;
+        const bool one = p.sheet.bands == 1 && !spread(p);
         const int32_t pieces = one ? 1 : planes, bytes = (one ? planes * size[0] : rows) * row;
         const int64_t apart = (int64_t)size[0] * row;
         const unsigned char *begin = ckci_k_global(t.p);
         const unsigned char *end = begin + (int64_t)p.n * p.g * apart;
+#if !defined(__CUDACC__)
+        if (spread(p)) {
+            place<OUT>(at, memory, pieces, bytes, apart, room, by, end);
+            return;
+        }
+#endif
         if (p.sheet.slack == 0) {
             move<OUT, true>(at, memory, pieces, bytes, apart, room, by, begin, end);
         } else {
@@ -3000,19 +3115,46 @@ template <class S> struct ckci_k_sheet {
         }
     }
 
-    /* N numbers of a row, two halves to a word; those that exist, as masks. */
-    template <int N> struct numbers {
-        enum { WORDS = S::SIZE == 4 ? N : (N + 1) / 2 };
-        const unsigned char *at; /* of the row that comes: the first number */
-        int32_t pitch, half;     /* bytes from row to row; at is 2 past a whole word */
+    /* N words of LDS from `from` on, 8 bytes at a time, without the first one (ODD). */
+    template <int N, int ODD> static CKCI_K_MEMBER void eights(const unsigned char *from, uint32_t *w)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = -ODD; i < N; i += 2) {
+            uint64_t two = *(const uint64_t *)(from + (i + ODD) * 4);
+#if defined(__HIP_DEVICE_COMPILE__)
+            if (i < 0 || i + 1 == N) {
+                asm("" : "+v"(two)); /* or one of them is loaded, which takes as long */
+            }
+#endif
+            if (i >= 0) {
+                w[i] = (uint32_t)two;
+            }
+            if (i + 1 < N) {
+                w[i + 1] = (uint32_t)(two >> 32);
+            }
+        }
+    }
+
+    /* N numbers of a row, two halves to a word; those that exist, as masks. STEP: bytes from thread to thread.
+       On AMD where they are 8, a load of 8 aligned bytes takes LDS no longer than one of 4, and rows of all
+       planes begin at the same place modulo 8. */
+    template <int N, int STEP> struct numbers {
+        enum { WORDS = S::SIZE == 4 ? N : (N + 1) / 2, WIDE = EIGHTS && STEP == 8 };
+        const unsigned char *at; /* of the row that comes: the first number; WIDE: of the first row, aligned */
+        int32_t pitch, half;     /* bytes from row to row; at is 2 past a whole word; WIDE: bytes after `at` */
         uint32_t mask[WORDS];
 
         /* first: among the numbers of a row, of which `length` exist. */
         CKCI_K_MEMBER void begin(const unsigned char *pool, int32_t offset, int32_t first, int32_t length,
                                  int32_t bytes)
         {
-            at = pool + offset;
-            half = offset & 2;
+            if constexpr (WIDE) {
+                half = ckci_k_same(offset & 7);
+                at = pool + offset - half;
+            } else {
+                at = pool + offset;
+                half = offset & 2;
+            }
             pitch = bytes;
             CKCI_K_UNROLL(16)
             for (int i = 0; i < WORDS; i++) {
@@ -3031,14 +3173,44 @@ template <class S> struct ckci_k_sheet {
 
         CKCI_K_MEMBER void next(int32_t rows = 1)
         {
-            at += rows * pitch;
-            half ^= rows * pitch & 2;
+            if constexpr (WIDE) {
+                half += rows * pitch;
+            } else {
+                at += rows * pitch;
+                half ^= rows * pitch & 2;
+            }
         }
 
         /* PAIRS: a load for two numbers; ANYWHERE: words of halves are put together from two. */
         template <bool BF16, bool PAIRS, bool ANYWHERE> CKCI_K_MEMBER void load(T *v) const
         {
-            if constexpr (S::SIZE == 2 && !PAIRS && !ANYWHERE) {
+            if constexpr (WIDE) {
+                enum { MORE = S::SIZE == 2 && !PAIRS && N % 2 == 0 };
+                uint32_t w[WORDS + 1];
+                w[WORDS] = 0;
+                if (half & 4) {
+                    eights<WORDS + MORE, 1>(at + (half & ~7), w);
+                } else {
+                    eights<WORDS + MORE, 0>(at + (half & ~7), w);
+                }
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < WORDS; i++) {
+                    uint32_t one = w[i];
+#if defined(__HIP_DEVICE_COMPILE__)
+                    if constexpr (S::SIZE == 2 && !PAIRS) {
+                        one = __builtin_amdgcn_alignbit(w[i + 1], one, (half & 2) * 8);
+                    }
+#endif
+                    one &= mask[i];
+                    if constexpr (S::SIZE == 4) {
+                        memcpy(&v[i], &one, 4);
+                    } else if (i * 2 + 1 < N) {
+                        S::template widen<BF16>(one, v + i * 2);
+                    } else {
+                        v[i * 2] = S::template widen<BF16>(one);
+                    }
+                }
+            } else if constexpr (S::SIZE == 2 && !PAIRS && !ANYWHERE) {
                 CKCI_K_UNROLL(16)
                 for (int i = 0; i < N; i++) {
                     ckci_k_vec<S, 1> raw;
@@ -3081,6 +3253,45 @@ template <class S> struct ckci_k_sheet {
         }
     };
 
+#if !defined(__CUDACC__)
+    /* Numbers of 8 bytes, of which those that are wanted exist. PAIRS: as below. whole: all of them or none,
+       aligned. Else words, first that at `at` and then that which is `other` bytes after it: half of the
+       threads are LATE, begin with the second one, so that those 16 apart write different banks. */
+    template <bool BF16, bool PAIRS>
+    static CKCI_K_MEMBER void store_eight(unsigned char *at, int32_t other, bool late, uint32_t wanted,
+                                          bool whole, const T *v)
+    {
+        enum { N = 8 / S::SIZE };
+        ckci_k_vec<S, N> raw;
+        raw.template narrow<BF16>(v);
+        raw.w[0] = (uint32_t)ckci_k_lane_afresh((int32_t)raw.w[0]);
+        raw.w[1] = (uint32_t)ckci_k_lane_afresh((int32_t)raw.w[1]);
+        if (whole) {
+            if (wanted) {
+                *(uint64_t *)at = raw.w[0] | (uint64_t)raw.w[1] << 32;
+            }
+            return;
+        }
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            const uint32_t w = late ? raw.w[1 - i] : raw.w[i], some = wanted >> i * (N / 2);
+            unsigned char *to = i ? at + other : at;
+            if constexpr (S::SIZE == 4 || PAIRS) {
+                if (some & 1) {
+                    *(uint32_t *)to = w;
+                }
+            } else {
+                if (some & 1) {
+                    *(uint16_t *)to = (uint16_t)w;
+                }
+                if (some & 2) {
+                    *(uint16_t *)(to + 2) = (uint16_t)(w >> 16);
+                }
+            }
+        }
+    }
+#endif
+
     /* N numbers, of which those that are wanted exist. PAIRS: a store for two (both exist, or neither). */
     template <bool BF16, bool PAIRS, int N>
     static CKCI_K_MEMBER void store(unsigned char *at, uint32_t wanted, const T *v)
@@ -3119,8 +3330,10 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     enum { HALF = (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, BACK, 0) };
     enum { SUMS = BACK || STRIDE == 1 ? F : +HALF };
     /* a window begins at an even column where pairs are loaded */
-    enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = BACK ? +HALF : (XO - 1) * STRIDE + F };
+    enum { SLIP = STRIDE == 1 && !(sheet::EIGHTS && S::SIZE == 4) ? (F - 1) / 2 % 2 : 0 };
+    enum { WINDOW = BACK ? +HALF : (XO - 1) * STRIDE + F };
     enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW };
+    enum { STEP = (BACK ? 1 : XO * STRIDE) * S::SIZE, STORED = XO * S::SIZE };
 
     /* The first row that is read for output row r, and one past the last. */
     static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_depth_sheet &s, int32_t r)
@@ -3133,11 +3346,13 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     }
 
     struct columns {
-        typename sheet::template numbers<LOADED> window;
+        typename sheet::template numbers<LOADED, STEP> window;
         unsigned char *to;   /* of the output row that comes */
         int32_t pitch_out;   /* bytes */
         int32_t row, length; /* the row that comes; rows that exist, or that the band needs */
         uint32_t wanted;     /* outputs that exist */
+        bool whole, late;    /* see store_eight */
+        int32_t other;
         T w[F * F];
     };
 
@@ -3155,7 +3370,13 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
 
     template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void write(columns &a, const T *c)
     {
-        sheet::template store<BF16, PAIRS, XO>(a.to, a.wanted, c);
+        if constexpr (sheet::EIGHTS && STORED == 8) {
+#if !defined(__CUDACC__)
+            sheet::template store_eight<BF16, PAIRS>(a.to, a.other, a.late, a.wanted, a.whole, c);
+#endif
+        } else {
+            sheet::template store<BF16, PAIRS, XO>(a.to, a.wanted, c);
+        }
         a.to += a.pitch_out;
     }
 
@@ -3254,11 +3475,11 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             to = end < to ? end : to;
         }
         unsigned char *memory = sheet::memory(p.a, first, s.in, from);
-        const int32_t in = (int32_t)sheet::FRONT + sheet::slip(memory);
+        const int32_t in = (int32_t)sheet::FRONT + sheet::slip(p, memory);
         sheet::template rows<false>(p, p.a, m.pool + in, memory, planes, s.in, to - from, s.a_room, s.by_a);
         ckci_k_copies_end();
         memory = sheet::memory(p.o.t, first, s.out, y);
-        unsigned char *out = m.pool + s.o_at + sheet::slip(memory);
+        unsigned char *out = m.pool + s.o_at + sheet::slip(p, memory);
         T *w = (T *)(m.pool + s.w_at);
         ckci_k_depth_taps taps = ckci_k_depth_find_taps<1, F, F * F>(p, !BACK && p.dim[2].gather_back);
         taps.first = first;
@@ -3285,6 +3506,14 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             CKCI_K_UNROLL(4)
             for (int k = 0; k < XO; k++) {
                 a.wanted |= (uint32_t)((uint32_t)(x + k) < (uint32_t)s.out[1]) << k;
+            }
+            a.whole = (a.pitch_out | (BACK ? s.pad[1] % 2 * 4 : 0)) % 8 == 0;
+            a.late = !a.whole && (t & 16);
+            a.other = 4;
+            if (sheet::EIGHTS && STORED == 8 && a.late) {
+                a.to += 4;
+                a.other = -4;
+                a.wanted = (a.wanted >> XO / 2 | a.wanted << XO / 2) & ((1u << XO) - 1);
             }
             CKCI_K_UNROLL(64)
             for (int k = 0; k < F * F; k++) {
@@ -3321,7 +3550,8 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     typedef typename S::T T;
     typedef ckci_k_sheet<S> sheet;
     enum { HELD = STRIDE == 1 ? F : (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, 0, 1) };
-    enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = (XO - 1) * STRIDE + F };
+    enum { SLIP = STRIDE == 1 && !(sheet::EIGHTS && S::SIZE == 4) ? (F - 1) / 2 % 2 : 0 };
+    enum { WINDOW = (XO - 1) * STRIDE + F };
     enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW }; /* as in ckci_k_depth_sheet */
 
     union lds {
@@ -3330,8 +3560,8 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     };
 
     struct columns {
-        typename sheet::template numbers<LOADED> in;
-        typename sheet::template numbers<XO> out; /* dout */
+        typename sheet::template numbers<LOADED, XO * STRIDE * (int)S::SIZE> in;
+        typename sheet::template numbers<XO, XO * (int)S::SIZE> out; /* dout */
         int32_t row, length;                      /* the row of inputs that comes; those that exist */
     };
 
@@ -3406,7 +3636,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
             const ckci_tensor &t = i ? late.a : late.b;
             unsigned char *memory = sheet::memory(t, first, size, i ? y : from);
             in = out;
-            out = (i ? now.o_at : (int32_t)sheet::FRONT) + sheet::slip(memory);
+            out = (i ? now.o_at : (int32_t)sheet::FRONT) + sheet::slip(late, memory);
             sheet::template rows<false>(late, t, m.rows.pool + out, memory, planes, size,
                                         i ? rows : to - from, i ? now.o_room : now.a_room,
                                         i ? now.by_o : now.by_a);
@@ -3453,7 +3683,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         }
         CKCI_K_UNROLL(1)
         for (int32_t k = part; k < p.all; k += p.parts) {
-            piece(args, m, k, base, planes, plane, i * XO, plane < planes, c);
+            piece(args, m, k, base, planes, plane, i * XO, plane < planes && i * XO < p.sheet.out[1], c);
         }
         const int32_t slot = plane < p.lanes_c ? i : p.lanes_p; /* threads that have no column */
         const ckci_k_depth_member w = {slot, plane, 0, base + plane, part, 0, 0, 0, plane < planes};
