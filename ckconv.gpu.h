@@ -1700,20 +1700,11 @@ CKCI_FN int ckci_depth_dense_planes(const ckci_tensor *t)
            (t->len[1] == 1 || t->stride[1] == plane * t->len[0]) && ckci_span(t) <= INT32_MAX;
 }
 
-/* Bytes of a plane that `high` rows that are written (of dout) take in LDS; written: of those, else of what is
-   read for them. */
-CKCI_FN int64_t ckci_depth_sheet_rows(const ckci_gpu_depth_sheet *s, int64_t size, int64_t filter,
-                                      int64_t stride, int back, int64_t high, int64_t bands, int written)
-{
-    int64_t rows = back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
-    return written ? high * s->out[1] * size : (bands == 1 ? s->in[0] : ckci_min(rows, s->in[0])) * s->in[1] * size;
-}
-
-/* Bytes from thread to thread of what is read, written (dout). */
+/* Bytes from thread to thread of what is read, written (dout). back: of stride 2. */
 CKCI_FN int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, int weight, int written)
 {
-    int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, stride, back && stride == 2, weight);
-    return written ? columns * size : (back && stride == 2 ? 1 : columns * stride) * size;
+    int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, stride, back, weight);
+    return (written ? columns : back ? 1 : columns * stride) * size;
 }
 
 /* Room for a plane of `bytes` bytes: the threads of the next one, `step` bytes apart, go on in the banks of
@@ -1738,9 +1729,9 @@ CKCI_FN int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
 CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
                                      int back, int weight, int64_t count, int64_t high, int64_t bands)
 {
+    int64_t rows = bands == 1 ? s->in[0] : back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
     int64_t a_plane = size * s->in[0] * s->in[1], o_plane = size * s->out[0] * s->out[1];
-    int64_t a = ckci_depth_sheet_rows(s, size, filter, stride, back, high, bands, 0);
-    int64_t o = ckci_depth_sheet_rows(s, size, filter, stride, back, high, bands, 1);
+    int64_t a = ckci_min(rows, s->in[0]) * s->in[1] * size, o = high * s->out[1] * size;
     if (s->slack < 0) {
         a = ckci_depth_sheet_spread(a, ckci_depth_sheet_step(size, stride, back, weight, 0), s->by_wide.d);
         o = ckci_depth_sheet_spread(o, ckci_depth_sheet_step(size, stride, back, weight, 1), s->by_wide.d);
@@ -1799,11 +1790,15 @@ CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device 
     return bands > 0;
 }
 
-/* Aligned pieces of 16 bytes that hold what lies together in memory, planes or a band. bits: those of the
+/* Aligned pieces of 16 bytes that hold what lies together in memory, planes or a band; of planes that are
+   spread pieces of LDS, for threads that follow each other use different banks here, too. bits: those of the
    tensors' addresses; apart: planes from image to image. */
 CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, const int32_t *plane,
                                              int64_t room, int64_t size, int64_t apart, uintptr_t bits)
 {
+    if (s->slack < 0) {
+        return ckci_make_divisor(room / 16);
+    }
     int64_t row = plane[1] * size, bytes = s->bands == 1 ? s->count * row * plane[0] : room;
     bits |= s->bands == 1 ? (uintptr_t)bytes | (uintptr_t)(apart * row * plane[0]) : (uintptr_t)row;
     return ckci_make_divisor(ckci_ceil_div(bytes, 16) + (bits % 16 != 0));
@@ -1869,15 +1864,8 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     s->by_bands = ckci_make_divisor(s->bands);
     s->by_g = ckci_make_divisor(p->g);
     int64_t apart = weight && p->n > 1 ? p->g : 0; /* images begin anywhere */
-    if (s->slack < 0) {
-        int64_t a = ckci_depth_sheet_rows(s, size, f, stride, back_2, s->high, s->bands, 0);
-        int64_t o = ckci_depth_sheet_rows(s, size, f, stride, back_2, s->high, s->bands, 1);
-        s->by_a = ckci_make_divisor(ckci_ceil_div(a, 16));
-        s->by_o = ckci_make_divisor(ckci_ceil_div(o, 16));
-    } else {
-        s->by_a = ckci_depth_sheet_pieces(s, s->in, s->a_room, size, apart, bits);
-        s->by_o = ckci_depth_sheet_pieces(s, s->out, s->o_room, size, apart, bits);
-    }
+    s->by_a = ckci_depth_sheet_pieces(s, s->in, s->a_room, size, apart, bits);
+    s->by_o = ckci_depth_sheet_pieces(s, s->out, s->o_room, size, apart, bits);
     return f == 7 ? weight ? 4 : 6 : (int32_t)(stride == 1 ? 0 : back ? 4 : 2) + (int32_t)(f - 3) / 2;
 }
 

@@ -2061,8 +2061,8 @@ template <class T, int V, int TAPS> struct ckci_k_depth_sums {
 
 /* The sums of a block, in a fixed order. Those of a tap and channel come from `others` threads, its members,
    who share the channels and taps of a round. Neighbouring threads stand beside each other in LDS: members
-   of planes, else channels. */
-template <class S, class T, int V, int R, int G, int Z = 1>
+   of planes, else channels; BESIDE: members of one channel. */
+template <class S, class T, int V, int R, int G, int Z = 1, bool BESIDE = false>
 CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T, V, Z * R * G> &m, T *c,
                                  const ckci_k_depth_member &w, bool planes)
 {
@@ -2071,8 +2071,10 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
     enum { PITCH = ckci_k_depth_sums<T, V, TAPS>::PITCH };
     const int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p;
     const int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
-    const int32_t apart = planes ? 1 : p.lanes_u * p.lanes_c; /* from member to member */
-    const int32_t first = planes ? w.lane_u * others : w.lane_u * p.lanes_c + w.lane;
+    const int32_t apart = planes || BESIDE ? 1 : p.lanes_u * p.lanes_c; /* from member to member */
+    const int32_t first = planes   ? w.lane_u * others
+                          : BESIDE ? w.lane * others
+                                   : w.lane_u * p.lanes_c + w.lane;
     const bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
     CKCI_K_UNROLL(1)
     for (int j = 0; j < TAPS; j += ROUND) {
@@ -3181,17 +3183,18 @@ template <class S> struct ckci_k_sheet {
             }
         }
 
-        /* PAIRS: a load for two numbers; ANYWHERE: words of halves are put together from two. */
-        template <bool BF16, bool PAIRS, bool ANYWHERE> CKCI_K_MEMBER void load(T *v) const
+        /* PAIRS: a load for two numbers; ANYWHERE: words of halves are put together from two; ODD: WIDE rows
+           are expected to begin 4 bytes after whole 8 ones. */
+        template <bool BF16, bool PAIRS, bool ANYWHERE, int ODD = 0> CKCI_K_MEMBER void load(T *v) const
         {
             if constexpr (WIDE) {
                 enum { MORE = S::SIZE == 2 && !PAIRS && N % 2 == 0 };
                 uint32_t w[WORDS + 1];
                 w[WORDS] = 0;
-                if (half & 4) {
-                    eights<WORDS + MORE, 1>(at + (half & ~7), w);
+                if (__builtin_expect((half & 4) == ODD * 4, 1)) {
+                    eights<WORDS + MORE, ODD>(at + (half & ~7), w);
                 } else {
-                    eights<WORDS + MORE, 0>(at + (half & ~7), w);
+                    eights<WORDS + MORE, 1 - ODD>(at + ckci_k_afresh(half & ~7), w);
                 }
                 CKCI_K_UNROLL(16)
                 for (int i = 0; i < WORDS; i++) {
@@ -3333,6 +3336,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     enum { SLIP = STRIDE == 1 && !(sheet::EIGHTS && S::SIZE == 4) ? (F - 1) / 2 % 2 : 0 };
     enum { WINDOW = BACK ? +HALF : (XO - 1) * STRIDE + F };
     enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW };
+    enum { ODD = (((F - 1) / 2 + SLIP) * S::SIZE + 3) / 4 % 2 }; /* with the usual padding */
     enum { STEP = (BACK ? 1 : XO * STRIDE) * S::SIZE, STORED = XO * S::SIZE };
 
     /* The first row that is read for output row r, and one past the last. */
@@ -3387,7 +3391,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     {
         T v[LOADED];
         if (EXISTS || (uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
-            a.window.template load<BF16, PAIRS, STRIDE == 1>(v);
+            a.window.template load<BF16, PAIRS, STRIDE == 1, ODD>(v);
         } else {
             CKCI_K_UNROLL(16)
             for (int i = 0; i < LOADED; i++) {
@@ -3552,7 +3556,8 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     enum { HELD = STRIDE == 1 ? F : (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, 0, 1) };
     enum { SLIP = STRIDE == 1 && !(sheet::EIGHTS && S::SIZE == 4) ? (F - 1) / 2 % 2 : 0 };
     enum { WINDOW = (XO - 1) * STRIDE + F };
-    enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW }; /* as in ckci_k_depth_sheet */
+    enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW };
+    enum { ODD = (((F - 1) / 2 + SLIP) * S::SIZE + 3) / 4 % 2 }; /* all of them as in ckci_k_depth_sheet */
 
     union lds {
         typename sheet::lds rows;
@@ -3570,7 +3575,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     {
         if ((uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
             T v[LOADED];
-            a.in.template load<BF16, PAIRS, false>(v);
+            a.in.template load<BF16, PAIRS, sheet::EIGHTS && STRIDE == 2, ODD>(v);
             CKCI_K_UNROLL(8)
             for (int k = 0; k < HELD; k++) {
                 if (k * STRIDE + PHASE < F) {
@@ -3687,7 +3692,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         }
         const int32_t slot = plane < p.lanes_c ? i : p.lanes_p; /* threads that have no column */
         const ckci_k_depth_member w = {slot, plane, 0, base + plane, part, 0, 0, 0, plane < planes};
-        ckci_k_depth_fold<S, T, 1, F, F>(p, m.sums, c, w, false);
+        ckci_k_depth_fold<S, T, 1, F, F, 1, sheet::EIGHTS>(p, m.sums, c, w, false);
     }
 };
 
