@@ -2879,6 +2879,20 @@ CKCI_K_FN void ckci_k_depth_words(const uint32_t *p, uint32_t shift, uint32_t *w
     }
 }
 
+/* c[0] and c[1], AMD: in registers beside each other, where one instruction multiplies two. */
+CKCI_K_FN void ckci_k_depth_beside(float *c)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    typedef float two __attribute__((ext_vector_type(2)));
+    two v = {c[0], c[1]};
+    asm volatile("" : "+v"(v));
+    c[0] = v.x;
+    c[1] = v.y;
+#else
+    (void)c;
+#endif
+}
+
 /* Sheets: planes (channels first) that are small, or bands of their rows, in LDS as they lie in memory, so
    that memory is read and written in whole lines whatever the width, stride or padding. */
 template <class S> struct ckci_k_sheet {
@@ -2944,8 +2958,8 @@ template <class S> struct ckci_k_sheet {
                       on = ckci_k_divide(THREADS, by); /* planes from copy to copy */
         int32_t c = (t - plane * d) * B, near = plane * room;
         /* bytes of a plane that are left for a whole copy */
-        const int32_t least = OUT ? bytes < B ? +B : 1
-                                  : end - (memory + (planes - 1) * apart + bytes) < B ? +B : 1;
+        const int64_t room_after = OUT ? bytes : end - (memory + (planes - 1) * apart + bytes);
+        const int32_t least = room_after < B ? +B : 1;
         unsigned char *far = memory + plane * apart;
         CKCI_K_UNROLL(1)
         for (int32_t e = t; e < all; e += SEVERAL * THREADS) {
@@ -2985,7 +2999,8 @@ template <class S> struct ckci_k_sheet {
                             w[j] |= high.w[0] << 16;
                         }
                     }
-                    v[k] = (quad){w[0], w[1], w[2], w[3]};
+                    const quad last = {w[0], w[1], w[2], w[3]};
+                    v[k] = last;
                 } else {
                     v[k] = *(const quad *)(at + near + i);
                 }
@@ -3099,7 +3114,7 @@ template <class S> struct ckci_k_sheet {
                                    int32_t room, ckci_divisor by)
     {
         const int32_t row = size[1] * (int32_t)S::SIZE;
-        const bool one = p.sheet.bands == 1 && !spread(p);
+        const bool one = !spread(p) && p.sheet.bands == 1;
         const int32_t pieces = one ? 1 : planes, bytes = (one ? planes * size[0] : rows) * row;
         const int64_t apart = (int64_t)size[0] * row;
         const unsigned char *begin = ckci_k_global(t.p);
@@ -3117,17 +3132,16 @@ template <class S> struct ckci_k_sheet {
         }
     }
 
+#if defined(__HIP_DEVICE_COMPILE__)
     /* N words of LDS from `from` on, 8 bytes at a time, without the first one (ODD). */
     template <int N, int ODD> static CKCI_K_MEMBER void eights(const unsigned char *from, uint32_t *w)
     {
         CKCI_K_UNROLL(16)
         for (int i = -ODD; i < N; i += 2) {
             uint64_t two = *(const uint64_t *)(from + (i + ODD) * 4);
-#if defined(__HIP_DEVICE_COMPILE__)
             if (i < 0 || i + 1 == N) {
                 asm("" : "+v"(two)); /* or one of them is loaded, which takes as long */
             }
-#endif
             if (i >= 0) {
                 w[i] = (uint32_t)two;
             }
@@ -3136,14 +3150,15 @@ template <class S> struct ckci_k_sheet {
             }
         }
     }
+#endif
 
     /* N numbers of a row, two halves to a word; those that exist, as masks. STEP: bytes from thread to thread.
        On AMD where they are 8, a load of 8 aligned bytes takes LDS no longer than one of 4, and rows of all
        planes begin at the same place modulo 8. */
     template <int N, int STEP> struct numbers {
         enum { WORDS = S::SIZE == 4 ? N : (N + 1) / 2, WIDE = EIGHTS && STEP == 8 };
-        const unsigned char *at; /* of the row that comes: the first number; WIDE: of the first row, aligned */
-        int32_t pitch, half;     /* bytes from row to row; at is 2 past a whole word; WIDE: bytes after `at` */
+        const unsigned char *at; /* the first number of the row that comes; WIDE: of the first row, aligned */
+        int32_t pitch, half; /* bytes from row to row; at is 2 past a whole word; WIDE: bytes from at on */
         uint32_t mask[WORDS];
 
         /* first: among the numbers of a row, of which `length` exist. */
@@ -3183,36 +3198,47 @@ template <class S> struct ckci_k_sheet {
             }
         }
 
+#if defined(__HIP_DEVICE_COMPILE__)
+        /* WIDE: words from the 8 bytes `along` on or (ODD) half of them later; halves only if they exist. */
+        template <bool PAIRS, int ODD> CKCI_K_MEMBER void words(int32_t along, uint32_t *w) const
+        {
+            enum { MORE = S::SIZE == 2 && !PAIRS && N % 2 == 0 };
+            w[WORDS] = 0;
+            eights<WORDS + MORE, ODD>(at + along, w);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < WORDS && S::SIZE == 2; i++) {
+                if constexpr (!PAIRS) {
+                    w[i] = __builtin_amdgcn_alignbit(w[i + 1], w[i], (half & 2) * 8);
+                }
+                w[i] &= mask[i];
+            }
+        }
+#endif
+
         /* PAIRS: a load for two numbers; ANYWHERE: words of halves are put together from two; ODD: WIDE rows
            are expected to begin 4 bytes after whole 8 ones. */
         template <bool BF16, bool PAIRS, bool ANYWHERE, int ODD = 0> CKCI_K_MEMBER void load(T *v) const
         {
             if constexpr (WIDE) {
-                enum { MORE = S::SIZE == 2 && !PAIRS && N % 2 == 0 };
+#if defined(__HIP_DEVICE_COMPILE__)
                 uint32_t w[WORDS + 1];
-                w[WORDS] = 0;
                 if (__builtin_expect((half & 4) == ODD * 4, 1)) {
-                    eights<WORDS + MORE, ODD>(at + (half & ~7), w);
+                    words<PAIRS, ODD>(half & ~7, w);
                 } else {
-                    eights<WORDS + MORE, 1 - ODD>(at + ckci_k_afresh(half & ~7), w);
+                    words<PAIRS, 1 - ODD>(ckci_k_afresh(half & ~7), w);
                 }
                 CKCI_K_UNROLL(16)
                 for (int i = 0; i < WORDS; i++) {
-                    uint32_t one = w[i];
-#if defined(__HIP_DEVICE_COMPILE__)
-                    if constexpr (S::SIZE == 2 && !PAIRS) {
-                        one = __builtin_amdgcn_alignbit(w[i + 1], one, (half & 2) * 8);
-                    }
-#endif
-                    one &= mask[i];
                     if constexpr (S::SIZE == 4) {
+                        const uint32_t one = w[i] & mask[i];
                         memcpy(&v[i], &one, 4);
                     } else if (i * 2 + 1 < N) {
-                        S::template widen<BF16>(one, v + i * 2);
+                        S::template widen<BF16>(w[i], v + i * 2);
                     } else {
-                        v[i * 2] = S::template widen<BF16>(one);
+                        v[i * 2] = S::template widen<BF16>(w[i]);
                     }
                 }
+#endif
             } else if constexpr (S::SIZE == 2 && !PAIRS && !ANYWHERE) {
                 CKCI_K_UNROLL(16)
                 for (int i = 0; i < N; i++) {
@@ -3256,7 +3282,7 @@ template <class S> struct ckci_k_sheet {
         }
     };
 
-#if !defined(__CUDACC__)
+#if defined(__HIP_DEVICE_COMPILE__)
     /* Numbers of 8 bytes, of which those that are wanted exist. PAIRS: as below. whole: all of them or none,
        aligned. Else words, first that at `at` and then that which is `other` bytes after it: half of the
        threads are LATE, begin with the second one, so that those 16 apart write different banks. */
@@ -3267,8 +3293,10 @@ template <class S> struct ckci_k_sheet {
         enum { N = 8 / S::SIZE };
         ckci_k_vec<S, N> raw;
         raw.template narrow<BF16>(v);
-        raw.w[0] = (uint32_t)ckci_k_lane_afresh((int32_t)raw.w[0]);
-        raw.w[1] = (uint32_t)ckci_k_lane_afresh((int32_t)raw.w[1]);
+        if constexpr (S::SIZE == 2) { /* else four products go together, and more moves with them */
+            raw.w[0] = (uint32_t)ckci_k_lane_afresh((int32_t)raw.w[0]);
+            raw.w[1] = (uint32_t)ckci_k_lane_afresh((int32_t)raw.w[1]);
+        }
         if (whole) {
             if (wanted) {
                 *(uint64_t *)at = raw.w[0] | (uint64_t)raw.w[1] << 32;
@@ -3355,8 +3383,8 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         int32_t pitch_out;   /* bytes */
         int32_t row, length; /* the row that comes; rows that exist, or that the band needs */
         uint32_t wanted;     /* outputs that exist */
-        bool whole, late;    /* see store_eight */
-        int32_t other;
+        int32_t other;       /* this one and the rest: see store_eight */
+        bool whole, late;
         T w[F * F];
     };
 
@@ -3375,7 +3403,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void write(columns &a, const T *c)
     {
         if constexpr (sheet::EIGHTS && STORED == 8) {
-#if !defined(__CUDACC__)
+#if defined(__HIP_DEVICE_COMPILE__)
             sheet::template store_eight<BF16, PAIRS>(a.to, a.other, a.late, a.wanted, a.whole, c);
 #endif
         } else {
@@ -3437,6 +3465,9 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             CKCI_K_UNROLL(1)
             for (; y < end; y++) {
                 take<BF16, PAIRS, true, 1, F - 1, F, -1>(a, c);
+                if constexpr (S::SIZE == 4) {
+                    ckci_k_depth_beside(c);
+                }
                 if (y >= 0) {
                     write<BF16, PAIRS>(a, c);
                 }
@@ -3514,7 +3545,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             a.whole = (a.pitch_out | (BACK ? s.pad[1] % 2 * 4 : 0)) % 8 == 0;
             a.late = !a.whole && (t & 16);
             a.other = 4;
-            if (sheet::EIGHTS && STORED == 8 && a.late) {
+            if (sheet::EIGHTS && STORED == 8 && a.late) { /* see store_eight */
                 a.to += 4;
                 a.other = -4;
                 a.wanted = (a.wanted >> XO / 2 | a.wanted << XO / 2) & ((1u << XO) - 1);
@@ -3565,9 +3596,9 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     };
 
     struct columns {
-        typename sheet::template numbers<LOADED, XO * STRIDE * (int)S::SIZE> in;
-        typename sheet::template numbers<XO, XO * (int)S::SIZE> out; /* dout */
-        int32_t row, length;                      /* the row of inputs that comes; those that exist */
+        typename sheet::template numbers<LOADED, XO * STRIDE *(int)S::SIZE> in;
+        typename sheet::template numbers<XO, XO *(int)S::SIZE> out; /* dout */
+        int32_t row, length; /* the row of inputs that comes; those that exist */
     };
 
     /* A row of inputs meets the rows of dout that read it, PHASE: its place among the rows of a stride. */
@@ -4159,8 +4190,8 @@ template <int GAP> struct ckci_k_depth_eights {
             for (int j = 0; j < SOME; j++) {
                 int32_t channel, row, pair;
                 bool inside = find(x, r, s, first + j * 256, &channel, &row, &pair);
-                to[j] = inside ? channel * r.plane + (channel >> 3) * x.skew + row * r.pitch +
-                                     pair * 4 + ckci_k_depth_after<GAP>(2 * pair, gaps)
+                to[j] = inside ? channel * r.plane + (channel >> 3) * x.skew + row * r.pitch + pair * 4 +
+                                     ckci_k_depth_after<GAP>(2 * pair, gaps)
                                : -1;
                 const unsigned char *p = src + (row * step_y + 2 * pair * step_x + channel * 2);
                 CKCI_K_UNROLL(2)
@@ -4200,9 +4231,8 @@ template <int GAP> struct ckci_k_depth_eights {
         for (int32_t i = (int32_t)threadIdx.x; i < all; i += 256) {
             int32_t channel, row, pair;
             bool inside = find(x, r, s, i, &channel, &row, &pair);
-            const unsigned char *from =
-                lds + r.at + channel * r.plane + (channel >> 3) * x.skew + row * r.pitch +
-                pair * 4 + ckci_k_depth_after<GAP>(2 * pair, gaps);
+            const unsigned char *from = lds + r.at + channel * r.plane + (channel >> 3) * x.skew +
+                                        row * r.pitch + pair * 4 + ckci_k_depth_after<GAP>(2 * pair, gaps);
             if (!inside) {
                 continue;
             }
@@ -4316,7 +4346,7 @@ template <int V, int WAVE, int GAP> struct ckci_k_depth_stripes {
 
     static CKCI_K_MEMBER void store(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
                                     const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
-                                   int32_t gaps)
+                                    int32_t gaps)
     {
         const int32_t lane = first_piece(gaps), all = s.rows * r.pieces;
         const int32_t step_y = (int32_t)t.stride[4] * 2, step_x = (int32_t)t.stride[5] * 2;
@@ -4349,7 +4379,7 @@ template <int V, int WAVE, int GAP> struct ckci_k_depth_stripes {
 template <int WAVE, int GAP>
 CKCI_K_FN void ckci_k_depth_fill(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
                                  const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
-                                   int32_t gaps)
+                                 int32_t gaps)
 {
     if (r.vec == 16) {
         ckci_k_depth_eights<GAP>::fill(x, r, t, s, lds, gaps);
@@ -4367,7 +4397,7 @@ CKCI_K_FN void ckci_k_depth_fill(const ckci_gpu_depth_box &x, const ckci_gpu_dep
 template <int WAVE, int GAP>
 CKCI_K_FN void ckci_k_depth_empty(const ckci_gpu_depth_box &x, const ckci_gpu_depth_rows &r,
                                   const ckci_tensor &t, const ckci_k_depth_stretch &s, unsigned char *lds,
-                                   int32_t gaps)
+                                  int32_t gaps)
 {
     if (r.vec == 16) {
         ckci_k_depth_eights<GAP>::store(x, r, t, s, lds, gaps);
@@ -4727,8 +4757,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 ckci_k_depth_tile t(u, i);
                 const ckci_k_depth_stretch in = {
                     b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows, t.q.x - u.box.back, u.dim[2].read_len};
-                ckci_k_depth_fill<WAVE, GAP>(u.box, u.box.b, u.a, in, m.bytes,
-                                             ckci_k_depth_gaps<GAP>(u.box));
+                ckci_k_depth_fill<WAVE, GAP>(u.box, u.box.b, u.a, in, m.bytes, ckci_k_depth_gaps<GAP>(u.box));
                 ckci_k_copies_end();
                 ckci_k_copies_wait<0>();
                 __syncthreads();
@@ -4798,8 +4827,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
                                                       douts ? len_y : rows,
                                                       q.x - (douts ? x.lead : x.back),
                                                       douts ? p.dim[2].length : p.dim[2].read_len};
-                ckci_k_depth_fill<WAVE, GAP>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes,
-                                             0);
+                ckci_k_depth_fill<WAVE, GAP>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes, 0);
             }
             ckci_k_copies_end();
             ckci_k_copies_wait<0>();
