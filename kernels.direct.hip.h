@@ -2946,8 +2946,8 @@ template <class S> struct ckci_k_sheet {
 
     /* Copies of planes that are spread: `bytes` bytes each, `apart` apart in memory and `room` in LDS, which
        begin with a whole 16 bytes in LDS and anywhere in memory; what is read goes on to whole 16 bytes, but
-       not at the end of the tensor, where they go by numbers. The last 16 bytes that are written overlap those
-       before. Several are under way. */
+       not at the end of the tensor, where they go by numbers. The last 16 bytes that are written overlap
+       those before. Several are under way. */
     template <bool OUT>
     static CKCI_K_MEMBER void place(unsigned char *at, unsigned char *memory, int32_t planes, int32_t bytes,
                                     int64_t apart, int32_t room, ckci_divisor by, const unsigned char *end)
@@ -3152,9 +3152,9 @@ template <class S> struct ckci_k_sheet {
     }
 #endif
 
-    /* N numbers of a row, two halves to a word; those that exist, as masks. STEP: bytes from thread to thread.
-       On AMD where they are 8, a load of 8 aligned bytes takes LDS no longer than one of 4, and rows of all
-       planes begin at the same place modulo 8. */
+    /* N numbers of a row, two halves to a word; those that exist, as masks. STEP: bytes from thread to
+       thread. On AMD where they are 8, a load of 8 aligned bytes takes LDS no longer than one of 4, and rows
+       of all planes begin at the same place modulo 8. */
     template <int N, int STEP> struct numbers {
         enum { WORDS = S::SIZE == 4 ? N : (N + 1) / 2, WIDE = EIGHTS && STEP == 8 };
         const unsigned char *at; /* the first number of the row that comes; WIDE: of the first row, aligned */
