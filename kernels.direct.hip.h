@@ -2055,8 +2055,25 @@ struct ckci_k_depth_member {
 
 /* Room for the sums of as many of TAPS taps as are added at a time, [tap][channel of V][thread]. */
 template <class T, int V, int TAPS> struct ckci_k_depth_sums {
-    enum { MOST = 32 / (int)sizeof(T) / V, ROUND = TAPS < MOST ? TAPS : +MOST, PITCH = 257 };
+    enum { MOST = 32 / (int)sizeof(T) / V, ROUND = TAPS < MOST ? TAPS : +MOST };
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { PITCH = 256 + 31 };
+#else
+    enum { PITCH = 257 };
+#endif
     T sum[ROUND * V * PITCH];
+
+    /* From tap to tap; AMD: where members are `apart` apart those of a wave, who add one tap each, read
+       different banks. */
+    static CKCI_K_MEMBER int32_t pitch(int32_t apart)
+    {
+#if defined(__HIP_DEVICE_COMPILE__)
+        return 256 + apart % 32;
+#else
+        (void)apart;
+        return PITCH;
+#endif
+    }
 };
 
 /* The sums of a block, in a fixed order. Those of a tap and channel come from `others` threads, its members,
@@ -2068,13 +2085,13 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
     enum { TAPS = Z * R * G, ROUND = ckci_k_depth_sums<T, V, TAPS>::ROUND };
-    enum { PITCH = ckci_k_depth_sums<T, V, TAPS>::PITCH };
     const int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p;
     const int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
     const int32_t apart = planes || BESIDE ? 1 : p.lanes_u * p.lanes_c; /* from member to member */
     const int32_t first = planes   ? w.lane_u * others
                           : BESIDE ? w.lane * others
                                    : w.lane_u * p.lanes_c + w.lane;
+    const int32_t pitch = ckci_k_depth_sums<T, V, TAPS>::pitch(apart);
     const bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
     CKCI_K_UNROLL(1)
     for (int j = 0; j < TAPS; j += ROUND) {
@@ -2082,7 +2099,7 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
         if (present) {
             CKCI_K_UNROLL(32)
             for (int k = 0; k < ROUND * V; k++) {
-                m.sum[k * PITCH + first + member * apart] = c[k];
+                m.sum[k * pitch + first + member * apart] = c[k];
             }
         }
         __syncthreads();
@@ -2094,7 +2111,7 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
                 w.channel + q % V >= p.g) {
                 continue;
             }
-            const T *from = m.sum + q * PITCH + first;
+            const T *from = m.sum + q * pitch + first;
             T sum[4] = {0, 0, 0, 0};
             CKCI_K_UNROLL(1)
             for (int32_t i = 0; i < others; i += 4) {
@@ -3717,9 +3734,10 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         for (int j = 0; j < F * F; j++) {
             c[j] = 0;
         }
+        const bool active = plane < planes && (!sheet::spread(p) || i * XO < p.sheet.out[1]);
         CKCI_K_UNROLL(1)
         for (int32_t k = part; k < p.all; k += p.parts) {
-            piece(args, m, k, base, planes, plane, i * XO, plane < planes && i * XO < p.sheet.out[1], c);
+            piece(args, m, k, base, planes, plane, i * XO, active, c);
         }
         const int32_t slot = plane < p.lanes_c ? i : p.lanes_p; /* threads that have no column */
         const ckci_k_depth_member w = {slot, plane, 0, base + plane, part, 0, 0, 0, plane < planes};
