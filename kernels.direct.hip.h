@@ -3310,19 +3310,20 @@ template <class S> struct ckci_k_sheet {
         enum { N = 8 / S::SIZE };
         ckci_k_vec<S, N> raw;
         raw.template narrow<BF16>(v);
+        uint32_t low = raw.w[0], high = raw.w[1];
         if constexpr (S::SIZE == 2) { /* else four products go together, and more moves with them */
-            raw.w[0] = (uint32_t)ckci_k_lane_afresh((int32_t)raw.w[0]);
-            raw.w[1] = (uint32_t)ckci_k_lane_afresh((int32_t)raw.w[1]);
+            low = (uint32_t)ckci_k_lane_afresh((int32_t)low);
+            high = (uint32_t)ckci_k_lane_afresh((int32_t)high);
         }
         if (whole) {
             if (wanted) {
-                *(uint64_t *)at = raw.w[0] | (uint64_t)raw.w[1] << 32;
+                *(uint64_t *)at = low | (uint64_t)high << 32;
             }
             return;
         }
         CKCI_K_UNROLL(2)
         for (int i = 0; i < 2; i++) {
-            const uint32_t w = late ? raw.w[1 - i] : raw.w[i], some = wanted >> i * (N / 2);
+            const uint32_t w = late == (i == 0) ? high : low, some = wanted >> i * (N / 2);
             unsigned char *to = i ? at + other : at;
             if constexpr (S::SIZE == 4 || PAIRS) {
                 if (some & 1) {
@@ -3400,8 +3401,10 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         int32_t pitch_out;   /* bytes */
         int32_t row, length; /* the row that comes; rows that exist, or that the band needs */
         uint32_t wanted;     /* outputs that exist */
-        int32_t other;       /* this one and the rest: see store_eight */
+#if defined(__HIP_DEVICE_COMPILE__)
+        int32_t other; /* see store_eight */
         bool whole, late;
+#endif
         T w[F * F];
     };
 
@@ -3559,14 +3562,16 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             for (int k = 0; k < XO; k++) {
                 a.wanted |= (uint32_t)((uint32_t)(x + k) < (uint32_t)s.out[1]) << k;
             }
+#if defined(__HIP_DEVICE_COMPILE__)
             a.whole = (a.pitch_out | (BACK ? s.pad[1] % 2 * 4 : 0)) % 8 == 0;
             a.late = !a.whole && (t & 16);
             a.other = 4;
-            if (sheet::EIGHTS && STORED == 8 && a.late) { /* see store_eight */
+            if (STORED == 8 && a.late) {
                 a.to += 4;
                 a.other = -4;
                 a.wanted = (a.wanted >> XO / 2 | a.wanted << XO / 2) & ((1u << XO) - 1);
             }
+#endif
             CKCI_K_UNROLL(64)
             for (int k = 0; k < F * F; k++) {
                 a.w[k] = w[plane * (F * F) + k];
