@@ -3739,10 +3739,10 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         for (int j = 0; j < F * F; j++) {
             c[j] = 0;
         }
-        const bool active = plane < planes && (!sheet::spread(p) || i * XO < p.sheet.out[1]);
         CKCI_K_UNROLL(1)
         for (int32_t k = part; k < p.all; k += p.parts) {
-            piece(args, m, k, base, planes, plane, i * XO, active, c);
+            piece(args, m, k, base, planes, plane, i * XO,
+                  plane < planes && (!sheet::spread(p) || i * XO < p.sheet.out[1]), c);
         }
         const int32_t slot = plane < p.lanes_c ? i : p.lanes_p; /* threads that have no column */
         const ckci_k_depth_member w = {slot, plane, 0, base + plane, part, 0, 0, 0, plane < planes};
