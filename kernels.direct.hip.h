@@ -2896,10 +2896,10 @@ CKCI_K_FN void ckci_k_depth_words(const uint32_t *p, uint32_t shift, uint32_t *w
     }
 }
 
-/* c[0] and c[1], AMD: in registers beside each other, where one instruction multiplies two. */
+/* c[0] and c[1], in registers beside each other where one instruction multiplies two (gfx90a and later). */
 CKCI_K_FN void ckci_k_depth_beside(float *c)
 {
-#if defined(__HIP_DEVICE_COMPILE__)
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__GFX9__)
     typedef float two __attribute__((ext_vector_type(2)));
     two v = {c[0], c[1]};
     asm volatile("" : "+v"(v));
