@@ -454,10 +454,10 @@ typedef struct ckci_gpu_depth_sheet {
     int32_t pad[2], in[2], out[2]; /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
     int32_t pairs;                 /* two columns are one load */
     int32_t slack;                 /* bytes between bands in LDS, for the rest of 16 beside them; 0: there is
-                                            none, rows are aligned */
+                                            none, rows are aligned; < 0: planes are spread */
     int32_t a_room, o_room;        /* bytes of LDS from plane to plane of what is read, written */
     int32_t o_at, w_at;            /* where what is written, weights begin */
-    ckci_divisor by_bands, by_wide, by_g; /* by_wide: threads for all columns of it */
+    ckci_divisor by_bands, by_wide, by_g; /* by_wide: threads for all columns of it, and some without */
     ckci_divisor by_a, by_o;              /* copies of what lies together in memory */
 } ckci_gpu_depth_sheet;
 
@@ -1741,6 +1741,30 @@ CKCI_FN int ckci_depth_dense_planes(const ckci_tensor *t)
            (t->len[1] == 1 || t->stride[1] == plane * t->len[0]) && ckci_span(t) <= INT32_MAX;
 }
 
+/* Bytes from thread to thread of what is read, written (dout). back: of stride 2. */
+CKCI_FN int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, int weight, int written)
+{
+    int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, stride, back, weight);
+    return (written ? columns : back ? 1 : columns * stride) * size;
+}
+
+/* Room for a plane of `bytes` bytes: the threads of the next one, `step` bytes apart, go on in the banks of
+   LDS, which are 128 bytes, where those of this one end. */
+CKCI_FN int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t wide)
+{
+    int64_t room = ckci_ceil_div(bytes, 16) * 16, more = ((step * wide - room) % 128 + 128) % 128;
+    return room + ckci_ceil_div(more, 16) * 16 % 128;
+}
+
+/* Threads for a plane whose columns take `wide`: those of the next one can go on where they end if a multiple
+   of 16 bytes is between them, which is worth an eighth of the threads. */
+CKCI_FN int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
+{
+    int64_t threads = CKCI_DEPTH_SHEET_THREADS, unit = ckci_max(16 / step, 1);
+    int64_t more = ckci_ceil_div(wide, unit) * unit;
+    return more <= threads && threads / more * 8 >= threads / wide * 7 ? more : wide;
+}
+
 /* Lays out LDS for `count` planes, `high` rows of each that are written (of dout), if it is large enough; the
    bytes that it takes. */
 CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
@@ -1749,7 +1773,10 @@ CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int6
     int64_t rows = bands == 1 ? s->in[0] : back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
     int64_t a_plane = size * s->in[0] * s->in[1], o_plane = size * s->out[0] * s->out[1];
     int64_t a = ckci_min(rows, s->in[0]) * s->in[1] * size, o = high * s->out[1] * size;
-    if (bands > 1) { /* they lie as in memory modulo 16, and what begins and ends with them has room */
+    if (s->slack < 0) {
+        a = ckci_depth_sheet_spread(a, ckci_depth_sheet_step(size, stride, back, weight, 0), s->by_wide.d);
+        o = ckci_depth_sheet_spread(o, ckci_depth_sheet_step(size, stride, back, weight, 1), s->by_wide.d);
+    } else if (bands > 1) { /* they lie as in memory modulo 16, and what begins and ends with them has room */
         a += s->slack + ((a_plane - a - s->slack) % 16 + 16) % 16;
         o += s->slack + ((o_plane - o - s->slack) % 16 + 16) % 16;
     }
@@ -1804,11 +1831,15 @@ CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device 
     return bands > 0;
 }
 
-/* Aligned pieces of 16 bytes that hold what lies together in memory, planes or a band. bits: those of the
+/* Aligned pieces of 16 bytes that hold what lies together in memory, planes or a band; of planes that are
+   spread pieces of LDS, for threads that follow each other use different banks here, too. bits: those of the
    tensors' addresses; apart: planes from image to image. */
 CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, const int32_t *plane,
                                              int64_t room, int64_t size, int64_t apart, uintptr_t bits)
 {
+    if (s->slack < 0) {
+        return ckci_make_divisor(room / 16);
+    }
     int64_t row = plane[1] * size, bytes = s->bands == 1 ? s->count * row * plane[0] : room;
     bits |= s->bands == 1 ? (uintptr_t)bytes | (uintptr_t)(apart * row * plane[0]) : (uintptr_t)row;
     return ckci_make_divisor(ckci_ceil_div(bytes, 16) + (bits % 16 != 0));
@@ -1858,14 +1889,20 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     s->planes = (int32_t)planes;
     uintptr_t bits = (uintptr_t)read->p | (uintptr_t)written->p;
     s->slack = (bits | (uintptr_t)(s->in[1] * size) | (uintptr_t)(s->out[1] * size)) % 16 == 0 ? 0 : 32;
+    if (device->kind == CKCONV_DEVICE_AMD) {
+        s->slack = -1;
+        for (int i = 0; i < 2; i++) {
+            wide = ckci_depth_sheet_wide(wide, ckci_depth_sheet_step(size, stride, back_2, weight, i));
+        }
+    }
+    s->by_wide = ckci_make_divisor(wide);
     if (!ckci_depth_sheet_bands(s, device, size, f, stride, back_2, weight, wide, weight ? p->n : 1)) {
         return -1;
     }
     s->bands = (int32_t)ckci_ceil_div(s->out[0], s->high); /* the last ones may be none */
     s->pairs = stride == 1 && s->in[1] % 2 == 0 && s->out[1] % 2 == 0 && s->pad[1] % 2 == (f - 1) / 2 % 2 &&
-               bits % (uintptr_t)(2 * size) == 0;
+               (s->slack < 0 || bits % (uintptr_t)(2 * size) == 0);
     s->by_bands = ckci_make_divisor(s->bands);
-    s->by_wide = ckci_make_divisor(wide);
     s->by_g = ckci_make_divisor(p->g);
     int64_t apart = weight && p->n > 1 ? p->g : 0; /* images begin anywhere */
     s->by_a = ckci_depth_sheet_pieces(s, s->in, s->a_room, size, apart, bits);

@@ -2173,25 +2173,43 @@ struct ckci_k_depth_member {
 /* Room for the sums of as many of TAPS taps as are added at a time, [tap][channel of V][thread]. */
 template <class T, int V, int TAPS, bool WHOLE = false> struct ckci_k_depth_sums {
     enum { MOST = 32 / (int)sizeof(T) / V, ROUND = TAPS < MOST ? TAPS : +MOST };
-    enum { PITCH = WHOLE ? 264 : 257 }; /* WHOLE: as ckci_k_depth_slot has threads */
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { PITCH = WHOLE ? 264 : 256 + 31 }; /* WHOLE: as ckci_k_depth_slot has threads */
+#else
+    enum { PITCH = WHOLE ? 264 : 257 };
+#endif
     T sum[ROUND * V * PITCH];
+
+    /* From tap to tap; AMD: where members are `apart` apart those of a wave, who add one tap each, read
+       different banks. */
+    static CKCI_K_MEMBER int32_t pitch(int32_t apart)
+    {
+#if defined(__HIP_DEVICE_COMPILE__)
+        return WHOLE ? (int32_t)PITCH : 256 + apart % 32;
+#else
+        (void)apart;
+        return PITCH;
+#endif
+    }
 };
 
 /* The sums of a block, in a fixed order. Those of a tap and channel come from `others` threads, its members,
    who share the channels and taps of a round. Neighbouring threads stand beside each other in LDS: members
-   of planes, else channels. WHOLE: they are sums of all taps of the filter; their places in the workspace are
-   then worked out without products. */
-template <class S, class T, int V, int R, int G, int Z = 1, bool WHOLE = false>
+   of planes, else channels; BESIDE: members of one channel. WHOLE: they are sums of all taps of the filter;
+   their places in the workspace are then worked out without products. */
+template <class S, class T, int V, int R, int G, int Z = 1, bool WHOLE = false, bool BESIDE = false>
 CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T, V, Z * R * G, WHOLE> &m,
                                  T *c, const ckci_k_depth_member &w, bool planes)
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
     enum { TAPS = Z * R * G, ROUND = ckci_k_depth_sums<T, V, TAPS>::ROUND };
-    enum { PITCH = ckci_k_depth_sums<T, V, TAPS, WHOLE>::PITCH };
     const int32_t others = (planes ? p.lanes_c : 1) * p.lanes_p;
     const int32_t member = planes ? w.slot * p.lanes_c + w.lane : w.slot;
-    const int32_t apart = planes ? 1 : p.lanes_u * p.lanes_c; /* from member to member */
-    const int32_t first = planes ? w.lane_u * others : w.lane_u * p.lanes_c + w.lane;
+    const int32_t apart = planes || BESIDE ? 1 : p.lanes_u * p.lanes_c; /* from member to member */
+    const int32_t first = planes   ? w.lane_u * others
+                          : BESIDE ? w.lane * others
+                                   : w.lane_u * p.lanes_c + w.lane;
+    const int32_t pitch = ckci_k_depth_sums<T, V, TAPS, WHOLE>::pitch(apart);
     const bool present = w.slot < p.lanes_p && w.lane_u < p.lanes_u;
     static_assert(!WHOLE || V <= 2, "steps of less than two channels");
     const int32_t start = WHOLE ? member / V * p.g + member % V + w.channel : 0;
@@ -2201,14 +2219,14 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
         if (present) {
             CKCI_K_UNROLL(32)
             for (int k = 0; k < ROUND * V; k++) {
-                m.sum[k * PITCH + first + member * apart] = c[k];
+                m.sum[k * pitch + first + member * apart] = c[k];
             }
         }
         __syncthreads();
         if constexpr (WHOLE) {
             if (p.o.partial) {
                 T *to = (T *)p.o.partial + ((int64_t)w.part * TAPS + j) * p.g;
-                const T *from = m.sum + member * PITCH + first;
+                const T *from = m.sum + member * pitch + first;
                 const int32_t end = present && w.active ? (TAPS - j < +ROUND ? TAPS - j : +ROUND) * V : 0;
                 const int32_t step = others / V * p.g + others % V;
                 int32_t at = start;
@@ -2226,7 +2244,7 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
                         to[at] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
                     }
                     at += step + (V == 2 && others % 2 != 0 && q % 2 != 0 ? p.g - 2 : 0);
-                    from += others * PITCH;
+                    from += others * pitch;
                 }
             }
         }
@@ -2239,7 +2257,7 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
                 w.channel + q % V >= p.g) {
                 continue;
             }
-            const T *from = m.sum + q * PITCH + first;
+            const T *from = m.sum + q * pitch + first;
             T sum[4] = {0, 0, 0, 0};
             CKCI_K_UNROLL(1)
             for (int32_t i = 0; i < others; i += 4) {
@@ -3029,12 +3047,31 @@ CKCI_K_FN void ckci_k_depth_words(const uint32_t *p, uint32_t shift, uint32_t *w
     }
 }
 
+/* c[0] and c[1], in registers beside each other where one instruction multiplies two (gfx90a and later). */
+CKCI_K_FN void ckci_k_depth_beside(float *c)
+{
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__GFX9__)
+    typedef float two __attribute__((ext_vector_type(2)));
+    two v = {c[0], c[1]};
+    asm volatile("" : "+v"(v));
+    c[0] = v.x;
+    c[1] = v.y;
+#else
+    (void)c;
+#endif
+}
+
 /* Sheets: planes (channels first) that are small, or bands of their rows, in LDS as they lie in memory, so
    that memory is read and written in whole lines whatever the width, stride or padding. */
 template <class S> struct ckci_k_sheet {
     typedef typename S::T T;
     enum { THREADS = CKCI_DEPTH_SHEET_THREADS };
     enum { FRONT = 32 }; /* what a window reads before the first number is in LDS, too */
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { EIGHTS = 1 }; /* see numbers */
+#else
+    enum { EIGHTS = 0 };
+#endif
 
     struct lds {
         alignas(16) unsigned char pool[CKCI_DEPTH_SHEET_BYTES];
@@ -3047,11 +3084,116 @@ template <class S> struct ckci_k_sheet {
         return ckci_k_global(t.p) + (first * size[0] + from) * (size[1] * (int32_t)S::SIZE);
     }
 
+    /* AMD: planes begin with a whole 16 bytes in LDS wherever they do in memory, and so far from each other
+       that threads which follow each other read and write different banks. */
+    static CKCI_K_MEMBER bool spread(const ckci_gpu_depth &p)
+    {
+#if defined(__HIP_DEVICE_COMPILE__)
+        return true;
+#elif defined(__CUDACC__)
+        return false;
+#else
+        return p.sheet.slack < 0;
+#endif
+    }
+
     /* Where they lie in LDS, `at` the room for them: as in memory modulo 16. */
     static CKCI_K_MEMBER int32_t slip(const unsigned char *memory)
     {
         return (int32_t)((uintptr_t)memory & 15);
     }
+    static CKCI_K_MEMBER int32_t slip(const ckci_gpu_depth &p, const unsigned char *memory)
+    {
+        return spread(p) ? 0 : slip(memory);
+    }
+
+#if !defined(__CUDACC__)
+    /* 16 bytes as one value, and so aligned, or to numbers only */
+    typedef uint32_t quad __attribute__((vector_size(16), may_alias));
+    typedef uint32_t loose_quad __attribute__((vector_size(16), may_alias, aligned(2)));
+
+    /* Copies of planes that are spread: `bytes` bytes each, `apart` apart in memory and `room` in LDS, which
+       begin with a whole 16 bytes in LDS and anywhere in memory; what is read goes on to whole 16 bytes, but
+       not at the end of the tensor, where they go by numbers. The last 16 bytes that are written overlap
+       those before. Several are under way. */
+    template <bool OUT>
+    static CKCI_K_MEMBER void place(unsigned char *at, unsigned char *memory, int32_t planes, int32_t bytes,
+                                    int64_t apart, int32_t room, ckci_divisor by, const unsigned char *end)
+    {
+        enum { SEVERAL = 2, B = 16 };
+        const int32_t d = (int32_t)by.d, all = planes * d, t = ckci_k_again((int32_t)threadIdx.x);
+        const int32_t plane = ckci_k_divide(t, by),
+                      on = ckci_k_divide(THREADS, by); /* planes from copy to copy */
+        int32_t c = (t - plane * d) * B, near = plane * room;
+        /* bytes of a plane that are left for a whole copy */
+        const int64_t room_after = OUT ? bytes : end - (memory + (planes - 1) * apart + bytes);
+        const int32_t least = room_after < B ? +B : 1;
+        unsigned char *far = memory + plane * apart;
+        CKCI_K_UNROLL(1)
+        for (int32_t e = t; e < all; e += SEVERAL * THREADS) {
+            quad v[SEVERAL];
+            unsigned char *out[SEVERAL];
+            int32_t in[SEVERAL]; /* < 0: there is nothing to store */
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < SEVERAL; k++) {
+                const int32_t left = e + k * THREADS < all ? bytes - c : 0;
+                const bool whole = left >= least, over = OUT && left < B;
+                const int32_t i = over ? bytes - B : c;
+                out[k] = far + i;
+                in[k] = whole ? near + i : -1;
+                if (!whole) {
+                    CKCI_K_UNROLL(1)
+                    for (int32_t b = 0; b < left; b += S::SIZE) {
+                        ckci_k_vec<S, 1> one;
+                        if constexpr (OUT) {
+                            one.load(at + near + c + b);
+                            one.store(far + c + b);
+                        } else {
+                            one.load(far + c + b);
+                            one.store(at + near + c + b);
+                        }
+                    }
+                } else if constexpr (!OUT) {
+                    v[k] = *(const loose_quad *)(far + i);
+                } else if (over) {
+                    uint32_t w[4];
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < 4; j++) {
+                        ckci_k_vec<S, 1> low, high;
+                        low.load(at + near + i + j * 4);
+                        w[j] = low.w[0];
+                        if constexpr (S::SIZE == 2) {
+                            high.load(at + near + i + j * 4 + 2);
+                            w[j] |= high.w[0] << 16;
+                        }
+                    }
+                    const quad last = {w[0], w[1], w[2], w[3]};
+                    v[k] = last;
+                } else {
+                    v[k] = *(const quad *)(at + near + i);
+                }
+                c += (THREADS - on * d) * B;
+                near += on * room;
+                far += on * apart;
+                if (c >= d * B) {
+                    c -= d * B;
+                    near += room;
+                    far += apart;
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < SEVERAL; k++) {
+                if (in[k] >= 0) {
+                    if constexpr (OUT) {
+                        *(loose_quad *)out[k] = v[k];
+                    } else {
+                        *(quad *)(at + in[k]) = v[k];
+                    }
+                }
+            }
+        }
+    }
+#endif
 
     /* Copies between LDS and `planes` pieces of memory of `bytes` bytes, `apart` apart there and `room` apart
        in LDS, the same modulo 16. An aligned piece of 16 bytes, of which there are at most by.d each, is a
@@ -3140,11 +3282,17 @@ template <class S> struct ckci_k_sheet {
                                    int32_t room, ckci_divisor by)
     {
         const int32_t row = size[1] * (int32_t)S::SIZE;
-        const bool one = p.sheet.bands == 1;
+        const bool one = !spread(p) && p.sheet.bands == 1;
         const int32_t pieces = one ? 1 : planes, bytes = (one ? planes * size[0] : rows) * row;
         const int64_t apart = (int64_t)size[0] * row;
         const unsigned char *begin = ckci_k_global(t.p);
         const unsigned char *end = begin + (int64_t)p.n * p.g * apart;
+#if !defined(__CUDACC__)
+        if (spread(p)) {
+            place<OUT>(at, memory, pieces, bytes, apart, room, by, end);
+            return;
+        }
+#endif
         if (p.sheet.slack == 0) {
             move<OUT, true>(at, memory, pieces, bytes, apart, room, by, begin, end);
         } else {
@@ -3152,19 +3300,46 @@ template <class S> struct ckci_k_sheet {
         }
     }
 
-    /* N numbers of a row, two halves to a word; those that exist, as masks. */
-    template <int N> struct numbers {
-        enum { WORDS = S::SIZE == 4 ? N : (N + 1) / 2 };
-        const unsigned char *at; /* of the row that comes: the first number */
-        int32_t pitch, half;     /* bytes from row to row; at is 2 past a whole word */
+#if defined(__HIP_DEVICE_COMPILE__)
+    /* N words of LDS from `from` on, 8 bytes at a time, without the first one (ODD). */
+    template <int N, int ODD> static CKCI_K_MEMBER void eights(const unsigned char *from, uint32_t *w)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = -ODD; i < N; i += 2) {
+            uint64_t two = *(const uint64_t *)(from + (i + ODD) * 4);
+            if (i < 0 || i + 1 == N) {
+                asm("" : "+v"(two)); /* or one of them is loaded, which takes as long */
+            }
+            if (i >= 0) {
+                w[i] = (uint32_t)two;
+            }
+            if (i + 1 < N) {
+                w[i + 1] = (uint32_t)(two >> 32);
+            }
+        }
+    }
+#endif
+
+    /* N numbers of a row, two halves to a word; those that exist, as masks. STEP: bytes from thread to
+       thread. On AMD where they are 8, a load of 8 aligned bytes takes LDS no longer than one of 4, and rows
+       of all planes begin at the same place modulo 8. */
+    template <int N, int STEP> struct numbers {
+        enum { WORDS = S::SIZE == 4 ? N : (N + 1) / 2, WIDE = EIGHTS && STEP == 8 };
+        const unsigned char *at; /* the first number of the row that comes; WIDE: of the first row, aligned */
+        int32_t pitch, half; /* bytes from row to row; at is 2 past a whole word; WIDE: bytes from at on */
         uint32_t mask[WORDS];
 
         /* first: among the numbers of a row, of which `length` exist. */
         CKCI_K_MEMBER void begin(const unsigned char *pool, int32_t offset, int32_t first, int32_t length,
                                  int32_t bytes)
         {
-            at = pool + offset;
-            half = offset & 2;
+            if constexpr (WIDE) {
+                half = ckci_k_same(offset & 7);
+                at = pool + offset - half;
+            } else {
+                at = pool + offset;
+                half = offset & 2;
+            }
             pitch = bytes;
             CKCI_K_UNROLL(16)
             for (int i = 0; i < WORDS; i++) {
@@ -3183,14 +3358,56 @@ template <class S> struct ckci_k_sheet {
 
         CKCI_K_MEMBER void next(int32_t rows = 1)
         {
-            at += rows * pitch;
-            half ^= rows * pitch & 2;
+            if constexpr (WIDE) {
+                half += rows * pitch;
+            } else {
+                at += rows * pitch;
+                half ^= rows * pitch & 2;
+            }
         }
 
-        /* PAIRS: a load for two numbers; ANYWHERE: words of halves are put together from two. */
-        template <bool BF16, bool PAIRS, bool ANYWHERE> CKCI_K_MEMBER void load(T *v) const
+#if defined(__HIP_DEVICE_COMPILE__)
+        /* WIDE: words from the 8 bytes `along` on or (ODD) half of them later; halves only if they exist. */
+        template <bool PAIRS, int ODD> CKCI_K_MEMBER void words(int32_t along, uint32_t *w) const
         {
-            if constexpr (S::SIZE == 2 && !PAIRS && !ANYWHERE) {
+            enum { MORE = S::SIZE == 2 && !PAIRS && N % 2 == 0 };
+            w[WORDS] = 0;
+            eights<WORDS + MORE, ODD>(at + along, w);
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < WORDS && S::SIZE == 2; i++) {
+                if constexpr (!PAIRS) {
+                    w[i] = __builtin_amdgcn_alignbit(w[i + 1], w[i], (half & 2) * 8);
+                }
+                w[i] &= mask[i];
+            }
+        }
+#endif
+
+        /* PAIRS: a load for two numbers; ANYWHERE: words of halves are put together from two; ODD: WIDE rows
+           are expected to begin 4 bytes after whole 8 ones. */
+        template <bool BF16, bool PAIRS, bool ANYWHERE, int ODD = 0> CKCI_K_MEMBER void load(T *v) const
+        {
+            if constexpr (WIDE) {
+#if defined(__HIP_DEVICE_COMPILE__)
+                uint32_t w[WORDS + 1];
+                if (__builtin_expect((half & 4) == ODD * 4, 1)) {
+                    words<PAIRS, ODD>(half & ~7, w);
+                } else {
+                    words<PAIRS, 1 - ODD>(ckci_k_afresh(half & ~7), w);
+                }
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < WORDS; i++) {
+                    if constexpr (S::SIZE == 4) {
+                        const uint32_t one = w[i] & mask[i];
+                        memcpy(&v[i], &one, 4);
+                    } else if (i * 2 + 1 < N) {
+                        S::template widen<BF16>(w[i], v + i * 2);
+                    } else {
+                        v[i * 2] = S::template widen<BF16>(w[i]);
+                    }
+                }
+#endif
+            } else if constexpr (S::SIZE == 2 && !PAIRS && !ANYWHERE) {
                 CKCI_K_UNROLL(16)
                 for (int i = 0; i < N; i++) {
                     ckci_k_vec<S, 1> raw;
@@ -3233,6 +3450,48 @@ template <class S> struct ckci_k_sheet {
         }
     };
 
+#if defined(__HIP_DEVICE_COMPILE__)
+    /* Numbers of 8 bytes, of which those that are wanted exist. PAIRS: as below. whole: all of them or none,
+       aligned. Else words, first that at `at` and then that which is `other` bytes after it: half of the
+       threads are LATE, begin with the second one, so that those 16 apart write different banks. */
+    template <bool BF16, bool PAIRS>
+    static CKCI_K_MEMBER void store_eight(unsigned char *at, int32_t other, bool late, uint32_t wanted,
+                                          bool whole, const T *v)
+    {
+        enum { N = 8 / S::SIZE };
+        ckci_k_vec<S, N> raw;
+        raw.template narrow<BF16>(v);
+        uint32_t low = raw.w[0], high = raw.w[1];
+        if constexpr (S::SIZE == 2) { /* else four products go together, and more moves with them */
+            low = (uint32_t)ckci_k_lane_afresh((int32_t)low);
+            high = (uint32_t)ckci_k_lane_afresh((int32_t)high);
+        }
+        if (whole) {
+            if (wanted) {
+                *(uint64_t *)at = low | (uint64_t)high << 32;
+            }
+            return;
+        }
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            const uint32_t w = late == (i == 0) ? high : low, some = wanted >> i * (N / 2);
+            unsigned char *to = i ? at + other : at;
+            if constexpr (S::SIZE == 4 || PAIRS) {
+                if (some & 1) {
+                    *(uint32_t *)to = w;
+                }
+            } else {
+                if (some & 1) {
+                    *(uint16_t *)to = (uint16_t)w;
+                }
+                if (some & 2) {
+                    *(uint16_t *)(to + 2) = (uint16_t)(w >> 16);
+                }
+            }
+        }
+    }
+#endif
+
     /* N numbers, of which those that are wanted exist. PAIRS: a store for two (both exist, or neither). */
     template <bool BF16, bool PAIRS, int N>
     static CKCI_K_MEMBER void store(unsigned char *at, uint32_t wanted, const T *v)
@@ -3271,8 +3530,11 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     enum { HALF = (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, BACK, 0) };
     enum { SUMS = BACK || STRIDE == 1 ? F : +HALF };
     /* a window begins at an even column where pairs are loaded */
-    enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = BACK ? +HALF : (XO - 1) * STRIDE + F };
+    enum { SLIP = STRIDE == 1 && !(sheet::EIGHTS && S::SIZE == 4) ? (F - 1) / 2 % 2 : 0 };
+    enum { WINDOW = BACK ? +HALF : (XO - 1) * STRIDE + F };
     enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW };
+    enum { ODD = (((F - 1) / 2 + SLIP) * S::SIZE + 3) / 4 % 2 }; /* with the usual padding */
+    enum { STEP = (BACK ? 1 : XO * STRIDE) * S::SIZE, STORED = XO * S::SIZE };
 
     /* The first row that is read for output row r, and one past the last. */
     static CKCI_K_MEMBER int32_t first_row(const ckci_gpu_depth_sheet &s, int32_t r)
@@ -3285,11 +3547,15 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     }
 
     struct columns {
-        typename sheet::template numbers<LOADED> window;
+        typename sheet::template numbers<LOADED, STEP> window;
         unsigned char *to;   /* of the output row that comes */
         int32_t pitch_out;   /* bytes */
         int32_t row, length; /* the row that comes; rows that exist, or that the band needs */
         uint32_t wanted;     /* outputs that exist */
+#if defined(__HIP_DEVICE_COMPILE__)
+        int32_t other; /* see store_eight */
+        bool whole, late;
+#endif
         T w[F * F];
     };
 
@@ -3307,7 +3573,13 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
 
     template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void write(columns &a, const T *c)
     {
-        sheet::template store<BF16, PAIRS, XO>(a.to, a.wanted, c);
+        if constexpr (sheet::EIGHTS && STORED == 8) {
+#if defined(__HIP_DEVICE_COMPILE__)
+            sheet::template store_eight<BF16, PAIRS>(a.to, a.other, a.late, a.wanted, a.whole, c);
+#endif
+        } else {
+            sheet::template store<BF16, PAIRS, XO>(a.to, a.wanted, c);
+        }
         a.to += a.pitch_out;
     }
 
@@ -3318,7 +3590,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     {
         T v[LOADED];
         if (EXISTS || (uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
-            a.window.template load<BF16, PAIRS, STRIDE == 1>(v);
+            a.window.template load<BF16, PAIRS, STRIDE == 1, ODD>(v);
         } else {
             CKCI_K_UNROLL(16)
             for (int i = 0; i < LOADED; i++) {
@@ -3364,6 +3636,9 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             CKCI_K_UNROLL(1)
             for (; y < end; y++) {
                 take<BF16, PAIRS, true, 1, F - 1, F, -1>(a, c);
+                if constexpr (S::SIZE == 4) {
+                    ckci_k_depth_beside(c);
+                }
                 if (y >= 0) {
                     write<BF16, PAIRS>(a, c);
                 }
@@ -3406,11 +3681,11 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             to = end < to ? end : to;
         }
         unsigned char *memory = sheet::memory(p.a, first, s.in, from);
-        const int32_t in = (int32_t)sheet::FRONT + sheet::slip(memory);
+        const int32_t in = (int32_t)sheet::FRONT + sheet::slip(p, memory);
         sheet::template rows<false>(p, p.a, m.pool + in, memory, planes, s.in, to - from, s.a_room, s.by_a);
         ckci_k_copies_end();
         memory = sheet::memory(p.o.t, first, s.out, y);
-        unsigned char *out = m.pool + s.o_at + sheet::slip(memory);
+        unsigned char *out = m.pool + s.o_at + sheet::slip(p, memory);
         T *w = (T *)(m.pool + s.w_at);
         ckci_k_depth_taps taps = ckci_k_depth_find_taps<1, F, F * F>(p, !BACK && p.dim[2].gather_back);
         taps.first = first;
@@ -3438,6 +3713,16 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             for (int k = 0; k < XO; k++) {
                 a.wanted |= (uint32_t)((uint32_t)(x + k) < (uint32_t)s.out[1]) << k;
             }
+#if defined(__HIP_DEVICE_COMPILE__)
+            a.whole = (a.pitch_out | (BACK ? s.pad[1] % 2 * 4 : 0)) % 8 == 0;
+            a.late = !a.whole && (t & 16);
+            a.other = 4;
+            if (STORED == 8 && a.late) {
+                a.to += 4;
+                a.other = -4;
+                a.wanted = (a.wanted >> XO / 2 | a.wanted << XO / 2) & ((1u << XO) - 1);
+            }
+#endif
             CKCI_K_UNROLL(64)
             for (int k = 0; k < F * F; k++) {
                 a.w[k] = w[plane * (F * F) + k];
@@ -3473,8 +3758,10 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     typedef typename S::T T;
     typedef ckci_k_sheet<S> sheet;
     enum { HELD = STRIDE == 1 ? F : (F + 1) / 2, XO = CKCI_DEPTH_SHEET_COLUMNS(S::SIZE, STRIDE, 0, 1) };
-    enum { SLIP = STRIDE == 1 ? (F - 1) / 2 % 2 : 0, WINDOW = (XO - 1) * STRIDE + F };
-    enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW }; /* as in ckci_k_depth_sheet */
+    enum { SLIP = STRIDE == 1 && !(sheet::EIGHTS && S::SIZE == 4) ? (F - 1) / 2 % 2 : 0 };
+    enum { WINDOW = (XO - 1) * STRIDE + F };
+    enum { LOADED = STRIDE == 1 ? (SLIP + WINDOW + 1) / 2 * 2 : +WINDOW };
+    enum { ODD = (((F - 1) / 2 + SLIP) * S::SIZE + 3) / 4 % 2 }; /* all of them as in ckci_k_depth_sheet */
 
     union lds {
         typename sheet::lds rows;
@@ -3482,9 +3769,9 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     };
 
     struct columns {
-        typename sheet::template numbers<LOADED> in;
-        typename sheet::template numbers<XO> out; /* dout */
-        int32_t row, length;                      /* the row of inputs that comes; those that exist */
+        typename sheet::template numbers<LOADED, XO * STRIDE *(int)S::SIZE> in;
+        typename sheet::template numbers<XO, XO *(int)S::SIZE> out; /* dout */
+        int32_t row, length; /* the row of inputs that comes; those that exist */
     };
 
     /* A row of inputs meets the rows of dout that read it, PHASE: its place among the rows of a stride. */
@@ -3492,7 +3779,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
     {
         if ((uint32_t)a.row < (uint32_t)a.length) { /* the same for all threads */
             T v[LOADED];
-            a.in.template load<BF16, PAIRS, false>(v);
+            a.in.template load<BF16, PAIRS, sheet::EIGHTS && STRIDE == 2, ODD>(v);
             CKCI_K_UNROLL(8)
             for (int k = 0; k < HELD; k++) {
                 if (k * STRIDE + PHASE < F) {
@@ -3558,7 +3845,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
             const ckci_tensor &t = i ? late.a : late.b;
             unsigned char *memory = sheet::memory(t, first, size, i ? y : from);
             in = out;
-            out = (i ? now.o_at : (int32_t)sheet::FRONT) + sheet::slip(memory);
+            out = (i ? now.o_at : (int32_t)sheet::FRONT) + sheet::slip(late, memory);
             sheet::template rows<false>(late, t, m.rows.pool + out, memory, planes, size,
                                         i ? rows : to - from, i ? now.o_room : now.a_room,
                                         i ? now.by_o : now.by_a);
@@ -3605,11 +3892,12 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         }
         CKCI_K_UNROLL(1)
         for (int32_t k = part; k < p.all; k += p.parts) {
-            piece(args, m, k, base, planes, plane, i * XO, plane < planes, c);
+            piece(args, m, k, base, planes, plane, i * XO,
+                  plane < planes && (!sheet::spread(p) || i * XO < p.sheet.out[1]), c);
         }
         const int32_t slot = plane < p.lanes_c ? i : p.lanes_p; /* threads that have no column */
         const ckci_k_depth_member w = {slot, plane, 0, base + plane, part, 0, 0, 0, plane < planes};
-        ckci_k_depth_fold<S, T, 1, F, F>(p, m.sums, c, w, false);
+        ckci_k_depth_fold<S, T, 1, F, F, 1, false, sheet::EIGHTS>(p, m.sums, c, w, false);
     }
 };
 
