@@ -318,6 +318,29 @@ template <bool PLANES> CKCI_K_FN bool ckci_k_norm_aligned(const ckci_gpu_norm &p
     return !PLANES || p.aligned;
 }
 
+/* Numbers i and i + 1 of eight; of one channel (N is 1), twice the same. */
+template <int N> CKCI_K_FN ckci_k_float2 ckci_k_norm_two(const float (&v)[N], int i)
+{
+    const ckci_k_float2 two = {v[N == 1 ? 0 : i], v[N == 1 ? 0 : i + 1]};
+    return two;
+}
+
+/* Number i of eight. */
+CKCI_K_FN float ckci_k_norm_one(const ckci_k_float2 *v, int i)
+{
+    return i % 2 ? v[i / 2].y : v[i / 2].x;
+}
+
+/* Eight numbers, of which `rest` exist, at least one: the others become `missing`. */
+CKCI_K_FN void ckci_k_norm_end(ckci_k_float2 *v, int32_t rest, float missing)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        v[i].x = i == 0 || 2 * i < rest ? v[i].x : missing;
+        v[i].y = 2 * i + 1 < rest ? v[i].y : missing;
+    }
+}
+
 /* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
 struct ckci_k_norm_raw {
 #if defined(CKCI_SIMULATOR) /* gcc does not see that */
@@ -353,30 +376,65 @@ struct ckci_k_norm_raw {
             a.y = (2 < count ? h[2] : 0) | (3 < count ? (uint32_t)h[3] << 16 : 0);
             a.z = (4 < count ? h[4] : 0) | (5 < count ? (uint32_t)h[5] << 16 : 0);
             a.w = (6 < count ? h[6] : 0) | (7 < count ? (uint32_t)h[7] << 16 : 0);
+#if defined(__HIP_DEVICE_COMPILE__)
+            asm volatile("" : "=v"(b.x), "=v"(b.y), "=v"(b.z), "=v"(b.w));
+#endif
         }
     }
 
-    CKCI_K_MEMBER void widen(int32_t dtype, float *v) const
+    /* Eight numbers, two by two. */
+    CKCI_K_MEMBER void widen(int32_t dtype, ckci_k_float2 *v) const
     {
         if (dtype == CKCONV_F32) {
-            v[0] = ckci_k_float(a.x);
-            v[1] = ckci_k_float(a.y);
-            v[2] = ckci_k_float(a.z);
-            v[3] = ckci_k_float(a.w);
-            v[4] = ckci_k_float(b.x);
-            v[5] = ckci_k_float(b.y);
-            v[6] = ckci_k_float(b.z);
-            v[7] = ckci_k_float(b.w);
+            const uint32_t w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                v[i] = {ckci_k_float(w[2 * i]), ckci_k_float(w[2 * i + 1])};
+            }
         } else if (dtype == CKCONV_F16) {
-            ckci_k_s_half::widen<false>(a.x, v);
-            ckci_k_s_half::widen<false>(a.y, v + 2);
-            ckci_k_s_half::widen<false>(a.z, v + 4);
-            ckci_k_s_half::widen<false>(a.w, v + 6);
+            halves<false>(v);
         } else {
-            ckci_k_s_half::widen<true>(a.x, v);
-            ckci_k_s_half::widen<true>(a.y, v + 2);
-            ckci_k_s_half::widen<true>(a.z, v + 4);
-            ckci_k_s_half::widen<true>(a.w, v + 6);
+            halves<true>(v);
+        }
+    }
+
+    template <bool BF16> CKCI_K_MEMBER void halves(ckci_k_float2 *v) const
+    {
+        const uint32_t w[4] = {a.x, a.y, a.z, a.w};
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            float two[2];
+            ckci_k_s_half::widen<BF16>(w[i], two);
+            v[i] = {two[0], two[1]};
+        }
+    }
+
+    /* AMD: less hi, of channels c; SCALED: times r, but for f16, whose sums take r at the end. */
+    template <bool SCALED, class Channels>
+    CKCI_K_MEMBER void differences(int32_t dtype, const Channels &c, ckci_k_float2 *v) const
+    {
+        if (dtype == CKCONV_F32) {
+            widen(CKCONV_F32, v);
+            less<SCALED>(c, v);
+        } else if (dtype == CKCONV_F16) {
+            const uint32_t w[4] = {a.x, a.y, a.z, a.w};
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                const ckci_k_float2 hi = ckci_k_norm_two(c.hi, 2 * i);
+                v[i] = {ckci_k_half_less(w[i], hi.x), ckci_k_half_less(w[i] >> 16, hi.y)};
+            }
+        } else {
+            widen(CKCONV_BF16, v);
+            less<SCALED>(c, v);
+        }
+    }
+
+    template <bool SCALED, class Channels> static CKCI_K_MEMBER void less(const Channels &c, ckci_k_float2 *v)
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            v[i] = v[i] - ckci_k_norm_two(c.hi, 2 * i);
+            v[i] = SCALED ? v[i] * ckci_k_norm_two(c.r, 2 * i) : v[i];
         }
     }
 };
@@ -473,15 +531,15 @@ template <bool PLANES> CKCI_K_FN int32_t ckci_k_norm_columns_of(const ckci_gpu_n
 
 template <bool PLANES>
 CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigned char *to, int32_t count,
-                                  const float *v)
+                                  const ckci_k_float2 *v)
 {
     const bool aligned = __builtin_expect(ckci_k_norm_aligned<PLANES>(p), 1);
     if (dtype == CKCONV_F32) {
         if (aligned) {
-            const ckci_k_uint4 a = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]),
-                                    ckci_k_bits(v[3])};
-            const ckci_k_uint4 b = {ckci_k_bits(v[4]), ckci_k_bits(v[5]), ckci_k_bits(v[6]),
-                                    ckci_k_bits(v[7])};
+            const ckci_k_uint4 a = {ckci_k_bits(v[0].x), ckci_k_bits(v[0].y), ckci_k_bits(v[1].x),
+                                    ckci_k_bits(v[1].y)};
+            const ckci_k_uint4 b = {ckci_k_bits(v[2].x), ckci_k_bits(v[2].y), ckci_k_bits(v[3].x),
+                                    ckci_k_bits(v[3].y)};
             ((ckci_k_uint4 *)to)[0] = a;
             ((ckci_k_uint4 *)to)[1] = b;
             return;
@@ -490,16 +548,16 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             if (i < count) {
-                ((float *)to)[i] = v[i];
+                ((float *)to)[i] = ckci_k_norm_one(v, i);
             }
         }
         return;
     }
     const ckci_k_uint4 a = {
-        ckci_k_two(dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1])),
-        ckci_k_two(dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3])),
-        ckci_k_two(dtype, ckci_k_bits(v[4]), ckci_k_bits(v[5])),
-        ckci_k_two(dtype, ckci_k_bits(v[6]), ckci_k_bits(v[7])),
+        ckci_k_two(dtype, ckci_k_bits(v[0].x), ckci_k_bits(v[0].y)),
+        ckci_k_two(dtype, ckci_k_bits(v[1].x), ckci_k_bits(v[1].y)),
+        ckci_k_two(dtype, ckci_k_bits(v[2].x), ckci_k_bits(v[2].y)),
+        ckci_k_two(dtype, ckci_k_bits(v[3].x), ckci_k_bits(v[3].y)),
     };
     if (aligned) {
         *(ckci_k_uint4 *)to = a;
@@ -601,21 +659,18 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_no
             raw.load<PLANES>(p, p.x.dtype, x.at, rest);
         }
         for (; rest > 0; rest -= step) {
-            float v[8];
+            ckci_k_float2 v[4];
             raw.widen(p.x.dtype, v);
             if (rest > step) {
                 x.at += x.step;
                 raw.load<PLANES>(p, p.x.dtype, x.at, rest - step);
             }
             if (PLANES && rest < 8) {
-                CKCI_K_UNROLL(8)
-                for (int i = 1; i < 8; i++) {
-                    v[i] = i < rest ? v[i] : pivot[0];
-                }
+                ckci_k_norm_end(v, rest, pivot[0]);
             }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
-                const double d = (double)v[i] - (double)pivot[PLANES ? 0 : i];
+                const double d = (double)ckci_k_norm_one(v, i) - (double)pivot[PLANES ? 0 : i];
                 sum[i] += d;
                 square[i] += d * d;
             }
@@ -782,11 +837,25 @@ CKCI_K_FN float ckci_k_norm_bounded(float x, float y)
     return ckci_k_float(bits - (over ? 1 : 0)); /* the largest number comes before infinity */
 }
 
+/* AMD: what dy' is to be multiplied by. */
+CKCI_K_FN float ckci_k_norm_unit(const ckci_gpu_norm &p)
+{
+    return ckci_k_amd() && p.act != CKCONV_PASS ? 1.44269504f : 1;
+}
+
+/* AMD: is d of f16, x - hi, not yet multiplied by r? */
+CKCI_K_FN bool ckci_k_norm_late_r(const ckci_gpu_norm &p)
+{
+    return ckci_k_amd() && p.x.dtype == CKCONV_F16;
+}
+
 /* Wide: what eight numbers of one channel, or of eight, need. y is (x - hi)*scale + shift; with
    d = (x - hi)*r, xhat but for the rest of the mean, it is d*gamma + shift, and dx is
    r * (gamma*dy' - level - d*slope): 0 for a group of one number. */
 template <int N> struct ckci_k_norm_channels {
+    enum { COUNT = N };
     float hi[N], r[N], gamma[N], scale[N], shift[N], slope[N], level[N];
+    float steep[N], start[N]; /* AMD: y before the activation, in powers of two, is d*steep + start */
 
     /* What belongs to the groups of N columns, and to these themselves. */
     template <class M> CKCI_K_MEMBER void groups(const ckci_gpu_norm &p, const M &m, int32_t column)
@@ -796,12 +865,12 @@ template <int N> struct ckci_k_norm_channels {
             const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
             hi[i] = m.hi[group];
             r[i] = m.r[group];
-            slope[i] = m.mean[1][group];
+            slope[i] = m.mean[1][group] * (ckci_k_norm_late_r(p) ? r[i] : 1);
             level[i] = m.mean[0][group];
         }
     }
 
-    template <class M>
+    template <bool BACK, class M>
     CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const M &m, int32_t column)
     {
         uint32_t bits[2][N];
@@ -813,6 +882,9 @@ template <int N> struct ckci_k_norm_channels {
             gamma[i] = p.gamma ? ckci_k_norm_number(p.param, bits[0][i]) : 1;
             scale[i] = ckci_k_norm_bounded(m.r[group], gamma[i]);
             shift[i] = ckci_k_norm_number(p.param, bits[1][i]) - m.lo[group] * scale[i];
+            const float binary = 1.44269504f;
+            steep[i] = (BACK && !ckci_k_norm_late_r(p) ? gamma[i] : scale[i]) * binary;
+            start[i] = shift[i] * binary;
         }
     }
 };
@@ -848,10 +920,14 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     if (!PLANES) {
         c.groups(p, m, column);
     }
-    c.factors(p, s, m, column);
+    c.template factors<DY>(p, s, m, column);
     for (; TURNED ? places > 0 : rest > 0; rest += TURNED ? step : -step) {
-        float v[8], w[8];
-        raw.widen(p.x.dtype, v);
+        ckci_k_float2 v[4], w[4];
+        if (ckci_k_amd()) {
+            raw.differences<DY>(p.x.dtype, c, v);
+        } else {
+            raw.widen(p.x.dtype, v);
+        }
         if (DY) {
             raw_dy.widen(p.y.dtype, w);
         }
@@ -872,13 +948,6 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     }
 }
 
-/* Numbers i and i + 1 of eight; of one channel (N is 1), twice the same. */
-template <int N> CKCI_K_FN ckci_k_float2 ckci_k_norm_two(const float (&v)[N], int i)
-{
-    const ckci_k_float2 two = {v[N == 1 ? 0 : i], v[N == 1 ? 0 : i + 1]};
-    return two;
-}
-
 /* e^-v, and 1 / (1 + that) */
 CKCI_K_FN ckci_k_float2 ckci_k_norm_sigmoid(const ckci_k_float2 &v, ckci_k_float2 &e)
 {
@@ -889,6 +958,43 @@ CKCI_K_FN ckci_k_float2 ckci_k_norm_sigmoid(const ckci_k_float2 &v, ckci_k_float
     power = one + e;
     const ckci_k_float2 sigmoid = {ckci_k_quick_inverse(power.x), ckci_k_quick_inverse(power.y)};
     return sigmoid;
+}
+
+/* y of eight of x before the activation; not OF_X: of eight differences from hi. */
+template <bool OF_X, int N>
+CKCI_K_FN void ckci_k_norm_affine8(const ckci_k_norm_channels<N> &c, ckci_k_float2 *v)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 d = OF_X ? v[i] - ckci_k_norm_two(c.hi, 2 * i) : v[i];
+        v[i] = d * ckci_k_norm_two(c.scale, 2 * i) + ckci_k_norm_two(c.shift, 2 * i);
+    }
+}
+
+/* Silu, else sigmoid, of eight numbers. */
+template <bool SILU> CKCI_K_FN void ckci_k_norm_activate8(ckci_k_float2 *v)
+{
+    ckci_k_float2 e;
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        v[i] = SILU ? v[i] * ckci_k_norm_sigmoid(v[i], e) : ckci_k_norm_sigmoid(v[i], e);
+    }
+}
+
+/* AMD: y of eight differences, with silu, else sigmoid. */
+template <bool SILU, int N>
+CKCI_K_FN void ckci_k_norm_activate8_amd(const ckci_k_norm_channels<N> &c, ckci_k_float2 *y)
+{
+    const float unit = SILU ? 1.44269504f : 1;
+    const ckci_k_float2 units = {unit, unit};
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 v = y[i] * ckci_k_norm_two(c.steep, 2 * i) + ckci_k_norm_two(c.start, 2 * i);
+        ckci_k_float2 e = {ckci_k_quick_exp2(-v.x), ckci_k_quick_exp2(-v.y)};
+        e = e * units + units;
+        const ckci_k_float2 inverse = {ckci_k_quick_inverse(e.x), ckci_k_quick_inverse(e.y)};
+        y[i] = SILU ? v * inverse : inverse;
+    }
 }
 
 template <bool PLANES, class S, class T>
@@ -907,29 +1013,20 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
     y.turn(left, places);
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
-        const auto apply = [&](int32_t rest, float *v, const float *) {
-            ckci_k_float2 two[4], e;
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < 4; i++) {
-                const ckci_k_float2 x2 = {v[2 * i], v[2 * i + 1]};
-                two[i] = (x2 - ckci_k_norm_two(c.hi, 2 * i)) * ckci_k_norm_two(c.scale, 2 * i) +
-                         ckci_k_norm_two(c.shift, 2 * i);
-            }
-            if (p.act == CKCONV_SILU) {
-                CKCI_K_UNROLL(4)
-                for (int i = 0; i < 4; i++) {
-                    two[i] = two[i] * ckci_k_norm_sigmoid(two[i], e);
+        const auto apply = [&](int32_t rest, ckci_k_float2 *v, const ckci_k_float2 *) {
+            if (!ckci_k_amd()) {
+                ckci_k_norm_affine8<true>(c, v);
+                if (p.act == CKCONV_SILU) {
+                    ckci_k_norm_activate8<true>(v);
+                } else if (p.act != CKCONV_PASS) {
+                    ckci_k_norm_activate8<false>(v);
                 }
-            } else if (p.act != CKCONV_PASS) {
-                CKCI_K_UNROLL(4)
-                for (int i = 0; i < 4; i++) {
-                    two[i] = ckci_k_norm_sigmoid(two[i], e);
-                }
-            }
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < 4; i++) {
-                v[2 * i] = two[i].x;
-                v[2 * i + 1] = two[i].y;
+            } else if (p.act == CKCONV_PASS) {
+                ckci_k_norm_affine8<false>(c, v);
+            } else if (p.act == CKCONV_SILU) {
+                ckci_k_norm_activate8_amd<true>(c, v);
+            } else {
+                ckci_k_norm_activate8_amd<false>(c, v);
             }
             ckci_k_norm_store8<PLANES>(p, p.y.dtype, y.at, rest, v);
             y.at += y.step;
@@ -942,21 +1039,58 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
 /* The activation of dy at d is undone: silu or sigmoid. Not EXACT: 1 - sigmoid loses what f16 cannot
    hold. */
 template <bool PLANES, bool EXACT>
-CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, bool silu, const float *d,
-                                 float *dy)
+CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, bool silu,
+                                 const ckci_k_float2 *d, ckci_k_float2 *dy)
 {
     CKCI_K_UNROLL(4)
-    for (int i = 0; i < 8; i += 2) {
-        const ckci_k_float2 one = {1, 1}, d2 = {d[i], d[i + 1]}, dy2 = {dy[i], dy[i + 1]};
-        ckci_k_float2 v = d2 * ckci_k_norm_two(c.gamma, i) + ckci_k_norm_two(c.shift, i), e;
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 one = {1, 1};
+        ckci_k_float2 v = d[i] * ckci_k_norm_two(c.gamma, 2 * i) + ckci_k_norm_two(c.shift, 2 * i), e;
         if (EXACT) { /* e is finite */
             v.x = v.x < -87 ? -87 : v.x;
             v.y = v.y < -87 ? -87 : v.y;
         }
         const ckci_k_float2 sigmoid = ckci_k_norm_sigmoid(v, e), rest = EXACT ? e * sigmoid : one - sigmoid;
-        const ckci_k_float2 of_silu = v * rest + one, front = dy2 * sigmoid;
-        dy[i] = front.x * (silu ? of_silu.x : rest.x);
-        dy[i + 1] = front.y * (silu ? of_silu.y : rest.y);
+        const ckci_k_float2 of_silu = v * rest + one, front = dy[i] * sigmoid;
+        dy[i].x = front.x * (silu ? of_silu.x : rest.x);
+        dy[i].y = front.y * (silu ? of_silu.y : rest.y);
+    }
+}
+
+/* Inverses of eight numbers from 1 to 4: all share one, which AMD computes as slowly as four products. */
+CKCI_K_FN void ckci_k_norm_inverses(ckci_k_float2 *x)
+{
+    const ckci_k_float2 front = x[0] * x[1], back = x[2] * x[3], all = front * back;
+    const float inverse = ckci_k_quick_inverse(all.x * all.y);
+    const ckci_k_float2 both = {inverse * all.y, inverse * all.x};
+    const ckci_k_float2 of_front = both * back, of_back = both * front, first = x[0], third = x[2];
+    x[0] = of_front * x[1];
+    x[1] = of_front * first;
+    x[2] = of_back * x[3];
+    x[3] = of_back * third;
+}
+
+/* The same for AMD, but for a factor ckci_k_norm_unit. With v in powers of two, e = 2^-|v| and
+   q = 1 / (1 + e), sigmoid is q, where v < 0 e*q, and its derivative e*q*q. */
+template <bool PLANES>
+CKCI_K_FN void ckci_k_norm_undo8_amd(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, bool silu,
+                                     const ckci_k_float2 *d, ckci_k_float2 *dy)
+{
+    const ckci_k_float2 unit = {1.44269504f, 1.44269504f}, far = {1e38f, 1e38f};
+    ckci_k_float2 v[4], e[4], q[4];
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        v[i] = d[i] * ckci_k_norm_two(c.steep, 2 * i) + ckci_k_norm_two(c.start, 2 * i);
+        e[i].x = ckci_k_unit(ckci_k_quick_exp2(-ckci_k_abs(v[i].x)));
+        e[i].y = ckci_k_unit(ckci_k_quick_exp2(-ckci_k_abs(v[i].y)));
+        q[i] = e[i] * unit + unit;
+    }
+    ckci_k_norm_inverses(q);
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 ve = v[i] * e[i], sign = v[i] * far, front = dy[i] * q[i];
+        const ckci_k_float2 one = {ckci_k_middle(e[i].x, 1, sign.x), ckci_k_middle(e[i].y, 1, sign.y)};
+        dy[i] = front * (silu ? ve * q[i] + one : unit * e[i] * q[i]);
     }
 }
 
@@ -964,14 +1098,19 @@ CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, 
    compiler. */
 template <bool PLANES, int TYPE>
 CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
-                                     float *d, float *dy)
+                                     ckci_k_float2 *d, ckci_k_float2 *dy)
 {
+    if (ckci_k_amd()) {
+        if (p.act == CKCONV_SILU) {
+            ckci_k_norm_undo8_amd<PLANES>(c, true, d, dy);
+        } else if (p.act != CKCONV_PASS) {
+            ckci_k_norm_undo8_amd<PLANES>(c, false, d, dy);
+        }
+        return;
+    }
     CKCI_K_UNROLL(4)
-    for (int i = 0; i < 8; i += 2) {
-        ckci_k_float2 two = {d[i], d[i + 1]};
-        two = (two - ckci_k_norm_two(c.hi, i)) * ckci_k_norm_two(c.r, i);
-        d[i] = two.x;
-        d[i + 1] = two.y;
+    for (int i = 0; i < 4; i++) {
+        d[i] = (d[i] - ckci_k_norm_two(c.hi, 2 * i)) * ckci_k_norm_two(c.r, 2 * i);
     }
     if (__builtin_expect(p.act != CKCONV_PASS, 0)) {
         if constexpr (TYPE == 0 || TYPE == CKCONV_F32) {
@@ -998,12 +1137,14 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         c.groups(p, m, 0);
     }
     float a = 0, b = 0;
+    const float unit = ckci_k_norm_unit(p);
+    const ckci_k_float2 none = {0, 0};
     for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
         const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
-        float sum[2][8];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            sum[0][i] = sum[1][i] = 0;
+        ckci_k_float2 sum[2][4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            sum[0][i] = sum[1][i] = none;
         }
         CKCI_K_UNROLL(1)
         for (int32_t i = 0; i < (PLANES ? 8 : 1); i++) {
@@ -1011,19 +1152,16 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
             if (!s.active || column >= s.columns) {
                 break;
             }
-            const auto add = [&](int32_t rest, float *d, float *dy) {
+            const auto add = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
                 ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
-                if (PLANES && rest < 8) {
-                    CKCI_K_UNROLL(8)
-                    for (int e = 1; e < 8; e++) {
-                        d[e] = e < rest ? d[e] : 0;
-                        dy[e] = e < rest ? dy[e] : 0;
-                    }
+                if (PLANES && (ckci_k_amd() ? !p.aligned : rest < 8)) {
+                    ckci_k_norm_end(d, rest, 0);
+                    ckci_k_norm_end(dy, rest, 0);
                 }
-                CKCI_K_UNROLL(8)
-                for (int e = 0; e < 8; e++) {
-                    sum[0][e] += dy[e];
-                    sum[1][e] += dy[e] * d[e];
+                CKCI_K_UNROLL(4)
+                for (int e = 0; e < 4; e++) {
+                    sum[0][e] = sum[0][e] + dy[e];
+                    sum[1][e] = dy[e] * d[e] + sum[1][e];
                 }
             };
             ckci_k_norm_walk<PLANES, true, false>(p, s, m, c, x, y, column, 0, add);
@@ -1031,12 +1169,16 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                 float both[2];
                 CKCI_K_UNROLL(2)
                 for (int e = 0; e < 2; e++) {
-                    both[e] = ((sum[e][0] + sum[e][1]) + (sum[e][2] + sum[e][3])) +
-                              ((sum[e][4] + sum[e][5]) + (sum[e][6] + sum[e][7]));
-                    CKCI_K_UNROLL(8)
-                    for (int f = 0; f < 8; f++) {
-                        sum[e][f] = 0;
+                    both[e] = ((sum[e][0].x + sum[e][0].y) + (sum[e][1].x + sum[e][1].y)) +
+                              ((sum[e][2].x + sum[e][2].y) + (sum[e][3].x + sum[e][3].y));
+                    CKCI_K_UNROLL(4)
+                    for (int f = 0; f < 4; f++) {
+                        sum[e][f] = none;
                     }
+                }
+                if (ckci_k_amd()) {
+                    both[0] *= unit;
+                    both[1] *= unit * (ckci_k_norm_late_r(p) ? c.r[0] : 1);
                 }
                 both[1] = ckci_k_norm_hat(m, 0, both[0], both[1]);
                 m.u.cell[0][i * 256 + cell] = both[0];
@@ -1048,11 +1190,15 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         if (!PLANES && s.active && column0 < s.columns) {
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
-                const float hat =
-                    ckci_k_norm_hat(m, ckci_k_divide(column0 + i, p.by_c), sum[0][i], sum[1][i]);
-                m.u.cell[0][i * 256 + cell] = sum[0][i];
+                float one = ckci_k_norm_one(sum[0], i), hat = ckci_k_norm_one(sum[1], i);
+                if (ckci_k_amd()) {
+                    one *= unit;
+                    hat *= unit * (ckci_k_norm_late_r(p) ? c.r[i] : 1);
+                }
+                hat = ckci_k_norm_hat(m, ckci_k_divide(column0 + i, p.by_c), one, hat);
+                m.u.cell[0][i * 256 + cell] = one;
                 m.u.cell[1][i * 256 + cell] = hat;
-                a += c.gamma[i] * sum[0][i];
+                a += c.gamma[i] * one;
                 b += c.gamma[i] * hat;
             }
         }
@@ -1093,12 +1239,15 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
 }
 
 /* dx of eight dy', into these. */
-template <int N> CKCI_K_FN void ckci_k_norm_dx8(const ckci_k_norm_channels<N> &c, const float *d, float *dy)
+template <int N>
+CKCI_K_FN void ckci_k_norm_dx8(const ckci_k_norm_channels<N> &c, const ckci_k_float2 *d, ckci_k_float2 *dy)
 {
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        const int j = N == 1 ? 0 : i;
-        dy[i] = c.r[j] * ((ckci_k_product(c.gamma[j], dy[i]) - c.level[j]) - d[i] * c.slope[j]);
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 gamma = ckci_k_norm_two(c.gamma, 2 * i);
+        const ckci_k_float2 product = {ckci_k_product(gamma.x, dy[i].x), ckci_k_product(gamma.y, dy[i].y)};
+        dy[i] = ckci_k_norm_two(c.r, 2 * i) *
+                ((product - ckci_k_norm_two(c.level, 2 * i)) - d[i] * ckci_k_norm_two(c.slope, 2 * i));
     }
 }
 
@@ -1108,6 +1257,7 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     const int32_t each = PLANES ? 1 : 8;
     ckci_k_norm_cursor<PLANES> x(p, p.x, s), y(p, p.y, s), dx(p, p.dx, s);
     ckci_k_norm_channels<PLANES ? 1 : 8> c;
+    const float unit = ckci_k_norm_unit(p);
     if (PLANES) {
         c.groups(p, m, 0);
     }
@@ -1119,8 +1269,15 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     dx.turn(left, places);
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
-        const auto write = [&](int32_t rest, float *d, float *dy) {
+        const auto write = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
             ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
+            if (ckci_k_amd() && p.act != CKCONV_PASS) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    dy[i].x = ckci_k_product(unit, dy[i].x);
+                    dy[i].y = ckci_k_product(unit, dy[i].y);
+                }
+            }
             ckci_k_norm_dx8(c, d, dy);
             ckci_k_norm_store8<PLANES>(p, p.dx.dtype, dx.at, rest, dy);
             dx.at += dx.step;
@@ -1493,7 +1650,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
     template <int TYPE>
     static CKCI_K_MEMBER void read(const ckci_gpu_norm &p, const ckci_k_norm_channels<N> &c, lds &m,
                                    int32_t e, int32_t i, const ckci_k_norm_cursor<PLANES> &x,
-                                   const ckci_k_norm_cursor<PLANES> &dy, int32_t rest, float *v, float *w)
+                                   const ckci_k_norm_cursor<PLANES> &dy, int32_t rest, ckci_k_float2 *v,
+                                   ckci_k_float2 *w)
     {
         ckci_k_norm_raw raw[2];
         if (__builtin_expect(e < fit<TYPE>::EIGHTS, 1)) {
@@ -1565,20 +1723,16 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
                 factors(c, m, column);
             }
             for (int32_t i = 0; i < count; i++, rest -= step, e += own.step) {
-                float v[8], w[8];
+                ckci_k_float2 v[4], w[4];
                 read<TYPE>(p, c, m, e, i, x, dy, rest, v, w);
                 if (PLANES && __builtin_expect(rest < 8, 0)) {
-                    CKCI_K_UNROLL(8)
-                    for (int f = 1; f < 8; f++) {
-                        v[f] = f < rest ? v[f] : 0;
-                        w[f] = f < rest ? w[f] : 0;
-                    }
+                    ckci_k_norm_end(v, rest, 0);
+                    ckci_k_norm_end(w, rest, 0);
                 }
                 CKCI_K_UNROLL(4)
                 for (int f = 0; f < 4; f++) {
-                    const ckci_k_float2 xhat = {v[2 * f], v[2 * f + 1]}, back = {w[2 * f], w[2 * f + 1]};
-                    sum[0][f] = sum[0][f] + back;
-                    sum[1][f] = back * xhat + sum[1][f];
+                    sum[0][f] = sum[0][f] + w[f];
+                    sum[1][f] = w[f] * v[f] + sum[1][f];
                 }
             }
             x.next_column();
@@ -1706,7 +1860,7 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
             int32_t e = own.first + k * own.apart + (own.places - 1) * own.step;
             factors(c, m, PLANES ? s.lc + k * p.lanes_c : s.lc * 8);
             for (int32_t i = own.places - 1; i >= 0; i--, rest += step, e -= own.step) {
-                float v[8], w[8];
+                ckci_k_float2 v[4], w[4];
                 read<TYPE>(p, c, m, e, i, x, dy, rest, v, w);
                 ckci_k_norm_dx8(c, v, w);
                 ckci_k_norm_store8<PLANES>(p, TYPE, dx.at, rest, w);
