@@ -471,9 +471,22 @@ template <bool PLANES> struct ckci_k_norm_cursor {
         const int64_t size = ckci_k_size(t.dtype), wide = PLANES ? t.stride[2] : 1;
         const int32_t first = PLANES ? s.lc : s.lc * 8;
         pos = s.from + s.lp * (PLANES ? 8 : 1);
-        column = at = t.p + (ckci_k_norm_base(t, s, 0, 0) + first * wide + pos * t.stride[5]) * size;
+        if (ckci_k_amd()) {
+            column = at = place(t, s, first, pos);
+        } else {
+            column = at = t.p + (ckci_k_norm_base(t, s, 0, 0) + first * wide + pos * t.stride[5]) * size;
+        }
         step = p.lanes_p * (PLANES ? 8 : 1) * t.stride[5] * size;
         apart = p.lanes_c * (PLANES ? 1 : 8) * wide * size;
+    }
+
+    /* AMD: a channel and a position of the block's first group. Products of 64 bits are slow there. */
+    static CKCI_K_MEMBER unsigned char *place(const ckci_tensor &t, const ckci_k_slab &s, int32_t channel,
+                                              int32_t position)
+    {
+        const int64_t base = ckci_k_norm_base(t, s, 0, 0);
+        const int64_t there = PLANES ? channel * t.stride[2] + position : channel + position * t.stride[5];
+        return t.p + ((base + there) << (t.dtype == CKCONV_F32 ? 2 : 1));
     }
 
     /* Through this thread's part of what is kept in LDS. */
@@ -493,9 +506,15 @@ template <bool PLANES> struct ckci_k_norm_cursor {
     }
 
     /* From the last of `columns` columns on, and there from the last of `places` places on. */
-    CKCI_K_MEMBER void turn(int32_t columns, int32_t places)
+    CKCI_K_MEMBER void turn(const ckci_gpu_norm &p, const ckci_tensor &t, const ckci_k_slab &s,
+                            int32_t columns, int32_t places)
     {
-        at = column += (columns - 1) * apart + (places - 1) * step;
+        if (ckci_k_amd()) {
+            const int32_t channel = (s.lc + (columns - 1) * p.lanes_c) * (PLANES ? 1 : 8);
+            column = at = place(t, s, channel, pos + (places - 1) * p.lanes_p * (PLANES ? 8 : 1));
+        } else {
+            at = column += (columns - 1) * apart + (places - 1) * step;
+        }
         apart = -apart;
         step = -step;
     }
@@ -1009,8 +1028,8 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
     /* backwards: what was read last is still in the caches */
     const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
     int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
-    x.turn(left, places);
-    y.turn(left, places);
+    x.turn(p, p.x, s, left, places);
+    y.turn(p, p.y, s, left, places);
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto apply = [&](int32_t rest, ckci_k_float2 *v, const ckci_k_float2 *) {
@@ -1264,9 +1283,9 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     /* backwards, as in ckci_k_norm_apply8 */
     const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
     int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
-    x.turn(left, places);
-    y.turn(left, places);
-    dx.turn(left, places);
+    x.turn(p, p.x, s, left, places);
+    y.turn(p, p.y, s, left, places);
+    dx.turn(p, p.dx, s, left, places);
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto write = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
@@ -1850,9 +1869,9 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
     {
         const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
         ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s), dx(p, p.dx, s);
-        x.turn(own.columns, 1);
-        dy.turn(own.columns, 1);
-        dx.turn(own.columns, own.places);
+        x.turn(p, p.x, s, own.columns, 1);
+        dy.turn(p, p.y, s, own.columns, 1);
+        dx.turn(p, p.dx, s, own.columns, own.places);
         x.step = -x.step;
         dy.step = -dy.step;
         for (int32_t k = own.columns - 1; k >= 0; k--) {
