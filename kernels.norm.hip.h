@@ -600,8 +600,9 @@ CKCI_K_FN int32_t ckci_k_norm_cell(const ckci_gpu_norm &p, int32_t t)
 }
 
 /* Entries of eight channels of each thread, added over the threads of a channel: those of lane_p 0 are the
-   sums. 32 threads share the entries of a kind, `several` of them a channel. join(to, from) */
-template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, const F &join)
+   sums. 32 threads share the entries of a kind, `several` of them a channel; the first `kinds`
+   are wanted. join(to, from) */
+template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, int32_t kinds, const F &join)
 {
     const int32_t t = (int32_t)threadIdx.x % 32, kind = (int32_t)threadIdx.x / 32 * 256;
     const int32_t all = p.lanes_c * p.lanes_p, lane_p = p.along_x ? 1 : p.lanes_c;
@@ -615,8 +616,10 @@ template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, cons
     const auto add = [&](int32_t to, int32_t from) {
         join(kind + ckci_k_norm_cell(p, to), kind + ckci_k_norm_cell(p, from));
     };
+    const bool wanted = kinds >= 8 || (int32_t)threadIdx.x / 32 < kinds;
     __syncthreads();
-    for (int32_t to = mine; to < (p.along_x ? all : apart); to += p.along_x ? (32 >> log) * p.lanes_p : 32) {
+    for (int32_t to = wanted ? mine : all; to < (p.along_x ? all : apart);
+         to += p.along_x ? (32 >> log) * p.lanes_p : 32) {
         const int32_t end = p.along_x ? to - first + p.lanes_p : all;
         for (int32_t from = to + apart; from < end; from += apart) {
             add(to, from);
@@ -624,7 +627,7 @@ template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, cons
     }
     for (int32_t half = several / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (p.along_x ? mine < all && first < half : t < half * lane_p) {
+        if (wanted && (p.along_x ? mine < all && first < half : t < half * lane_p)) {
             add(mine, mine + half * lane_p);
         }
     }
@@ -715,7 +718,7 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_no
         for (int i = 0; i < 8; i++) {
             m.u.moment[i * 256 + t] = which ? square[i] : sum[i];
         }
-        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) { m.u.moment[to] += m.u.moment[from]; });
+        ckci_k_norm_fold8(p, 8, [&](int32_t to, int32_t from) { m.u.moment[to] += m.u.moment[from]; });
         double all = 0;
         for (int32_t c = t * p.c; t < s.groups && c < (t + 1) * p.c; c++) {
             all += m.u.moment[c % 8 * 256 + c / 8];
@@ -1224,7 +1227,11 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         if (!p.sums && p.set == 1) {
             continue;
         }
-        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) {
+        /* columns i of each lane; channels first, there may be fewer */
+        const int32_t kinds = ckci_k_amd() && PLANES && s.columns - j <= p.lanes_c       ? 1
+                              : ckci_k_amd() && PLANES && s.columns - j <= 2 * p.lanes_c ? 2
+                                                                                         : 8;
+        ckci_k_norm_fold8(p, kinds, [&](int32_t to, int32_t from) {
             m.u.cell[0][to] += m.u.cell[0][from];
             m.u.cell[1][to] += m.u.cell[1][from];
         });
