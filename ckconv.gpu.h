@@ -4561,13 +4561,14 @@ CKCI_FN void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, in
     }
 }
 
-/* The same of wide blocks on AMD, whose lanes have room for all columns they take, but pay for each of them.
-   16 lanes or more of a channel: 256 bytes side by side. */
-CKCI_FN void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t *fast_lanes, int64_t *slow_lanes)
+/* The same of wide blocks on AMD, channels first, where a column costs a lane as much as a place in it does.
+   `least` lanes or more of a channel: whole lines of memory. */
+CKCI_FN void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, int64_t *fast_lanes,
+                                 int64_t *slow_lanes)
 {
     int64_t best = INT64_MAX;
     *fast_lanes = *slow_lanes = 1;
-    for (int64_t lanes = 256; lanes >= 1 && (lanes >= 16 || 2 * lanes > fast); lanes /= 2) {
+    for (int64_t lanes = 256; lanes >= 1 && (lanes >= least || 2 * lanes > fast); lanes /= 2) {
         int64_t all = ckci_min(lanes, fast), others = ckci_min(256 / all, slow);
         int64_t time = ckci_saturating_mul(ckci_ceil_div(fast, all) + 1, ckci_ceil_div(slow, others));
         if (time < best) {
@@ -4634,7 +4635,9 @@ CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *
 {
     int64_t lanes_c, lanes_p, positions = ckci_max(k->part + (k->part_rest > 0), 1);
     if (k->along_x && device->kind != CKCONV_DEVICE_NVIDIA) {
-        ckci_norm_lanes_amd(ckci_ceil_div(positions, 8), p->c, &lanes_p, &lanes_c);
+        /* 16 lanes take 256 bytes at least, of which a fifth is wasted where rows begin inside of lines */
+        const int64_t least = p->space % 32 == 0 ? 16 : 32;
+        ckci_norm_lanes_amd(ckci_ceil_div(positions, 8), p->c, least, &lanes_p, &lanes_c);
     } else if (k->along_x) {
         ckci_norm_lanes(ckci_ceil_div(positions, 8), p->c, &lanes_p, &lanes_c);
     } else {

@@ -1093,26 +1093,27 @@ CKCI_K_FN void ckci_k_norm_inverses(ckci_k_float2 *x)
 }
 
 /* The same for AMD, but for a factor ckci_k_norm_unit. With v in powers of two, e = 2^-|v| and
-   q = 1 / (1 + e), sigmoid is q, where v < 0 e*q, and its derivative e*q*q. */
-template <bool PLANES>
-CKCI_K_FN void ckci_k_norm_undo8_amd(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, bool silu,
-                                     const ckci_k_float2 *d, ckci_k_float2 *dy)
+   q = 1 / (1 + e), sigmoid is q, where v < 0 e*q, and its derivative e*q*q. Where v is NaN, dy' is, but q of
+   the others is not: e is a number there. */
+template <bool PLANES, bool SILU>
+CKCI_K_FN void ckci_k_norm_undo8_amd(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, const ckci_k_float2 *d,
+                                     ckci_k_float2 *dy)
 {
     const ckci_k_float2 unit = {1.44269504f, 1.44269504f}, far = {1e38f, 1e38f};
-    ckci_k_float2 v[4], e[4], q[4];
+    ckci_k_float2 v[4], power[4], e[4], q[4];
     CKCI_K_UNROLL(4)
     for (int i = 0; i < 4; i++) {
         v[i] = d[i] * ckci_k_norm_two(c.steep, 2 * i) + ckci_k_norm_two(c.start, 2 * i);
-        e[i].x = ckci_k_unit(ckci_k_quick_exp2(-ckci_k_abs(v[i].x)));
-        e[i].y = ckci_k_unit(ckci_k_quick_exp2(-ckci_k_abs(v[i].y)));
+        power[i] = {ckci_k_quick_exp2(-ckci_k_abs(v[i].x)), ckci_k_quick_exp2(-ckci_k_abs(v[i].y))};
+        e[i] = {ckci_k_unit(power[i].x), ckci_k_unit(power[i].y)};
         q[i] = e[i] * unit + unit;
     }
     ckci_k_norm_inverses(q);
     CKCI_K_UNROLL(4)
     for (int i = 0; i < 4; i++) {
-        const ckci_k_float2 ve = v[i] * e[i], sign = v[i] * far, front = dy[i] * q[i];
+        const ckci_k_float2 front = dy[i] * q[i], ve = v[i] * e[i], sign = v[i] * far;
         const ckci_k_float2 one = {ckci_k_middle(e[i].x, 1, sign.x), ckci_k_middle(e[i].y, 1, sign.y)};
-        dy[i] = front * (silu ? ve * q[i] + one : unit * e[i] * q[i]);
+        dy[i] = front * (SILU ? ve * q[i] + one : unit * power[i] * q[i]);
     }
 }
 
@@ -1124,9 +1125,9 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
 {
     if (ckci_k_amd()) {
         if (p.act == CKCONV_SILU) {
-            ckci_k_norm_undo8_amd<PLANES>(c, true, d, dy);
+            ckci_k_norm_undo8_amd<PLANES, true>(c, d, dy);
         } else if (p.act != CKCONV_PASS) {
-            ckci_k_norm_undo8_amd<PLANES>(c, false, d, dy);
+            ckci_k_norm_undo8_amd<PLANES, false>(c, d, dy);
         }
         return;
     }
