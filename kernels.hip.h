@@ -571,7 +571,7 @@ CKCI_K_FN float ckci_k_half_float(uint32_t h)
 /* A number of f16 less y. AMD: in one instruction, if the compiler does not see the 1. */
 CKCI_K_FN float ckci_k_half_less(uint32_t h, float y)
 {
-#if defined(__HIP_DEVICE_COMPILE__)
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__)
     float one = 1;
     asm("" : "+s"(one));
     y = __builtin_fmaf(ckci_k_half_float(h), one, -y);

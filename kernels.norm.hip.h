@@ -35,6 +35,9 @@ TAGS
   cluster's blocks where one has too little: they leave their sums for each other in workspace.
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
+  AMD computes powers and inverses four times as slowly as products: there gradients of an activation share
+  inverses, and factors of its argument are folded into those of the channel (steep, start). |v| above 2.3e38
+  is infinite in it.
 */
 
 /* Kernels of any tensors: numbers of a run, which a thread loads together: 16 bytes of T. */
@@ -376,7 +379,7 @@ struct ckci_k_norm_raw {
             a.y = (2 < count ? h[2] : 0) | (3 < count ? (uint32_t)h[3] << 16 : 0);
             a.z = (4 < count ? h[4] : 0) | (5 < count ? (uint32_t)h[5] << 16 : 0);
             a.w = (6 < count ? h[6] : 0) | (7 < count ? (uint32_t)h[7] << 16 : 0);
-#if defined(__HIP_DEVICE_COMPILE__)
+#if defined(__HIP_DEVICE_COMPILE__) /* any b will do: else the last one is moved to and fro */
             asm volatile("" : "=v"(b.x), "=v"(b.y), "=v"(b.z), "=v"(b.w));
 #endif
         }
@@ -600,8 +603,8 @@ CKCI_K_FN int32_t ckci_k_norm_cell(const ckci_gpu_norm &p, int32_t t)
 }
 
 /* Entries of eight channels of each thread, added over the threads of a channel: those of lane_p 0 are the
-   sums. 32 threads share the entries of a kind, `several` of them a channel; the first `kinds`
-   are wanted. join(to, from) */
+   sums. 32 threads share the entries of a kind, `several` of them a channel; the first `kinds` kinds are
+   wanted. join(to, from) */
 template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, int32_t kinds, const F &join)
 {
     const int32_t t = (int32_t)threadIdx.x % 32, kind = (int32_t)threadIdx.x / 32 * 256;
