@@ -1163,7 +1163,6 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         c.groups(p, m, 0);
     }
     float a = 0, b = 0;
-    const float unit = ckci_k_norm_unit(p);
     const ckci_k_float2 none = {0, 0};
     for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
         const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
@@ -1203,8 +1202,10 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                     }
                 }
                 if (ckci_k_amd()) {
+                    const ckci_gpu_norm &late = ckci_k_again(p);
+                    const float unit = ckci_k_norm_unit(late);
                     both[0] *= unit;
-                    both[1] *= unit * (ckci_k_norm_late_r(p) ? c.r[0] : 1);
+                    both[1] *= unit * (ckci_k_norm_late_r(late) ? c.r[0] : 1);
                 }
                 both[1] = ckci_k_norm_hat(m, 0, both[0], both[1]);
                 m.u.cell[0][i * 256 + cell] = both[0];
@@ -1214,6 +1215,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
             }
         }
         if (!PLANES && s.active && column0 < s.columns) {
+            const float unit = ckci_k_norm_unit(p);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
                 float one = ckci_k_norm_one(sum[0], i), hat = ckci_k_norm_one(sum[1], i);
@@ -1228,29 +1230,30 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                 b += c.gamma[i] * hat;
             }
         }
-        if (!p.sums && p.set == 1) {
+        const ckci_gpu_norm &late = ckci_k_again(p);
+        if (!late.sums && late.set == 1) {
             continue;
         }
         /* columns i of each lane; channels first, there may be fewer */
-        const int32_t kinds = ckci_k_amd() && PLANES && s.columns - j <= p.lanes_c       ? 1
-                              : ckci_k_amd() && PLANES && s.columns - j <= 2 * p.lanes_c ? 2
-                                                                                         : 8;
-        ckci_k_norm_fold8(p, kinds, [&](int32_t to, int32_t from) {
+        const int32_t kinds = ckci_k_amd() && PLANES && s.columns - j <= late.lanes_c       ? 1
+                              : ckci_k_amd() && PLANES && s.columns - j <= 2 * late.lanes_c ? 2
+                                                                                            : 8;
+        ckci_k_norm_fold8(late, kinds, [&](int32_t to, int32_t from) {
             m.u.cell[0][to] += m.u.cell[0][from];
             m.u.cell[1][to] += m.u.cell[1][from];
         });
         CKCI_K_UNROLL(1)
-        for (int32_t i = 0; i < 8 && p.sums && s.active && s.lp == 0; i++) {
+        for (int32_t i = 0; i < 8 && late.sums && s.active && s.lp == 0; i++) {
             const int32_t column = column0 + i * apart;
             if (column < s.columns) {
-                ((float *)p.sums)[first + column] = m.u.cell[0][i * 256 + cell];
-                ((float *)p.sums)[all + first + column] = m.u.cell[1][i * 256 + cell];
+                ((float *)late.sums)[first + column] = m.u.cell[0][i * 256 + cell];
+                ((float *)late.sums)[all + first + column] = m.u.cell[1][i * 256 + cell];
             }
         }
-        if (p.set > 1) { /* all columns at once */
+        if (late.set > 1) { /* all columns at once */
             a = b = 0;
-            for (int32_t i = t * p.c; t < s.groups && i < (t + 1) * p.c; i++) {
-                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + i, 1);
+            for (int32_t i = t * late.c; t < s.groups && i < (t + 1) * late.c; i++) {
+                float gamma = ckci_k_norm_factor<float>(late, late.gamma, s.g0 * late.c + i, 1);
                 a += gamma * m.u.cell[0][i % 8 * 256 + i / 8];
                 b += gamma * m.u.cell[1][i % 8 * 256 + i / 8];
             }
@@ -1498,7 +1501,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
         }
         __syncthreads();
         if constexpr (W != CKCI_K_NORM_ANY) {
-            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(p, s, m);
+            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(ckci_k_again(p), s, m);
         } else {
             for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
                 ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
