@@ -4648,6 +4648,24 @@ CKCI_FN void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, in
     }
 }
 
+/* The same of wide blocks on AMD, channels first, where a column costs a lane as much as a place in it does.
+   `least` lanes or more of a channel: whole lines of memory. */
+CKCI_FN void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, int64_t *fast_lanes,
+                                 int64_t *slow_lanes)
+{
+    int64_t best = INT64_MAX;
+    *fast_lanes = *slow_lanes = 1;
+    for (int64_t lanes = 256; lanes >= 1 && (lanes >= least || 2 * lanes > fast); lanes /= 2) {
+        int64_t all = ckci_min(lanes, fast), others = ckci_min(256 / all, slow);
+        int64_t time = ckci_saturating_mul(ckci_ceil_div(fast, all) + 1, ckci_ceil_div(slow, others));
+        if (time < best) {
+            best = time;
+            *fast_lanes = all;
+            *slow_lanes = others;
+        }
+    }
+}
+
 /* Bytes of the three workspace arrays. */
 CKCI_FN int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int64_t bytes[3])
 {
@@ -4700,10 +4718,14 @@ CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t
 }
 
 /* Lanes of wide blocks, which have k->part positions. */
-CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
+CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
     int64_t lanes_c, lanes_p, positions = ckci_max(k->part + (k->part_rest > 0), 1);
-    if (k->along_x) {
+    if (k->along_x && device->kind != CKCONV_DEVICE_NVIDIA) {
+        /* 16 lanes take 256 bytes at least, of which a fifth is wasted where rows begin inside of lines */
+        const int64_t least = p->space % 32 == 0 ? 16 : 32;
+        ckci_norm_lanes_amd(ckci_ceil_div(positions, 8), p->c, least, &lanes_p, &lanes_c);
+    } else if (k->along_x) {
         ckci_norm_lanes(ckci_ceil_div(positions, 8), p->c, &lanes_p, &lanes_c);
     } else {
         lanes_c = ckci_min(k->set * p->c / 8, 256);
@@ -4715,11 +4737,11 @@ CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
 
 /* Lanes of blocks that keep x and dy. Channels first, of a channel: a power of two, a wave or all that it
    needs at least, so that sums of channels are few shuffles. */
-CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
+CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
     const int64_t positions = ckci_max(k->part + (k->part_rest > 0), 1), eights = ckci_ceil_div(positions, 8);
     int64_t best = INT64_MAX;
-    ckci_norm_wide_lanes(p, k);
+    ckci_norm_wide_lanes(p, device, k);
     for (int32_t lanes = 256; k->along_x && lanes >= 1 && (lanes >= 32 || 2 * lanes > eights); lanes /= 2) {
         int64_t time = ckci_ceil_div(p->c, 256 / lanes) * ckci_ceil_div(eights, lanes);
         if (time < best && p->c * ckci_max(lanes / 32, 1) <= 768) {
@@ -4730,9 +4752,10 @@ CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, ckci_gpu_norm *k)
     }
 }
 
-/* Positions of the parts, and lanes of wide blocks. Those with channels first have whole eights: there may be
-   fewer parts. */
-CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, int64_t parts, ckci_gpu_norm *k)
+/* Positions of the parts, and lanes of wide blocks. Those with channels first have whole eights, on AMD whole
+   lines of memory if they are long: there may be fewer parts. */
+CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *device, int64_t parts,
+                             ckci_gpu_norm *k)
 {
     k->parts = (int32_t)parts;
     k->part = (int32_t)(p->space / parts);
@@ -4741,14 +4764,16 @@ CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, int64_t parts, ckci_gpu_no
         return;
     }
     if (k->along_x) {
-        k->part = (int32_t)(ckci_ceil_div(ckci_ceil_div(p->space, parts), 8) * 8);
+        const int64_t each = ckci_ceil_div(p->space, parts);
+        const int64_t whole = parts > 1 && each >= 1024 && device->kind != CKCONV_DEVICE_NVIDIA ? 64 : 8;
+        k->part = (int32_t)(ckci_ceil_div(each, whole) * whole);
         k->part_rest = 0;
         k->parts = (int32_t)ckci_max(ckci_ceil_div(p->space, k->part), 1);
     }
     if (k->kept && p->op == CKCONV_GROUPNORM_BWD) {
-        ckci_norm_kept_lanes(p, k);
+        ckci_norm_kept_lanes(p, device, k);
     } else {
-        ckci_norm_wide_lanes(p, k);
+        ckci_norm_wide_lanes(p, device, k);
     }
 }
 
@@ -4801,7 +4826,7 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
     if (back && !k->along_x) {
         double least = 0;
         for (int64_t parts = 1; parts <= most && parts <= p->space; parts++) {
-            ckci_norm_parts(p, parts, k);
+            ckci_norm_parts(p, device, parts, k);
             if (best > 0 && k->set * p->c * k->part < 8192) {
                 break;
             }
@@ -4817,7 +4842,7 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
         return best;
     }
     for (int64_t parts = 1; parts <= most && parts <= p->space; parts *= 2) {
-        ckci_norm_parts(p, parts, k);
+        ckci_norm_parts(p, device, parts, k);
         if (k->parts == parts && ckci_norm_workspace(p, parts, array) <= limit && ckci_norm_fits(p, k)) {
             best = parts;
         }
@@ -4925,7 +4950,7 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     }
     *bytes = ckci_norm_workspace(&p, parts, array);
     *bytes = *bytes <= limit && *bytes < CKCI_MAX_BYTES ? *bytes : 0;
-    ckci_norm_parts(&p, parts, k);
+    ckci_norm_parts(&p, device, parts, k);
     parts = k->parts;
     lanes_c = k->lanes_c;
     lanes_p = k->lanes_p;

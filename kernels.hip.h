@@ -308,6 +308,18 @@ struct ckci_k_nothing {
     }
 };
 
+/* Is this AMD? For what one body does in two ways; the simulator knows when it runs. */
+CKCI_K_FN bool ckci_k_amd()
+{
+#if defined(CKCI_SIMULATOR)
+    return sim_device.kind != CKCONV_DEVICE_NVIDIA;
+#elif defined(__CUDACC__) && !defined(__HIP__)
+    return false;
+#else
+    return true;
+#endif
+}
+
 /* A kernel's body by vendor, and for the simulator by unit: a device's compiler knows which, the simulator
    when it runs. */
 #if defined(CKCI_SIMULATOR)
@@ -572,6 +584,20 @@ CKCI_K_FN float ckci_k_half_float(uint32_t h)
 #else
     (void)h;
     return 0; /* host pass */
+#endif
+}
+
+/* A number of f16 less y. AMD: in one instruction, if the compiler does not see the 1. */
+CKCI_K_FN float ckci_k_half_less(uint32_t h, float y)
+{
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__OPTIMIZE__)
+    float one = 1;
+    asm("" : "+s"(one));
+    y = __builtin_fmaf(ckci_k_half_float(h), one, -y);
+    asm("" : "+v"(y)); /* else two of them become three instructions */
+    return y;
+#else
+    return ckci_k_half_float(h) - y;
 #endif
 }
 
@@ -950,6 +976,32 @@ CKCI_K_FN float ckci_k_quick_inverse(float x)
     return inverse;
 #else
     return 1 / x;
+#endif
+}
+
+CKCI_K_FN float ckci_k_abs(float x)
+{
+    return ckci_k_float(ckci_k_bits(x) & 0x7fffffffu);
+}
+
+/* The one in the middle of three; x is a number. */
+CKCI_K_FN float ckci_k_middle(float x, float y, float z)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return __builtin_amdgcn_fmed3f(x, y, z);
+#else
+    const float least = x < y ? x : y, most = x < y ? y : x;
+    return z > most ? most : z > least ? z : least;
+#endif
+}
+
+/* x from 0 to 1: less is 0, more is 1, NaN is 0. A part of the instruction that computes x, on AMD. */
+CKCI_K_FN float ckci_k_unit(float x)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    return __builtin_amdgcn_fmed3f(x, 0.f, 1.f);
+#else
+    return x > 0 ? x < 1 ? x : 1 : 0;
 #endif
 }
 

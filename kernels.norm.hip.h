@@ -36,6 +36,9 @@ TAGS
   sums for each other in workspace.
   Backward: dy' is dy with the activation undone; sums of dy' and dy'*xhat per channel give dgamma and dbeta
   (norm_param adds them over n in order) and, weighted with gamma, the two means that dx takes.
+  AMD computes powers and inverses four times as slowly as products: there gradients of an activation share
+  inverses, and factors of its argument are folded into those of the channel (steep, start). |v| above 2.3e38
+  is infinite in it.
 */
 
 /* Kernels of any tensors: numbers of a run, which a thread loads together: 16 bytes of T. */
@@ -334,6 +337,29 @@ template <bool PLANES> CKCI_K_FN bool ckci_k_norm_aligned(const ckci_gpu_norm &p
     return !PLANES || p.aligned;
 }
 
+/* Numbers i and i + 1 of eight; of one channel (N is 1), twice the same. */
+template <int N> CKCI_K_FN ckci_k_float2 ckci_k_norm_two(const float (&v)[N], int i)
+{
+    const ckci_k_float2 two = {v[N == 1 ? 0 : i], v[N == 1 ? 0 : i + 1]};
+    return two;
+}
+
+/* Number i of eight. */
+CKCI_K_FN float ckci_k_norm_one(const ckci_k_float2 *v, int i)
+{
+    return i % 2 ? v[i / 2].y : v[i / 2].x;
+}
+
+/* Eight numbers, of which `rest` exist, at least one: the others become `missing`. */
+CKCI_K_FN void ckci_k_norm_end(ckci_k_float2 *v, int32_t rest, float missing)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        v[i].x = i == 0 || 2 * i < rest ? v[i].x : missing;
+        v[i].y = 2 * i + 1 < rest ? v[i].y : missing;
+    }
+}
+
 /* Eight neighbouring numbers as they lie in memory, 16 or 32 bytes; `count` of them exist. */
 struct ckci_k_norm_raw {
 #if defined(CKCI_SIMULATOR) /* gcc does not see that */
@@ -369,30 +395,65 @@ struct ckci_k_norm_raw {
             a.y = (2 < count ? h[2] : 0) | (3 < count ? (uint32_t)h[3] << 16 : 0);
             a.z = (4 < count ? h[4] : 0) | (5 < count ? (uint32_t)h[5] << 16 : 0);
             a.w = (6 < count ? h[6] : 0) | (7 < count ? (uint32_t)h[7] << 16 : 0);
+#if defined(__HIP_DEVICE_COMPILE__) /* any b will do: else the last one is moved to and fro */
+            asm volatile("" : "=v"(b.x), "=v"(b.y), "=v"(b.z), "=v"(b.w));
+#endif
         }
     }
 
-    CKCI_K_MEMBER void widen(int32_t dtype, float *v) const
+    /* Eight numbers, two by two. */
+    CKCI_K_MEMBER void widen(int32_t dtype, ckci_k_float2 *v) const
     {
         if (dtype == CKCONV_F32) {
-            v[0] = ckci_k_float(a.x);
-            v[1] = ckci_k_float(a.y);
-            v[2] = ckci_k_float(a.z);
-            v[3] = ckci_k_float(a.w);
-            v[4] = ckci_k_float(b.x);
-            v[5] = ckci_k_float(b.y);
-            v[6] = ckci_k_float(b.z);
-            v[7] = ckci_k_float(b.w);
+            const uint32_t w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                v[i] = {ckci_k_float(w[2 * i]), ckci_k_float(w[2 * i + 1])};
+            }
         } else if (dtype == CKCONV_F16) {
-            ckci_k_s_half::widen<false>(a.x, v);
-            ckci_k_s_half::widen<false>(a.y, v + 2);
-            ckci_k_s_half::widen<false>(a.z, v + 4);
-            ckci_k_s_half::widen<false>(a.w, v + 6);
+            halves<false>(v);
         } else {
-            ckci_k_s_half::widen<true>(a.x, v);
-            ckci_k_s_half::widen<true>(a.y, v + 2);
-            ckci_k_s_half::widen<true>(a.z, v + 4);
-            ckci_k_s_half::widen<true>(a.w, v + 6);
+            halves<true>(v);
+        }
+    }
+
+    template <bool BF16> CKCI_K_MEMBER void halves(ckci_k_float2 *v) const
+    {
+        const uint32_t w[4] = {a.x, a.y, a.z, a.w};
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            float two[2];
+            ckci_k_s_half::widen<BF16>(w[i], two);
+            v[i] = {two[0], two[1]};
+        }
+    }
+
+    /* AMD: less hi, of channels c; SCALED: times r, but for f16, whose sums take r at the end. */
+    template <bool SCALED, class Channels>
+    CKCI_K_MEMBER void differences(int32_t dtype, const Channels &c, ckci_k_float2 *v) const
+    {
+        if (dtype == CKCONV_F32) {
+            widen(CKCONV_F32, v);
+            less<SCALED>(c, v);
+        } else if (dtype == CKCONV_F16) {
+            const uint32_t w[4] = {a.x, a.y, a.z, a.w};
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                const ckci_k_float2 hi = ckci_k_norm_two(c.hi, 2 * i);
+                v[i] = {ckci_k_half_less(w[i], hi.x), ckci_k_half_less(w[i] >> 16, hi.y)};
+            }
+        } else {
+            widen(CKCONV_BF16, v);
+            less<SCALED>(c, v);
+        }
+    }
+
+    template <bool SCALED, class Channels> static CKCI_K_MEMBER void less(const Channels &c, ckci_k_float2 *v)
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            v[i] = v[i] - ckci_k_norm_two(c.hi, 2 * i);
+            v[i] = SCALED ? v[i] * ckci_k_norm_two(c.r, 2 * i) : v[i];
         }
     }
 };
@@ -429,9 +490,22 @@ template <bool PLANES> struct ckci_k_norm_cursor {
         const int64_t size = ckci_k_size(t.dtype), wide = PLANES ? t.stride[2] : 1;
         const int32_t first = PLANES ? s.lc : s.lc * 8;
         pos = s.from + s.lp * (PLANES ? 8 : 1);
-        column = at = t.p + (ckci_k_norm_base(t, s, 0, 0) + first * wide + pos * t.stride[5]) * size;
+        if (ckci_k_amd()) {
+            column = at = place(t, s, first, pos);
+        } else {
+            column = at = t.p + (ckci_k_norm_base(t, s, 0, 0) + first * wide + pos * t.stride[5]) * size;
+        }
         step = p.lanes_p * (PLANES ? 8 : 1) * t.stride[5] * size;
         apart = p.lanes_c * (PLANES ? 1 : 8) * wide * size;
+    }
+
+    /* AMD: a channel and a position of the block's first group. Products of 64 bits are slow there. */
+    static CKCI_K_MEMBER unsigned char *place(const ckci_tensor &t, const ckci_k_slab &s, int32_t channel,
+                                              int32_t position)
+    {
+        const int64_t base = ckci_k_norm_base(t, s, 0, 0);
+        const int64_t there = PLANES ? channel * t.stride[2] + position : channel + position * t.stride[5];
+        return t.p + ((base + there) << (t.dtype == CKCONV_F32 ? 2 : 1));
     }
 
     /* Through this thread's part of what is kept in LDS. */
@@ -451,9 +525,15 @@ template <bool PLANES> struct ckci_k_norm_cursor {
     }
 
     /* From the last of `columns` columns on, and there from the last of `places` places on. */
-    CKCI_K_MEMBER void turn(int32_t columns, int32_t places)
+    CKCI_K_MEMBER void turn(const ckci_gpu_norm &p, const ckci_tensor &t, const ckci_k_slab &s,
+                            int32_t columns, int32_t places)
     {
-        at = column += (columns - 1) * apart + (places - 1) * step;
+        if (ckci_k_amd()) {
+            const int32_t channel = (s.lc + (columns - 1) * p.lanes_c) * (PLANES ? 1 : 8);
+            column = at = place(t, s, channel, pos + (places - 1) * p.lanes_p * (PLANES ? 8 : 1));
+        } else {
+            at = column += (columns - 1) * apart + (places - 1) * step;
+        }
         apart = -apart;
         step = -step;
     }
@@ -489,15 +569,15 @@ template <bool PLANES> CKCI_K_FN int32_t ckci_k_norm_columns_of(const ckci_gpu_n
 
 template <bool PLANES>
 CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigned char *to, int32_t count,
-                                  const float *v)
+                                  const ckci_k_float2 *v)
 {
     const bool aligned = __builtin_expect(ckci_k_norm_aligned<PLANES>(p), 1);
     if (dtype == CKCONV_F32) {
         if (aligned) {
-            const ckci_k_uint4 a = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]),
-                                    ckci_k_bits(v[3])};
-            const ckci_k_uint4 b = {ckci_k_bits(v[4]), ckci_k_bits(v[5]), ckci_k_bits(v[6]),
-                                    ckci_k_bits(v[7])};
+            const ckci_k_uint4 a = {ckci_k_bits(v[0].x), ckci_k_bits(v[0].y), ckci_k_bits(v[1].x),
+                                    ckci_k_bits(v[1].y)};
+            const ckci_k_uint4 b = {ckci_k_bits(v[2].x), ckci_k_bits(v[2].y), ckci_k_bits(v[3].x),
+                                    ckci_k_bits(v[3].y)};
             ((ckci_k_uint4 *)to)[0] = a;
             ((ckci_k_uint4 *)to)[1] = b;
             return;
@@ -506,16 +586,16 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             if (i < count) {
-                ((float *)to)[i] = v[i];
+                ((float *)to)[i] = ckci_k_norm_one(v, i);
             }
         }
         return;
     }
     const ckci_k_uint4 a = {
-        ckci_k_two(dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1])),
-        ckci_k_two(dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3])),
-        ckci_k_two(dtype, ckci_k_bits(v[4]), ckci_k_bits(v[5])),
-        ckci_k_two(dtype, ckci_k_bits(v[6]), ckci_k_bits(v[7])),
+        ckci_k_two(dtype, ckci_k_bits(v[0].x), ckci_k_bits(v[0].y)),
+        ckci_k_two(dtype, ckci_k_bits(v[1].x), ckci_k_bits(v[1].y)),
+        ckci_k_two(dtype, ckci_k_bits(v[2].x), ckci_k_bits(v[2].y)),
+        ckci_k_two(dtype, ckci_k_bits(v[3].x), ckci_k_bits(v[3].y)),
     };
     if (aligned) {
         *(ckci_k_uint4 *)to = a;
@@ -606,12 +686,13 @@ template <bool DY> struct ckci_k_norm_ahead {
 };
 
 /* body(how many positions are left, eight of x, eight of dy) at places of this thread in a column; loads are
-   ahead, between() comes after the first ones. rest: positions from the first place on. DY: dy is read too.
-   TURNED: from the last of `places` places to the first, as the cursors then go. */
-template <bool PLANES, bool DY, bool TURNED, class T, class Between, class Body>
+   ahead, between() comes after the first ones. widen(raw, v): x as body takes it. rest: positions from the
+   first place on. DY: dy is read too. TURNED: from the last of `places` places to the first, as the cursors
+   then go. */
+template <bool PLANES, bool DY, bool TURNED, class T, class Between, class Widen, class Body>
 CKCI_K_FN void ckci_k_norm_each(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
                                 ckci_k_norm_cursor<PLANES> &x, ckci_k_norm_cursor<PLANES> &y, int32_t places,
-                                const Between &between, const Body &body)
+                                const Between &between, const Widen &widen, const Body &body)
 {
     const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
     int32_t rest = s.to - x.pos;
@@ -619,7 +700,7 @@ CKCI_K_FN void ckci_k_norm_each(const ckci_gpu_norm &p, const ckci_k_slab &s, co
         rest -= places > 0 ? (places - 1) * step : 0;
     }
     ckci_k_norm_raw raw, raw_dy;
-    float v[8], w[8];
+    ckci_k_float2 v[4], w[4];
     if constexpr (!PLANES && CKCI_K_NORM_RING > 0) {
         if (ckci_k_norm_rings()) {
             typedef ckci_k_norm_room<T, CKCI_K_NORM_RING> room;
@@ -632,7 +713,7 @@ CKCI_K_FN void ckci_k_norm_each(const ckci_gpu_norm &p, const ckci_k_slab &s, co
             between();
             for (; count > 0; count--, rest += TURNED ? step : -step) {
                 ahead.take(p, raw, raw_dy);
-                raw.widen(p.x.dtype, v);
+                widen(raw, v);
                 if (DY) {
                     raw_dy.widen(p.y.dtype, w);
                 }
@@ -650,7 +731,7 @@ CKCI_K_FN void ckci_k_norm_each(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     }
     between();
     for (; TURNED ? places > 0 : rest > 0; rest += TURNED ? step : -step) {
-        raw.widen(p.x.dtype, v);
+        widen(raw, v);
         if (DY) {
             raw_dy.widen(p.y.dtype, w);
         }
@@ -675,8 +756,9 @@ CKCI_K_FN int32_t ckci_k_norm_cell(const ckci_gpu_norm &p, int32_t t)
 }
 
 /* Entries of eight channels of each thread, added over the threads of a channel: those of lane_p 0 are the
-   sums. 32 threads share the entries of a kind, `several` of them a channel. join(to, from) */
-template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, const F &join)
+   sums. 32 threads share the entries of a kind, `several` of them a channel; the first `kinds` kinds are
+   wanted. join(to, from) */
+template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, int32_t kinds, const F &join)
 {
     const int32_t t = (int32_t)threadIdx.x % 32, kind = (int32_t)threadIdx.x / 32 * 256;
     const int32_t all = p.lanes_c * p.lanes_p, lane_p = p.along_x ? 1 : p.lanes_c;
@@ -690,8 +772,10 @@ template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, cons
     const auto add = [&](int32_t to, int32_t from) {
         join(kind + ckci_k_norm_cell(p, to), kind + ckci_k_norm_cell(p, from));
     };
+    const bool wanted = kinds >= 8 || (int32_t)threadIdx.x / 32 < kinds;
     __syncthreads();
-    for (int32_t to = mine; to < (p.along_x ? all : apart); to += p.along_x ? (32 >> log) * p.lanes_p : 32) {
+    for (int32_t to = wanted ? mine : all; to < (p.along_x ? all : apart);
+         to += p.along_x ? (32 >> log) * p.lanes_p : 32) {
         const int32_t end = p.along_x ? to - first + p.lanes_p : all;
         for (int32_t from = to + apart; from < end; from += apart) {
             add(to, from);
@@ -699,7 +783,7 @@ template <class F> CKCI_K_FN void ckci_k_norm_fold8(const ckci_gpu_norm &p, cons
     }
     for (int32_t half = several / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (p.along_x ? mine < all && first < half : t < half * lane_p) {
+        if (wanted && (p.along_x ? mine < all && first < half : t < half * lane_p)) {
             add(mine, mine + half * lane_p);
         }
     }
@@ -736,7 +820,7 @@ CKCI_K_FN void ckci_k_norm_pivots(const ckci_gpu_norm &p, const unsigned char *f
 template <bool PLANES, class S, class T>
 CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
 {
-    const int32_t t = (int32_t)threadIdx.x, each = PLANES ? 1 : 8, step = p.lanes_p * (PLANES ? 8 : 1);
+    const int32_t t = (int32_t)threadIdx.x, each = PLANES ? 1 : 8;
     const int64_t size = ckci_k_size(p.x.dtype);
     double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, square[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     const unsigned char *first = p.x.p + ckci_k_norm_base(p.x, s, 0, 0) * size;
@@ -749,16 +833,14 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_no
         }
         ckci_k_norm_each<PLANES, false, false>(
             p, s, m, x, x, 0, [] {},
-            [&](int32_t rest, float *v, const float *) {
+            [&](const ckci_k_norm_raw &raw, ckci_k_float2 *v) { raw.widen(p.x.dtype, v); },
+            [&](int32_t rest, ckci_k_float2 *v, const ckci_k_float2 *) {
                 if (PLANES && rest < 8) {
-                    CKCI_K_UNROLL(8)
-                    for (int i = 1; i < 8; i++) {
-                        v[i] = i < rest ? v[i] : pivot[0];
-                    }
+                    ckci_k_norm_end(v, rest, pivot[0]);
                 }
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < 8; i++) {
-                    const double d = (double)v[i] - (double)pivot[PLANES ? 0 : i];
+                    const double d = (double)ckci_k_norm_one(v, i) - (double)pivot[PLANES ? 0 : i];
                     sum[i] += d;
                     square[i] += d * d;
                 }
@@ -784,7 +866,7 @@ CKCI_K_FN void ckci_k_norm_gather8(const ckci_gpu_norm &p, const S &s, ckci_k_no
         for (int i = 0; i < 8; i++) {
             m.u.moment[i * 256 + t] = which ? square[i] : sum[i];
         }
-        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) { m.u.moment[to] += m.u.moment[from]; });
+        ckci_k_norm_fold8(p, 8, [&](int32_t to, int32_t from) { m.u.moment[to] += m.u.moment[from]; });
         double all = 0;
         for (int32_t c = t * p.c; t < s.groups && c < (t + 1) * p.c; c++) {
             all += m.u.moment[c % 8 * 256 + c / 8];
@@ -925,11 +1007,25 @@ CKCI_K_FN float ckci_k_norm_bounded(float x, float y)
     return ckci_k_float(bits - (over ? 1 : 0)); /* the largest number comes before infinity */
 }
 
+/* AMD: what dy' is to be multiplied by. */
+CKCI_K_FN float ckci_k_norm_unit(const ckci_gpu_norm &p)
+{
+    return ckci_k_amd() && p.act != CKCONV_PASS ? 1.44269504f : 1;
+}
+
+/* AMD: is d of f16, x - hi, not yet multiplied by r? */
+CKCI_K_FN bool ckci_k_norm_late_r(const ckci_gpu_norm &p)
+{
+    return ckci_k_amd() && p.x.dtype == CKCONV_F16;
+}
+
 /* Wide: what eight numbers of one channel, or of eight, need. y is (x - hi)*scale + shift; with
    d = (x - hi)*r, xhat but for the rest of the mean, it is d*gamma + shift, and dx is
    r * (gamma*dy' - level - d*slope): 0 for a group of one number. */
 template <int N> struct ckci_k_norm_channels {
+    enum { COUNT = N };
     float hi[N], r[N], gamma[N], scale[N], shift[N], slope[N], level[N];
+    float steep[N], start[N]; /* AMD: y before the activation, in powers of two, is d*steep + start */
 
     /* What belongs to the groups of N columns, and to these themselves. */
     template <class M> CKCI_K_MEMBER void groups(const ckci_gpu_norm &p, const M &m, int32_t column)
@@ -939,12 +1035,12 @@ template <int N> struct ckci_k_norm_channels {
             const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
             hi[i] = m.hi[group];
             r[i] = m.r[group];
-            slope[i] = m.mean[1][group];
+            slope[i] = m.mean[1][group] * (ckci_k_norm_late_r(p) ? r[i] : 1);
             level[i] = m.mean[0][group];
         }
     }
 
-    template <class M>
+    template <bool BACK, class M>
     CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const M &m, int32_t column)
     {
         uint32_t bits[2][N];
@@ -956,6 +1052,9 @@ template <int N> struct ckci_k_norm_channels {
             gamma[i] = p.gamma ? ckci_k_norm_number(p.param, bits[0][i]) : 1;
             scale[i] = ckci_k_norm_bounded(m.r[group], gamma[i]);
             shift[i] = ckci_k_norm_number(p.param, bits[1][i]) - m.lo[group] * scale[i];
+            const float binary = 1.44269504f;
+            steep[i] = (BACK && !ckci_k_norm_late_r(p) ? gamma[i] : scale[i]) * binary;
+            start[i] = shift[i] * binary;
         }
     }
 };
@@ -968,7 +1067,7 @@ CKCI_K_FN float ckci_k_norm_hat(const ckci_k_norm_lds<T> &m, int32_t group, floa
 }
 
 /* body(how many positions are left, eight of x, eight of dy) for all positions of this thread in a column;
-   loads are one ahead. c becomes the column's (PLANES: its group's it is). DY: dy is read too. TURNED: from
+   loads are ahead. c becomes the column's (PLANES: its group's it is). DY: dy is read too. TURNED: from
    the last of `places` places to the first, as the cursors then go. */
 template <bool PLANES, bool DY, bool TURNED, class T, class Body>
 CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, const ckci_k_norm_lds<T> &m,
@@ -982,20 +1081,20 @@ CKCI_K_FN void ckci_k_norm_walk(const ckci_gpu_norm &p, const ckci_k_slab &s, co
             if (!PLANES) {
                 c.groups(p, m, column);
             }
-            c.factors(p, s, m, column);
+            c.template factors<DY>(p, s, m, column);
+        },
+        [&](const ckci_k_norm_raw &raw, ckci_k_float2 *v) {
+            if (ckci_k_amd()) {
+                raw.differences<DY>(p.x.dtype, c, v);
+            } else {
+                raw.widen(p.x.dtype, v);
+            }
         },
         body);
     x.next_column();
     if (DY) {
         y.next_column();
     }
-}
-
-/* Numbers i and i + 1 of eight; of one channel (N is 1), twice the same. */
-template <int N> CKCI_K_FN ckci_k_float2 ckci_k_norm_two(const float (&v)[N], int i)
-{
-    const ckci_k_float2 two = {v[N == 1 ? 0 : i], v[N == 1 ? 0 : i + 1]};
-    return two;
 }
 
 /* e^-v, and 1 / (1 + that) */
@@ -1010,6 +1109,43 @@ CKCI_K_FN ckci_k_float2 ckci_k_norm_sigmoid(const ckci_k_float2 &v, ckci_k_float
     return sigmoid;
 }
 
+/* y of eight of x before the activation; not OF_X: of eight differences from hi. */
+template <bool OF_X, int N>
+CKCI_K_FN void ckci_k_norm_affine8(const ckci_k_norm_channels<N> &c, ckci_k_float2 *v)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 d = OF_X ? v[i] - ckci_k_norm_two(c.hi, 2 * i) : v[i];
+        v[i] = d * ckci_k_norm_two(c.scale, 2 * i) + ckci_k_norm_two(c.shift, 2 * i);
+    }
+}
+
+/* Silu, else sigmoid, of eight numbers. */
+template <bool SILU> CKCI_K_FN void ckci_k_norm_activate8(ckci_k_float2 *v)
+{
+    ckci_k_float2 e;
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        v[i] = SILU ? v[i] * ckci_k_norm_sigmoid(v[i], e) : ckci_k_norm_sigmoid(v[i], e);
+    }
+}
+
+/* AMD: y of eight differences, with silu, else sigmoid. */
+template <bool SILU, int N>
+CKCI_K_FN void ckci_k_norm_activate8_amd(const ckci_k_norm_channels<N> &c, ckci_k_float2 *y)
+{
+    const float unit = SILU ? 1.44269504f : 1;
+    const ckci_k_float2 units = {unit, unit};
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 v = y[i] * ckci_k_norm_two(c.steep, 2 * i) + ckci_k_norm_two(c.start, 2 * i);
+        ckci_k_float2 e = {ckci_k_quick_exp2(-v.x), ckci_k_quick_exp2(-v.y)};
+        e = e * units + units;
+        const ckci_k_float2 inverse = {ckci_k_quick_inverse(e.x), ckci_k_quick_inverse(e.y)};
+        y[i] = SILU ? v * inverse : inverse;
+    }
+}
+
 template <bool PLANES, class S, class T>
 CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci_k_norm_lds<T> &m)
 {
@@ -1022,33 +1158,24 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
     /* backwards: what was read last is still in the caches */
     const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
     int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
-    x.turn(left, places);
-    y.turn(left, places);
+    x.turn(p, p.x, s, left, places);
+    y.turn(p, p.y, s, left, places);
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
-        const auto apply = [&](int32_t rest, float *v, const float *) {
-            ckci_k_float2 two[4], e;
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < 4; i++) {
-                const ckci_k_float2 x2 = {v[2 * i], v[2 * i + 1]};
-                two[i] = (x2 - ckci_k_norm_two(c.hi, 2 * i)) * ckci_k_norm_two(c.scale, 2 * i) +
-                         ckci_k_norm_two(c.shift, 2 * i);
-            }
-            if (p.act == CKCONV_SILU) {
-                CKCI_K_UNROLL(4)
-                for (int i = 0; i < 4; i++) {
-                    two[i] = two[i] * ckci_k_norm_sigmoid(two[i], e);
+        const auto apply = [&](int32_t rest, ckci_k_float2 *v, const ckci_k_float2 *) {
+            if (!ckci_k_amd()) {
+                ckci_k_norm_affine8<true>(c, v);
+                if (p.act == CKCONV_SILU) {
+                    ckci_k_norm_activate8<true>(v);
+                } else if (p.act != CKCONV_PASS) {
+                    ckci_k_norm_activate8<false>(v);
                 }
-            } else if (p.act != CKCONV_PASS) {
-                CKCI_K_UNROLL(4)
-                for (int i = 0; i < 4; i++) {
-                    two[i] = ckci_k_norm_sigmoid(two[i], e);
-                }
-            }
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < 4; i++) {
-                v[2 * i] = two[i].x;
-                v[2 * i + 1] = two[i].y;
+            } else if (p.act == CKCONV_PASS) {
+                ckci_k_norm_affine8<false>(c, v);
+            } else if (p.act == CKCONV_SILU) {
+                ckci_k_norm_activate8_amd<true>(c, v);
+            } else {
+                ckci_k_norm_activate8_amd<false>(c, v);
             }
             ckci_k_norm_store8<PLANES>(p, p.y.dtype, y.at, rest, v);
             y.at += y.step;
@@ -1061,21 +1188,59 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
 /* The activation of dy at d is undone: silu or sigmoid. Not EXACT: 1 - sigmoid loses what f16 cannot
    hold. */
 template <bool PLANES, bool EXACT>
-CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, bool silu, const float *d,
-                                 float *dy)
+CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, bool silu,
+                                 const ckci_k_float2 *d, ckci_k_float2 *dy)
 {
     CKCI_K_UNROLL(4)
-    for (int i = 0; i < 8; i += 2) {
-        const ckci_k_float2 one = {1, 1}, d2 = {d[i], d[i + 1]}, dy2 = {dy[i], dy[i + 1]};
-        ckci_k_float2 v = d2 * ckci_k_norm_two(c.gamma, i) + ckci_k_norm_two(c.shift, i), e;
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 one = {1, 1};
+        ckci_k_float2 v = d[i] * ckci_k_norm_two(c.gamma, 2 * i) + ckci_k_norm_two(c.shift, 2 * i), e;
         if (EXACT) { /* e is finite */
             v.x = v.x < -87 ? -87 : v.x;
             v.y = v.y < -87 ? -87 : v.y;
         }
         const ckci_k_float2 sigmoid = ckci_k_norm_sigmoid(v, e), rest = EXACT ? e * sigmoid : one - sigmoid;
-        const ckci_k_float2 of_silu = v * rest + one, front = dy2 * sigmoid;
-        dy[i] = front.x * (silu ? of_silu.x : rest.x);
-        dy[i + 1] = front.y * (silu ? of_silu.y : rest.y);
+        const ckci_k_float2 of_silu = v * rest + one, front = dy[i] * sigmoid;
+        dy[i].x = front.x * (silu ? of_silu.x : rest.x);
+        dy[i].y = front.y * (silu ? of_silu.y : rest.y);
+    }
+}
+
+/* Inverses of eight numbers from 1 to 4: all share one, which AMD computes as slowly as four products. */
+CKCI_K_FN void ckci_k_norm_inverses(ckci_k_float2 *x)
+{
+    const ckci_k_float2 front = x[0] * x[1], back = x[2] * x[3], all = front * back;
+    const float inverse = ckci_k_quick_inverse(all.x * all.y);
+    const ckci_k_float2 both = {inverse * all.y, inverse * all.x};
+    const ckci_k_float2 of_front = both * back, of_back = both * front, first = x[0], third = x[2];
+    x[0] = of_front * x[1];
+    x[1] = of_front * first;
+    x[2] = of_back * x[3];
+    x[3] = of_back * third;
+}
+
+/* The same for AMD, but for a factor ckci_k_norm_unit. With v in powers of two, e = 2^-|v| and
+   q = 1 / (1 + e), sigmoid is q, where v < 0 e*q, and its derivative e*q*q. Where v is NaN, dy' is, but q of
+   the others is not: e is a number there. */
+template <bool PLANES, bool SILU>
+CKCI_K_FN void ckci_k_norm_undo8_amd(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, const ckci_k_float2 *d,
+                                     ckci_k_float2 *dy)
+{
+    const ckci_k_float2 unit = {1.44269504f, 1.44269504f}, far = {1e38f, 1e38f};
+    ckci_k_float2 v[4], power[4], e[4], q[4];
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        v[i] = d[i] * ckci_k_norm_two(c.steep, 2 * i) + ckci_k_norm_two(c.start, 2 * i);
+        power[i] = {ckci_k_quick_exp2(-ckci_k_abs(v[i].x)), ckci_k_quick_exp2(-ckci_k_abs(v[i].y))};
+        e[i] = {ckci_k_unit(power[i].x), ckci_k_unit(power[i].y)};
+        q[i] = e[i] * unit + unit;
+    }
+    ckci_k_norm_inverses(q);
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 front = dy[i] * q[i], ve = v[i] * e[i], sign = v[i] * far;
+        const ckci_k_float2 one = {ckci_k_middle(e[i].x, 1, sign.x), ckci_k_middle(e[i].y, 1, sign.y)};
+        dy[i] = front * (SILU ? ve * q[i] + one : unit * power[i] * q[i]);
     }
 }
 
@@ -1083,14 +1248,19 @@ CKCI_K_FN void ckci_k_norm_undo8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, 
    compiler. */
 template <bool PLANES, int TYPE>
 CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_channels<PLANES ? 1 : 8> &c,
-                                     float *d, float *dy)
+                                     ckci_k_float2 *d, ckci_k_float2 *dy)
 {
+    if (ckci_k_amd()) {
+        if (p.act == CKCONV_SILU) {
+            ckci_k_norm_undo8_amd<PLANES, true>(c, d, dy);
+        } else if (p.act != CKCONV_PASS) {
+            ckci_k_norm_undo8_amd<PLANES, false>(c, d, dy);
+        }
+        return;
+    }
     CKCI_K_UNROLL(4)
-    for (int i = 0; i < 8; i += 2) {
-        ckci_k_float2 two = {d[i], d[i + 1]};
-        two = (two - ckci_k_norm_two(c.hi, i)) * ckci_k_norm_two(c.r, i);
-        d[i] = two.x;
-        d[i + 1] = two.y;
+    for (int i = 0; i < 4; i++) {
+        d[i] = (d[i] - ckci_k_norm_two(c.hi, 2 * i)) * ckci_k_norm_two(c.r, 2 * i);
     }
     if (__builtin_expect(p.act != CKCONV_PASS, 0)) {
         if constexpr (TYPE == 0 || TYPE == CKCONV_F32) {
@@ -1117,12 +1287,13 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         c.groups(p, m, 0);
     }
     float a = 0, b = 0;
+    const ckci_k_float2 none = {0, 0};
     for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
         const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
-        float sum[2][8];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            sum[0][i] = sum[1][i] = 0;
+        ckci_k_float2 sum[2][4];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            sum[0][i] = sum[1][i] = none;
         }
         CKCI_K_UNROLL(1)
         for (int32_t i = 0; i < (PLANES ? 8 : 1); i++) {
@@ -1130,19 +1301,16 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
             if (!s.active || column >= s.columns) {
                 break;
             }
-            const auto add = [&](int32_t rest, float *d, float *dy) {
+            const auto add = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
                 ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
-                if (PLANES && rest < 8) {
-                    CKCI_K_UNROLL(8)
-                    for (int e = 1; e < 8; e++) {
-                        d[e] = e < rest ? d[e] : 0;
-                        dy[e] = e < rest ? dy[e] : 0;
-                    }
+                if (PLANES && (ckci_k_amd() ? !p.aligned : rest < 8)) {
+                    ckci_k_norm_end(d, rest, 0);
+                    ckci_k_norm_end(dy, rest, 0);
                 }
-                CKCI_K_UNROLL(8)
-                for (int e = 0; e < 8; e++) {
-                    sum[0][e] += dy[e];
-                    sum[1][e] += dy[e] * d[e];
+                CKCI_K_UNROLL(4)
+                for (int e = 0; e < 4; e++) {
+                    sum[0][e] = sum[0][e] + dy[e];
+                    sum[1][e] = dy[e] * d[e] + sum[1][e];
                 }
             };
             ckci_k_norm_walk<PLANES, true, false>(p, s, m, c, x, y, column, 0, add);
@@ -1150,12 +1318,18 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                 float both[2];
                 CKCI_K_UNROLL(2)
                 for (int e = 0; e < 2; e++) {
-                    both[e] = ((sum[e][0] + sum[e][1]) + (sum[e][2] + sum[e][3])) +
-                              ((sum[e][4] + sum[e][5]) + (sum[e][6] + sum[e][7]));
-                    CKCI_K_UNROLL(8)
-                    for (int f = 0; f < 8; f++) {
-                        sum[e][f] = 0;
+                    both[e] = ((sum[e][0].x + sum[e][0].y) + (sum[e][1].x + sum[e][1].y)) +
+                              ((sum[e][2].x + sum[e][2].y) + (sum[e][3].x + sum[e][3].y));
+                    CKCI_K_UNROLL(4)
+                    for (int f = 0; f < 4; f++) {
+                        sum[e][f] = none;
                     }
+                }
+                if (ckci_k_amd()) {
+                    const ckci_gpu_norm &late = ckci_k_again(p);
+                    const float unit = ckci_k_norm_unit(late);
+                    both[0] *= unit;
+                    both[1] *= unit * (ckci_k_norm_late_r(late) ? c.r[0] : 1);
                 }
                 both[1] = ckci_k_norm_hat(m, 0, both[0], both[1]);
                 m.u.cell[0][i * 256 + cell] = both[0];
@@ -1165,35 +1339,45 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
             }
         }
         if (!PLANES && s.active && column0 < s.columns) {
+            const float unit = ckci_k_norm_unit(p);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
-                const float hat =
-                    ckci_k_norm_hat(m, ckci_k_divide(column0 + i, p.by_c), sum[0][i], sum[1][i]);
-                m.u.cell[0][i * 256 + cell] = sum[0][i];
+                float one = ckci_k_norm_one(sum[0], i), hat = ckci_k_norm_one(sum[1], i);
+                if (ckci_k_amd()) {
+                    one *= unit;
+                    hat *= unit * (ckci_k_norm_late_r(p) ? c.r[i] : 1);
+                }
+                hat = ckci_k_norm_hat(m, ckci_k_divide(column0 + i, p.by_c), one, hat);
+                m.u.cell[0][i * 256 + cell] = one;
                 m.u.cell[1][i * 256 + cell] = hat;
-                a += c.gamma[i] * sum[0][i];
+                a += c.gamma[i] * one;
                 b += c.gamma[i] * hat;
             }
         }
-        if (!p.sums && p.set == 1) {
+        const ckci_gpu_norm &late = ckci_k_again(p);
+        if (!late.sums && late.set == 1) {
             continue;
         }
-        ckci_k_norm_fold8(p, [&](int32_t to, int32_t from) {
+        /* columns i of each lane; channels first, there may be fewer */
+        const int32_t kinds = ckci_k_amd() && PLANES && s.columns - j <= late.lanes_c       ? 1
+                              : ckci_k_amd() && PLANES && s.columns - j <= 2 * late.lanes_c ? 2
+                                                                                            : 8;
+        ckci_k_norm_fold8(late, kinds, [&](int32_t to, int32_t from) {
             m.u.cell[0][to] += m.u.cell[0][from];
             m.u.cell[1][to] += m.u.cell[1][from];
         });
         CKCI_K_UNROLL(1)
-        for (int32_t i = 0; i < 8 && p.sums && s.active && s.lp == 0; i++) {
+        for (int32_t i = 0; i < 8 && late.sums && s.active && s.lp == 0; i++) {
             const int32_t column = column0 + i * apart;
             if (column < s.columns) {
-                ((float *)p.sums)[first + column] = m.u.cell[0][i * 256 + cell];
-                ((float *)p.sums)[all + first + column] = m.u.cell[1][i * 256 + cell];
+                ((float *)late.sums)[first + column] = m.u.cell[0][i * 256 + cell];
+                ((float *)late.sums)[all + first + column] = m.u.cell[1][i * 256 + cell];
             }
         }
-        if (p.set > 1) { /* all columns at once */
+        if (late.set > 1) { /* all columns at once */
             a = b = 0;
-            for (int32_t i = t * p.c; t < s.groups && i < (t + 1) * p.c; i++) {
-                float gamma = ckci_k_norm_factor<float>(p, p.gamma, s.g0 * p.c + i, 1);
+            for (int32_t i = t * late.c; t < s.groups && i < (t + 1) * late.c; i++) {
+                float gamma = ckci_k_norm_factor<float>(late, late.gamma, s.g0 * late.c + i, 1);
                 a += gamma * m.u.cell[0][i % 8 * 256 + i / 8];
                 b += gamma * m.u.cell[1][i % 8 * 256 + i / 8];
             }
@@ -1212,12 +1396,15 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
 }
 
 /* dx of eight dy', into these. */
-template <int N> CKCI_K_FN void ckci_k_norm_dx8(const ckci_k_norm_channels<N> &c, const float *d, float *dy)
+template <int N>
+CKCI_K_FN void ckci_k_norm_dx8(const ckci_k_norm_channels<N> &c, const ckci_k_float2 *d, ckci_k_float2 *dy)
 {
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        const int j = N == 1 ? 0 : i;
-        dy[i] = c.r[j] * ((ckci_k_product(c.gamma[j], dy[i]) - c.level[j]) - d[i] * c.slope[j]);
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 gamma = ckci_k_norm_two(c.gamma, 2 * i);
+        const ckci_k_float2 product = {ckci_k_product(gamma.x, dy[i].x), ckci_k_product(gamma.y, dy[i].y)};
+        dy[i] = ckci_k_norm_two(c.r, 2 * i) *
+                ((product - ckci_k_norm_two(c.level, 2 * i)) - d[i] * ckci_k_norm_two(c.slope, 2 * i));
     }
 }
 
@@ -1227,19 +1414,27 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     const int32_t each = PLANES ? 1 : 8;
     ckci_k_norm_cursor<PLANES> x(p, p.x, s), y(p, p.y, s), dx(p, p.dx, s);
     ckci_k_norm_channels<PLANES ? 1 : 8> c;
+    const float unit = ckci_k_norm_unit(p);
     if (PLANES) {
         c.groups(p, m, 0);
     }
     /* backwards, as in ckci_k_norm_apply8 */
     const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
     int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
-    x.turn(left, places);
-    y.turn(left, places);
-    dx.turn(left, places);
+    x.turn(p, p.x, s, left, places);
+    y.turn(p, p.y, s, left, places);
+    dx.turn(p, p.dx, s, left, places);
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
-        const auto write = [&](int32_t rest, float *d, float *dy) {
+        const auto write = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
             ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
+            if (ckci_k_amd() && p.act != CKCONV_PASS) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    dy[i].x = ckci_k_product(unit, dy[i].x);
+                    dy[i].y = ckci_k_product(unit, dy[i].y);
+                }
+            }
             ckci_k_norm_dx8(c, d, dy);
             ckci_k_norm_store8<PLANES>(p, p.dx.dtype, dx.at, rest, dy);
             dx.at += dx.step;
@@ -1431,7 +1626,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
         }
         __syncthreads();
         if constexpr (W != CKCI_K_NORM_ANY) {
-            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(p, s, m);
+            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(ckci_k_again(p), s, m);
         } else {
             for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
                 ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
@@ -1613,7 +1808,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
     template <int TYPE>
     static CKCI_K_MEMBER void read(const ckci_gpu_norm &p, const ckci_k_norm_channels<N> &c, lds &m,
                                    int32_t e, int32_t i, const ckci_k_norm_cursor<PLANES> &x,
-                                   const ckci_k_norm_cursor<PLANES> &dy, int32_t rest, float *v, float *w)
+                                   const ckci_k_norm_cursor<PLANES> &dy, int32_t rest, ckci_k_float2 *v,
+                                   ckci_k_float2 *w)
     {
         ckci_k_norm_raw raw[2];
         if (__builtin_expect(e < fit<TYPE>::EIGHTS, 1)) {
@@ -1685,20 +1881,16 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
                 factors(c, m, column);
             }
             for (int32_t i = 0; i < count; i++, rest -= step, e += own.step) {
-                float v[8], w[8];
+                ckci_k_float2 v[4], w[4];
                 read<TYPE>(p, c, m, e, i, x, dy, rest, v, w);
                 if (PLANES && __builtin_expect(rest < 8, 0)) {
-                    CKCI_K_UNROLL(8)
-                    for (int f = 1; f < 8; f++) {
-                        v[f] = f < rest ? v[f] : 0;
-                        w[f] = f < rest ? w[f] : 0;
-                    }
+                    ckci_k_norm_end(v, rest, 0);
+                    ckci_k_norm_end(w, rest, 0);
                 }
                 CKCI_K_UNROLL(4)
                 for (int f = 0; f < 4; f++) {
-                    const ckci_k_float2 xhat = {v[2 * f], v[2 * f + 1]}, back = {w[2 * f], w[2 * f + 1]};
-                    sum[0][f] = sum[0][f] + back;
-                    sum[1][f] = back * xhat + sum[1][f];
+                    sum[0][f] = sum[0][f] + w[f];
+                    sum[1][f] = w[f] * v[f] + sum[1][f];
                 }
             }
             x.next_column();
@@ -1816,9 +2008,9 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
     {
         const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
         ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s), dx(p, p.dx, s);
-        x.turn(own.columns, 1);
-        dy.turn(own.columns, 1);
-        dx.turn(own.columns, own.places);
+        x.turn(p, p.x, s, own.columns, 1);
+        dy.turn(p, p.y, s, own.columns, 1);
+        dx.turn(p, p.dx, s, own.columns, own.places);
         x.step = -x.step;
         dy.step = -dy.step;
         for (int32_t k = own.columns - 1; k >= 0; k--) {
@@ -1826,7 +2018,7 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
             int32_t e = own.first + k * own.apart + (own.places - 1) * own.step;
             factors(c, m, PLANES ? s.lc + k * p.lanes_c : s.lc * 8);
             for (int32_t i = own.places - 1; i >= 0; i--, rest += step, e -= own.step) {
-                float v[8], w[8];
+                ckci_k_float2 v[4], w[4];
                 read<TYPE>(p, c, m, e, i, x, dy, rest, v, w);
                 ckci_k_norm_dx8(c, v, w);
                 ckci_k_norm_store8<PLANES>(p, TYPE, dx.at, rest, w);
