@@ -646,6 +646,14 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
         x_step = STEP == 0 ? p.dim[2].read_step : 1;
         x_bytes = x_step * bytes;
         tap_bytes = tap_step * bytes;
+#if defined(__HIP_DEVICE_COMPILE__) && __clang_major__ < 16
+        if constexpr (V == 1) { /* used by lanes only; scalar registers hold no more */
+            tap_step = ckci_k_lane_afresh(tap_step);
+            tap_bytes = ckci_k_lane_afresh(tap_bytes);
+            x_first = ckci_k_lane_afresh(x_first);
+            x_step = STEP == 0 ? ckci_k_lane_afresh(x_step) : 1;
+        }
+#endif
     }
 
     /* Weights of `rows` filter rows from r0 on, in the order in which they are multiplied. */
@@ -2608,6 +2616,12 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         int32_t a_step = (int32_t)p.a.stride[5] * S::SIZE, b_step = (int32_t)p.b.stride[5] * S::SIZE;
         int32_t a_row = (int32_t)p.a.stride[4] * (int32_t)S::SIZE,
                 b_row = (int32_t)p.b.stride[4] * (int32_t)S::SIZE;
+#if defined(__HIP_DEVICE_COMPILE__) && __clang_major__ < 16
+        if constexpr (F == 3 && !PLANES && S::SIZE == 2) { /* scalar registers hold no more */
+            a_row = ckci_k_lane_afresh(a_row);
+            b_row = ckci_k_lane_afresh(b_row);
+        }
+#endif
         T c[F * F * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * F * V; i++) {
@@ -3088,6 +3102,7 @@ template <class S> struct ckci_k_sheet {
        that threads which follow each other read and write different banks. */
     static CKCI_K_MEMBER bool spread(const ckci_gpu_depth &p)
     {
+        (void)p;
 #if defined(__HIP_DEVICE_COMPILE__)
         return true;
 #elif defined(__CUDACC__)
@@ -4073,6 +4088,7 @@ template <class S> struct ckci_k_depth_row {
         bool back = p.dim[2].gather_back != 0;
         int32_t first = back ? p.dim[2].pad - (p.dim[2].filter - 1) : -p.dim[2].pad;
         int32_t shift = first & 3, to = shift + p.dim[2].filter;
+        first = ckci_k_lane_afresh(first - shift);
         int64_t row_step = p.dim[1].read_tap * p.a.stride[4] * S::SIZE;
         int64_t plane_step = p.dim[0].read_tap * p.a.stride[3] * S::SIZE - p.dim[1].filter * row_step;
         for (int32_t i = begin; i < end; i += 256) {
@@ -4088,15 +4104,15 @@ template <class S> struct ckci_k_depth_row {
                 int32_t rows = filter_rows - r < p.rows ? filter_rows - r : p.rows;
                 if (filter_rows > p.rows || i == begin) {
                     __syncthreads();
-                    stage(p, m, channel, r, rows, shift);
+                    stage(ckci_k_again(p), m, channel, r, rows, shift);
                     __syncthreads();
                 }
                 CKCI_K_UNROLL(1)
                 for (int32_t k = 0; k < rows && s.inside; k++) {
                     if ((uint32_t)z < (uint32_t)p.dim[0].read_len &&
                         (uint32_t)y < (uint32_t)p.dim[1].read_len) {
-                        multiply(c, src, s.q.x + first - shift, p.dim[2].read_len, p.a_vec,
-                                 m.w + k * p.row_taps, shift, to, p.bf16);
+                        multiply(c, src, s.q.x + first, p.dim[2].read_len, p.a_vec, m.w + k * p.row_taps,
+                                 shift, to, p.bf16);
                     }
                     src += row_step;
                     y += p.dim[1].read_tap;
@@ -4110,7 +4126,7 @@ template <class S> struct ckci_k_depth_row {
                 }
             }
             if (s.inside) {
-                write(p, c, channel, s.q);
+                write(ckci_k_again(p), c, channel, s.q);
             }
         }
     }
@@ -5005,31 +5021,32 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
 
     /* Tile i. Inputs and dout come one after the other, so that the code stands once. */
     static CKCI_K_MEMBER void tile(const ckci_gpu_depth &p, const ckci_gpu_depth_box &x,
-                                   const ckci_k_depth_block &b, lds &m, bands *sums, int32_t i)
+                                   const ckci_k_depth_block &all, lds &m, bands *sums, int32_t i)
     {
-        const ckci_k_place q = ckci_k_depth_block::find(x, i);
-        const int32_t top = q.y - x.pad_y, end = top + x.tile_y + p.dim[1].filter - 1;
-        const int32_t y = top < 0 ? 0 : top, rows = (end < p.dim[1].read_len ? end : p.dim[1].read_len) - y;
-        const int32_t len_y = p.dim[1].length - q.y < x.tile_y ? p.dim[1].length - q.y : x.tile_y;
         CKCI_K_UNROLL(1)
-        for (int douts = 0; douts < 2; douts++) {
-            const ckci_k_depth_stretch stretch = {b.channel,
-                                                  b.channels,
-                                                  q.n,
-                                                  q.z,
-                                                  douts ? q.y : y,
-                                                  douts ? len_y : rows,
-                                                  q.x - (douts ? x.lead : x.back),
+        for (int douts = 0; douts < 2; douts++) { /* scalar registers do not hold all of it all along */
+            const ckci_k_depth_tile t(p, ckci_k_afresh(i));
+            const ckci_k_depth_block c = AMD ? all.scalar() : all;
+            const ckci_k_depth_stretch stretch = {c.channel,
+                                                  c.channels,
+                                                  t.q.n,
+                                                  t.q.z,
+                                                  douts ? t.q.y : t.y,
+                                                  douts ? t.len_y : t.rows,
+                                                  t.q.x - (douts ? x.lead : x.back),
                                                   douts ? p.dim[2].length : p.dim[2].read_len};
             ckci_k_depth_fill<WAVE, GAP>(x, douts ? x.t : x.b, douts ? p.a : p.b, stretch, m.bytes, 0);
         }
         ckci_k_copies_end();
         ckci_k_copies_wait<0>();
         __syncthreads();
-        if (p.bf16) {
-            multiply<ckci_k_bf16>(p, b.channels, m, sums, len_y, top - y, rows);
+        const ckci_gpu_depth &v = AMD ? ckci_k_again(p) : p;
+        const ckci_k_depth_tile t(v, ckci_k_afresh(i));
+        const int32_t channels = AMD ? ckci_k_same(all.channels) : all.channels;
+        if (v.bf16) {
+            multiply<ckci_k_bf16>(v, channels, m, sums, t.len_y, t.at, t.rows);
         } else {
-            multiply<ckci_k_f16>(p, b.channels, m, sums, len_y, top - y, rows);
+            multiply<ckci_k_f16>(v, channels, m, sums, t.len_y, t.at, t.rows);
         }
         __syncthreads();
     }
@@ -5050,10 +5067,10 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
             const ckci_gpu_depth &p = ckci_k_again(args);
             if constexpr (HALVES > 1) {
                 const int32_t whole = p.halves > 1 ? i >> 1 : i;
-                tile(p, ckci_k_again(box), half(p, b.scalar(), i - whole * p.halves), m, sums, whole);
+                tile(p, ckci_k_again(box), half(p, b, i - whole * p.halves), m, sums, whole);
                 turn(ckci_k_again(args), sums);
             } else {
-                tile(p, ckci_k_again(box), AMD ? b.scalar() : b, m, sums, i);
+                tile(p, ckci_k_again(box), b, m, sums, i);
             }
         }
     }
