@@ -219,7 +219,7 @@ test-amd: $(B)/ckconv $(GPU_TESTS:%=$(B)/test/sim/%)
 
 SIM_SANITIZED := test_golden test_groupnorm test_transform test_cross
 SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%) \
-    $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross
+    $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross $(B)/test/simsm/test_groupnorm $(B)/test/simsm/test_transform
 # First, so that at the end no core waits for them.
 LONGEST := $(B)/test/simsm/test_cross $(B)/test/sim/test_cross $(B)/test/sim32/test_cross
 

@@ -561,6 +561,8 @@ enum { CKCI_NORM_KEPT = 92160, CKCI_NORM_KEPT_LDS = 23552 + CKCI_NORM_KEPT };
 
 /* Likewise, of one that keeps dy too; its groups at most. */
 enum { CKCI_NORM_BACK = 106496, CKCI_NORM_BACK_SET = 32 };
+/* Bytes of LDS of wide blocks, channels last (NVIDIA). */
+enum { CKCI_NORM_RING_LDS = 23552 + 8 * 256 * 16 };
 enum { CKCI_NORM_BACK_LDS = 8192 + 16 + 16 * CKCI_NORM_BACK_SET + CKCI_NORM_BACK };
 
 /* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
@@ -590,7 +592,7 @@ typedef struct ckci_gpu_norm {
     int32_t chunks;  /* times that lanes_c goes into the columns */
     int32_t kept;    /* x stays in LDS, bwd: so does dy; the parts are a cluster */
     int32_t bulk;    /* kept, bwd, channels first: rows are bulk copies */
-    int32_t late;    /* kept, bwd, channels first: as many blocks behind as many others wait a little */
+    int32_t late;    /* kept, bwd, channels first: blocks late to 2*late - 1 start a little later */
     int32_t summing; /* norm_din: leaves sums in workspace, no dx */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
 } ckci_gpu_norm;
@@ -4806,8 +4808,8 @@ CKCI_FN double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device 
 }
 
 /* Parts where the blocks of a pass keep what they read in LDS, 0: they do not. Those of one slab are a
-   cluster: the fewest, a power of two, that fit; more while two blocks for each compute unit have 8192
-   elements. */
+   cluster. Channels last: those of the least ckci_norm_kept_time. First: the fewest, a power of two, that
+   fit; more while two blocks for each compute unit have 8192 elements. */
 CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
                                ckci_gpu_norm *k)
 {
@@ -4864,7 +4866,8 @@ CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *de
 {
     int64_t array[3];
     const int32_t wide = ckci_norm_wide(p, k->along_x), any = k->set;
-    if (!wide || ckci_norm_workspace(p, 1, array) > limit) {
+    if (!wide || ckci_norm_workspace(p, 1, array) > limit ||
+        (!k->along_x && device->kind == CKCONV_DEVICE_NVIDIA && device->lds_bytes < CKCI_NORM_RING_LDS)) {
         return 0;
     }
     const int broad = p->op == CKCONV_GROUPNORM_BWD && !k->along_x;

@@ -3214,7 +3214,8 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
     return CKCONV_OK;
 }
 
-/* What every GPU gives a block; kernels of the vector, direct and group norm families use no more. */
+/* What every GPU gives a block; kernels of the vector, direct and group norm families use no more, unless the
+   planner has looked. */
 enum { CKCI_LEAST_LDS = 49152 };
 
 CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)

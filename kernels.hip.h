@@ -49,9 +49,10 @@ type of the sums, and every storage type is converted when it is loaded)
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
     pair_matrix_T      the same on a matrix unit, all channels of mid in LDS; T: f16, bf16
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
-                       .._planes: wide, by layout; fwd_kept: x stays in LDS (NVIDIA)
+                       .._planes: wide, by layout; fwd_kept, bwd_kept: x (and dy) stay in LDS (NVIDIA)
     move, move_..      layout and type conversion: single elements; copy: rows in pieces; turn_E: tiles of
-                       E-byte elements turned in LDS; convert_E: other types to E bytes, turned or not
+                       E-byte elements turned in LDS (2: f16 and bf16, too); convert_E: other types to E
+                       bytes, turned or not
 
 No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
 matrix_... are plain multiply-adds on any target.
@@ -535,7 +536,7 @@ CKCI_K_FN void ckci_k_pause(uint32_t time)
 }
 
 /* NVIDIA, from sm_90 on: the first thing a kernel does. The run's next kernel may start as soon as all blocks
-   of this one have, and waits here for all that this one writes; so does this one for the run's last. */
+   of this one have, and waits here for all that this one writes, as this one does for the one before. */
 CKCI_K_FN void ckci_k_take_turn()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -2115,9 +2116,9 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
         }
     }
 #if CUDART_VERSION >= 11080
-    /* With much LDS its blocks would crowd on the units that are free first: a pair's 1 x 1 of 28 x 28 takes
-       57 us of both so, else 52 (H100). */
-    const int early = after && lds <= 24576;
+    /* Graphs take such launches from 12.3 on. With much LDS its blocks would crowd on the units that are free
+       first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). */
+    const int early = CUDART_VERSION >= 12030 && after && lds <= 24576;
     if (l->cluster > 1 || early) {
         cudaLaunchAttribute attribute[2];
         cudaLaunchConfig_t config;

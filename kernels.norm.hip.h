@@ -78,6 +78,7 @@ template <class T, int RING> struct ckci_k_norm_room : ckci_k_norm_lds<T> {
 };
 template <class T> struct ckci_k_norm_room<T, 0> : ckci_k_norm_lds<T> {
 };
+static_assert(sizeof(ckci_k_norm_room<float, 8>) == CKCI_NORM_RING_LDS, "the planner's figure");
 template <class T, int W>
 using ckci_k_norm_room_of = ckci_k_norm_room<T, W == CKCI_K_NORM_LAST ? (int)CKCI_K_NORM_RING : 0>;
 
@@ -505,7 +506,7 @@ template <bool PLANES> struct ckci_k_norm_cursor {
     {
         const int64_t base = ckci_k_norm_base(t, s, 0, 0);
         const int64_t there = PLANES ? channel * t.stride[2] + position : channel + position * t.stride[5];
-        return t.p + ((base + there) << (t.dtype == CKCONV_F32 ? 2 : 1));
+        return t.p + (int64_t)((uint64_t)(base + there) << (t.dtype == CKCONV_F32 ? 2 : 1));
     }
 
     /* Through this thread's part of what is kept in LDS. */
@@ -1023,7 +1024,6 @@ CKCI_K_FN bool ckci_k_norm_late_r(const ckci_gpu_norm &p)
    d = (x - hi)*r, xhat but for the rest of the mean, it is d*gamma + shift, and dx is
    r * (gamma*dy' - level - d*slope): 0 for a group of one number. */
 template <int N> struct ckci_k_norm_channels {
-    enum { COUNT = N };
     float hi[N], r[N], gamma[N], scale[N], shift[N], slope[N], level[N];
     float steep[N], start[N]; /* AMD: y before the activation, in powers of two, is d*steep + start */
 
@@ -1053,7 +1053,7 @@ template <int N> struct ckci_k_norm_channels {
             scale[i] = ckci_k_norm_bounded(m.r[group], gamma[i]);
             shift[i] = ckci_k_norm_number(p.param, bits[1][i]) - m.lo[group] * scale[i];
             const float binary = 1.44269504f;
-            steep[i] = (BACK && !ckci_k_norm_late_r(p) ? gamma[i] : scale[i]) * binary;
+            steep[i] = ckci_k_norm_bounded(binary, BACK && !ckci_k_norm_late_r(p) ? gamma[i] : scale[i]);
             start[i] = shift[i] * binary;
         }
     }

@@ -163,7 +163,7 @@ static void test_tiles(void)
         {CKCONV_F64, CKCONV_BF16},   {CKCONV_F64, CKCONV_F32},        {CKCONV_F16, CKCONV_F64},
         {CKCONV_I8, CKCONV_F16},     {CKCONV_F32, CKCONV_I8},         {CKCONV_F64, CKCONV_F8E4M3},
         {CKCONV_F8E5M2, CKCONV_F32}, {CKCONV_F16, CKCONV_F8E4M3FNUZ}, {CKCONV_F8E4M3, CKCONV_F8E5M2FNUZ},
-        {CKCONV_I32, CKCONV_F32},
+        {CKCONV_I32, CKCONV_F32},    {CKCONV_F16, CKCONV_BF16},
     };
     test_rng r = test_seed(78);
     const int count = (int)(sizeof pairs / sizeof pairs[0]);
@@ -202,7 +202,7 @@ static void test_turns(void)
         {CKCONV_F64, CKCONV_F64},  {CKCONV_F32, CKCONV_F16},        {CKCONV_F16, CKCONV_F32},
         {CKCONV_F32, CKCONV_BF16}, {CKCONV_BF16, CKCONV_F32},       {CKCONV_BF16, CKCONV_F16},
         {CKCONV_F32, CKCONV_I8},   {CKCONV_F8E4M3, CKCONV_F32},     {CKCONV_F64, CKCONV_F32},
-        {CKCONV_F32, CKCONV_F64},  {CKCONV_F16, CKCONV_F8E5M2FNUZ},
+        {CKCONV_F32, CKCONV_F64},  {CKCONV_F16, CKCONV_F8E5M2FNUZ}, {CKCONV_F16, CKCONV_BF16},
     };
     static const ckconv_layout from[] = {CKCONV_NGCHW, CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_STRIDED};
     static const ckconv_layout to[] = {CKCONV_NHWGC, CKCONV_NGCHW, CKCONV_NGCHW, CKCONV_NGCHW};
