@@ -4802,7 +4802,7 @@ CKCI_FN double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device 
     const int64_t units = device->compute_units, lost = ckci_ceil_div(units, 16) * (k->parts - 1) / 2;
     const int64_t room = ckci_max((2 * units - lost) / k->parts, 1);
     const double all = (double)k->set * (double)p->c * (double)(k->part + (k->part_rest > 0));
-    const double past = all - CKCI_NORM_BACK / (2 * (double)ckci_size(p->in.dtype));
+    const double past = all - (double)CKCI_NORM_BACK / (2 * (double)ckci_size(p->in.dtype));
     const double rounds = (double)slabs / (double)room / 2 + (double)ckci_ceil_div(slabs, room) / 2;
     return (rounds < 1 ? 1 : rounds) * (16384 + all + (past > 0 ? 6 * past : 0));
 }

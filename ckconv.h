@@ -5615,6 +5615,9 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_CPU_ROWS
 #undef CKCI_DEPTH_SHEET_COLUMNS
 #undef CKCI_DEPTH_DEEP_STRIP
+#undef CKCI_DEPTH_DEEP_ALONE
+#undef CKCI_DEPTH_DEEP_MOST
+#undef CKCI_DEPTH_DOWN_FREE
 #undef CKCI_DEPTH_DOWN_LANES
 #undef CKCI_DEPTH_DOWN_STRIP
 #undef CKCI_FN

@@ -529,7 +529,7 @@ CKCI_K_FN void ckci_k_cluster_barrier()
 CKCI_K_FN void ckci_k_pause(uint32_t time)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-    __nanosleep(time);
+    asm volatile("nanosleep.u32 %0;" ::"r"(time));
 #else
     (void)time;
 #endif
