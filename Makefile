@@ -177,6 +177,9 @@ $(B)/test/sim32/%: $(B)/test/sim/%
 $(B)/test/simsm/%: $(B)/test/sim/%
 	@mkdir -p $(@D)
 	cp $< $@
+$(B)/test/simmma/%: $(B)/test/sim/%
+	@mkdir -p $(@D)
+	cp $< $@
 $(B)/test/simasan/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CXX) $(SIM_FLAGS) $(SANITIZER_FLAGS) -g1 -I. -Itests -c $< -o $@
@@ -219,7 +222,8 @@ test-amd: $(B)/ckconv $(GPU_TESTS:%=$(B)/test/sim/%)
 
 SIM_SANITIZED := test_golden test_groupnorm test_transform test_cross
 SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%) \
-    $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross $(B)/test/simsm/test_groupnorm $(B)/test/simsm/test_transform
+    $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross $(B)/test/simsm/test_groupnorm $(B)/test/simsm/test_transform \
+    $(B)/test/simsm/test_conv_conv $(B)/test/simmma/test_conv_conv
 # First, so that at the end no core waits for them.
 LONGEST := $(B)/test/simsm/test_cross $(B)/test/sim/test_cross $(B)/test/sim32/test_cross
 

@@ -56,11 +56,12 @@ TAGS
 #define CKCI_STREAM_TAPS 64
 
 /* Channels of mid that a block of pair_matrix holds; LDS of blocks of pair_depth (two share NVIDIA's 228 KiB,
-   with a KiB each; pair_depth_wide has it alone), and loads that a thread holds (AMD). */
+   with a KiB each; pair_strips has it alone), and loads that a thread holds (AMD). */
 #define CKCI_PAIR_POINT_NVIDIA 512
 #define CKCI_PAIR_POINT_AMD 352
 #define CKCI_PAIR_NVIDIA 115712
-#define CKCI_PAIR_NVIDIA_WIDE 232448
+#define CKCI_PAIR_STRIPS 64256 /* tile of the instance: 64 positions, 256 columns */
+#define CKCI_PAIR_STRIPS_LDS 232448
 #define CKCI_PAIR_AMD 65536
 #define CKCI_PAIR_COPIES 8
 #define CKCI_PAIR_LIST 24 /* regions whose places a block lists at a time */
@@ -217,8 +218,8 @@ TAGS
     X(pair_matrix_bf16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                                 \
     X(pair_depth_f16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_f16>)                                     \
     X(pair_depth_bf16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_bf16>)                                   \
-    X(pair_depth_wide_f16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_f16>)                           \
-    X(pair_depth_wide_bf16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_bf16>)                         \
+    X(pair_strips_f16, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_f16>)                                   \
+    X(pair_strips_bf16, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_bf16>)                                 \
     X(recompute_f32, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                            \
     X(recompute_f64, ckci_gpu_pair, 256, ckci_k_recompute<double>)                                           \
     X(recompute_i32, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                                          \
@@ -343,6 +344,21 @@ typedef struct ckci_gpu_patch {
     ckci_divisor by_strips, by_lines, by_wide, by_high, by_planes, by_window, by_rows, by_deep;
 } ckci_gpu_patch;
 
+/* pair_strips: a tile is a line of so many strips, eight positions along x of the result each; tiles follow
+   each other line after line. */
+typedef struct ckci_gpu_strips {
+    int32_t all;                                 /* strips of a line of all planes and images */
+    int32_t strips;                              /* of a tile */
+    int32_t part, part_rest;                     /* tiles of a block; blocks with one more */
+    int32_t wide, log_wide, parts;               /* 64s of columns, 64s of rows of a tile */
+    int32_t turns;                               /* of four groups, each with 64 columns of 64 rows */
+    int32_t slabs;                               /* of 64 channels */
+    int32_t packed;                              /* results are of mid's type, stored as they are */
+    int32_t at_mid, at_room, at_taps, at_strips; /* in LDS; the second weights come first */
+    ckci_divisor by_line, by_high, by_planes;    /* strips and lines of a plane; planes of an image */
+    ckci_divisor by_quads;                       /* fours of channels */
+} ckci_gpu_strips;
+
 /* matrix bwd_weight in groups of waves: all blocks have equal shares of the steps of all tiles, tile by tile.
    A tile's parts are those of the blocks that have a share in it. */
 typedef struct ckci_gpu_share {
@@ -392,6 +408,7 @@ typedef struct ckci_gpu_conv {
     union {
         ckci_gpu_near region;
         ckci_gpu_patch patch; /* of a pair's second convolution */
+        ckci_gpu_strips strips;
     } as;
 } ckci_gpu_conv;
 
@@ -633,6 +650,7 @@ typedef struct ckci_gpu_move {
 typedef struct ckci_launch {
     int32_t kernel, threads;
     int32_t cluster; /* blocks that wait for each other (NVIDIA, from sm_90 on); 1: none do */
+    int32_t lds;     /* bytes that a block uses of its struct's (NVIDIA); 0: all */
     int64_t grid;    /* blocks, one dimension */
     size_t bytes;    /* of the argument struct */
     union {
@@ -682,6 +700,7 @@ CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
     l->kernel = kernel;
     l->threads = table[kernel].threads;
     l->cluster = 1;
+    l->lds = 0;
     l->bytes = table[kernel].bytes;
 }
 
@@ -5645,7 +5664,7 @@ typedef struct ckci_pair_shape {
     int32_t kernel, positions, threads, columns, lanes, slab, lds, side, async;
 } ckci_pair_shape;
 
-/* tile: of the instance. 64128: pointwise, 128128 and 128256: depthwise, the latter 512 threads. */
+/* tile: of the instance. 64128: pointwise, 128128 and CKCI_PAIR_STRIPS: depthwise. */
 CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
                                            ckconv_error *err)
 {
@@ -5655,11 +5674,11 @@ CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t 
     static const ckci_pair_shape depth[2] = {
         {CKCI_KERNEL_pair_depth_f16, 64, 256, 128, 4, 32, CKCI_PAIR_AMD, 1, 0},
         {CKCI_KERNEL_pair_depth_f16, 128, 256, 128, 8, 64, CKCI_PAIR_NVIDIA, 2, 1}};
-    static const ckci_pair_shape wide = {CKCI_KERNEL_pair_depth_wide_f16, 128, 512, 256, 8, 64,
-                                         CKCI_PAIR_NVIDIA_WIDE,           1,   1};
+    static const ckci_pair_shape strips = {CKCI_KERNEL_pair_strips_f16, 64, 512, 256, 4, 64,
+                                           CKCI_PAIR_STRIPS_LDS,        1,  0};
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
-    *s = tile == 64128 ? point[nvidia] : tile == 128128 ? depth[nvidia] : wide;
-    if (!nvidia && tile == 128256) {
+    *s = tile == 64128 ? point[nvidia] : tile == 128128 ? depth[nvidia] : strips;
+    if (!nvidia && tile == CKCI_PAIR_STRIPS) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this fused kernel is for NVIDIA; here the GPU is %s",
                          device->arch);
     }
@@ -5867,12 +5886,10 @@ CKCI_FN ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_devi
     a->by_row = ckci_make_divisor(c->filter[2]);
     a->by_taps = ckci_make_divisor(taps);
     a->second.as.patch.padded = !ckci_pair_whole(p);
-    /* fitted to an H100, two blocks or one wide one on a unit */
+    /* fitted to an H100, two blocks on a unit */
     const ckci_gpu_patch *q = &a->second.as.patch;
-    double span = s->threads > 256 ? 1000 + 110 * (double)taps
-                  : s->async       ? 1600 + 180 * (double)taps
-                                   : 280 * (double)taps;
-    double products = s->async ? (s->threads > 256 ? 1750 : 1000) : 2000;
+    double span = s->async ? 1600 + 180 * (double)taps : 280 * (double)taps;
+    double products = s->async ? 1000 : 2000;
     *block = (s->async ? 1800 : 3000) + q->spans * span +
              ceil((double)p->second.c / 64) * ceil((double)p->second.k / s->columns) * products;
     return CKCONV_OK;
@@ -5905,6 +5922,62 @@ CKCI_FN ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_s
     return CKCONV_OK;
 }
 
+/* The kernel whose inputs go through registers: its plan, tiles, and nanoseconds of a tile. */
+CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_device *device, ckci_gpu_pair *a,
+                                       int64_t *blocks, double *block, ckconv_error *err)
+{
+    const ckci_conv *c = &p->first, *second = &p->second;
+    ckci_gpu_strips *q = &a->second.as.strips;
+    int takes =
+        c->c == 1 && c->k == 1 && c->filter[0] == 1 && c->pad[0] == 0 && c->pad[1] <= 2 && ckci_pair_whole(p);
+    for (int i = 0; i < 3; i++) {
+        takes = takes && c->stride[i] == 1 && c->dilation[i] == 1 && (i == 0 || c->filter[i] == 3);
+    }
+    if (!takes) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "this fused kernel has a depthwise first convolution of 3 x 3 taps without stride or "
+            "dilation, and a second one without stride or padding");
+    }
+    if (!a->mid_vec || second->k > 256 || second->c > 256) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "this fused kernel has up to 256 channels of mid, of the inputs' type and aligned, "
+                         "and of the result; here are %lld and %lld",
+                         CKCI_LL(second->c), CKCI_LL(second->k));
+    }
+    memset(q, 0, sizeof *q);
+    const ckci_gpu_target *o = &a->second.o;
+    q->packed = a->second.o_vec && o->t.op.kind == CKCONV_PASS && o->t.dtype == a->first.a.dtype;
+    q->slabs = (int32_t)ckci_max(ckci_ceil_div(second->c, 64), 1);
+    q->log_wide = second->k > 128 ? 2 : second->k > 64;
+    q->wide = 1 << q->log_wide;
+    q->parts = 4 / q->slabs; /* a thread has one strip */
+    q->turns = (q->parts * q->wide + 3) / 4;
+    q->strips = 8 * q->parts;
+    const int64_t each = 8192, mid = each * q->parts * q->slabs;
+    q->at_mid = (int32_t)(each * q->wide * q->slabs);
+    q->at_room = (int32_t)(q->at_mid + 2 * mid);
+    q->at_taps = q->at_room + 16384;
+    q->at_strips = q->at_taps + 9 * 4 * 64 * q->slabs;
+    const int64_t line = ckci_ceil_div(second->output[2], 8), high = ckci_max(second->output[1], 1);
+    const int64_t all = ckci_saturating_mul(ckci_saturating_mul(second->n, second->output[0]), line);
+    const int64_t tiles = ckci_saturating_mul(ckci_ceil_div(all, q->strips), high);
+    CKCI_TRY(ckci_too_many_blocks(ckci_saturating_mul(ckci_saturating_add(tiles, 4), q->strips), err));
+    *blocks = ckci_max(ckci_min(tiles, device->compute_units), 1);
+    q->all = (int32_t)all;
+    q->part = (int32_t)(tiles / *blocks);
+    q->part_rest = (int32_t)(tiles % *blocks);
+    q->by_line = ckci_make_divisor(ckci_max(line, 1));
+    q->by_high = ckci_make_divisor(high);
+    q->by_planes = ckci_make_divisor(ckci_max(second->output[0], 1));
+    q->by_quads = ckci_make_divisor(16 * q->slabs);
+    a->by_row = ckci_make_divisor(3);
+    a->by_taps = ckci_make_divisor(9);
+    /* fitted to an H100 */
+    *block = 4750 + (double)(q->part + (q->part_rest > 0)) * (1800 + 72.0 * q->strips * q->slabs);
+    return CKCONV_OK;
+}
+
 CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
                                        ckci_launch *l, double *cost, ckconv_error *err)
 {
@@ -5915,6 +5988,14 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     double block = 0;
     CKCI_TRY(ckci_pair_reads(p, device, a, err));
     CKCI_TRY(ckci_find_pair_shape(device, tile, &s, err));
+    if (tile == CKCI_PAIR_STRIPS) {
+        CKCI_TRY(ckci_pair_strips(p, device, a, &regions, &block, err));
+        l->grid = k->rows == 0 ? 0 : regions;
+        ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
+        l->lds = k->as.strips.at_strips + 2 * 16 * k->as.strips.strips;
+        *cost = 218 * ckci_pair_time(p, device, regions, &s, block);
+        return CKCONV_OK;
+    }
     if (tile == 64128) {
         CKCI_TRY(ckci_pair_point(p, &s, a, &regions, &block, err));
     } else {

@@ -5463,7 +5463,7 @@ struct ckci_k_pair_product : ckci_k_pair_weights<U, THREADS, COLUMNS> {
         ACROSS = WAVES / (P / 32), /* waves side by side */
         TM = 32 / U::M,
         TN = COLUMNS / ACROSS / U::N,
-        STRIP = THREADS > 256 ? 16 : 32, /* columns that pass through LDS together */
+        STRIP = 32, /* columns that pass through LDS together */
         ROOM = WAVES * U::M * STRIP * 4
     };
     static_assert(TM >= 1 && TN * U::N % STRIP == 0, "whole fragments and strips");
@@ -5622,29 +5622,90 @@ struct ckci_k_pair_fields {
     }
 };
 
+#if defined(CKCI_K_MMA)
+/* NVIDIA: sums of a group of four waves, 64 columns of P positions; a wave has 16 of 64 positions. */
+template <class E, class U, int P, int HELD> struct ckci_k_pair_group {
+    enum { KB = U::KB, STRAIGHT = 0, WIDE = 64 / U::N };
+    static_assert(P == 64 && U::M == 16 && U::N == 16, "a wave's rows are one fragment's");
+    typename U::sums sum[WIDE];
+    int32_t group;
+
+    CKCI_K_MEMBER ckci_k_pair_group()
+    {
+        group = (int32_t)threadIdx.x / 128;
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < WIDE; i++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[i].v[e] = 0;
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void start()
+    {
+    }
+
+    CKCI_K_MEMBER void commit()
+    {
+    }
+
+    CKCI_K_MEMBER void wait()
+    {
+    }
+
+    CKCI_K_MEMBER void meet() const
+    {
+    }
+
+    CKCI_K_MEMBER void multiply(const unsigned char *columns, const unsigned char *positions)
+    {
+        CKCI_K_UNROLL(1)
+        for (int at = 0; at < KB; at += U::STEP) {
+            const typename U::operand a = U::load(positions, (int)threadIdx.x / 32 % 4 * 16, at);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < WIDE; j++) {
+                U::template multiply<E>(sum[j], a, U::load(columns, j * 16, at));
+            }
+        }
+    }
+
+    /* out(position, this group's column, eight sums in LDS); room: of all waves, 1024 bytes each. */
+    template <class Out> CKCI_K_MEMBER void write(float *room, const Out &out)
+    {
+        const int wave = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+        float *strip = room + wave * 256;
+        CKCI_K_UNROLL(4)
+        for (int q = 0; q < WIDE; q++) {
+            ckci_k_wave_barrier();
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                strip[U::row(e) * 16 + U::column(e)] = sum[q].v[e];
+            }
+            ckci_k_wave_barrier();
+            out(wave % 4 * 16 + lane / 2, q * 16 + lane % 2 * 8, strip + lane / 2 * 16 + lane % 2 * 8);
+        }
+    }
+};
+#endif
+
 #if defined(CKCI_K_WGMMA)
-/* On sm_90a groups of four waves own 64 columns and all positions: an instruction's rows are columns, as in
-   ckci_k_groups. Sums that need no epilogue are rounded and turned in blocks of 8 x 8 on their way to LDS. */
+/* Groups own 64 columns of a tile and all positions. */
 struct ckci_k_mma_groups : ckci_k_mma {
 };
 
-template <class E, int THREADS, int COLUMNS>
-struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
-    : ckci_k_pair_weights<ckci_k_mma, THREADS, COLUMNS> {
-    typedef ckci_k_pair_weights<ckci_k_mma, THREADS, COLUMNS> rows;
-    using rows::stage, rows::there, rows::steps, rows::slabs, rows::TILE, rows::KB;
-    enum {
-        P = 128,
-        GROUPS = THREADS / 128,
-        ROOM = 16384,
-        HELD = ROOM / (GROUPS * 128) /* rows of a group's 64 columns that the room holds */
-    };
-    static_assert(GROUPS * 64 == COLUMNS, "groups own 64 columns");
-
+/* sm_90a: an instruction's rows are columns, as in ckci_k_groups. Sums that need no epilogue are rounded and
+   turned in blocks of 8 x 8 on their way to LDS, HELD positions at a time. */
+template <class E, int P, int HELD> struct ckci_k_pair_group<E, ckci_k_mma_groups, P, HELD> {
+    enum { KB = 128, STRAIGHT = 1 };
     float sum[P / 2];
     int32_t group; /* the same for all of a wave, as compilers see */
 
-    CKCI_K_MEMBER ckci_k_pair_product()
+    CKCI_K_MEMBER ckci_k_pair_group()
     {
         group = (int32_t)threadIdx.x / 128;
 #if defined(__CUDA_ARCH__)
@@ -5662,71 +5723,53 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
 #endif
     }
 
-    CKCI_K_MEMBER void multiply(const unsigned char *slab, const unsigned char *tile)
-    {
-        tile += group * 64 * KB;
-        hold();
-#if defined(__CUDA_ARCH__)
-        const uint32_t a = (uint32_t)__cvta_generic_to_shared(tile) >> 4,
-                       b = (uint32_t)__cvta_generic_to_shared(slab) >> 4;
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#endif
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-#if defined(CKCI_SIMULATOR)
-            sim_wgmma_m64nNk16<E>(sum, tile + i * 32, slab + i * 32, P, false, false);
-#else
-            ckci_k_multiply_groups<E, P, 0>(sum, ckci_k_describe(a + (uint32_t)i * 2),
-                                            ckci_k_describe(b + (uint32_t)i * 2));
-#endif
-        }
-#if defined(__CUDA_ARCH__)
-        asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;" ::: "memory");
-#endif
-        hold();
-    }
-
-    template <class Out, class Meanwhile>
-    CKCI_K_MEMBER void run(const unsigned char *mid, unsigned char *tiles, float *room, bool ready,
-                           const Out &out, const Meanwhile &meanwhile)
-    {
-        int32_t tile = 0, slab = 0;
-        stage = there ? 0 : stage;
-        clear();
-        CKCI_K_UNROLL(1)
-        for (int32_t s = 0; s < steps; s++) {
-            const bool last = slab + 1 == slabs;
-            const int32_t next_tile = last ? tile + 1 : tile, next = last ? 0 : slab + 1;
-            if (s > 0 || !ready) {
-                ckci_k_copies_wait<0>();
-                ckci_k_proxy_fence();
-                __syncthreads();
-            }
-            if (s + 1 == steps) {
-                meanwhile();
-            } else if (!there) {
-                this->fetch(next_tile, next, tiles + (stage ^ 1) * TILE);
-            }
-            multiply(mid + slab * (P * KB), tiles + stage * TILE);
-            if (last) {
-                if (out.packed) {
-                    write16((unsigned char *)room, tile * COLUMNS, out);
-                } else {
-                    write(room, tile * COLUMNS, out);
-                }
-                clear();
-            }
-            stage ^= 1;
-            tile = next_tile;
-            slab = next;
-        }
-    }
-
     CKCI_K_MEMBER void clear()
     {
         CKCI_K_UNROLL(128)
         for (int i = 0; i < P / 2; i++) {
             sum[i] = 0;
+        }
+    }
+
+    /* Products from start() on are under way until wait(). */
+    CKCI_K_MEMBER void start()
+    {
+        hold();
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+    }
+
+    CKCI_K_MEMBER void wait()
+    {
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#endif
+        hold();
+    }
+
+    CKCI_K_MEMBER void commit()
+    {
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+    }
+
+    /* 64 channels of 64 columns and P positions, each a row of KB bytes in LDS. */
+    CKCI_K_MEMBER void multiply(const unsigned char *columns, const unsigned char *positions)
+    {
+#if defined(__CUDA_ARCH__)
+        const uint32_t a = (uint32_t)__cvta_generic_to_shared(columns) >> 4,
+                       b = (uint32_t)__cvta_generic_to_shared(positions) >> 4;
+#endif
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+#if defined(CKCI_SIMULATOR)
+            sim_wgmma_m64nNk16<E>(sum, columns + i * 32, positions + i * 32, P, false, false);
+#else
+            ckci_k_multiply_groups<E, P, 0>(sum, ckci_k_describe(a + (uint32_t)i * 2),
+                                            ckci_k_describe(b + (uint32_t)i * 2));
+#endif
         }
     }
 
@@ -5739,14 +5782,16 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
 #endif
     }
 
-    template <class Out> CKCI_K_MEMBER void write16(unsigned char *room, int32_t column0, const Out &out)
+    /* place.find(position, at): *at is where this thread's eight columns go, if anywhere. room: of all
+       groups. */
+    template <class Place> CKCI_K_MEMBER void write16(unsigned char *room, const Place &place)
     {
-        const int thread = (int)threadIdx.x % 128, lane = thread % 32, r0 = thread / 8, c = thread % 8;
+        const int thread = ckci_k_again((int32_t)threadIdx.x) % 128, lane = thread % 32, r0 = thread / 8,
+                  c = thread % 8;
         const int eights = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8;
         room += group * HELD * 128;
         unsigned char *to = room + row * 128 + (eights ^ (lane & 7)) * 16;
         const unsigned char *mine = room + r0 * 128 + (c ^ (r0 & 7)) * 16;
-        const typename Out::place place(out, column0 + group * 64 + c * 8);
         CKCI_K_UNROLL(4)
         for (int h = 0; h < P / HELD; h++) {
             CKCI_K_UNROLL(8)
@@ -5768,10 +5813,11 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
 #endif
             }
             unsigned char *at[HELD / 16]; /* rows first, then numbers, then stores: none waits for another */
+            bool good[HELD / 16];
             ckci_k_uint4 v[HELD / 16];
             CKCI_K_UNROLL(4)
             for (int r = 0; r < HELD / 16; r++) {
-                at[r] = place.find(h * HELD + r0 + r * 16);
+                good[r] = place.find((uint32_t)(h * HELD) + r0 + (uint32_t)r * 16, &at[r]);
             }
             meet();
             CKCI_K_UNROLL(4)
@@ -5780,7 +5826,7 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
             }
             CKCI_K_UNROLL(4)
             for (int r = 0; r < HELD / 16; r++) {
-                if (at[r]) {
+                if (good[r]) {
                     *(ckci_k_uint4 *)at[r] = v[r];
                 }
             }
@@ -5790,12 +5836,11 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
         }
     }
 
-    /* 16 positions of a wave's 16 columns at a time. */
-    template <class Out> CKCI_K_MEMBER void write(float *room, int32_t column0, const Out &out)
+    /* out(position, this group's column, eight sums in LDS). 16 positions of a wave's 16 columns at a time. */
+    template <class Out> CKCI_K_MEMBER void write(float *room, const Out &out)
     {
         const int wave = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
         float *strip = room + wave * 256;
-        column0 += wave * 16 + lane % 2 * 8;
         CKCI_K_UNROLL(1)
         for (int q = 0; q < P / 16; q++) {
             ckci_k_wave_barrier();
@@ -5806,7 +5851,60 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
                 }
             }
             ckci_k_wave_barrier();
-            out(q * 16 + lane / 2, column0, strip + lane / 2 * 16 + lane % 2 * 8);
+            out(q * 16 + lane / 2, wave % 4 * 16 + lane % 2 * 8, strip + lane / 2 * 16 + lane % 2 * 8);
+        }
+    }
+};
+
+template <class E, int THREADS, int COLUMNS>
+struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
+    : ckci_k_pair_weights<ckci_k_mma, THREADS, COLUMNS> {
+    typedef ckci_k_pair_weights<ckci_k_mma, THREADS, COLUMNS> rows;
+    using rows::stage, rows::there, rows::steps, rows::slabs, rows::TILE, rows::KB;
+    enum { P = 128, GROUPS = THREADS / 128, ROOM = 16384 };
+    static_assert(GROUPS * 64 == COLUMNS, "groups own 64 columns");
+
+    ckci_k_pair_group<E, ckci_k_mma_groups, P, ROOM / (GROUPS * 128)> sums;
+
+    template <class Out, class Meanwhile>
+    CKCI_K_MEMBER void run(const unsigned char *mid, unsigned char *tiles, float *room, bool ready,
+                           const Out &out, const Meanwhile &meanwhile)
+    {
+        int32_t tile = 0, slab = 0;
+        stage = there ? 0 : stage;
+        sums.clear();
+        CKCI_K_UNROLL(1)
+        for (int32_t s = 0; s < steps; s++) {
+            const bool last = slab + 1 == slabs;
+            const int32_t next_tile = last ? tile + 1 : tile, next = last ? 0 : slab + 1;
+            if (s > 0 || !ready) {
+                ckci_k_copies_wait<0>();
+                ckci_k_proxy_fence();
+                __syncthreads();
+            }
+            if (s + 1 == steps) {
+                meanwhile();
+            } else if (!there) {
+                this->fetch(next_tile, next, tiles + (stage ^ 1) * TILE);
+            }
+            sums.start();
+            sums.multiply(tiles + stage * TILE + sums.group * 64 * KB, mid + slab * (P * KB));
+            sums.commit();
+            sums.wait();
+            if (last) {
+                const int32_t column0 = tile * COLUMNS + sums.group * 64;
+                if (out.packed) {
+                    const typename Out::place place(out, column0 + (int32_t)threadIdx.x % 8 * 8);
+                    sums.write16((unsigned char *)room, place);
+                } else {
+                    sums.write(room,
+                               [&](int32_t row, int32_t column, float *v) { out(row, column0 + column, v); });
+                }
+                sums.clear();
+            }
+            stage ^= 1;
+            tile = next_tile;
+            slab = next;
         }
     }
 };
@@ -5933,12 +6031,11 @@ template <class E, class Find> struct ckci_k_pair_out {
         {
         }
 
-        /* NULL: nowhere */
-        CKCI_K_MEMBER unsigned char *find(int32_t row) const
+        CKCI_K_MEMBER bool find(uint32_t row, unsigned char **to_row) const
         {
             const ckci_k_uint2 at = rows[row];
-            return ckci_k_pair_fields::below(at.y, highest) ? to + (int64_t)(int32_t)at.x * CKCI_K_HALF
-                                                            : NULL;
+            *to_row = to + (int64_t)(int32_t)at.x * CKCI_K_HALF;
+            return ckci_k_pair_fields::below(at.y, highest);
         }
     };
 };
@@ -6111,29 +6208,30 @@ struct alignas(16) ckci_k_pair_entry {
    come fours of channels that threads begin with, then the others; missing channels are zeros. Weight e:
    where it lies in memory (-1: it is zero), and *to in LDS. */
 template <int SPAN, int V>
-CKCI_K_FN int64_t ckci_k_pair_find_weight(const ckci_gpu_pair &a, int32_t channel0, int32_t e, int32_t *to)
+CKCI_K_FN int64_t ckci_k_pair_find_weight(const ckci_gpu_pair &a, int32_t held, int32_t channel0, int32_t e,
+                                          int32_t *to)
 {
-    const ckci_gpu_patch &q = a.second.as.patch;
     const ckci_gpu_conv &p = a.first;
     const int64_t *s = p.b.stride;
     const int32_t taps = (int32_t)a.by_taps.d;
     const int32_t c = ckci_k_divide(e, a.by_taps), tap = e - c * taps, channel = channel0 + c;
     const int32_t line = ckci_k_divide(tap, a.by_row), x = tap - line * (int32_t)a.by_row.d;
     const int32_t z = ckci_k_divide(line, p.dim[1].taps[0]), y = line - z * p.dim[1].filter;
-    *to = tap * q.held + c / SPAN * SPAN + c % V / 4 * (SPAN / V * 4) + c % SPAN / V * 4 + c % 4;
+    *to = tap * held + c / SPAN * SPAN + c % V / 4 * (SPAN / V * 4) + c % SPAN / V * 4 + c % 4;
     return channel < p.g ? channel * s[0] + z * s[3] + y * s[4] + x * s[5] : -1;
 }
 
 /* Those from e on, of any type. A call on NVIDIA: the code of all types stands once. */
 template <int SPAN, int V, int THREADS>
-CKCI_K_APART void ckci_k_pair_put_weights(const ckci_gpu_pair &pair, int32_t channel0, int32_t e, float *w)
+CKCI_K_APART void ckci_k_pair_put_weights(const ckci_gpu_pair &pair, int32_t held, int32_t channel0,
+                                          int32_t e, float *w)
 {
     const ckci_gpu_pair &a = ckci_k_again(pair);
-    const int32_t all = (int32_t)a.by_taps.d * a.second.as.patch.held;
+    const int32_t all = (int32_t)a.by_taps.d * held;
     CKCI_K_UNROLL(1)
     for (; e < all; e += THREADS) {
         int32_t slot;
-        const int64_t at = ckci_k_pair_find_weight<SPAN, V>(a, channel0, e, &slot);
+        const int64_t at = ckci_k_pair_find_weight<SPAN, V>(a, held, channel0, e, &slot);
         w[slot] = at < 0 ? 0.f : ckci_k_plain_value<float>(a.first.b, at);
     }
 }
@@ -6158,10 +6256,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         PIXEL = SPAN * CKCI_K_HALF,
         PIECES = SPAN / 8, /* of 16 bytes */
         COPIES = U::ASYNC ? 1 : CKCI_PAIR_COPIES,
-        AHEAD = U::ASYNC && THREADS == 256 ? 1 : 4, /* weights of taps that a thread holds */
-        BYTES = !U::ASYNC       ? CKCI_PAIR_AMD
-                : THREADS > 256 ? CKCI_PAIR_NVIDIA_WIDE
-                                : CKCI_PAIR_NVIDIA
+        AHEAD = U::ASYNC ? 1 : 4, /* weights of taps that a thread holds */
+        BYTES = U::ASYNC ? CKCI_PAIR_NVIDIA : CKCI_PAIR_AMD
     };
     struct lds {
         alignas(1024) unsigned char bytes[BYTES];
@@ -6347,7 +6443,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
             int32_t slot;
             ahead[i] = 0;
             if (e < all && plain_weights(a)) {
-                const int64_t at = ckci_k_pair_find_weight<SPAN, V>(a, channel0, e, &slot);
+                const int64_t at =
+                    ckci_k_pair_find_weight<SPAN, V>(a, a.second.as.patch.held, channel0, e, &slot);
                 ahead[i] = (uint32_t)slot << 16 | (at < 0 ? 0 : ((const uint16_t *)a.first.b.p)[at]);
             }
         }
@@ -6370,7 +6467,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
             }
         }
         if (e < all) {
-            ckci_k_pair_put_weights<SPAN, V, THREADS>(a, channel0, e, w);
+            ckci_k_pair_put_weights<SPAN, V, THREADS>(a, q.held, channel0, e, w);
         }
     }
 
@@ -6677,6 +6774,420 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     }
 };
 
+#if defined(CKCI_K_MMA)
+/* A strip of a tile, eight neighbours along x of the result: where it goes, and how many positions exist. */
+struct alignas(16) ckci_k_pair_strip {
+    uint64_t out;
+    int32_t positions, unused;
+};
+
+/* NVIDIA: a 3 x 3 depthwise first convolution of step 1, from memory through registers. A block takes tiles
+   of a line of several strips each, line after line. The second weights and those of the taps lie in LDS all
+   along. A thread computes four channels of one strip: of the three rows of inputs that it holds one is new
+   in each tile, and on its way since the one before was computed. mid goes to LDS, where groups of four waves
+   multiply it with 64 columns each of the second weights; meanwhile threads compute mid of the next tile,
+   into a second place. */
+template <class E, class U> struct ckci_k_pair_strips_tiles {
+    enum { THREADS = 512, V = 4, X = 8, N = X + 2, KB = 128, SLAB = 64, TILE = SLAB * KB };
+    typedef ckci_k_pair_group<E, U, 64, 32> product;
+    struct lds {
+        alignas(1024) unsigned char bytes[CKCI_PAIR_STRIPS_LDS];
+    };
+    struct row {
+        ckci_k_uint2 v[N];
+    };
+
+    row rows[3];             /* row y of the input is that of (y + 1) % 3 */
+    const unsigned char *in; /* what the first tap of this thread's strip reads in row 0 */
+    uint32_t columns;        /* inputs of a row that exist, a bit each */
+
+    /* Position 0 of strip `strip` of all that follow each other in a line, in line 0. */
+    static CKCI_K_MEMBER ckci_k_place place(const ckci_gpu_strips &q, int32_t strip)
+    {
+        const int32_t plane = ckci_k_divide(strip, q.by_line), n = ckci_k_divide(plane, q.by_planes);
+        return {n, plane - n * (int32_t)q.by_planes.d, 0, (strip - plane * (int32_t)q.by_line.d) * X};
+    }
+
+    /* The line of a tile, and which strips of all it has. */
+    static CKCI_K_MEMBER int32_t line_of(const ckci_gpu_strips &q, int32_t tile, int32_t *group)
+    {
+        *group = ckci_k_divide(tile, q.by_high);
+        return tile - *group * (int32_t)q.by_high.d;
+    }
+
+    static CKCI_K_MEMBER ckci_k_pair_strip *strips(const ckci_gpu_strips &q, lds &m, int32_t tile)
+    {
+        return (ckci_k_pair_strip *)(m.bytes + q.at_strips) + (tile & 1) * q.strips;
+    }
+
+    /* A tile's strips, for those that store its results. */
+    static CKCI_K_MEMBER void list(const ckci_gpu_pair &pair, int32_t tile, lds &m)
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_strips &q = a.second.as.strips;
+        const int32_t i = (int32_t)threadIdx.x;
+        if (i >= q.strips) {
+            return;
+        }
+        int32_t group;
+        const int32_t y = line_of(q, tile, &group), strip = group * q.strips + i;
+        ckci_k_pair_strip e = {0, 0, 0};
+        if (strip < q.all) {
+            ckci_k_place o = place(q, strip);
+            o.y = y;
+            e.out = (uint64_t)(uintptr_t)ckci_k_pair_to(a.second.o.t, o, 0);
+            e.positions = a.first.dim[2].length - o.x;
+        }
+        strips(q, m, tile)[i] = e;
+    }
+
+    /* This thread's strip among the group's. */
+    CKCI_K_MEMBER void aim(const ckci_gpu_pair &a, int32_t group)
+    {
+        const ckci_gpu_strips &q = a.second.as.strips;
+        const ckci_gpu_conv &p = a.first;
+        const int32_t i = ckci_k_divide((int32_t)threadIdx.x, q.by_quads), strip = group * q.strips + i,
+                      channel = ((int32_t)threadIdx.x - i * (int32_t)q.by_quads.d) * V;
+        columns = 0;
+        in = p.a.p;
+        if (i < q.strips && strip < q.all && channel < a.second.red) {
+            const ckci_k_place o = place(q, strip), from = {o.n, o.z, 0, o.x - p.dim[2].pad};
+            const int32_t low = from.x < 0 ? -from.x : 0,
+                          high = p.dim[2].read_len - from.x < N ? p.dim[2].read_len - from.x : N;
+            in = p.a.p + CKCI_K_HALF * (ckci_k_pair_at(p.a, from) + channel);
+            columns = high > low ? (1u << high) - (1u << low) : 0;
+        }
+    }
+
+    /* Row y of the input, on its way; zeros where there is none. */
+    CKCI_K_MEMBER void load(const ckci_gpu_pair &a, int32_t y)
+    {
+        const ckci_gpu_conv &p = a.first;
+        const uint32_t exist = (uint32_t)y < (uint32_t)p.dim[1].read_len ? columns : 0;
+        const unsigned char *at = in + CKCI_K_HALF * (y * p.a.stride[4]);
+        const int32_t step = CKCI_K_HALF * (int32_t)p.a.stride[5], which = (y + 4) % 3;
+        if (which == 0) {
+            load(at, step, exist, rows[0]);
+        } else if (which == 1) {
+            load(at, step, exist, rows[1]);
+        } else {
+            load(at, step, exist, rows[2]);
+        }
+    }
+
+    static CKCI_K_MEMBER void load(const unsigned char *at, int32_t step, uint32_t exist, row &r)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < N; i++) {
+            const ckci_k_uint2 none = {0, 0};
+            r.v[i] = none;
+            if (exist >> i & 1) {
+                r.v[i] = *(const ckci_k_uint2 *)(at + (int64_t)i * step);
+            }
+        }
+    }
+
+    /* What a tile needs and this thread does not hold. first: of this block. */
+    CKCI_K_MEMBER void fetch(const ckci_gpu_pair &pair, int32_t tile, bool first)
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        int32_t group;
+        const int32_t y = line_of(a.second.as.strips, tile, &group) - a.first.dim[1].pad;
+        const bool all = first || y == -a.first.dim[1].pad;
+        if (all) {
+            aim(a, group);
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t r = all ? y : y + 2; r <= y + 2; r++) {
+            load(a, r);
+        }
+    }
+
+    /* A row of taps. */
+    static CKCI_K_MEMBER void add(const row &r, const float *w, int32_t held, float (&sum)[X * V])
+    {
+        enum { BF16 = (int)E::TYPE == (int)CKCONV_BF16 };
+        float f[3][V];
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 3; j++) {
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(w + j * held);
+            f[j][0] = ckci_k_float(v.x);
+            f[j][1] = ckci_k_float(v.y);
+            f[j][2] = ckci_k_float(v.z);
+            f[j][3] = ckci_k_float(v.w);
+        }
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < N; i++) {
+            float x[V];
+            ckci_k_s_half::widen<BF16>(r.v[i].x, x);
+            ckci_k_s_half::widen<BF16>(r.v[i].y, x + 2);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 3; j++) {
+                if (i - j >= 0 && i - j < X) {
+                    CKCI_K_UNROLL(4)
+                    for (int c = 0; c < V; c++) {
+                        sum[(i - j) * V + c] = ckci_k_fma(x[c], f[j][c], sum[(i - j) * V + c]);
+                    }
+                }
+            }
+        }
+    }
+
+    /* mid of a tile. */
+    CKCI_K_MEMBER void convolve(const ckci_gpu_pair &pair, int32_t tile, lds &m)
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_strips &q = a.second.as.strips;
+        const int32_t thread = ckci_k_again((int32_t)threadIdx.x), strip = ckci_k_divide(thread, q.by_quads),
+                      channel = (thread - strip * (int32_t)q.by_quads.d) * V, held = q.slabs * SLAB;
+        if (strip >= q.strips) {
+            return;
+        }
+        int32_t group;
+        const int32_t y = line_of(q, tile, &group);
+        const int32_t first =
+            (y + 4 - a.first.dim[1].pad) % 3; /* the row that meets the filter's first one */
+        const float *w = (const float *)(m.bytes + q.at_taps) + channel;
+        float sum[X * V];
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < X * V; i++) {
+            sum[i] = 0;
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 3; i++) {
+            const int32_t tap = i >= first ? i - first : i - first + 3;
+            add(rows[i], w + tap * 3 * held, held, sum);
+        }
+        if (channel < a.second.red) {
+            finish(a.first.o, channel, sum);
+        }
+        unsigned char *to = m.bytes + q.at_mid +
+                            ((tile & 1) * q.slabs + channel / SLAB) * (q.strips * X * KB) + strip * (X * KB) +
+                            channel % 8 * CKCI_K_HALF;
+        ckci_k_uint2 v[X];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < X; i++) {
+            v[i] = ckci_k_pair_mid<E, KB, 64>::round(sum + i * V);
+            *(ckci_k_uint2 *)(to + ckci_k_spot<KB>(i, channel % SLAB / 8)) = v[i];
+        }
+        if (__builtin_expect(a.write_mid, 0)) {
+            copy(ckci_k_late(a), tile, channel, v);
+        }
+    }
+
+    /* mid of a strip's four channels for a caller who wants it. */
+    static CKCI_K_MEMBER void copy(const ckci_gpu_pair &a, int32_t tile, int32_t channel,
+                                   const ckci_k_uint2 (&v)[X])
+    {
+        const ckci_gpu_strips &q = a.second.as.strips;
+        const ckci_tensor &t = a.first.o.t;
+        int32_t group;
+        const int32_t y = line_of(q, tile, &group),
+                      strip = group * q.strips + ckci_k_divide((int32_t)threadIdx.x, q.by_quads);
+        if (strip < q.all && channel < a.second.red) {
+            ckci_k_place o = place(q, strip);
+            o.y = y;
+            unsigned char *at = ckci_k_pair_to(t, o, channel);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < X; i++) {
+                if (o.x + i < a.first.dim[2].length) {
+                    *(ckci_k_uint2 *)(at + CKCI_K_HALF * i * t.stride[5]) = v[i];
+                }
+            }
+        }
+    }
+
+    /* Scale, shift and operation. */
+    static CKCI_K_MEMBER void finish(const ckci_gpu_target &o, int32_t channel, float (&v)[X * V])
+    {
+        if (o.scale || o.shift) {
+            const ckci_gpu_target &u = ckci_k_late(o);
+            CKCI_K_UNROLL(4)
+            for (int c = 0; c < V; c++) {
+                const float scale = u.scale ? ((const float *)u.scale)[channel + c] : 1;
+                const float shift = u.shift ? ((const float *)u.shift)[channel + c] : 0;
+                CKCI_K_UNROLL(8)
+                for (int i = c; i < X * V; i += V) {
+                    v[i] = v[i] * scale + shift;
+                }
+            }
+        }
+        if (o.t.op.kind == CKCONV_RELU) {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < X * V; i++) {
+                v[i] = v[i] < 0 ? 0.f : v[i];
+            }
+        } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
+            const ckci_gpu_target &u = ckci_k_late(o);
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < X * V; i++) {
+                const float x = ckci_k_element(u.t.op, ckci_k_pick<float, X * V>(v, i), 0.f);
+                CKCI_K_UNROLL(32)
+                for (int j = 0; j < X * V; j++) {
+                    v[j] = i == j ? x : v[j];
+                }
+            }
+        }
+    }
+
+    /* The taps' weights, as f32: all loads of plain ones before the first is waited for. */
+    static CKCI_K_MEMBER void fill_taps(const ckci_gpu_pair &a, lds &m)
+    {
+        const ckci_gpu_strips &q = a.second.as.strips;
+        const int32_t held = q.slabs * SLAB, thread = (int32_t)threadIdx.x;
+        float *w = (float *)(m.bytes + q.at_taps);
+        if (!a.first.b.plain || (int)a.first.b.dtype != (int)E::TYPE) {
+            ckci_k_pair_put_weights<V, V, THREADS>(a, held, 0, thread, w);
+            return;
+        }
+        if (thread < held) {
+            const int64_t *step = a.first.b.stride;
+            const uint16_t *from = (const uint16_t *)a.first.b.p + thread * step[0];
+            uint16_t bits[9];
+            CKCI_K_UNROLL(9)
+            for (int i = 0; i < 9; i++) {
+                bits[i] = thread < a.second.red ? from[i / 3 * step[4] + i % 3 * step[5]] : (uint16_t)0;
+            }
+            CKCI_K_UNROLL(9)
+            for (int i = 0; i < 9; i++) {
+                w[i * held + thread] = ckci_k_widen(E::TYPE, bits[i]);
+            }
+        }
+    }
+
+    /* The second weights, for good: 64 channels of all columns side by side, zeros where there are none. */
+    static CKCI_K_MEMBER void fill(const ckci_gpu_pair &a, lds &m)
+    {
+        const ckci_gpu_conv &p = a.second;
+        const ckci_gpu_strips &q = p.as.strips;
+        const ckci_k_window weights = ckci_k_make_window(p.b.p);
+        const int32_t count = q.wide * 64, chunk = (int32_t)threadIdx.x % 8, slabs = q.slabs;
+        CKCI_K_UNROLL(1)
+        for (int32_t slab = 0; slab < slabs; slab++) {
+            CKCI_K_UNROLL(4)
+            for (int32_t r = (int32_t)threadIdx.x / 8; r < count; r += THREADS / 8) {
+                const int32_t channel = slab * SLAB + chunk * 8;
+                const bool good = channel < p.red && r < p.columns;
+                const int32_t at = good ? r * CKCI_K_HALF * (int32_t)p.b_column + channel * CKCI_K_HALF : 0;
+                ckci_k_copy(m.bytes + slab * count * KB + ckci_k_spot<KB>(r, chunk), weights, at,
+                            good ? 16 : 0);
+            }
+        }
+        ckci_k_copies_end();
+    }
+
+    /* Where this thread's eight columns of a row go. */
+    struct out {
+        const ckci_k_pair_strip *strips; /* of this group's rows */
+        int64_t step, column;            /* bytes */
+        bool exists;
+
+        CKCI_K_MEMBER bool find(uint32_t row, unsigned char **at) const
+        {
+            const ckci_k_pair_strip e = strips[row / X];
+            *at = (unsigned char *)(uintptr_t)e.out + ((int64_t)(row % X) * step + column);
+            return exists && (int32_t)(row % X) < e.positions;
+        }
+    };
+
+    /* Item of a tile: 64 rows of it, 64 columns. */
+    static CKCI_K_MEMBER void write(const ckci_gpu_pair &pair, product &g, int32_t item, int32_t tile, lds &m)
+    {
+        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_conv &p = a.second;
+        const ckci_gpu_strips &q = p.as.strips;
+        unsigned char *room = m.bytes + q.at_room;
+        const int32_t part = item >> q.log_wide, eights = ckci_k_again((int32_t)threadIdx.x) % 8 * 8,
+                      column0 = (item - (part << q.log_wide)) * 64;
+        const out to = {strips(q, m, tile) + (part < q.parts ? part : 0) * (64 / X),
+                        p.o.t.stride[5] * CKCI_K_HALF, (int64_t)(column0 + eights) * CKCI_K_HALF,
+                        part < q.parts && column0 + eights < p.columns};
+        if constexpr (product::STRAIGHT) {
+            if (q.packed) {
+                g.write16(room, to);
+                return;
+            }
+        }
+        g.write((float *)room, [&](int32_t row, int32_t column, float *v) {
+            const ckci_gpu_pair &u = ckci_k_late(pair);
+            const ckci_gpu_strips &s = u.second.as.strips;
+            const int32_t channel = column0 + column;
+            if (part < s.parts && channel < u.second.columns && row % X < to.strips[row / X].positions) {
+                int32_t group;
+                const int32_t y = line_of(s, tile, &group);
+                const ckci_k_place o = place(s, group * s.strips + part * (64 / X) + row / X);
+                ckci_k_write8(u.second, v, 8, 0, o.n, channel, u.second.columns, o.z, y, o.x + row % X);
+            }
+        });
+    }
+
+    static CKCI_K_MEMBER int32_t first_tile(const ckci_gpu_strips &q, int32_t block)
+    {
+        return block * q.part + (block < q.part_rest ? block : q.part_rest);
+    }
+
+    static CKCI_K_MEMBER void multiply(const ckci_gpu_strips &q, product &g, int32_t item, int32_t tile,
+                                       lds &m)
+    {
+        const int32_t part = item >> q.log_wide, apart = q.strips * X * KB;
+        const unsigned char *columns = m.bytes + (item - (part << q.log_wide)) * TILE,
+                            *positions = m.bytes + q.at_mid + (tile & 1) * q.slabs * apart + part * TILE;
+        g.clear();
+        CKCI_K_UNROLL(1)
+        for (int32_t slab = part < q.parts ? q.slabs : 0; slab > 0; slab--) {
+            g.start();
+            g.multiply(columns, positions);
+            g.commit();
+            columns += q.wide * TILE;
+            positions += apart;
+        }
+        g.wait();
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pair &pair, lds &m)
+    {
+        ckci_k_pair_strips_tiles f;
+        product g;
+        const int32_t end = first_tile(pair.second.as.strips, (int32_t)blockIdx.x + 1);
+        int32_t tile = first_tile(pair.second.as.strips, (int32_t)blockIdx.x);
+        f.fetch(pair, tile, true);
+        fill_taps(pair, m);
+        fill(pair, m);
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (tile--; tile < end; tile++) { /* mid of it is there, but for the one before the first */
+            const ckci_gpu_strips &q = ckci_k_again(pair).second.as.strips;
+            const bool begun = tile >= first_tile(q, (int32_t)blockIdx.x), more = tile + 1 < end;
+            /* half of the groups multiply first, the others last: both units have work */
+            CKCI_K_UNROLL(1)
+            for (int32_t step = 0; step < 2; step++) {
+                if (step == (g.group & 1)) {
+                    CKCI_K_UNROLL(1)
+                    for (int32_t turn = begun ? 0 : q.turns; turn < q.turns; turn++) {
+                        if (turn > 0) {
+                            g.meet(); /* others read what lies in the room */
+                        }
+                        multiply(q, g, g.group + turn * 4, tile, m);
+                        write(pair, g, g.group + turn * 4, tile, m);
+                    }
+                } else if (more) {
+                    f.convolve(pair, tile + 1, m);
+                    ckci_k_copies_wait<0>(); /* the second weights, once */
+                    ckci_k_proxy_fence();    /* before loads, for which it would wait */
+                    if (tile + 2 < end) {
+                        f.fetch(pair, tile + 2, false);
+                    }
+                }
+            }
+            if (more) {
+                list(pair, tile + 1, m);
+            }
+            __syncthreads();
+        }
+    }
+};
+#endif
+
 /* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
 #if defined(CKCI_SIMULATOR)
 template <template <class> class Nvidia, template <class> class Amd>
@@ -6712,27 +7223,27 @@ template <class E> struct ckci_k_pair_bodies {
     template <class U> using point_amd = ckci_k_pair_tiles<E, U, 64, CKCI_PAIR_POINT_AMD>;
     template <class U> using depth_nvidia = ckci_k_pair_depth_tiles<E, U, 128, 256, 128>;
     template <class U> using depth_amd = ckci_k_pair_depth_tiles<E, U, 64, 256, 128>;
-    template <class U> using wide_nvidia = ckci_k_pair_depth_tiles<E, U, 128, 512, 256>;
     typedef ckci_k_pair_by_unit<point_nvidia, point_amd> point;
     typedef ckci_k_pair_by_unit<depth_nvidia, depth_amd> depth;
-    template <class> using wide_amd = ckci_k_nothing;
-    typedef ckci_k_pair_by_unit<wide_nvidia, wide_amd> wide;
+    template <class U> using strips_nvidia = ckci_k_pair_strips_tiles<E, U>;
+    template <class> using strips_amd = ckci_k_nothing;
+    typedef ckci_k_pair_by_unit<strips_nvidia, strips_amd> strips;
 };
 
 template <class E> struct ckci_k_pair_matrix : ckci_k_pair_bodies<E>::point {
 };
 template <class E> struct ckci_k_pair_depth : ckci_k_pair_bodies<E>::depth {
 };
-template <class E> struct ckci_k_pair_depth_wide : ckci_k_pair_bodies<E>::wide {
+template <class E> struct ckci_k_pair_strips : ckci_k_pair_bodies<E>::strips {
+};
+template <class E> struct ckci_k_resident<ckci_k_pair_strips<E>> {
+    enum { BLOCKS = 1 };
 };
 template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
     enum { BLOCKS = 2 };
 };
 template <class E> struct ckci_k_resident<ckci_k_pair_depth<E>> {
     enum { BLOCKS = 2 };
-};
-template <class E> struct ckci_k_resident<ckci_k_pair_depth_wide<E>> {
-    enum { BLOCKS = 1 };
 };
 
 #endif /* CKCONV_KERNELS_DIRECT_HIP_H */

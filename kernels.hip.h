@@ -2107,7 +2107,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #define CKCI_ROW(NAME, ARGS, THREADS, ...) sizeof(__VA_ARGS__::lds),
     static const size_t bytes[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
 #undef CKCI_ROW
-    lds = bytes[l->kernel];
+    lds = l->lds > 0 ? (size_t)l->lds : bytes[l->kernel];
     if (lds > 49152) {
         ckci_gpu_error status =
             cudaFuncSetAttribute(kernels[l->kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)lds);

@@ -32,6 +32,7 @@ run_one() {
     */sim32/*) export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=gfx1100 CKCONV_SIM_ORDER=reverse ;;
     */simsm/*)
         export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=sm_90 CKCONV_SIM_ORDER=random CKCONV_SIM_UNITS=1 ;;
+    */simmma/*) export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=sm_100 CKCONV_SIM_UNITS=2 ;;
     */sim/* | */simasan/*)
         export CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET="${CKCONV_SIM_TARGET:-gfx942}"
         export CKCONV_SIM_ORDER="${CKCONV_SIM_ORDER:-random}" ;;
@@ -40,6 +41,7 @@ run_one() {
     part= # with a sanitizer, the kernels whose windows and copies end nearest to the end of LDS
     case $program in
     */simasan/test_cross) part=depthwise ;;
+    */simmma/test_conv_conv) part=windows ;; # the body without groups of waves
     esac
     case $program in
     *.sh) $clock sh "$program" >"$log.log" 2>&1 </dev/null ;;

@@ -13,7 +13,7 @@
    that no order of blocks shows, and anything about time, caches or the memory model.
 
    Environment, read at the first use of the device:
-       CKCONV_SIM_TARGET  gfx90a gfx942 (default) gfx950 gfx1030 gfx1100 gfx1201 sm_80 sm_90, or none: no
+       CKCONV_SIM_TARGET  gfx90a gfx942 (default) gfx950 gfx1030 gfx1100 gfx1201 sm_80 sm_90 sm_100, or none: no
                           device. There are two of the kind, so that "wrong device" can be tested.
        CKCONV_SIM_UNITS   compute units; few make a block take several tiles
        CKCONV_SIM_ORDER   forward (default): blocks and threads by number; reverse: both from the last to the
@@ -145,7 +145,8 @@ static inline void sim_configure(const char *target, const char *order)
         {"gfx90a", 1, 64, 104, 65536, 9, 0},  {"gfx942", 1, 64, 304, 65536, 9, 4},
         {"gfx950", 1, 64, 256, 163840, 9, 5}, {"gfx1030", 1, 32, 80, 65536, 10, 3},
         {"gfx1100", 1, 32, 96, 65536, 11, 0}, {"gfx1201", 1, 32, 64, 65536, 12, 0},
-        {"sm_80", 2, 32, 108, 166912, 8, 0},  {"sm_90", 2, 32, 132, 232448, 9, 0}};
+        {"sm_80", 2, 32, 108, 166912, 8, 0},  {"sm_90", 2, 32, 132, 232448, 9, 0},
+        {"sm_100", 2, 32, 148, 232448, 10, 0}};
     target = target != NULL && target[0] != 0 ? target : "gfx942";
     order = order != NULL && order[0] != 0 ? order : "forward";
     memset(&sim_device, 0, sizeof sim_device);

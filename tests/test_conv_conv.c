@@ -380,7 +380,8 @@ static void part_units(void)
 
 /* A depthwise convolution, then a pointwise one, in regions whose windows lie in LDS: several images, lines
    or strips in one, several regions for a block, several spans of channels, weights that stay or do not;
-   filters whose taps share inputs and others. */
+   filters whose taps share inputs and others. Or line after line of strips: some missing in a tile, several
+   64s of channels and columns, blocks that begin inside a plane and end in another. */
 static void part_windows(void)
 {
     static const struct {
@@ -395,6 +396,9 @@ static void part_windows(void)
         {2, 256, {3, 3}, 1, 1, {9, 9}, 2, 520, 1, 0},     {2, 328, {5, 5}, 1, 1, {7, 7}, 3, 64, 1, 0},
         {2, 128, {3, 3}, 1, 1, {16, 32}, 2, 128, 1, 0},   {2, 16, {1, 3}, 1, 1, {4, 5}, 70, 16, 1, 0},
         {2, 64, {3, 3}, 1, 1, {8, 8}, 0, 8, 1, 0},        {2, 328, {3, 3}, 1, 1, {7, 7}, 2, 24, 1, 0},
+        {2, 72, {3, 3}, 1, 1, {11, 17}, 3, 136, 1, 0},    {2, 136, {3, 3}, 1, 1, {5, 9}, 5, 200, 1, 0},
+        {2, 200, {3, 3}, 1, 1, {7, 24}, 2, 72, 1, 0},     {2, 256, {3, 3}, 1, 1, {4, 5}, 9, 256, 1, 0},
+        {2, 8, {3, 3}, 1, 1, {12, 9}, 70, 8, 1, 0},       {3, 24, {1, 3, 3}, 1, 1, {2, 5, 8}, 3, 256, 1, 0},
     };
     static const ckconv_element acts[3] = {CKCONV_RELU, CKCONV_PASS, CKCONV_CLAMP};
     for (int i = 0; i < 2 * (int)(sizeof layers / sizeof layers[0]); i++) {
