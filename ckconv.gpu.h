@@ -618,10 +618,13 @@ typedef struct ckci_gpu_move {
     int32_t merged;   /* rows of src are short, and one run */
     int32_t shifted;  /* rows of src are not aligned for loads */
     int32_t before;   /* rows of dst are not aligned: V, the rows of src that a block reads before its own */
+    int32_t anywhere; /* AMD: whole pieces are stored at any address */
     int32_t dst_vec;  /* straight: rows of dst are aligned */
     int32_t words;    /* otherwise: words of LDS hold elements of several rows of dst */
     int32_t pitch, load_pitch; /* LDS: bytes between rows */
-    int32_t pad, load_pad;     /* and those more after V of them */
+    int32_t pad, pad_log;      /* and those more after 2^pad_log of them: elements along x (scatter: y) */
+    int32_t load_pad, load_log; /* the same of what is loaded: merged: V rows of src are one */
+    int32_t lanes;             /* scatter: 2^lanes lanes load neighbouring pieces, the others in rows beside */
     int32_t loads, stores;     /* of a block */
     int32_t row_run;           /* merged: elements of V rows of src */
     int64_t load_step;         /* bytes between rows of src */
@@ -5205,11 +5208,25 @@ CKCI_FN int32_t ckci_move_pad(int64_t bytes)
     return bytes / 16 % 2 ? 0 : 16;
 }
 
+/* Tiles that are one run in LDS: pieces, of 2^log rows, `bytes` apart. 128 bytes are all banks; where eight
+   neighbouring pieces do not meet them all, 16 bytes more after as many of them as do: an odd multiple of
+   128 bytes, so that what follows each other in LDS does not lie in one bank either. */
+CKCI_FN void ckci_move_run(ckci_gpu_move *k, int64_t bytes, int log)
+{
+    int64_t part = bytes;
+    for (; part % 128 != 0; part *= 2) {
+        log++;
+    }
+    k->pad = bytes / 16 % 2 || bytes % 16 != 0 ? 0 : 16;
+    k->pad_log = log;
+}
+
 /* Tensors that are turned: in which way, and the tile. unit: elements of a load; line: bytes that memory
    reads and writes together. 0: not so. */
 CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
                            int64_t line)
 {
+    k->anywhere = line > 32;
     const int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to), v = 16 / to;
     const int64_t x = k->len_x, y = k->len_y, want = 16384 / to, line_x = 128 / to, line_y = 128 / from;
     const int64_t least_x = ckci_max(v, line_x), least_y = ckci_max(v, line_y);
@@ -5226,24 +5243,30 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
         k->scatter = 1;
         k->tile[0] = (int32_t)x;
         k->tile[1] = ckci_move_part(y, ckci_max(want / x / least_y, 1) * least_y, unit_y);
-        k->pad = ckci_move_pad(16 * x);
+        ckci_move_run(k, unit * to * x, ckci_move_log(unit, 4));
         k->load_step = step[0][0];
         k->shifted = !rows_y;
-        k->by_load = ckci_make_divisor(ckci_ceil_div(x, 4));
-        k->loads = (int32_t)(32 * ckci_ceil_div(x, 4) * ckci_ceil_div(k->tile[1], 8 * unit));
-        k->by_store = ckci_make_divisor(x);
+        /* eight pieces, or so many that with them all banks are met */
+        for (k->lanes = 3; line > 32 && unit * to * x << k->lanes & 127; k->lanes++) {
+        }
+        const int64_t high = ckci_ceil_div(x, 32 >> k->lanes);
+        k->by_load = ckci_make_divisor(high);
+        k->loads = (int32_t)(32 * high * ckci_ceil_div(k->tile[1], unit << k->lanes));
+        k->by_store = ckci_make_divisor((x * to << k->pad_log) / 16);
         k->stores = (int32_t)ckci_ceil_div(k->tile[1] * x + v - 1, v);
         return 1;
     }
-    k->before = rows_x ? 0 : (int32_t)v;
+    k->before = rows_x || k->anywhere ? 0 : (int32_t)v;
     if (can_merge && (!rows_y || y < line_y)) {
         int64_t row = v / unit * y;
         k->merged = 1;
         k->tile[0] = ckci_move_part(x, ckci_max(want / y / least_x, 1) * least_x, unit_x);
         k->tile[1] = (int32_t)y;
         k->pitch = (int32_t)(y * to);
-        k->pad = ckci_move_pad(16 * y);
-        k->load_pitch = (int32_t)(16 * y) + k->pad;
+        ckci_move_run(k, 16 * y, ckci_move_log(v, 4));
+        k->load_pitch = (int32_t)(16 * y);
+        k->load_pad = k->pad;
+        k->load_log = k->pad_log - ckci_move_log(v, 4);
         k->load_step = v * y * from;
         k->row_run = (int32_t)(v * y);
         k->shifted = !ckci_move_aligned(k->src, step[0], len, 3, unit * from);
@@ -5266,6 +5289,7 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
         k->pitch = (int32_t)ckci_ceil_div(k->tile[1] * to, 16) * 16;
         k->pad = k->load_pad = ckci_move_pad(k->pitch * v);
         k->load_pitch = k->pitch;
+        k->pad_log = k->load_log = ckci_move_log(v, 4);
         k->load_step = step[0][0];
         k->shifted = !rows_y;
         k->by_load = ckci_make_divisor(ckci_ceil_div(k->tile[1], unit));
@@ -5274,7 +5298,7 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
             return 0;
         }
     }
-    k->words = to < 4 && !k->before && k->pitch % 4 == 0 && x % v == 0;
+    k->words = to < 4 && rows_x && k->pitch % 4 == 0 && x % v == 0;
     int64_t apart = k->before && to < 4 ? 4 / to : 1;
     int64_t high = ckci_ceil_div(k->tile[1], 4 * apart * (k->words ? 4 / to : 1)) * apart;
     k->by_store = ckci_make_divisor(high);
