@@ -621,13 +621,13 @@ typedef struct ckci_gpu_move {
     int32_t anywhere; /* AMD: whole pieces are stored at any address */
     int32_t dst_vec;  /* straight: rows of dst are aligned */
     int32_t words;    /* otherwise: words of LDS hold elements of several rows of dst */
-    int32_t pitch, load_pitch; /* LDS: bytes between rows */
-    int32_t pad, pad_log;      /* and those more after 2^pad_log of them: elements along x (scatter: y) */
+    int32_t pitch, load_pitch;  /* LDS: bytes between rows */
+    int32_t pad, pad_log;       /* and those more after 2^pad_log of them: elements along x (scatter: y) */
     int32_t load_pad, load_log; /* the same of what is loaded: merged: V rows of src are one */
-    int32_t lanes;             /* scatter: 2^lanes lanes load neighbouring pieces, the others in rows beside */
-    int32_t loads, stores;     /* of a block */
-    int32_t row_run;           /* merged: elements of V rows of src */
-    int64_t load_step;         /* bytes between rows of src */
+    int32_t lanes;         /* scatter: 2^lanes lanes load neighbouring pieces, the others in rows beside */
+    int32_t loads, stores; /* of a block */
+    int32_t row_run;       /* merged: elements of V rows of src */
+    int64_t load_step;     /* bytes between rows of src */
     ckci_divisor by_load, by_store;
     ckci_divisor blocks[6]; /* along each dimension */
 } ckci_gpu_move;
@@ -5204,11 +5204,10 @@ CKCI_FN int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
 
 /* Tiles in LDS: pieces, of 2^log rows, `bytes` apart. 128 bytes are all banks; where eight neighbouring pieces
    do not meet them all, 16 bytes more after as many of them as do: an odd multiple of 128 bytes, so that what
-   follows each other in LDS does not lie in one bank either. Eight pieces from any one on (not only from a
-   multiple of eight) need them after each. */
-CKCI_FN void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int any)
+   follows each other in LDS does not lie in one bank either. (NVIDIA: after each.) */
+CKCI_FN void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
 {
-    for (int64_t part = bytes; part % 128 != 0 && !any; part *= 2) {
+    for (int64_t part = bytes; part % 128 != 0 && !each; part *= 2) {
         log++;
     }
     k->pad = bytes / 16 % 2 || bytes % 16 != 0 ? 0 : 16;
@@ -5243,19 +5242,18 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
         k->tile[0] = (int32_t)x;
         const int64_t rows = ckci_max((lines_y ? want : most) / x / least_y, 1) * least_y;
         k->tile[1] = ckci_move_part(y, far && !lines_y && y <= most / x ? y + unit_y : rows, unit_y);
-        ckci_move_pad(k, unit * to * x, ckci_move_log(unit, 4), 0);
+        ckci_move_pad(k, far ? unit * to * x : 16 * x, far ? ckci_move_log(unit, 4) : log_v, !far);
         k->load_step = step[0][0];
         k->shifted = !rows_y;
         /* eight pieces, or so many that with them all banks are met */
         k->lanes = 3;
-        while (far && unit * to * x << k->lanes & 127 &&
-               (to > 1 || unit << k->lanes < 2 * k->tile[1])) {
+        while (far && unit * to * x << k->lanes & 127 && (to > 1 || unit << k->lanes < 2 * k->tile[1])) {
             k->lanes++;
         }
         int64_t high = ckci_ceil_div(x, 32 >> k->lanes);
         k->by_load = ckci_make_divisor(high);
         k->loads = (int32_t)(32 * high * ckci_ceil_div(k->tile[1], unit << k->lanes));
-        k->by_store = ckci_make_divisor((x * to << k->pad_log) / 16);
+        k->by_store = ckci_make_divisor((x * to << k->pad_log) / 16); /* pieces between padding */
         k->stores = (int32_t)ckci_ceil_div(k->tile[1] * x + v - 1, v);
         high = ckci_min(k->tile[1], y);
         return high * x * to + (high >> k->pad_log) * k->pad + 16 <= CKCI_MOVE_LDS;
@@ -5264,13 +5262,12 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
     if (can_merge && (!rows_y || y < line_y)) {
         int64_t row = v / unit * y;
         k->merged = 1;
-        k->tile[0] =
-            ckci_move_part(x, ckci_max((lines_x ? want : most) / y / least_x, 1) * least_x, unit_x);
+        k->tile[0] = ckci_move_part(x, ckci_max((lines_x ? want : most) / y / least_x, 1) * least_x, unit_x);
         k->tile[1] = (int32_t)y;
         k->pitch = (int32_t)(y * to);
-        ckci_move_pad(k, 16 * y, log_v, k->before != 0);
-        k->load_pitch = (int32_t)(16 * y);
-        k->load_pad = k->pad;
+        ckci_move_pad(k, 16 * y, log_v, !far);
+        k->load_pitch = (int32_t)(16 * y) + (far ? 0 : k->pad);
+        k->load_pad = far ? k->pad : 0;
         k->load_log = k->pad_log - log_v;
         k->load_step = v * y * from;
         k->row_run = (int32_t)(v * y);

@@ -2322,12 +2322,12 @@ struct ckci_k_move {
 
     /* Where an element lies, such that neither 16 neighbours along x meet in a bank nor 16 along y, or as many
        as there are and the next along x (y). NVIDIA: rows are one apart, which short ones do not suffice. */
-    static CKCI_K_MEMBER int32_t spot(const ckci_gpu_move &p, int32_t x, int32_t y)
+    static CKCI_K_MEMBER int32_t spot(const ckci_gpu_move &p, int32_t wide, int32_t x, int32_t y)
     {
 #if defined(__CUDA_ARCH__)
-        return y * ((1 << p.log_x) + 1) + x;
+        return y * (wide + 1) + x;
 #else
-        const int32_t mask = p.log_x < 4 ? (1 << p.log_x) - 1 : 15;
+        const int32_t mask = (wide < 16 ? wide : 16) - 1;
         const int32_t up = p.log_y < 4 ? 4 - p.log_y : 0, down = p.log_x < 4 ? 4 - p.log_x : 0;
         return (y << p.log_x | x) ^ ((y << up >> down) & mask);
 #endif
@@ -2345,7 +2345,7 @@ struct ckci_k_move {
             if (x < b.x1 && y < b.y1) {
                 u[i] = ckci_k_move_read(p, b.src + x * p.src_step[0] + y * p.src_step[1]);
                 if (p.transpose) {
-                    m.u[spot(p, x, y)] = u[i];
+                    m.u[spot(p, wide, x, y)] = u[i];
                 }
             }
         }
@@ -2355,7 +2355,7 @@ struct ckci_k_move {
             int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
             if (x < b.x1 && y < b.y1) {
                 ckci_k_move_write(p, b.dst + x * p.dst_step[0] + y * p.dst_step[1],
-                                  p.transpose ? m.u[spot(p, x, y)] : u[i]);
+                                  p.transpose ? m.u[spot(p, wide, x, y)] : u[i]);
             }
         }
     }
@@ -2567,6 +2567,26 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     struct lds {
         alignas(16) unsigned char tile[CKCI_MOVE_LDS];
     };
+
+    /* NVIDIA: padding after V rows everywhere, known to the compiler */
+    static CKCI_K_MEMBER int32_t log(int32_t x)
+    {
+#if defined(__CUDA_ARCH__)
+        return E == 1 ? 4 : E == 2 ? 3 : E == 4 ? 2 : 1;
+#else
+        return x;
+#endif
+    }
+
+    /* Where V rows begin. */
+    static CKCI_K_MEMBER int32_t place(const ckci_gpu_move &p, int32_t piece)
+    {
+#if defined(__CUDA_ARCH__)
+        return piece * (V * p.pitch + p.pad);
+#else
+        return piece * V * p.pitch + (piece * V >> p.pad_log) * p.pad;
+#endif
+    }
 
     template <int SCATTER> static CKCI_K_MEMBER bool scatters(const ckci_gpu_move &p)
     {
@@ -2812,7 +2832,8 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                 next(rotate);
             }
         } else {
-            store<WORDS>(m.tile + s.row * p.load_pitch + (s.row >> p.load_log) * p.load_pad + s.at * E, w);
+            store<WORDS>(m.tile + s.row * p.load_pitch + (s.row >> log(p.load_log)) * p.load_pad + s.at * E,
+                         w);
             (void)ckci_k_later(0); /* else part of that store becomes one with the last of scatter */
         }
     }
@@ -2864,7 +2885,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                                       const spot &s, int32_t count, const uint32_t *w)
     {
         const int32_t wide = (int32_t)p.len_x, shift = over(p, b.dst), step = wide * E;
-        unsigned char *at = m.tile + s.at * step + (s.row + shift) * E + (s.at >> p.pad_log) * p.pad;
+        unsigned char *at = m.tile + s.at * step + (s.row + shift) * E + (s.at >> log(p.pad_log)) * p.pad;
         if (shift == 0 && count >= UNIT) {
             CKCI_K_UNROLL(16)
             for (int j = 0; j < UNIT; j++) {
@@ -2872,7 +2893,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             }
             return;
         }
-        const int32_t rows = 1 << p.pad_log;
+        const int32_t rows = 1 << log(p.pad_log);
         int32_t rest = (rows - (s.at & (rows - 1))) * wide - s.row - shift; /* up to the next padding */
         uint32_t rotate[WORDS];
         CKCI_K_UNROLL(4)
@@ -2951,13 +2972,12 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             }
             unsigned char *to = b.dst + y * p.dst_step[1];
             int32_t shift = 0, next = V; /* the first element of the next V rows */
-            const int32_t row = piece * V, pad = (row >> p.pad_log) * p.pad;
-            const unsigned char *from = m.tile + row * p.pitch + pad + y * E;
+            const unsigned char *from = m.tile + place(p, piece) + y * E;
             int32_t more = 0; /* padding before those */
             if constexpr (APART) {
                 shift = over(p, to);
                 next = shift ? shift : V;
-                more = (row + V >> p.pad_log) * p.pad - pad;
+                more = place(p, piece + 1) - place(p, piece) - V * p.pitch;
                 from += (V - shift) * p.pitch + (shift ? 0 : more);
             }
             const int32_t x = piece * V - shift;
@@ -2995,7 +3015,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             if (y >= b.y1 || x >= b.x1) {
                 continue;
             }
-            const unsigned char *from = m.tile + x * p.pitch + (x >> p.pad_log) * p.pad + y * E;
+            const unsigned char *from = m.tile + place(p, piece) + y * E;
             uint32_t w[V];
             CKCI_K_UNROLL(16)
             for (int j = 0; j < V; j++) {
