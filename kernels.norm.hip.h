@@ -2200,15 +2200,18 @@ template <class T> struct ckci_k_norm_param {
   Through LDS. A block owns tile[0] elements along x by tile[1] along y; V elements of dst are 16 bytes. It
   loads rows of src in pieces of 16 bytes, several under way, and stores rows of dst in pieces of 16 bytes.
   What is not aligned is loaded as the two aligned pieces around it (AMD: as it is). Elements change places
-      gather    behind LDS, which holds rows of src as they are: a thread takes V of them at a place y. After
-                each V rows lie 0 or 16 bytes more, so that V rows are an odd multiple of 16 bytes: eight
-                threads with neighbouring pieces of a row of dst, and four at neighbouring places in others,
-                meet 32 different banks. Rows of dst that are not aligned start in the middle of a piece; the
-                block then reads V rows of src before its own and writes whole pieces that end early
+      gather    behind LDS, which holds rows of src as they are: a thread takes V of them at a place y. Where
+                rows that are V apart lie in the same banks, 16 bytes more follow as many of them as do not:
+                eight threads with neighbouring pieces of a row of dst, and four at neighbouring places in
+                others, meet 32 different banks, and so does what follows each other in LDS. Rows of dst that
+                are not aligned: AMD stores pieces at any address. NVIDIA: they start in the middle of a
+                piece; the block then reads V rows of src before its own and writes whole pieces that end
+                early
       words     gather of elements smaller than a word of LDS, where both sides are aligned: words are loaded,
                 their elements go to as many rows of dst
       scatter   before LDS, which holds dst: rows of dst are short and the tile is one run there; the mirror
-                image of gather, with the same padding
+                image of gather, with the same padding. What is loaded may be less than 16 bytes of dst: then
+                more threads take neighbouring pieces, and fewer others rows beside (p.lanes)
   Where rows of src are short (`merged`), the tile is one run there, and V rows of it are one row.
 */
 
