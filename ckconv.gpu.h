@@ -5202,9 +5202,9 @@ CKCI_FN int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
     return (int32_t)(ckci_ceil_div(part, unit) * unit);
 }
 
-/* Tiles in LDS: pieces, of 2^log rows, `bytes` apart. 128 bytes are all banks; where eight neighbouring pieces
-   do not meet them all, 16 bytes more after as many of them as do: an odd multiple of 128 bytes, so that what
-   follows each other in LDS does not lie in one bank either. (NVIDIA: after each.) */
+/* Tiles in LDS: pieces, of 2^log rows, `bytes` apart. 128 bytes are all banks; where eight neighbouring
+   pieces do not meet them all, 16 bytes more after as many of them as do: an odd multiple of 128 bytes, so
+   that what follows each other in LDS does not lie in one bank either. (NVIDIA: after each.) */
 CKCI_FN void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
 {
     for (int64_t part = bytes; part % 128 != 0 && !each; part *= 2) {

@@ -2323,8 +2323,8 @@ struct ckci_k_move {
         uint64_t u[1280]; /* rows of 2^log_x */
     };
 
-    /* Where an element lies, such that neither 16 neighbours along x meet in a bank nor 16 along y, or as many
-       as there are and the next along x (y). NVIDIA: rows are one apart, which short ones do not suffice. */
+    /* Where an element lies, such that neither 16 neighbours along x meet in a bank nor 16 along y, nor,
+       where there are fewer, those and their next along the other. NVIDIA: each row is one longer. */
     static CKCI_K_MEMBER int32_t spot(const ckci_gpu_move &p, int32_t wide, int32_t x, int32_t y)
     {
 #if defined(__CUDA_ARCH__)
@@ -2924,8 +2924,8 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         }
     }
 
-    /* CDNA serves the lanes 4 i and on, four of them, together with those from 4 (i ^ 5) on: a thread's number
-       such that together are those that follow each other. */
+    /* CDNA serves four lanes from 4 i on together with the four from 4 (i ^ 5) on: a thread's number such
+       that together are those that follow each other. */
     static CKCI_K_MEMBER int32_t lane()
     {
         const int32_t t = (int32_t)threadIdx.x;
