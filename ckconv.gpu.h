@@ -635,13 +635,16 @@ typedef struct ckci_gpu_move {
     int32_t merged;   /* rows of src are short, and one run */
     int32_t shifted;  /* rows of src are not aligned for loads */
     int32_t before;   /* rows of dst are not aligned: V, the rows of src that a block reads before its own */
+    int32_t anywhere; /* AMD: whole pieces are stored at any address */
     int32_t dst_vec;  /* straight: rows of dst are aligned */
     int32_t words;    /* otherwise: words of LDS hold elements of several rows of dst */
-    int32_t pitch, load_pitch; /* LDS: bytes between rows */
-    int32_t pad, load_pad;     /* and those more after V of them */
-    int32_t loads, stores;     /* of a block */
-    int32_t row_run;           /* merged: elements of V rows of src */
-    int64_t load_step;         /* bytes between rows of src */
+    int32_t pitch, load_pitch;  /* LDS: bytes between rows */
+    int32_t pad, pad_log;       /* and those more after 2^pad_log of them: elements along x (scatter: y) */
+    int32_t load_pad, load_log; /* the same of what is loaded: merged: V rows of src are one */
+    int32_t lanes;         /* scatter: 2^lanes lanes load neighbouring pieces, the others in rows beside */
+    int32_t loads, stores; /* of a block */
+    int32_t row_run;       /* merged: elements of V rows of src */
+    int64_t load_step;     /* bytes between rows of src */
     ckci_divisor by_load, by_store;
     ckci_divisor blocks[6]; /* along each dimension */
 } ckci_gpu_move;
@@ -5218,10 +5221,16 @@ CKCI_FN int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
     return (int32_t)(ckci_ceil_div(part, unit) * unit);
 }
 
-/* Bytes after V rows of `bytes` each that put these into other banks of LDS than the V before. */
-CKCI_FN int32_t ckci_move_pad(int64_t bytes)
+/* Tiles in LDS: pieces, of 2^log rows, `bytes` apart. 128 bytes are all banks; where eight neighbouring
+   pieces do not meet them all, 16 bytes more after as many of them as do: an odd multiple of 128 bytes, so
+   that what follows each other in LDS does not lie in one bank either. (NVIDIA: after each.) */
+CKCI_FN void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
 {
-    return bytes / 16 % 2 ? 0 : 16;
+    for (int64_t part = bytes; part % 128 != 0 && !each; part *= 2) {
+        log++;
+    }
+    k->pad = bytes / 16 % 2 || bytes % 16 != 0 ? 0 : 16;
+    k->pad_log = log;
 }
 
 /* Tensors that are turned: in which way, and the tile. unit: elements of a load; line: bytes that memory
@@ -5229,12 +5238,18 @@ CKCI_FN int32_t ckci_move_pad(int64_t bytes)
 CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
                            int64_t line)
 {
+    k->anywhere = line > 32;
     const int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to), v = 16 / to;
     const int64_t x = k->len_x, y = k->len_y, want = 16384 / to, line_x = 128 / to, line_y = 128 / from;
     const int64_t least_x = ckci_max(v, line_x), least_y = ckci_max(v, line_y);
     const int rows_x = ckci_move_aligned(k->dst, step[1], len, 1, 16);
     const int rows_y = ckci_move_aligned(k->src, step[0], len, 2, unit * from);
     const int64_t unit_x = ckci_max(v, line / to), unit_y = ckci_max(v, line / from);
+    const int lines_x = ckci_move_aligned(k->dst, step[1], len, 1, line),
+              lines_y = ckci_move_aligned(k->src, step[0], len, 2, line);
+    /* AMD: parts of rows that begin inside lines are as long as LDS allows, with what pads them */
+    const int far = line > 32, log_v = ckci_move_log(v, 4);
+    const int64_t most = far ? (CKCI_MOVE_LDS - 32) / 9 * 8 / to : want;
     /* 16 bytes of dst for each element of V rows, and what pads them */
     const int can_scatter = step[1][1] == x * to && y >= least_y / 2 && x < 4096 &&
                             ckci_ceil_div(least_y, v) * (16 * x + 16) + 32 <= CKCI_MOVE_LDS;
@@ -5244,25 +5259,35 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
     if (can_scatter && (!rows_x || x < line_x || (rows_y && x > 96 && x * to % 128 != 0))) {
         k->scatter = 1;
         k->tile[0] = (int32_t)x;
-        k->tile[1] = ckci_move_part(y, ckci_max(want / x / least_y, 1) * least_y, unit_y);
-        k->pad = ckci_move_pad(16 * x);
+        const int64_t rows = ckci_max((lines_y ? want : most) / x / least_y, 1) * least_y;
+        k->tile[1] = ckci_move_part(y, far && !lines_y && y <= most / x ? y + unit_y : rows, unit_y);
+        ckci_move_pad(k, far ? unit * to * x : 16 * x, far ? ckci_move_log(unit, 4) : log_v, !far);
         k->load_step = step[0][0];
         k->shifted = !rows_y;
-        k->by_load = ckci_make_divisor(ckci_ceil_div(x, 4));
-        k->loads = (int32_t)(32 * ckci_ceil_div(x, 4) * ckci_ceil_div(k->tile[1], 8 * unit));
-        k->by_store = ckci_make_divisor(x);
+        /* eight pieces, or so many that with them all banks are met */
+        k->lanes = 3;
+        while (far && unit * to * x << k->lanes & 127 && (to > 1 || unit << k->lanes < 2 * k->tile[1])) {
+            k->lanes++;
+        }
+        int64_t high = ckci_ceil_div(x, 32 >> k->lanes);
+        k->by_load = ckci_make_divisor(high);
+        k->loads = (int32_t)(32 * high * ckci_ceil_div(k->tile[1], unit << k->lanes));
+        k->by_store = ckci_make_divisor((x * to << k->pad_log) / 16); /* pieces between padding */
         k->stores = (int32_t)ckci_ceil_div(k->tile[1] * x + v - 1, v);
-        return 1;
+        high = ckci_min(k->tile[1], y);
+        return high * x * to + (high >> k->pad_log) * k->pad + 16 <= CKCI_MOVE_LDS;
     }
-    k->before = rows_x ? 0 : (int32_t)v;
+    k->before = rows_x || k->anywhere ? 0 : (int32_t)v;
     if (can_merge && (!rows_y || y < line_y)) {
         int64_t row = v / unit * y;
         k->merged = 1;
-        k->tile[0] = ckci_move_part(x, ckci_max(want / y / least_x, 1) * least_x, unit_x);
+        k->tile[0] = ckci_move_part(x, ckci_max((lines_x ? want : most) / y / least_x, 1) * least_x, unit_x);
         k->tile[1] = (int32_t)y;
         k->pitch = (int32_t)(y * to);
-        k->pad = ckci_move_pad(16 * y);
-        k->load_pitch = (int32_t)(16 * y) + k->pad;
+        ckci_move_pad(k, 16 * y, log_v, !far);
+        k->load_pitch = (int32_t)(16 * y) + (far ? 0 : k->pad);
+        k->load_pad = far ? k->pad : 0;
+        k->load_log = k->pad_log - log_v;
         k->load_step = v * y * from;
         k->row_run = (int32_t)(v * y);
         k->shifted = !ckci_move_aligned(k->src, step[0], len, 3, unit * from);
@@ -5272,19 +5297,32 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
         int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
         side = rows_x ? side : want / side;
         side = x > side && x <= side * 3 / 2 ? x : side;
-        const int lines_x = ckci_move_aligned(k->dst, step[1], len, 1, line),
-                  lines_y = ckci_move_aligned(k->src, step[0], len, 2, line);
-        if (line > 32 && rows_x && lines_x != lines_y) {
-            /* rows of one tensor begin inside lines: 512 bytes of each, or all there is */
-            const int64_t long_x = ckci_min(ckci_max(ckci_min(x, 512 / to), side), want / unit_y),
-                          long_y = want / ckci_min(y, 512 / from) / unit_x * unit_x;
+        int64_t room = want, grain_x = ckci_min(unit_x, side), grain_y = ckci_max(unit, line / from);
+        if (far && lines_x != lines_y) {
+            /* rows of one tensor begin inside lines: 640 bytes of each, or all there is */
+            const int64_t long_x = ckci_min(ckci_max(ckci_min(x, 640 / to), side), want / unit_y),
+                          long_y = want / ckci_min(y, 640 / from) / unit_x * unit_x;
             side = lines_y ? long_x : ckci_max(ckci_min(long_y, side), unit_x);
+            grain_x = ckci_min(unit_x, side);
+        } else if (far && !lines_x) {
+            /* of both: as many bytes of each, or rows of src that are one run, and more along x */
+            const int64_t long_x = most / (ckci_ceil_div(y, v) * v);
+            int64_t bytes = 16;
+            while ((bytes + 16) * (bytes + 16) <= most * to * from) {
+                bytes += 16;
+            }
+            side = step[0][0] == y * from && long_x * to > bytes ? long_x - long_x % v : bytes / to;
+            room = most;
+            grain_x = v;
+            grain_y = ckci_max(unit, v);
         }
-        k->tile[0] = ckci_move_part(x, ckci_ceil_div(side, v) * v, ckci_min(unit_x, side));
-        k->tile[1] = ckci_move_part(y, ckci_min(want / k->tile[0], 512), ckci_max(unit, line / from));
+        k->tile[0] = ckci_move_part(x, ckci_ceil_div(side, v) * v, grain_x);
+        k->tile[1] = ckci_move_part(y, ckci_min(room / k->tile[0], 512), grain_y);
         k->pitch = (int32_t)ckci_ceil_div(k->tile[1] * to, 16) * 16;
-        k->pad = k->load_pad = ckci_move_pad(k->pitch * v);
+        ckci_move_pad(k, k->pitch * v, log_v, !far);
         k->load_pitch = k->pitch;
+        k->load_pad = k->pad;
+        k->load_log = k->pad_log;
         k->load_step = step[0][0];
         k->shifted = !rows_y;
         k->by_load = ckci_make_divisor(ckci_ceil_div(k->tile[1], unit));
@@ -5293,12 +5331,13 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
             return 0;
         }
     }
-    k->words = to < 4 && !k->before && k->pitch % 4 == 0 && x % v == 0;
+    k->words = to < 4 && rows_x && k->pitch % 4 == 0 && x % v == 0;
     int64_t apart = k->before && to < 4 ? 4 / to : 1;
     int64_t high = ckci_ceil_div(k->tile[1], 4 * apart * (k->words ? 4 / to : 1)) * apart;
     k->by_store = ckci_make_divisor(high);
     k->stores = (int32_t)(32 * high * ckci_ceil_div(k->tile[0], 8 * v));
-    return (k->tile[0] + k->before) / v * (k->pitch * v + k->pad) <= CKCI_MOVE_LDS;
+    const int64_t rows = k->tile[0] + k->before;
+    return rows * k->pitch + (rows >> k->pad_log) * k->pad <= CKCI_MOVE_LDS;
 }
 
 /* Other types, x dense in both: rows, or parts of them. */

@@ -2200,15 +2200,18 @@ template <class T> struct ckci_k_norm_param {
   Through LDS. A block owns tile[0] elements along x by tile[1] along y; V elements of dst are 16 bytes. It
   loads rows of src in pieces of 16 bytes, several under way, and stores rows of dst in pieces of 16 bytes.
   What is not aligned is loaded as the two aligned pieces around it (AMD: as it is). Elements change places
-      gather    behind LDS, which holds rows of src as they are: a thread takes V of them at a place y. After
-                each V rows lie 0 or 16 bytes more, so that V rows are an odd multiple of 16 bytes: eight
-                threads with neighbouring pieces of a row of dst, and four at neighbouring places in others,
-                meet 32 different banks. Rows of dst that are not aligned start in the middle of a piece; the
-                block then reads V rows of src before its own and writes whole pieces that end early
+      gather    behind LDS, which holds rows of src as they are: a thread takes V of them at a place y. Where
+                rows that are V apart lie in the same banks, 16 bytes more follow as many of them as do not:
+                eight threads with neighbouring pieces of a row of dst, and four at neighbouring places in
+                others, meet 32 different banks, and so does what follows each other in LDS. Rows of dst that
+                are not aligned: AMD stores pieces at any address. NVIDIA: they start in the middle of a
+                piece; the block then reads V rows of src before its own and writes whole pieces that end
+                early
       words     gather of elements smaller than a word of LDS, where both sides are aligned: words are loaded,
                 their elements go to as many rows of dst
       scatter   before LDS, which holds dst: rows of dst are short and the tile is one run there; the mirror
-                image of gather, with the same padding
+                image of gather, with the same padding. What is loaded may be less than 16 bytes of dst: then
+                more threads take neighbouring pieces, and fewer others rows beside (p.lanes)
   Where rows of src are short (`merged`), the tile is one run there, and V rows of it are one row.
 */
 
@@ -2317,8 +2320,21 @@ CKCI_K_FN ckci_k_move_tile ckci_k_find_move(const ckci_gpu_move &p)
 
 struct ckci_k_move {
     struct lds {
-        uint64_t u[1280]; /* rows of 2^log_x, one apart */
+        uint64_t u[1280]; /* rows of 2^log_x */
     };
+
+    /* Where an element lies, such that neither 16 neighbours along x meet in a bank nor 16 along y, nor,
+       where there are fewer, those and their next along the other. NVIDIA: each row is one longer. */
+    static CKCI_K_MEMBER int32_t spot(const ckci_gpu_move &p, int32_t wide, int32_t x, int32_t y)
+    {
+#if defined(__CUDA_ARCH__)
+        return y * (wide + 1) + x;
+#else
+        const int32_t mask = (wide < 16 ? wide : 16) - 1;
+        const int32_t up = p.log_y < 4 ? 4 - p.log_y : 0, down = p.log_x < 4 ? 4 - p.log_x : 0;
+        return (y << p.log_x | x) ^ ((y << up >> down) & mask);
+#endif
+    }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_move &p, lds &m)
     {
@@ -2332,7 +2348,7 @@ struct ckci_k_move {
             if (x < b.x1 && y < b.y1) {
                 u[i] = ckci_k_move_read(p, b.src + x * p.src_step[0] + y * p.src_step[1]);
                 if (p.transpose) {
-                    m.u[y * (wide + 1) + x] = u[i];
+                    m.u[spot(p, wide, x, y)] = u[i];
                 }
             }
         }
@@ -2342,7 +2358,7 @@ struct ckci_k_move {
             int32_t e = t + 256 * i, x = e & (wide - 1), y = e >> p.log_x;
             if (x < b.x1 && y < b.y1) {
                 ckci_k_move_write(p, b.dst + x * p.dst_step[0] + y * p.dst_step[1],
-                                  p.transpose ? m.u[y * (wide + 1) + x] : u[i]);
+                                  p.transpose ? m.u[spot(p, wide, x, y)] : u[i]);
             }
         }
     }
@@ -2555,6 +2571,26 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         alignas(16) unsigned char tile[CKCI_MOVE_LDS];
     };
 
+    /* NVIDIA: padding after V rows everywhere, known to the compiler */
+    static CKCI_K_MEMBER int32_t log(int32_t x)
+    {
+#if defined(__CUDA_ARCH__)
+        return E == 1 ? 4 : E == 2 ? 3 : E == 4 ? 2 : 1;
+#else
+        return x;
+#endif
+    }
+
+    /* Where V rows begin. */
+    static CKCI_K_MEMBER int32_t place(const ckci_gpu_move &p, int32_t piece)
+    {
+#if defined(__CUDA_ARCH__)
+        return piece * (V * p.pitch + p.pad);
+#else
+        return piece * V * p.pitch + (piece * V >> p.pad_log) * p.pad;
+#endif
+    }
+
     template <int SCATTER> static CKCI_K_MEMBER bool scatters(const ckci_gpu_move &p)
     {
         if constexpr (SCATTER == ASK) {
@@ -2587,9 +2623,14 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         template <int SCATTER> CKCI_K_MEMBER void find(const ckci_gpu_move &p, const walk &walk, int32_t q)
         {
             if (scatters<SCATTER>(p)) {
-                const int32_t high = ckci_k_divide(q >> 5, p.by_load);
-                row = (q >> 3 & 3) + ((q >> 5) - high * (int32_t)p.by_load.d) * 4;
-                at = ((q & 7) + high * 8) * UNIT;
+#if defined(__CUDA_ARCH__)
+                const int32_t log = 3;
+#else
+                const int32_t log = p.lanes;
+#endif
+                const int32_t high = ckci_k_divide(q >> 5, p.by_load), wide = 1 << log;
+                row = ((q & 31) >> log) + (((q >> 5) - high * (int32_t)p.by_load.d) << (5 - log));
+                at = ((q & (wide - 1)) + (high << log)) * UNIT;
             } else {
                 row = ckci_k_divide(q, p.by_load);
                 at = (q - row * (int32_t)p.by_load.d) * UNIT;
@@ -2780,7 +2821,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         } else if (CONVERT && p.straight) {
             unsigned char *to = b.dst + s.row * p.dst_step[1] + s.at * E;
             if (p.dst_vec && s.count >= UNIT) {
-                store(to, w);
+                store<WORDS>(to, w);
                 return;
             }
             uint32_t rotate[WORDS];
@@ -2794,32 +2835,60 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                 next(rotate);
             }
         } else {
-            store(m.tile + s.row * p.load_pitch + s.row / V * p.load_pad + s.at * E, w);
+            store<WORDS>(m.tile + s.row * p.load_pitch + (s.row >> log(p.load_log)) * p.load_pad + s.at * E,
+                         w);
             (void)ckci_k_later(0); /* else part of that store becomes one with the last of scatter */
         }
     }
 
-    static CKCI_K_MEMBER void store(unsigned char *at, const uint32_t *w)
+    template <int W> static CKCI_K_MEMBER void store(unsigned char *at, const uint32_t *w)
     {
-        ckci_k_vec<ckci_k_s_f32, WORDS> q;
+        ckci_k_vec<ckci_k_s_f32, W> q;
         CKCI_K_UNROLL(4)
-        for (int i = 0; i < WORDS; i++) {
+        for (int i = 0; i < W; i++) {
             q.w[i] = w[i];
         }
         q.store(at);
     }
 
-    /* Elements between the last multiple of 16 bytes and `at`. */
-    static CKCI_K_MEMBER int32_t over(const unsigned char *at)
+    /* Are pieces stored at any address, not at multiples of 16 bytes? */
+    static CKCI_K_MEMBER bool anywhere(const ckci_gpu_move &p)
     {
-        return ((int32_t)(uintptr_t)at & 15) / E;
+#if defined(__HIP_DEVICE_COMPILE__)
+        return true;
+#elif defined(__CUDA_ARCH__)
+        return false;
+#else
+        return p.anywhere;
+#endif
+    }
+
+    static CKCI_K_MEMBER void store_piece(const ckci_gpu_move &p, unsigned char *to, const uint32_t *w)
+    {
+        if (anywhere(p)) {
+#if defined(__HIP_DEVICE_COMPILE__)
+            typedef uint32_t any __attribute__((vector_size(16), aligned(1)));
+            const any v = {w[0], w[1], w[2], w[3]};
+            *(any *)to = v;
+#else
+            memcpy(to, w, 16);
+#endif
+        } else {
+            store<4>(to, w);
+        }
+    }
+
+    /* Elements between the last multiple of 16 bytes and `at`, where stores begin there. */
+    static CKCI_K_MEMBER int32_t over(const ckci_gpu_move &p, const unsigned char *at)
+    {
+        return anywhere(p) ? 0 : ((int32_t)(uintptr_t)at & 15) / E;
     }
 
     static CKCI_K_MEMBER void scatter(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m,
                                       const spot &s, int32_t count, const uint32_t *w)
     {
-        const int32_t wide = (int32_t)p.len_x, shift = over(b.dst), step = wide * E;
-        unsigned char *at = m.tile + s.at * step + (s.row + shift) * E + s.at / V * p.pad;
+        const int32_t wide = (int32_t)p.len_x, shift = over(p, b.dst), step = wide * E;
+        unsigned char *at = m.tile + s.at * step + (s.row + shift) * E + (s.at >> log(p.pad_log)) * p.pad;
         if (shift == 0 && count >= UNIT) {
             CKCI_K_UNROLL(16)
             for (int j = 0; j < UNIT; j++) {
@@ -2827,7 +2896,8 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             }
             return;
         }
-        int32_t rest = V * wide - ((s.at & (V - 1)) * wide + s.row + shift); /* of these V rows */
+        const int32_t rows = 1 << log(p.pad_log);
+        int32_t rest = (rows - (s.at & (rows - 1))) * wide - s.row - shift; /* up to the next padding */
         uint32_t rotate[WORDS];
         CKCI_K_UNROLL(4)
         for (int i = 0; i < WORDS; i++) {
@@ -2854,18 +2924,30 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         }
     }
 
+    /* CDNA serves four lanes from 4 i on together with the four from 4 (i ^ 5) on: a thread's number such
+       that together are those that follow each other. */
+    static CKCI_K_MEMBER int32_t lane()
+    {
+        const int32_t t = (int32_t)threadIdx.x;
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__GFX9__)
+        return (t & ~28) | (t << 1 & 16) | ((t << 1 ^ t >> 1) & 8) | (t >> 2 & 4);
+#else
+        return t;
+#endif
+    }
+
     /* LDS to dst, in the same order: q counts pieces of 16 bytes. */
     static CKCI_K_MEMBER void drain(const ckci_gpu_move &p, const ckci_k_move_tile &b, lds &m)
     {
-        const int32_t shift = over(b.dst), end = shift + b.y1 * (int32_t)p.len_x;
+        const int32_t shift = over(p, b.dst), end = shift + b.y1 * (int32_t)p.len_x;
         CKCI_K_UNROLL(2)
-        for (int32_t q = (int32_t)threadIdx.x; q < p.stores; q += 256) {
+        for (int32_t q = lane(); q < p.stores; q += 256) {
             const unsigned char *from = m.tile + q * 16 + ckci_k_divide(q, p.by_store) * p.pad;
             unsigned char *to = b.dst + (q * V - shift) * E;
             if (q * V >= shift && q * V + V <= end) {
                 ckci_k_vec<ckci_k_s_f32, 4> v;
                 v.load(from);
-                v.store(to);
+                store_piece(p, to, v.w);
             } else {
                 CKCI_K_UNROLL(1)
                 for (int j = 0; j < V; j++) {
@@ -2893,11 +2975,13 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             }
             unsigned char *to = b.dst + y * p.dst_step[1];
             int32_t shift = 0, next = V; /* the first element of the next V rows */
-            const unsigned char *from = m.tile + piece * (V * p.pitch + p.pad) + y * E;
+            const unsigned char *from = m.tile + place(p, piece) + y * E;
+            int32_t more = 0; /* padding before those */
             if constexpr (APART) {
-                shift = over(to);
+                shift = over(p, to);
                 next = shift ? shift : V;
-                from += (V - shift) * p.pitch + (shift ? 0 : p.pad);
+                more = place(p, piece + 1) - place(p, piece) - V * p.pitch;
+                from += (V - shift) * p.pitch + (shift ? 0 : more);
             }
             const int32_t x = piece * V - shift;
             to += x * E;
@@ -2906,15 +2990,15 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                 v.clear();
                 CKCI_K_UNROLL(16)
                 for (int j = 0; j < V; j++) {
-                    const int32_t at = j * p.pitch + (APART && j >= next ? p.pad : 0);
+                    const int32_t at = j * p.pitch + (APART && j >= next ? more : 0);
                     ckci_k_move_put<E>(v.w, j, *(const word *)(from + at));
                 }
-                v.store(to);
+                store_piece(p, to, v.w);
             } else {
                 CKCI_K_UNROLL(1)
                 for (int j = 0; j < V; j++) {
                     if (b.x0 + x + j >= 0 && x + j < b.x1) {
-                        ((word *)to)[j] = *(const word *)(from + j * p.pitch + (j >= next ? p.pad : 0));
+                        ((word *)to)[j] = *(const word *)(from + j * p.pitch + (j >= next ? more : 0));
                     }
                 }
             }
@@ -2934,7 +3018,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             if (y >= b.y1 || x >= b.x1) {
                 continue;
             }
-            const unsigned char *from = m.tile + piece * (V * p.pitch + p.pad) + y * E;
+            const unsigned char *from = m.tile + place(p, piece) + y * E;
             uint32_t w[V];
             CKCI_K_UNROLL(16)
             for (int j = 0; j < V; j++) {
@@ -3013,11 +3097,13 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
                 return;
             }
         }
+#if !defined(__HIP_DEVICE_COMPILE__)
         if (p.before) {
             gather<true>(p, b, m);
-        } else {
-            gather<false>(p, b, m);
+            return;
         }
+#endif
+        gather<false>(p, b, m);
     }
 };
 
