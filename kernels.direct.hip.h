@@ -6774,6 +6774,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     }
 };
 
+template <class E, class U> struct ckci_k_pair_strips_tiles;
 #if defined(CKCI_K_MMA)
 /* A strip of a tile, eight neighbours along x of the result: where it goes, and how many positions exist. */
 struct alignas(16) ckci_k_pair_strip {

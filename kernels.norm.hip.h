@@ -526,17 +526,21 @@ template <bool PLANES> struct ckci_k_norm_cursor {
     }
 
     /* From the last of `columns` columns on, and there from the last of `places` places on. */
-    CKCI_K_MEMBER void turn(const ckci_gpu_norm &p, const ckci_tensor &t, const ckci_k_slab &s,
-                            int32_t columns, int32_t places)
+    CKCI_K_MEMBER void turn(int32_t columns, int32_t places)
+    {
+        at = column += (columns - 1) * apart + (places - 1) * step;
+        apart = -apart;
+        step = -step;
+    }
+
+    /* AMD: the place that turn has found, anew, as products of 64 bits are slow there. */
+    CKCI_K_MEMBER void turn_amd(const ckci_gpu_norm &p, const ckci_tensor &t, const ckci_k_slab &s,
+                                int32_t columns, int32_t places)
     {
         if (ckci_k_amd()) {
             const int32_t channel = (s.lc + (columns - 1) * p.lanes_c) * (PLANES ? 1 : 8);
             column = at = place(t, s, channel, pos + (places - 1) * p.lanes_p * (PLANES ? 8 : 1));
-        } else {
-            at = column += (columns - 1) * apart + (places - 1) * step;
         }
-        apart = -apart;
-        step = -step;
     }
 };
 
@@ -1158,8 +1162,12 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
     /* backwards: what was read last is still in the caches */
     const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
     int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
-    x.turn(p, p.x, s, left, places);
-    y.turn(p, p.y, s, left, places);
+    x.turn(left, places);
+    y.turn(left, places);
+    if constexpr (CKCI_K_MAYBE_AMD != 0) {
+        x.turn_amd(p, p.x, s, left, places);
+        y.turn_amd(p, p.y, s, left, places);
+    }
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto apply = [&](int32_t rest, ckci_k_float2 *v, const ckci_k_float2 *) {
@@ -1421,9 +1429,14 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
     /* backwards, as in ckci_k_norm_apply8 */
     const int32_t places = ckci_k_norm_places_of<PLANES>(p, s, x.pos);
     int32_t left = s.active ? ckci_k_norm_columns_of<PLANES>(p, s) : 0;
-    x.turn(p, p.x, s, left, places);
-    y.turn(p, p.y, s, left, places);
-    dx.turn(p, p.dx, s, left, places);
+    x.turn(left, places);
+    y.turn(left, places);
+    dx.turn(left, places);
+    if constexpr (CKCI_K_MAYBE_AMD != 0) {
+        x.turn_amd(p, p.x, s, left, places);
+        y.turn_amd(p, p.y, s, left, places);
+        dx.turn_amd(p, p.dx, s, left, places);
+    }
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto write = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
@@ -2008,9 +2021,9 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
     {
         const int32_t step = p.lanes_p * (PLANES ? 8 : 1);
         ckci_k_norm_cursor<PLANES> x(p, p.x, s), dy(p, p.y, s), dx(p, p.dx, s);
-        x.turn(p, p.x, s, own.columns, 1);
-        dy.turn(p, p.y, s, own.columns, 1);
-        dx.turn(p, p.dx, s, own.columns, own.places);
+        x.turn(own.columns, 1);
+        dy.turn(own.columns, 1);
+        dx.turn(own.columns, own.places);
         x.step = -x.step;
         dy.step = -dy.step;
         for (int32_t k = own.columns - 1; k >= 0; k--) {
