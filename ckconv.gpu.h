@@ -56,12 +56,12 @@ TAGS
 #define CKCI_STREAM_TAPS 64
 
 /* Channels of mid that a block of pair_matrix holds; LDS of blocks of pair_depth (two share NVIDIA's 228 KiB,
-   with a KiB each; pair_strips has it alone), and loads that a thread holds (AMD). */
+   with a KiB each; pair_depth_wide and pair_strips have it alone), and loads that a thread holds (AMD). */
 #define CKCI_PAIR_POINT_NVIDIA 512
 #define CKCI_PAIR_POINT_AMD 352
 #define CKCI_PAIR_NVIDIA 115712
 #define CKCI_PAIR_STRIPS 64256 /* tile of the instance: 64 positions, 256 columns */
-#define CKCI_PAIR_STRIPS_LDS 232448
+#define CKCI_PAIR_NVIDIA_WIDE 232448
 #define CKCI_PAIR_AMD 65536
 #define CKCI_PAIR_COPIES 8
 #define CKCI_PAIR_LIST 24 /* regions whose places a block lists at a time */
@@ -218,6 +218,8 @@ TAGS
     X(pair_matrix_bf16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                                 \
     X(pair_depth_f16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_f16>)                                     \
     X(pair_depth_bf16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_bf16>)                                   \
+    X(pair_depth_wide_f16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_f16>)                           \
+    X(pair_depth_wide_bf16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_bf16>)                         \
     X(pair_strips_f16, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_f16>)                                   \
     X(pair_strips_bf16, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_bf16>)                                 \
     X(recompute_f32, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                            \
@@ -2033,8 +2035,9 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     }
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
     /* beside matrix units (H100, f16, 96 groups, 56 x 56: K = C = 2 takes 288 us, those 72; fwd of K = 2,
-       C = 1 takes 204, those 94) */
-    *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5) * (single && !planes ? 9 : 1);
+       C = 1 takes 204, those 94); f32 has none (K = 4, C = 1, 28 x 28: 176 us, direct kernels 1056) */
+    const double beside = !single || planes ? 1 : ckci_size(k->a.dtype) == 2 ? 9 : 2;
+    *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5) * beside;
     return ckci_too_many_blocks(l->grid, err);
 }
 
@@ -5703,7 +5706,8 @@ typedef struct ckci_pair_shape {
     int32_t kernel, positions, threads, columns, lanes, slab, lds, side, async;
 } ckci_pair_shape;
 
-/* tile: of the instance. 64128: pointwise, 128128 and CKCI_PAIR_STRIPS: depthwise. */
+/* tile: of the instance. 64128: pointwise, 128128, 128256 and CKCI_PAIR_STRIPS: depthwise, the latter two 512
+   threads. */
 CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
                                            ckconv_error *err)
 {
@@ -5713,11 +5717,13 @@ CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t 
     static const ckci_pair_shape depth[2] = {
         {CKCI_KERNEL_pair_depth_f16, 64, 256, 128, 4, 32, CKCI_PAIR_AMD, 1, 0},
         {CKCI_KERNEL_pair_depth_f16, 128, 256, 128, 8, 64, CKCI_PAIR_NVIDIA, 2, 1}};
+    static const ckci_pair_shape wide = {CKCI_KERNEL_pair_depth_wide_f16, 128, 512, 256, 8, 64,
+                                         CKCI_PAIR_NVIDIA_WIDE,           1,   1};
     static const ckci_pair_shape strips = {CKCI_KERNEL_pair_strips_f16, 64, 512, 256, 4, 64,
-                                           CKCI_PAIR_STRIPS_LDS,        1,  0};
+                                           CKCI_PAIR_NVIDIA_WIDE,       1,  0};
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
-    *s = tile == 64128 ? point[nvidia] : tile == 128128 ? depth[nvidia] : strips;
-    if (!nvidia && tile == CKCI_PAIR_STRIPS) {
+    *s = tile == 64128 ? point[nvidia] : tile == 128128 ? depth[nvidia] : tile == 128256 ? wide : strips;
+    if (!nvidia && (tile == 128256 || tile == CKCI_PAIR_STRIPS)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this fused kernel is for NVIDIA; here the GPU is %s",
                          device->arch);
     }
@@ -5925,10 +5931,12 @@ CKCI_FN ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_devi
     a->by_row = ckci_make_divisor(c->filter[2]);
     a->by_taps = ckci_make_divisor(taps);
     a->second.as.patch.padded = !ckci_pair_whole(p);
-    /* fitted to an H100, two blocks on a unit */
+    /* fitted to an H100, two blocks or one wide one on a unit */
     const ckci_gpu_patch *q = &a->second.as.patch;
-    double span = s->async ? 1600 + 180 * (double)taps : 280 * (double)taps;
-    double products = s->async ? 1000 : 2000;
+    double span = s->threads > 256 ? 1000 + 110 * (double)taps
+                  : s->async       ? 1600 + 180 * (double)taps
+                                   : 280 * (double)taps;
+    double products = s->async ? (s->threads > 256 ? 1750 : 1000) : 2000;
     *block = (s->async ? 1800 : 3000) + q->spans * span +
              ceil((double)p->second.c / 64) * ceil((double)p->second.k / s->columns) * products;
     return CKCONV_OK;

@@ -3082,6 +3082,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
       ckci_list_matrix_pair)                                                                                 \
     X(gpu_fused_depth_matrix_128, FUSED, CONV_CONV_FWD, CKCONV_F32, 128128, ckci_fit_matrix_pair,            \
       ckci_list_matrix_pair)                                                                                 \
+    X(gpu_fused_depth_matrix_256, FUSED, CONV_CONV_FWD, CKCONV_F32, 128256, ckci_fit_matrix_pair,            \
+      ckci_list_matrix_pair)                                                                                 \
     X(gpu_fused_depth_strips, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_PAIR_STRIPS, ckci_fit_matrix_pair,      \
       ckci_list_matrix_pair)                                                                                 \
     X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
@@ -5654,10 +5656,10 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_PAIR_COPIES
 #undef CKCI_PAIR_LIST
 #undef CKCI_PAIR_NVIDIA
+#undef CKCI_PAIR_NVIDIA_WIDE
 #undef CKCI_PAIR_POINT_AMD
 #undef CKCI_PAIR_POINT_NVIDIA
 #undef CKCI_PAIR_STRIPS
-#undef CKCI_PAIR_STRIPS_LDS
 #undef CKCI_GPU_MATRIX_TILES
 #undef CKCI_GPU_MATRIX_WHOLE
 #undef CKCI_GPU_TILES

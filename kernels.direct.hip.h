@@ -5463,7 +5463,7 @@ struct ckci_k_pair_product : ckci_k_pair_weights<U, THREADS, COLUMNS> {
         ACROSS = WAVES / (P / 32), /* waves side by side */
         TM = 32 / U::M,
         TN = COLUMNS / ACROSS / U::N,
-        STRIP = 32, /* columns that pass through LDS together */
+        STRIP = THREADS > 256 ? 16 : 32, /* columns that pass through LDS together */
         ROOM = WAVES * U::M * STRIP * 4
     };
     static_assert(TM >= 1 && TN * U::N % STRIP == 0, "whole fragments and strips");
@@ -6256,8 +6256,10 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         PIXEL = SPAN * CKCI_K_HALF,
         PIECES = SPAN / 8, /* of 16 bytes */
         COPIES = U::ASYNC ? 1 : CKCI_PAIR_COPIES,
-        AHEAD = U::ASYNC ? 1 : 4, /* weights of taps that a thread holds */
-        BYTES = U::ASYNC ? CKCI_PAIR_NVIDIA : CKCI_PAIR_AMD
+        AHEAD = U::ASYNC && THREADS == 256 ? 1 : 4, /* weights of taps that a thread holds */
+        BYTES = !U::ASYNC       ? CKCI_PAIR_AMD
+                : THREADS > 256 ? CKCI_PAIR_NVIDIA_WIDE
+                                : CKCI_PAIR_NVIDIA
     };
     struct lds {
         alignas(1024) unsigned char bytes[BYTES];
@@ -6792,7 +6794,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     enum { THREADS = 512, V = 4, X = 8, N = X + 2, KB = 128, SLAB = 64, TILE = SLAB * KB };
     typedef ckci_k_pair_group<E, U, 64, 32> product;
     struct lds {
-        alignas(1024) unsigned char bytes[CKCI_PAIR_STRIPS_LDS];
+        alignas(1024) unsigned char bytes[CKCI_PAIR_NVIDIA_WIDE];
     };
     struct row {
         ckci_k_uint2 v[N];
@@ -7226,16 +7228,23 @@ template <class E> struct ckci_k_pair_bodies {
     template <class U> using depth_amd = ckci_k_pair_depth_tiles<E, U, 64, 256, 128>;
     typedef ckci_k_pair_by_unit<point_nvidia, point_amd> point;
     typedef ckci_k_pair_by_unit<depth_nvidia, depth_amd> depth;
+    template <class> using none_amd = ckci_k_nothing;
+    template <class U> using wide_nvidia = ckci_k_pair_depth_tiles<E, U, 128, 512, 256>;
+    typedef ckci_k_pair_by_unit<wide_nvidia, none_amd> wide;
     template <class U> using strips_nvidia = ckci_k_pair_strips_tiles<E, U>;
-    template <class> using strips_amd = ckci_k_nothing;
-    typedef ckci_k_pair_by_unit<strips_nvidia, strips_amd> strips;
+    typedef ckci_k_pair_by_unit<strips_nvidia, none_amd> strips;
 };
 
 template <class E> struct ckci_k_pair_matrix : ckci_k_pair_bodies<E>::point {
 };
 template <class E> struct ckci_k_pair_depth : ckci_k_pair_bodies<E>::depth {
 };
+template <class E> struct ckci_k_pair_depth_wide : ckci_k_pair_bodies<E>::wide {
+};
 template <class E> struct ckci_k_pair_strips : ckci_k_pair_bodies<E>::strips {
+};
+template <class E> struct ckci_k_resident<ckci_k_pair_depth_wide<E>> {
+    enum { BLOCKS = 1 };
 };
 template <class E> struct ckci_k_resident<ckci_k_pair_strips<E>> {
     enum { BLOCKS = 1 };

@@ -2115,7 +2115,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #define CKCI_ROW(NAME, ARGS, THREADS, ...) sizeof(__VA_ARGS__::lds),
     static const size_t bytes[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
 #undef CKCI_ROW
-    lds = l->lds > 0 ? (size_t)l->lds : bytes[l->kernel];
+    lds = bytes[l->kernel]; /* always the same attribute: other threads may launch this kernel now */
     if (lds > 49152) {
         ckci_gpu_error status =
             cudaFuncSetAttribute(kernels[l->kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)lds);
@@ -2123,6 +2123,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
             return status;
         }
     }
+    lds = l->lds > 0 ? (size_t)l->lds : lds; /* what is left serves as cache */
 #if CUDART_VERSION >= 11080
     /* Graphs take such launches from 12.3 on. With much LDS its blocks would crowd on the units that are free
        first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). */

@@ -218,6 +218,36 @@ static void test_parts(void)
     }
 }
 
+/* Few channels per group, f32: depthwise kernels, not those for any channels, which take up to nine times as
+   long. */
+static void test_few(void)
+{
+    static const int64_t few[5][4] = {/* groups, k, c, filter */
+                                      {96, 2, 1, 3},
+                                      {96, 1, 2, 3},
+                                      {96, 2, 2, 3},
+                                      {64, 4, 1, 3},
+                                      {96, 2, 1, 5}};
+    static const char *const archs[3] = {"sm_90", "gfx942", "gfx1100"};
+    for (int i = 0; i < 5 * 3 * 2; i++) {
+        const int64_t *layer = few[i % 5];
+        ckconv_plan plan;
+        ckconv_error err;
+        char text[1024];
+        const ckconv_device gpu = named(archs[i / 5 % 3]);
+        ckconv_conv_desc d = cube(2, 28, layer[3], layer[3] == 5 ? 2 : 1, 1);
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = layer[3] / 2;
+        d.g = layer[0];
+        d.n = 64;
+        d.k = layer[1];
+        d.c = layer[2];
+        d.in.layout = i < 15 ? CKCONV_NHWGC : CKCONV_NGCHW;
+        CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &gpu, &err), err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        CHECK_MSG(strstr(text, "gpu_depthwise_fwd") != NULL, "%s", text);
+    }
+}
+
 /* Types that matrix units compute, in a layer that is large enough to be packed, and those that they do
    not. */
 static void test_units(void)
@@ -361,6 +391,8 @@ static void test_texts(void)
 
     /* depthwise, then pointwise: few channels are fused, one launch and no workspace; many are two fast
        kernels where there is workspace */
+    static const char *const fused[3] = {"gpu_fused_depth_strips", "gpu_fused_depth_strips",
+                                         "gpu_fused_depth_matrix_256"};
     for (int i = 0; i < 3; i++) {
         memset(&d, 0, sizeof d);
         d.conv0 = cube(2, i == 0 ? 112 : i == 1 ? 56 : 14, 3, 1, 1);
@@ -372,8 +404,8 @@ static void test_texts(void)
         CHECK_OK(ckconv_plan_conv_conv(&plan, &d, NULL, &nvidia, &err), err);
         ckconv_plan_describe(&plan, text, sizeof text);
         if (i < 2) {
-            CHECK_MSG(strstr(text, "gpu_fused_depth_matrix_128") != NULL && plan.launches == 1 &&
-                          plan.grid[0] == 264 && plan.workspace_bytes == 0,
+            CHECK_MSG(strstr(text, fused[i]) != NULL && plan.launches == 1 && plan.grid[0] == 132 &&
+                          plan.workspace_bytes == 0,
                       "%s", text);
         } else {
             CHECK_MSG(strstr(text, "gpu_depthwise_fwd") != NULL && strstr(text, "gpu_mma_fwd") != NULL &&
@@ -382,11 +414,13 @@ static void test_texts(void)
         }
         CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &o, &nvidia, &err), err);
         ckconv_plan_describe(&plan, text, sizeof text);
-        CHECK_MSG(strstr(text, i == 2 ? "gpu_fused_depth_matrix_256" : "gpu_fused_depth_matrix_128") !=
-                          NULL &&
-                      strstr(text, "mid stays in LDS") != NULL,
-                  "%s", text);
+        CHECK_MSG(strstr(text, fused[i]) != NULL && strstr(text, "mid stays in LDS") != NULL, "%s", text);
     }
+    d.conv0.g = d.k1 = 128;
+    d.conv0.stride[0] = d.conv0.stride[1] = 2; /* which strips do not have */
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &o, &nvidia, &err), err);
+    ckconv_plan_describe(&plan, text, sizeof text);
+    CHECK_MSG(strstr(text, "gpu_fused_depth_matrix_") != NULL, "%s", text);
 
     /* a family's refusal is that of the member that comes nearest */
     o.max_workspace = 0;
@@ -686,6 +720,7 @@ int main(void)
     test_threads();
     test_mid();
     test_parts();
+    test_few();
     test_units();
     test_texts();
     test_empty();
