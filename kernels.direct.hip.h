@@ -5836,7 +5836,7 @@ template <class E, int P, int HELD> struct ckci_k_pair_group<E, ckci_k_mma_group
         }
     }
 
-    /* out(position, this group's column, eight sums in LDS). 16 positions of a wave's 16 columns at a time. */
+    /* out(position, this group's column, eight sums in LDS): 16 positions of a wave's 16 columns together. */
     template <class Out> CKCI_K_MEMBER void write(float *room, const Out &out)
     {
         const int wave = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;

@@ -13,8 +13,8 @@
    that no order of blocks shows, and anything about time, caches or the memory model.
 
    Environment, read at the first use of the device:
-       CKCONV_SIM_TARGET  gfx90a gfx942 (default) gfx950 gfx1030 gfx1100 gfx1201 sm_80 sm_90 sm_100, or none: no
-                          device. There are two of the kind, so that "wrong device" can be tested.
+       CKCONV_SIM_TARGET  gfx90a gfx942 (default) gfx950 gfx1030 gfx1100 gfx1201 sm_80 sm_90 sm_100, or none:
+                          no device. There are two of the kind, so that "wrong device" can be tested.
        CKCONV_SIM_UNITS   compute units; few make a block take several tiles
        CKCONV_SIM_ORDER   forward (default): blocks and threads by number; reverse: both from the last to the
                           first; random: threads in an order of its own for each block and each interval
