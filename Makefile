@@ -162,7 +162,7 @@ $(eval $(call variant,merged,$(B)/single,$$(CFLAGS)))
 $(eval $(call variant,sanitized,.,$$(SANITIZER_FLAGS)))
 .SECONDARY:
 
-# The GPU's kernels: the same programs, on the simulator (wave 64 and 32, NVIDIA's units: three targets) and on
+# The GPU's kernels: the same programs, on the simulator (wave 64 and 32, NVIDIA's units: four targets) and on
 # a real GPU.
 GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_epilogue test_transform test_device
 SIM_FLAGS := -O2 -g1 -std=c++17 -Wall -Wextra

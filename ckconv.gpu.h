@@ -5269,7 +5269,8 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
         k->shifted = !rows_y;
         /* eight pieces, or so many that with them all banks are met */
         k->lanes = 3;
-        while (far && unit * to * x << k->lanes & 127 && (to > 1 || unit << k->lanes < 2 * k->tile[1])) {
+        while (far && ((unit * to * x) << k->lanes & 127) != 0 && /* unit * to >= 4: five lanes at most */
+               (to > 1 || unit << k->lanes < 2 * k->tile[1])) {
             k->lanes++;
         }
         int64_t high = ckci_ceil_div(x, 32 >> k->lanes);
@@ -5969,14 +5970,14 @@ CKCI_FN ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_s
     return CKCONV_OK;
 }
 
-/* The kernel whose inputs go through registers: its plan, tiles, and nanoseconds of a tile. */
+/* The kernel whose inputs go through registers: its plan, blocks, nanoseconds of a block, bytes of LDS. */
 CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_device *device, ckci_gpu_pair *a,
-                                       int64_t *blocks, double *block, ckconv_error *err)
+                                       int64_t *blocks, double *block, int32_t *lds, ckconv_error *err)
 {
     const ckci_conv *c = &p->first, *second = &p->second;
     ckci_gpu_strips *q = &a->second.as.strips;
-    int takes =
-        c->c == 1 && c->k == 1 && c->filter[0] == 1 && c->pad[0] == 0 && c->pad[1] <= 2 && ckci_pair_whole(p);
+    int takes = c->c == 1 && c->k == 1 && c->filter[0] == 1 && c->pad[0] == 0 &&
+                c->output[0] == c->input[0] && c->pad[1] <= 2 && ckci_pair_whole(p);
     for (int i = 0; i < 3; i++) {
         takes = takes && c->stride[i] == 1 && c->dilation[i] == 1 && (i == 0 || c->filter[i] == 3);
     }
@@ -5986,11 +5987,18 @@ CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_dev
             "this fused kernel has a depthwise first convolution of 3 x 3 taps without stride or "
             "dilation, and a second one without stride or padding");
     }
-    if (!a->mid_vec || second->k > 256 || second->c > 256) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "this fused kernel has up to 256 channels of mid, of the inputs' type and aligned, "
-                         "and of the result; here are %lld and %lld",
-                         CKCI_LL(second->c), CKCI_LL(second->k));
+    if (!a->mid_vec) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "this fused kernel stores mid in eights of channels, side by side, aligned and of the "
+            "inputs' type");
+    }
+    if (second->k > 256 || second->c > 256) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "this fused kernel has up to 256 channels of mid and of the result; here are %lld and "
+            "%lld",
+            CKCI_LL(second->c), CKCI_LL(second->k));
     }
     memset(q, 0, sizeof *q);
     const ckci_gpu_target *o = &a->second.o;
@@ -6001,11 +6009,13 @@ CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_dev
     q->parts = 4 / q->slabs; /* a thread has one strip */
     q->turns = (q->parts * q->wide + 3) / 4;
     q->strips = 8 * q->parts;
-    const int64_t each = 8192, mid = each * q->parts * q->slabs;
-    q->at_mid = (int32_t)(each * q->wide * q->slabs);
-    q->at_room = (int32_t)(q->at_mid + 2 * mid);
-    q->at_taps = q->at_room + 16384;
-    q->at_strips = q->at_taps + 9 * 4 * 64 * q->slabs;
+    /* 64 channels of 64 rows or columns; two places of mid; sums on their way out; f32 taps; two lists */
+    const int32_t each = 64 * 64 * 2, room = 16384, taps = 9 * 4 * 64, strip = 16;
+    q->at_mid = each * q->wide * q->slabs;
+    q->at_room = q->at_mid + 2 * each * q->parts * q->slabs;
+    q->at_taps = q->at_room + room;
+    q->at_strips = q->at_taps + taps * q->slabs;
+    *lds = q->at_strips + 2 * strip * q->strips;
     const int64_t line = ckci_ceil_div(second->output[2], 8), high = ckci_max(second->output[1], 1);
     const int64_t all = ckci_saturating_mul(ckci_saturating_mul(second->n, second->output[0]), line);
     const int64_t tiles = ckci_saturating_mul(ckci_ceil_div(all, q->strips), high);
@@ -6036,10 +6046,11 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     CKCI_TRY(ckci_pair_reads(p, device, a, err));
     CKCI_TRY(ckci_find_pair_shape(device, tile, &s, err));
     if (tile == CKCI_PAIR_STRIPS) {
-        CKCI_TRY(ckci_pair_strips(p, device, a, &regions, &block, err));
+        int32_t lds = 0;
+        CKCI_TRY(ckci_pair_strips(p, device, a, &regions, &block, &lds, err));
         l->grid = k->rows == 0 ? 0 : regions;
         ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
-        l->lds = k->as.strips.at_strips + 2 * 16 * k->as.strips.strips;
+        l->lds = lds;
         *cost = 218 * ckci_pair_time(p, device, regions, &s, block);
         return CKCONV_OK;
     }

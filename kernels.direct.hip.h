@@ -5777,8 +5777,8 @@ template <class E, int P, int HELD> struct ckci_k_pair_group<E, ckci_k_mma_group
     {
 #if defined(__CUDA_ARCH__)
         asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-#else
-        __syncthreads();
+#elif defined(CKCI_SIMULATOR)
+        sim_group_barrier(group);
 #endif
     }
 
@@ -6800,9 +6800,23 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         ckci_k_uint2 v[N];
     };
 
-    row rows[3];             /* row y of the input is that of (y + 1) % 3 */
+    row rows[3];             /* see place_of */
     const unsigned char *in; /* what the first tap of this thread's strip reads in row 0 */
     uint32_t columns;        /* inputs of a row that exist, a bit each */
+
+    /* Which of the three rows is row y of the input; y >= -2. */
+    static CKCI_K_MEMBER int32_t place_of(int32_t y)
+    {
+        return (y + 3) % 3;
+    }
+
+    /* This thread's strip of a tile, and its first channel. */
+    static CKCI_K_MEMBER int32_t strip_of(const ckci_gpu_strips &q, int32_t thread, int32_t *channel)
+    {
+        const int32_t strip = ckci_k_divide(thread, q.by_quads);
+        *channel = (thread - strip * (int32_t)q.by_quads.d) * V;
+        return strip;
+    }
 
     /* Position 0 of strip `strip` of all that follow each other in a line, in line 0. */
     static CKCI_K_MEMBER ckci_k_place place(const ckci_gpu_strips &q, int32_t strip)
@@ -6849,8 +6863,8 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     {
         const ckci_gpu_strips &q = a.second.as.strips;
         const ckci_gpu_conv &p = a.first;
-        const int32_t i = ckci_k_divide((int32_t)threadIdx.x, q.by_quads), strip = group * q.strips + i,
-                      channel = ((int32_t)threadIdx.x - i * (int32_t)q.by_quads.d) * V;
+        int32_t channel;
+        const int32_t i = strip_of(q, (int32_t)threadIdx.x, &channel), strip = group * q.strips + i;
         columns = 0;
         in = p.a.p;
         if (i < q.strips && strip < q.all && channel < a.second.red) {
@@ -6868,7 +6882,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         const ckci_gpu_conv &p = a.first;
         const uint32_t exist = (uint32_t)y < (uint32_t)p.dim[1].read_len ? columns : 0;
         const unsigned char *at = in + CKCI_K_HALF * (y * p.a.stride[4]);
-        const int32_t step = CKCI_K_HALF * (int32_t)p.a.stride[5], which = (y + 4) % 3;
+        const int32_t step = CKCI_K_HALF * (int32_t)p.a.stride[5], which = place_of(y);
         if (which == 0) {
             load(at, step, exist, rows[0]);
         } else if (which == 1) {
@@ -6941,15 +6955,14 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     {
         const ckci_gpu_pair &a = ckci_k_again(pair);
         const ckci_gpu_strips &q = a.second.as.strips;
-        const int32_t thread = ckci_k_again((int32_t)threadIdx.x), strip = ckci_k_divide(thread, q.by_quads),
-                      channel = (thread - strip * (int32_t)q.by_quads.d) * V, held = q.slabs * SLAB;
+        int32_t channel, group;
+        const int32_t strip = strip_of(q, ckci_k_again((int32_t)threadIdx.x), &channel),
+                      held = q.slabs * SLAB;
         if (strip >= q.strips) {
             return;
         }
-        int32_t group;
-        const int32_t y = line_of(q, tile, &group);
-        const int32_t first =
-            (y + 4 - a.first.dim[1].pad) % 3; /* the row that meets the filter's first one */
+        /* the row that meets the filter's first one */
+        const int32_t first = place_of(line_of(q, tile, &group) - a.first.dim[1].pad);
         const float *w = (const float *)(m.bytes + q.at_taps) + channel;
         float sum[X * V];
         CKCI_K_UNROLL(32)
@@ -6984,9 +6997,9 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     {
         const ckci_gpu_strips &q = a.second.as.strips;
         const ckci_tensor &t = a.first.o.t;
-        int32_t group;
+        int32_t group, first;
         const int32_t y = line_of(q, tile, &group),
-                      strip = group * q.strips + ckci_k_divide((int32_t)threadIdx.x, q.by_quads);
+                      strip = group * q.strips + strip_of(q, (int32_t)threadIdx.x, &first);
         if (strip < q.all && channel < a.second.red) {
             ckci_k_place o = place(q, strip);
             o.y = y;
@@ -7081,13 +7094,13 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
 
     /* Where this thread's eight columns of a row go. */
     struct out {
-        const ckci_k_pair_strip *strips; /* of this group's rows */
-        int64_t step, column;            /* bytes */
+        const ckci_k_pair_strip *of_rows; /* strips of this group's rows */
+        int64_t step, column;             /* bytes */
         bool exists;
 
         CKCI_K_MEMBER bool find(uint32_t row, unsigned char **at) const
         {
-            const ckci_k_pair_strip e = strips[row / X];
+            const ckci_k_pair_strip e = of_rows[row / X];
             *at = (unsigned char *)(uintptr_t)e.out + ((int64_t)(row % X) * step + column);
             return exists && (int32_t)(row % X) < e.positions;
         }
@@ -7115,7 +7128,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
             const ckci_gpu_pair &u = ckci_k_late(pair);
             const ckci_gpu_strips &s = u.second.as.strips;
             const int32_t channel = column0 + column;
-            if (part < s.parts && channel < u.second.columns && row % X < to.strips[row / X].positions) {
+            if (part < s.parts && channel < u.second.columns && row % X < to.of_rows[row / X].positions) {
                 int32_t group;
                 const int32_t y = line_of(s, tile, &group);
                 const ckci_k_place o = place(s, group * s.strips + part * (64 / X) + row / X);
@@ -7158,10 +7171,11 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         fill(pair, m);
         __syncthreads();
         CKCI_K_UNROLL(1)
-        for (tile--; tile < end; tile++) { /* mid of it is there, but for the one before the first */
+        for (tile--; tile < end;
+             tile++) { /* mid of this tile is in LDS; in the first round there is none yet */
             const ckci_gpu_strips &q = ckci_k_again(pair).second.as.strips;
             const bool begun = tile >= first_tile(q, (int32_t)blockIdx.x), more = tile + 1 < end;
-            /* half of the groups multiply first, the others last: both units have work */
+            /* half of the groups multiply first, the others last: matrix unit and FMA units have work */
             CKCI_K_UNROLL(1)
             for (int32_t step = 0; step < 2; step++) {
                 if (step == (g.group & 1)) {

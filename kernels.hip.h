@@ -48,6 +48,7 @@ type of the sums, and every storage type is converted when it is loaded)
     direct_weight_T    bwd_weight with few channels per group: a block owns filters, its threads positions
     pair_T             conv_conv_fwd: the second GEMM, whose operand is the first convolution's result in LDS
     pair_matrix_T      the same on a matrix unit, all channels of mid in LDS; T: f16, bf16
+    pair_depth_T       the same of a depthwise first convolution; pair_depth_wide_T, pair_strips_T: for NVIDIA
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
                        .._planes: wide, by layout; fwd_kept, bwd_kept: x (and dy) stay in LDS (NVIDIA)
     move, move_..      layout and type conversion: single elements; copy: rows in pieces; turn_E: tiles of
@@ -2097,6 +2098,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
     case CKCI_KERNEL_##NAME: {                                                                               \
         ARGS args;                                                                                           \
         memcpy(&args, &l->a, sizeof args);                                                                   \
+        sim_block.lds_used = (size_t)l->lds;                                                                 \
         return sim_launch_named<const ARGS>("ckconv_k_" #NAME, ckconv_k_##NAME, args, l->grid, l->threads,   \
                                             l->cluster, stream);                                             \
     }

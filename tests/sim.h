@@ -520,7 +520,7 @@ static struct {
     uint32_t first;    /* number of its first block */
     int thread;        /* that runs */
     int runnable;      /* threads new or ready, but for the one that runs */
-    int at_barrier[SIM_CLUSTER], at_cluster, done;
+    int at_barrier[SIM_CLUSTER], at_group[SIM_CLUSTER][SIM_BLOCK / 128], at_cluster, done;
     int position; /* in order: where to look for the next thread */
     sim_fiber *launcher, *running, *previous;
     int fibers, spare; /* made; idle ones, on a stack of their own */
@@ -528,6 +528,7 @@ static struct {
     void *lds;
     size_t lds_bytes;
     size_t lds_apart, lds_all; /* from one block's to the next one's; of the cluster */
+    size_t lds_used;           /* what the launch asks for of a block's, 0: all */
     int lds_fresh;
     sim_thread_state state[SIM_THREADS];
     uint16_t order[SIM_THREADS];
@@ -631,6 +632,9 @@ static inline void sim_enter(int thread)
     int at_wave = 0, at_barrier = sim_block.at_cluster;
     for (int block = 0; block < SIM_CLUSTER; block++) {
         at_barrier += sim_block.at_barrier[block];
+        for (int group = 0; group < SIM_BLOCK / 128; group++) {
+            at_barrier += sim_block.at_group[block][group];
+        }
     }
     int first = sim_block.thread;
     for (int i = 0; i < sim_block.threads; i++) {
@@ -803,6 +807,13 @@ __attribute__((noinline, unused)) static void __syncthreads()
     sim_barrier(&sim_block.at_barrier[block], block * sim_block.block_threads, sim_block.block_threads);
 }
 
+/* bar.sync of 128 threads, those of one group of four waves. */
+__attribute__((noinline, unused)) static void sim_group_barrier(int group)
+{
+    const int block = sim_block.thread / sim_block.block_threads;
+    sim_barrier(&sim_block.at_group[block][group], block * sim_block.block_threads + group * 128, 128);
+}
+
 __attribute__((noinline, unused)) static void sim_cluster_barrier()
 {
     sim_barrier(&sim_block.at_cluster, 0, sim_block.threads);
@@ -826,6 +837,18 @@ static inline void sim_forbid(void *from, size_t bytes, int forbid)
     (void)bytes;
     (void)forbid;
 #endif
+}
+
+/* What the launch did not ask for is as it was (blocks that are alone). */
+static inline void sim_check_lds()
+{
+    const unsigned char *lds = (const unsigned char *)sim_block.lds;
+    const size_t end = sim_block.lds_used > 0 && sim_block.lds_fresh ? sim_block.lds_bytes : 0;
+    for (size_t i = sim_block.lds_used; i < end; i++) {
+        if (lds[i] != 0xff) {
+            sim_die("byte %zu of LDS was written, the launch asks for %zu", i, sim_block.lds_used);
+        }
+    }
 }
 
 /* This block's in the memory of a cluster. */
@@ -1370,6 +1393,7 @@ static inline void sim_run_block()
     }
     sim_block.runnable = threads;
     memset(sim_block.at_barrier, 0, sizeof sim_block.at_barrier);
+    memset(sim_block.at_group, 0, sizeof sim_block.at_group);
     sim_block.at_cluster = sim_block.done = sim_block.position = 0;
     sim_block.lds_fresh = 0;
     sim_switch(sim_fiber_for(sim_next()));
@@ -1421,6 +1445,7 @@ static inline simError_t sim_launch_named(const char *name, void (*kernel)(A), c
     for (int64_t block = 0; block < grid_x; block += cluster) {
         sim_block.first = (uint32_t)(sim_order_of_threads == SIM_REVERSE ? grid_x - cluster - block : block);
         sim_run_block();
+        sim_check_lds();
     }
     sim_in_kernel = 0;
     sim_block.lds_fresh = 0;

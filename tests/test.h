@@ -1035,7 +1035,8 @@ static inline int test_needs_other_gpu(int32_t instance)
     }
     const int rdna = strncmp(found.arch, "gfx1", 4) == 0;
     const int wide = strstr(name, "256x256") != NULL && strncmp(found.arch, "gfx95", 5) == 0; /* left out */
-    const int large = strstr(name, "depth_matrix_256") != NULL && found.lds_bytes < 232448;   /* of LDS */
+    const int large = (strstr(name, "depth_matrix_256") != NULL || strstr(name, "depth_strips") != NULL) &&
+                      found.lds_bytes < 232448; /* of LDS */
     return large || test_lacks_lds(instance) ||
            (strstr(name, "_mfma_") != NULL && (found.kind != CKCONV_DEVICE_AMD || rdna || wide)) ||
            (strstr(name, "_wmma_") != NULL && (!rdna || strncmp(found.arch, "gfx10", 5) == 0)) ||
