@@ -5236,106 +5236,158 @@ CKCI_FN void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
     k->pad_log = log;
 }
 
+/* Both tensors of a turned tile: lengths along x and y, bytes of an element of src and of dst, elements of dst
+   in 16 bytes, those of src that a load takes, bytes of the
+   device's lines; elements of a tile that are wanted, and that LDS holds; how
+   many along a side are whole lines of 128 bytes, and whole lines of the device; whether rows of dst (x) and
+   of src (y) begin at 16 bytes and loads, and at lines of the device. */
+typedef struct ckci_turn {
+    int64_t x, y, from, to, v, unit, line, want, most;
+    int64_t least_x, least_y, unit_x, unit_y;
+    int rows_x, rows_y, lines_x, lines_y;
+    int amd; /* lines of 64 bytes; parts of rows that begin inside them are as long as LDS allows */
+    int log_v;
+} ckci_turn;
+
+CKCI_FN ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6],
+                                  int64_t unit, int64_t line)
+{
+    ckci_turn t;
+    t.x = k->len_x;
+    t.y = k->len_y;
+    t.from = (int64_t)ckci_size(k->from);
+    t.to = (int64_t)ckci_size(k->to);
+    t.v = 16 / t.to;
+    t.unit = unit;
+    t.line = line;
+    t.want = 16384 / t.to;
+    t.amd = line > 32;
+    t.most = t.amd ? (CKCI_MOVE_LDS - 32) / 9 * 8 / t.to : t.want;
+    t.least_x = ckci_max(t.v, 128 / t.to);
+    t.least_y = ckci_max(t.v, 128 / t.from);
+    t.unit_x = ckci_max(t.v, line / t.to);
+    t.unit_y = ckci_max(t.v, line / t.from);
+    t.rows_x = ckci_move_aligned(k->dst, step[1], len, 1, 16);
+    t.rows_y = ckci_move_aligned(k->src, step[0], len, 2, unit * t.from);
+    t.lines_x = ckci_move_aligned(k->dst, step[1], len, 1, line);
+    t.lines_y = ckci_move_aligned(k->src, step[0], len, 2, line);
+    t.log_v = ckci_move_log(t.v, 4);
+    return t;
+}
+
+/* Rows of dst are whole and follow each other; each element of src goes to its place in LDS. Does it fit? */
+CKCI_FN int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
+{
+    const int64_t x = t->x, to = t->to, unit = t->unit;
+    k->scatter = 1;
+    k->tile[0] = (int32_t)x;
+    const int64_t rows = ckci_max((t->lines_y ? t->want : t->most) / x / t->least_y, 1) * t->least_y;
+    const int whole = t->amd && !t->lines_y && t->y <= t->most / x;
+    k->tile[1] = ckci_move_part(t->y, whole ? t->y + t->unit_y : rows, t->unit_y);
+    ckci_move_pad(k, t->amd ? unit * to * x : 16 * x, t->amd ? ckci_move_log(unit, 4) : t->log_v, !t->amd);
+    k->load_step = step[0][0];
+    k->shifted = !t->rows_y;
+    /* eight pieces, or so many that with them all banks are met */
+    k->lanes = 3;
+    while (t->amd && ((unit * to * x) << k->lanes & 127) != 0 && /* unit * to >= 4: five lanes at most */
+           (to > 1 || unit << k->lanes < 2 * k->tile[1])) {
+        k->lanes++;
+    }
+    int64_t high = ckci_ceil_div(x, 32 >> k->lanes);
+    k->by_load = ckci_make_divisor(high);
+    k->loads = (int32_t)(32 * high * ckci_ceil_div(k->tile[1], unit << k->lanes));
+    k->by_store = ckci_make_divisor((x * to << k->pad_log) / 16); /* pieces between padding */
+    k->stores = (int32_t)ckci_ceil_div(k->tile[1] * x + t->v - 1, t->v);
+    high = ckci_min(k->tile[1], t->y);
+    return high * x * to + (high >> k->pad_log) * k->pad + 16 <= CKCI_MOVE_LDS;
+}
+
+/* Rows of src are whole and follow each other. */
+CKCI_FN void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], const ckci_turn *t)
+{
+    const int64_t y = t->y, v = t->v, row = v / t->unit * y;
+    k->merged = 1;
+    k->tile[0] = ckci_move_part(
+        t->x, ckci_max((t->lines_x ? t->want : t->most) / y / t->least_x, 1) * t->least_x, t->unit_x);
+    k->tile[1] = (int32_t)y;
+    k->pitch = (int32_t)(y * t->to);
+    ckci_move_pad(k, 16 * y, t->log_v, !t->amd);
+    k->load_pitch = (int32_t)(16 * y) + (t->amd ? 0 : k->pad);
+    k->load_pad = t->amd ? k->pad : 0;
+    k->load_log = k->pad_log - t->log_v;
+    k->load_step = v * y * t->from;
+    k->row_run = (int32_t)(v * y);
+    k->shifted = !ckci_move_aligned(k->src, step[0], len, 3, t->unit * t->from);
+    k->by_load = ckci_make_divisor(row);
+    k->loads = (int32_t)((k->tile[0] + k->before) / v * row);
+}
+
+/* Parts of rows of both. */
+CKCI_FN void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
+{
+    const int64_t x = t->x, y = t->y, from = t->from, to = t->to, v = t->v, unit = t->unit, want = t->want;
+    int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
+    side = t->rows_x ? side : want / side;
+    side = x > side && x <= side * 3 / 2 ? x : side;
+    int64_t room = want, grain_x = ckci_min(t->unit_x, side), grain_y = ckci_max(unit, t->line / from);
+    if (t->amd && t->lines_x != t->lines_y) {
+        /* rows of one tensor begin inside lines: 640 bytes of each, or all there is */
+        const int64_t long_x = ckci_min(ckci_max(ckci_min(x, 640 / to), side), want / t->unit_y),
+                      long_y = want / ckci_min(y, 640 / from) / t->unit_x * t->unit_x;
+        side = t->lines_y ? long_x : ckci_max(ckci_min(long_y, side), t->unit_x);
+        grain_x = ckci_min(t->unit_x, side);
+    } else if (t->amd && !t->lines_x) {
+        /* of both: as many bytes of each, or rows of src that are one run, and more along x */
+        const int64_t long_x = t->most / (ckci_ceil_div(y, v) * v);
+        int64_t bytes = 16;
+        while ((bytes + 16) * (bytes + 16) <= t->most * to * from) {
+            bytes += 16;
+        }
+        side = step[0][0] == y * from && long_x * to > bytes ? long_x - long_x % v : bytes / to;
+        room = t->most;
+        grain_x = v;
+        grain_y = ckci_max(unit, v);
+    }
+    k->tile[0] = ckci_move_part(x, ckci_ceil_div(side, v) * v, grain_x);
+    k->tile[1] = ckci_move_part(y, ckci_min(room / k->tile[0], 512), grain_y);
+    k->pitch = (int32_t)ckci_ceil_div(k->tile[1] * to, 16) * 16;
+    ckci_move_pad(k, k->pitch * v, t->log_v, !t->amd);
+    k->load_pitch = k->pitch;
+    k->load_pad = k->pad;
+    k->load_log = k->pad_log;
+    k->load_step = step[0][0];
+    k->shifted = !t->rows_y;
+    k->by_load = ckci_make_divisor(ckci_ceil_div(k->tile[1], unit));
+    k->loads = (k->tile[0] + k->before) * (int32_t)k->by_load.d;
+}
+
 /* Tensors that are turned: in which way, and the tile. unit: elements of a load; line: bytes that memory
    reads and writes together. 0: not so. */
 CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
                            int64_t line)
 {
-    k->anywhere = line > 32;
-    const int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to), v = 16 / to;
-    const int64_t x = k->len_x, y = k->len_y, want = 16384 / to, line_x = 128 / to, line_y = 128 / from;
-    const int64_t least_x = ckci_max(v, line_x), least_y = ckci_max(v, line_y);
-    const int rows_x = ckci_move_aligned(k->dst, step[1], len, 1, 16);
-    const int rows_y = ckci_move_aligned(k->src, step[0], len, 2, unit * from);
-    const int64_t unit_x = ckci_max(v, line / to), unit_y = ckci_max(v, line / from);
-    const int lines_x = ckci_move_aligned(k->dst, step[1], len, 1, line),
-              lines_y = ckci_move_aligned(k->src, step[0], len, 2, line);
-    /* AMD: parts of rows that begin inside lines are as long as LDS allows, with what pads them */
-    const int far = line > 32, log_v = ckci_move_log(v, 4);
-    const int64_t most = far ? (CKCI_MOVE_LDS - 32) / 9 * 8 / to : want;
+    const ckci_turn t = ckci_start_turn(k, step, len, unit, line);
+    const int64_t x = t.x, y = t.y, to = t.to, v = t.v;
     /* 16 bytes of dst for each element of V rows, and what pads them */
-    const int can_scatter = step[1][1] == x * to && y >= least_y / 2 && x < 4096 &&
-                            ckci_ceil_div(least_y, v) * (16 * x + 16) + 32 <= CKCI_MOVE_LDS;
-    const int can_merge = step[0][0] == y * from && x >= least_x / 2 && y < 4096 &&
-                          (ckci_ceil_div(least_x, v) + 1) * (16 * y + 16) <= CKCI_MOVE_LDS;
+    const int can_scatter = step[1][1] == x * to && y >= t.least_y / 2 && x < 4096 &&
+                            ckci_ceil_div(t.least_y, v) * (16 * x + 16) + 32 <= CKCI_MOVE_LDS;
+    const int can_merge = step[0][0] == y * t.from && x >= t.least_x / 2 && y < 4096 &&
+                          (ckci_ceil_div(t.least_x, v) + 1) * (16 * y + 16) <= CKCI_MOVE_LDS;
+    k->anywhere = t.amd;
     /* also where a row of dst would be several parts that are not whole lines */
-    if (can_scatter && (!rows_x || x < line_x || (rows_y && x > 96 && x * to % 128 != 0))) {
-        k->scatter = 1;
-        k->tile[0] = (int32_t)x;
-        const int64_t rows = ckci_max((lines_y ? want : most) / x / least_y, 1) * least_y;
-        k->tile[1] = ckci_move_part(y, far && !lines_y && y <= most / x ? y + unit_y : rows, unit_y);
-        ckci_move_pad(k, far ? unit * to * x : 16 * x, far ? ckci_move_log(unit, 4) : log_v, !far);
-        k->load_step = step[0][0];
-        k->shifted = !rows_y;
-        /* eight pieces, or so many that with them all banks are met */
-        k->lanes = 3;
-        while (far && ((unit * to * x) << k->lanes & 127) != 0 && /* unit * to >= 4: five lanes at most */
-               (to > 1 || unit << k->lanes < 2 * k->tile[1])) {
-            k->lanes++;
-        }
-        int64_t high = ckci_ceil_div(x, 32 >> k->lanes);
-        k->by_load = ckci_make_divisor(high);
-        k->loads = (int32_t)(32 * high * ckci_ceil_div(k->tile[1], unit << k->lanes));
-        k->by_store = ckci_make_divisor((x * to << k->pad_log) / 16); /* pieces between padding */
-        k->stores = (int32_t)ckci_ceil_div(k->tile[1] * x + v - 1, v);
-        high = ckci_min(k->tile[1], y);
-        return high * x * to + (high >> k->pad_log) * k->pad + 16 <= CKCI_MOVE_LDS;
+    if (can_scatter && (!t.rows_x || x < 128 / to || (t.rows_y && x > 96 && x * to % 128 != 0))) {
+        return ckci_turn_scatter(k, step, &t);
     }
-    k->before = rows_x || k->anywhere ? 0 : (int32_t)v;
-    if (can_merge && (!rows_y || y < line_y)) {
-        int64_t row = v / unit * y;
-        k->merged = 1;
-        k->tile[0] = ckci_move_part(x, ckci_max((lines_x ? want : most) / y / least_x, 1) * least_x, unit_x);
-        k->tile[1] = (int32_t)y;
-        k->pitch = (int32_t)(y * to);
-        ckci_move_pad(k, 16 * y, log_v, !far);
-        k->load_pitch = (int32_t)(16 * y) + (far ? 0 : k->pad);
-        k->load_pad = far ? k->pad : 0;
-        k->load_log = k->pad_log - log_v;
-        k->load_step = v * y * from;
-        k->row_run = (int32_t)(v * y);
-        k->shifted = !ckci_move_aligned(k->src, step[0], len, 3, unit * from);
-        k->by_load = ckci_make_divisor(row);
-        k->loads = (int32_t)((k->tile[0] + k->before) / v * row);
+    k->before = t.rows_x || k->anywhere ? 0 : (int32_t)v;
+    if (can_merge && (!t.rows_y || y < 128 / t.from)) {
+        ckci_turn_merge(k, step, len, &t);
     } else {
-        int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
-        side = rows_x ? side : want / side;
-        side = x > side && x <= side * 3 / 2 ? x : side;
-        int64_t room = want, grain_x = ckci_min(unit_x, side), grain_y = ckci_max(unit, line / from);
-        if (far && lines_x != lines_y) {
-            /* rows of one tensor begin inside lines: 640 bytes of each, or all there is */
-            const int64_t long_x = ckci_min(ckci_max(ckci_min(x, 640 / to), side), want / unit_y),
-                          long_y = want / ckci_min(y, 640 / from) / unit_x * unit_x;
-            side = lines_y ? long_x : ckci_max(ckci_min(long_y, side), unit_x);
-            grain_x = ckci_min(unit_x, side);
-        } else if (far && !lines_x) {
-            /* of both: as many bytes of each, or rows of src that are one run, and more along x */
-            const int64_t long_x = most / (ckci_ceil_div(y, v) * v);
-            int64_t bytes = 16;
-            while ((bytes + 16) * (bytes + 16) <= most * to * from) {
-                bytes += 16;
-            }
-            side = step[0][0] == y * from && long_x * to > bytes ? long_x - long_x % v : bytes / to;
-            room = most;
-            grain_x = v;
-            grain_y = ckci_max(unit, v);
-        }
-        k->tile[0] = ckci_move_part(x, ckci_ceil_div(side, v) * v, grain_x);
-        k->tile[1] = ckci_move_part(y, ckci_min(room / k->tile[0], 512), grain_y);
-        k->pitch = (int32_t)ckci_ceil_div(k->tile[1] * to, 16) * 16;
-        ckci_move_pad(k, k->pitch * v, log_v, !far);
-        k->load_pitch = k->pitch;
-        k->load_pad = k->pad;
-        k->load_log = k->pad_log;
-        k->load_step = step[0][0];
-        k->shifted = !rows_y;
-        k->by_load = ckci_make_divisor(ckci_ceil_div(k->tile[1], unit));
-        k->loads = (k->tile[0] + k->before) * (int32_t)k->by_load.d;
-        if (x * to < 32 || y * from < 32) {
+        ckci_turn_gather(k, step, &t);
+        if (x * to < 32 || y * t.from < 32) {
             return 0;
         }
     }
-    k->words = to < 4 && rows_x && k->pitch % 4 == 0 && x % v == 0;
+    k->words = to < 4 && t.rows_x && k->pitch % 4 == 0 && x % v == 0;
     int64_t apart = k->before && to < 4 ? 4 / to : 1;
     int64_t high = ckci_ceil_div(k->tile[1], 4 * apart * (k->words ? 4 / to : 1)) * apart;
     k->by_store = ckci_make_divisor(high);
