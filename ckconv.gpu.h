@@ -5236,11 +5236,10 @@ CKCI_FN void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
     k->pad_log = log;
 }
 
-/* Both tensors of a turned tile: lengths along x and y, bytes of an element of src and of dst, elements of dst
-   in 16 bytes, those of src that a load takes, bytes of the
-   device's lines; elements of a tile that are wanted, and that LDS holds; how
-   many along a side are whole lines of 128 bytes, and whole lines of the device; whether rows of dst (x) and
-   of src (y) begin at 16 bytes and loads, and at lines of the device. */
+/* Both tensors of a turned tile: lengths along x and y; bytes of an element of src and of dst; elements of
+   dst in 16 bytes, of src in a load; bytes of the device's lines; elements of a tile that are wanted, and
+   that LDS holds; how many along a side are whole lines of 128 bytes, and whole lines of the device; whether
+   rows of dst (x) and of src (y) begin at 16 bytes and loads, and at lines of the device. */
 typedef struct ckci_turn {
     int64_t x, y, from, to, v, unit, line, want, most;
     int64_t least_x, least_y, unit_x, unit_y;
