@@ -2341,6 +2341,7 @@ struct ckci_k_move {
     static CKCI_K_MEMBER int32_t spot(const ckci_gpu_move &p, int32_t wide, int32_t x, int32_t y)
     {
 #if defined(__CUDA_ARCH__)
+        (void)p;
         return y * (wide + 1) + x;
 #else
         const int32_t mask = (wide < 16 ? wide : 16) - 1;
@@ -2588,6 +2589,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     static CKCI_K_MEMBER int32_t log(int32_t x)
     {
 #if defined(__CUDA_ARCH__)
+        (void)x;
         return E == 1 ? 4 : E == 2 ? 3 : E == 4 ? 2 : 1;
 #else
         return x;
@@ -2867,6 +2869,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     /* Are pieces stored at any address, not at multiples of 16 bytes? */
     static CKCI_K_MEMBER bool anywhere(const ckci_gpu_move &p)
     {
+        (void)p;
 #if defined(__HIP_DEVICE_COMPILE__)
         return true;
 #elif defined(__CUDA_ARCH__)
