@@ -6236,6 +6236,39 @@ CKCI_K_APART void ckci_k_pair_put_weights(const ckci_gpu_pair &pair, int32_t hel
     }
 }
 
+/* Scale, shift and operation of N sums of mid: V channels from `channel` on, position after position. */
+template <int N, int V> CKCI_K_FN void ckci_k_pair_finish(const ckci_gpu_target &o, int32_t channel, float *v)
+{
+    if (o.scale) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            v[i] *= ((const float *)o.scale)[channel + i % V];
+        }
+    }
+    if (o.shift) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            v[i] += ((const float *)o.shift)[channel + i % V];
+        }
+    }
+    if (o.t.op.kind == CKCONV_RELU) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            v[i] = v[i] < 0 ? 0.f : v[i];
+        }
+    } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
+        const ckci_gpu_target &u = ckci_k_late(o);
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < N; i++) {
+            const float x = ckci_k_element(u.t.op, ckci_k_pick<float, N>(v, i), 0.f);
+            CKCI_K_UNROLL(32)
+            for (int j = 0; j < N; j++) {
+                v[j] = i == j ? x : v[j];
+            }
+        }
+    }
+}
+
 /* A depthwise first convolution. A block takes regions of the result, one after the other: so many images,
    lines and columns (in strips of four neighbours), P positions at most. The inputs of a region lie in LDS as
    a window, SPAN channels of it at a time: pixels one after the other, what padding adds as zeros. A thread
@@ -6551,39 +6584,6 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         }
     }
 
-    /* Scale, shift and operation of the sums of four positions. */
-    static CKCI_K_MEMBER void finish(const ckci_gpu_target &o, int32_t channel, float *v)
-    {
-        if (o.scale) {
-            CKCI_K_UNROLL(32)
-            for (int i = 0; i < 4 * V; i++) {
-                v[i] *= ((const float *)o.scale)[channel + i % V];
-            }
-        }
-        if (o.shift) {
-            CKCI_K_UNROLL(32)
-            for (int i = 0; i < 4 * V; i++) {
-                v[i] += ((const float *)o.shift)[channel + i % V];
-            }
-        }
-        if (o.t.op.kind == CKCONV_RELU) {
-            CKCI_K_UNROLL(32)
-            for (int i = 0; i < 4 * V; i++) {
-                v[i] = v[i] < 0 ? 0.f : v[i];
-            }
-        } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
-            const ckci_gpu_target &u = ckci_k_late(o);
-            CKCI_K_UNROLL(1)
-            for (int i = 0; i < 4 * V; i++) {
-                const float x = ckci_k_element(u.t.op, ckci_k_pick<float, 4 * V>(v, i), 0.f);
-                CKCI_K_UNROLL(32)
-                for (int j = 0; j < 4 * V; j++) {
-                    v[j] = i == j ? x : v[j];
-                }
-            }
-        }
-    }
-
     /* SPAN channels of mid, from those of a window. */
     CKCI_K_MEMBER void convolve(const ckci_gpu_pair &pair, int32_t work, int32_t span, lds &m) const
     {
@@ -6608,7 +6608,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
             return;
         }
         if (channel < a.second.red) {
-            finish(a.first.o, channel, sum);
+            ckci_k_pair_finish<4 * V, V>(a.first.o, channel, sum);
         }
         const int32_t slab = span * (SPAN / SLAB) * (P * U::KB) + to;
         int32_t inside = channel < a.second.red ? 15 : 0;
@@ -6781,7 +6781,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles;
 /* A strip of a tile, eight neighbours along x of the result: where it goes, and how many positions exist. */
 struct alignas(16) ckci_k_pair_strip {
     uint64_t out;
-    int32_t positions, unused;
+    int32_t positions;
 };
 
 /* NVIDIA: a 3 x 3 depthwise first convolution of step 1, from memory through registers. A block takes tiles
@@ -6848,7 +6848,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         }
         int32_t group;
         const int32_t y = line_of(q, tile, &group), strip = group * q.strips + i;
-        ckci_k_pair_strip e = {0, 0, 0};
+        ckci_k_pair_strip e = {0, 0};
         if (strip < q.all) {
             ckci_k_place o = place(q, strip);
             o.y = y;
@@ -6975,7 +6975,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
             add(rows[i], w + tap * 3 * held, held, sum);
         }
         if (channel < a.second.red) {
-            finish(a.first.o, channel, sum);
+            ckci_k_pair_finish<X * V, V>(a.first.o, channel, sum);
         }
         unsigned char *to = m.bytes + q.at_mid +
                             ((tile & 1) * q.slabs + channel / SLAB) * (q.strips * X * KB) + strip * (X * KB) +
@@ -7008,39 +7008,6 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
             for (int i = 0; i < X; i++) {
                 if (o.x + i < a.first.dim[2].length) {
                     *(ckci_k_uint2 *)(at + CKCI_K_HALF * i * t.stride[5]) = v[i];
-                }
-            }
-        }
-    }
-
-    /* Scale, shift and operation. */
-    static CKCI_K_MEMBER void finish(const ckci_gpu_target &o, int32_t channel, float (&v)[X * V])
-    {
-        if (o.scale || o.shift) {
-            const ckci_gpu_target &u = ckci_k_late(o);
-            CKCI_K_UNROLL(4)
-            for (int c = 0; c < V; c++) {
-                const float scale = u.scale ? ((const float *)u.scale)[channel + c] : 1;
-                const float shift = u.shift ? ((const float *)u.shift)[channel + c] : 0;
-                CKCI_K_UNROLL(8)
-                for (int i = c; i < X * V; i += V) {
-                    v[i] = v[i] * scale + shift;
-                }
-            }
-        }
-        if (o.t.op.kind == CKCONV_RELU) {
-            CKCI_K_UNROLL(32)
-            for (int i = 0; i < X * V; i++) {
-                v[i] = v[i] < 0 ? 0.f : v[i];
-            }
-        } else if (o.t.op.kind != CKCONV_PASS) { /* one copy of that code */
-            const ckci_gpu_target &u = ckci_k_late(o);
-            CKCI_K_UNROLL(1)
-            for (int i = 0; i < X * V; i++) {
-                const float x = ckci_k_element(u.t.op, ckci_k_pick<float, X * V>(v, i), 0.f);
-                CKCI_K_UNROLL(32)
-                for (int j = 0; j < X * V; j++) {
-                    v[j] = i == j ? x : v[j];
                 }
             }
         }
