@@ -442,7 +442,10 @@ static void part_windows(void)
             d.pad_lo1[j] = d.pad_hi1[j] = layers[l].pad1;
         }
         d.conv0.in.dtype = i % 2 ? CKCONV_BF16 : CKCONV_F16;
-        d.conv0.wei.dtype = i % 2 && l % 4 == 1 ? CKCONV_F32 : d.conv0.in.dtype;
+        if (i % 2 && l % 4 == 1) { /* weights of the taps in another type than they are multiplied in */
+            d.conv0.wei.dtype = CKCONV_F32;
+            d.conv0.compute_in = d.conv0.compute_wei = d.wei1.dtype = d.conv0.in.dtype;
+        }
         d.conv0.op_out.kind = acts[i % 3];
         d.conv0.op_out.alpha = -3.0;
         d.conv0.op_out.beta = 7.0;
