@@ -3259,11 +3259,13 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     typedef ckci_k_near_lds<0> lds;
     enum { PIXELS = CKCI_NEAR_AMD_PIXELS / 32, POSITIONS = WEIGHT ? CKCI_NEAR_AMD_POSITIONS / 32 : 0 };
     ckci_k_uint4 kept[PIXELS + POSITIONS];
-    int32_t channel;
+    int32_t channel, channel_dout;
 
-    CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &, int32_t first)
+    /* first: of the pixels; dout: of it */
+    CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &, int32_t first, int32_t dout)
     {
         channel = first;
+        channel_dout = dout;
     }
 
     /* Begins to load what a region reads of a plane. */
@@ -3274,7 +3276,8 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
         const ckci_gpu_near &q = p.as.region;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
-        const bool inside = channel + thread % 8 * 8 < q.channels; /* not kept from region to region */
+        /* not kept from region to region */
+        const bool inside = channel + thread % 8 * 8 < (WEIGHT ? q.channels_in : q.channels);
         const int32_t z = ckci_k_near_plane(p, r, plane);
         const int32_t y = r.y * p.dim[1].read_step + q.first_y, x = r.x * p.dim[2].read_step + q.first_x;
         const ckci_k_window from =
@@ -3296,7 +3299,8 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
         if constexpr (WEIGHT) {
             const int64_t *s = p.a.stride;
             const ckci_k_window dout = ckci_k_make_window(
-                p.a.p + CKCI_K_HALF * (r.n * s[1] + r.z * s[3] + r.y * s[4] + r.x * s[5] + channel));
+                p.a.p + CKCI_K_HALF * (r.n * s[1] + r.z * s[3] + r.y * s[4] + r.x * s[5] + channel_dout));
+            const bool holds = channel_dout + thread % 8 * 8 < q.channels;
             CKCI_K_UNROLL(4)
             for (int slot = 0; slot < POSITIONS; slot++) {
                 const int32_t i = thread / 8 + slot * 32;
@@ -3305,7 +3309,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
                 }
                 const ckci_k_near_spot e = m.position[i];
                 kept[PIXELS + slot] = ckci_k_window_load(
-                    dout, inside && r.holds(q, i, e) ? CKCI_K_HALF * e.offset + chunk : INT32_MIN);
+                    dout, holds && r.holds(q, i, e) ? CKCI_K_HALF * e.offset + chunk : INT32_MIN);
             }
         }
     }
@@ -3337,14 +3341,17 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
    and then those of the rows below. */
 template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
     typedef ckci_k_near_lds<1> lds;
-    int32_t channel, chunk;
-    bool inside;
+    int32_t channel, channel_dout, chunk;
+    bool inside, inside_dout;
 
-    CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &p, int32_t first)
+    /* first: of the pixels; dout: of it */
+    CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &p, int32_t first, int32_t dout)
     {
         chunk = (int32_t)threadIdx.x % 8 * 16;
         channel = first + chunk / CKCI_K_HALF;
-        inside = channel < p.as.region.channels;
+        inside = channel < (WEIGHT ? p.as.region.channels_in : p.as.region.channels);
+        channel_dout = dout + chunk / CKCI_K_HALF;
+        inside_dout = channel_dout < p.as.region.channels;
     }
 
     /* Begins to load what a region reads of a plane, or its chunk of rows that begins at `row` (pixels that
@@ -3363,11 +3370,12 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
         const int32_t end_y = (uint32_t)z < (uint32_t)p.dim[0].read_len ? p.dim[1].read_len : 0;
         const rows in = {
             z, y, x, end_y, p.dim[2].read_len, q.rolled && left < high ? left : high, q.wide, q.row_pitch};
-        image(WEIGHT ? p.b : p.a, r, in, q.by_wide, q.images, q.image_pitch, to);
+        image(WEIGHT ? p.b : p.a, r, in, q.by_wide, q.images, q.image_pitch, channel, inside, to);
         if constexpr (WEIGHT) {
             const int32_t pitch = q.columns * CKCI_NEAR_PITCH;
             const rows dout = {r.z, r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, pitch};
-            image(p.a, r, dout, q.by_columns, q.images, q.rows * pitch, to + q.bytes);
+            image(p.a, r, dout, q.by_columns, q.images, q.rows * pitch, channel_dout, inside_dout,
+                  to + q.bytes);
         }
     }
 
@@ -3377,8 +3385,8 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
     };
 
     CKCI_K_MEMBER void image(const ckci_tensor &t, const ckci_k_near_region &r, const rows &w,
-                             const ckci_divisor &by_wide, int32_t images, int32_t image_pitch,
-                             unsigned char *to) const
+                             const ckci_divisor &by_wide, int32_t images, int32_t image_pitch, int32_t first,
+                             bool exists, unsigned char *to) const
     {
         int32_t first_x = (int32_t)threadIdx.x / 8, first_y = 0, down = 1;
         if (w.wide < 32) {
@@ -3388,7 +3396,7 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
         }
         const ckci_k_near_steps s(t);
         const unsigned char *from =
-            t.p + CKCI_K_HALF * (s.at(r.n, w.z, w.y + first_y, w.x + first_x) + channel);
+            t.p + CKCI_K_HALF * (s.at(r.n, w.z, w.y + first_y, w.x + first_x) + first);
         const int32_t below = CKCI_K_HALF * down * s.y, pitch = down * w.pitch;
         to += first_y * w.pitch + first_x * CKCI_NEAR_PITCH;
         CKCI_K_UNROLL(1)
@@ -3397,7 +3405,7 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
             unsigned char *place = to;
             CKCI_K_UNROLL(1)
             for (int32_t x = first_x; x < w.wide; x += 32) {
-                const bool good = inside && n < r.images && (uint32_t)(w.x + x) < (uint32_t)w.end_x;
+                const bool good = exists && n < r.images && (uint32_t)(w.x + x) < (uint32_t)w.end_x;
                 const uint32_t end = good ? (uint32_t)w.end_y : 0;
                 const unsigned char *now = column;
                 unsigned char *at = place;
@@ -3423,11 +3431,11 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
    step, on NVIDIA when the copies of its pixels begin, elsewhere before they are multiplied. */
 template <class U, int WEIGHT, int DEEP, class B, class A, class F>
 CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC> &m, int32_t part,
-                                int32_t channel, int32_t plane, const B &begin, const A &beside,
+                                int32_t channel, int32_t dout, int32_t plane, const B &begin, const A &beside,
                                 const F &work)
 {
     const int32_t regions = p.as.region.regions, parts = p.as.region.parts;
-    ckci_k_near_copies<U, WEIGHT> copies(p, channel);
+    ckci_k_near_copies<U, WEIGHT> copies(p, channel, dout);
     copies.fetch(p, ckci_k_near_region(p, part), m, plane, 0, 0);
     if constexpr (U::ASYNC) {
         beside(0, 0);
@@ -3715,7 +3723,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         all_sums sum;
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0, DEEP>(
-            p, m, part, channel, 0,
+            p, m, part, channel, channel, 0,
             [&]() {
                 if constexpr (HELD && !DEEP) {
                     const unsigned char *from = packed(p, column);
@@ -4136,12 +4144,17 @@ template <class U, int Q> struct ckci_k_near_weight {
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
         const int32_t slice = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
-        const int32_t channel = ((int32_t)blockIdx.x - slice * p.tiles_n) * 64;
+        const int32_t first = ((int32_t)blockIdx.x - slice * p.tiles_n) * 64;
         const int32_t part = ckci_k_divide(slice, p.as.region.by_planes);
         const int32_t plane = slice - part * p.as.region.planes;
         const int32_t task = ckci_k_same((int32_t)threadIdx.x / U::WAVE) * EACH % TASKS;
-        /* of the slice: output channels, and the input channels of its block */
-        const int32_t row = task / (Q / 16) * 16, column = row / Q * Q + task % (Q / 16) * 16;
+        /* the slices of both tensors; of these: output channels, and the input channels of their block */
+        const int32_t less_in = p.as.region.less_in, less_out = p.as.region.less_out;
+        const int32_t channel = first >> less_out & ~63, channel_in = first >> less_in & ~63;
+        const int32_t own = first + task / (Q / 16) * 16;
+        const int32_t row = (own >> less_out & ~15) - channel;
+        const int32_t column =
+            Q == 16 ? (own >> less_in & ~15) - channel_in : row / Q * Q + task % (Q / 16) * 16;
         block sum;
         CKCI_K_UNROLL(9)
         for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
@@ -4166,7 +4179,7 @@ template <class U, int Q> struct ckci_k_near_weight {
         }
         ckci_k_near_tables(p, p.b, p.a, m);
         ckci_k_near_walk<U, 1, 0>(
-            p, m, part, channel, plane, []() {}, [](int32_t, int32_t) {},
+            p, m, part, channel_in, channel, plane, []() {}, [](int32_t, int32_t) {},
             [&](const ckci_k_near_region &r, int32_t, const unsigned char *stage) {
                 if (p.a.compute == CKCONV_BF16) {
                     multiply<ckci_k_bf16>(p, r, m, stage, channel, row, column, sum);
@@ -4174,7 +4187,7 @@ template <class U, int Q> struct ckci_k_near_weight {
                     multiply<ckci_k_f16>(p, r, m, stage, channel, row, column, sum);
                 }
             });
-        finish(ckci_k_late(p), m, channel + row, channel + column, sum);
+        finish(ckci_k_late(p), m, channel + row, channel_in + column, sum);
     }
 
     template <class T>
@@ -4258,22 +4271,23 @@ template <class U, int Q> struct ckci_k_near_weight {
             CKCI_K_UNROLL(8)
             for (int e = 0; e < U::SUMS; e += unit::ACROSS) {
                 const int32_t y = row + U::row(e), x = column + 16 * j + U::column(e);
-                const int32_t group = ckci_k_divide(y, p.by_one_k);
-                if (y >= p.as.region.channels || group != ckci_k_divide(x, p.by_one_c)) {
+                const int32_t group = ckci_k_divide(y, p.by_one_k), from = x - group * c;
+                const bool second = unit::ACROSS == 2 && c == 1 && from == -1; /* of two neighbours */
+                if (y >= p.as.region.channels || (uint32_t)(second ? 0 : from) >= (uint32_t)c) {
                     continue;
                 }
-                float *filter = to + (int64_t)y * all * c + (x - group * c);
+                float *filter = to + (int64_t)y * all * c + (second ? 0 : from);
                 CKCI_K_UNROLL(9)
                 for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
                     if (t >= taps) {
                         continue;
                     }
-                    if constexpr (unit::ACROSS == 2) {
-                        const ckci_k_uint2 two = {ckci_k_bits(sum[t][j].v[e]),
-                                                  ckci_k_bits(sum[t][j].v[e + 1])};
+                    const float one = sum[t][j].v[e], next = sum[t][j].v[e + unit::ACROSS - 1];
+                    if (unit::ACROSS == 2 && c > 1) {
+                        const ckci_k_uint2 two = {ckci_k_bits(one), ckci_k_bits(next)};
                         *(ckci_k_uint2 *)(filter + t * c) = two;
                     } else {
-                        filter[t * c] = sum[t][j].v[e];
+                        filter[t * c] = second ? next : one;
                     }
                 }
             }

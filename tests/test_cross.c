@@ -10,6 +10,7 @@
      first     few channels, many weights
      dense     f32 with channels last, as the GPU's tuned kernels want it
      depthwise each way in which the GPU's kernels walk
+     sides     bwd_weight of small groups, K other than C, on matrix units
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
    the GPU's instances: every second or fourth one, in turns, where it is simulated, and then without
@@ -872,6 +873,58 @@ static void part_depthwise(void)
     printf("depthwise: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
 
+/*------------------------------------------------------------------------------------------------------------
+  sides: bwd_weight of small groups that have more channels on one side than on the other, by the kernels whose
+  blocks own 64 channels of the wider side: one slice and several of it, of which some share the other side's,
+  some end early, some split groups
+*/
+static const block_case sides[] = {
+    {2, 24, 2, 2, 1, {3, 3, 0}, {7, 9, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 136, 3, 2, 1, {3, 3, 0}, {6, 5, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 40, 2, 1, 2, {2, 3, 0}, {9, 8, 0}, {1, 2, 0}, {1, 1, 0}, {1, 0, 0}, {0, 1, 0}},
+    {2, 104, 2, 1, 4, {3, 3, 0}, {6, 5, 0}, {2, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 56, 2, 8, 1, {1, 3, 0}, {5, 7, 0}, {1, 1, 0}, {1, 2, 0}, {0, 2, 0}, {0, 2, 0}},
+    {2, 10, 2, 16, 4, {3, 3, 0}, {6, 7, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 5, 2, 8, 32, {3, 3, 0}, {6, 7, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 7, 2, 32, 16, {3, 2, 0}, {5, 7, 0}, {1, 1, 0}, {1, 1, 0}, {2, 0, 0}, {0, 1, 0}},
+    {2, 80, 2, 1, 1, {3, 3, 0}, {9, 7, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {1, 8, 2, 1, 32, {9, 0, 0}, {50, 0, 0}, {1, 0, 0}, {1, 0, 0}, {4, 0, 0}, {4, 0, 0}},
+    {3, 16, 1, 4, 1, {3, 3, 3}, {4, 5, 6}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+};
+
+static void part_sides(void)
+{
+    static const int kinds[] = {5, 6}; /* f16, bf16 */
+    const int count = (int)(sizeof sides / sizeof sides[0]);
+    const long before = runs;
+    int missed = 0;
+    for (int i = 0; i < count * 2; i++) {
+        naive_case c;
+        ckconv_plan plan;
+        ckconv_options options;
+        ckconv_conv_desc d;
+        memset(&options, 0, sizeof options);
+        options.engine = test_engine();
+        set_block(&d, &sides[i % count]);
+        set_types(&d, &types[kinds[i / count]], CKCONV_BWD_WEIGHT);
+        naive_make(&c, CKCONV_BWD_WEIGHT, &d, 0);
+        fill_case(&c, (uint64_t)i + 2900001u);
+        problems++;
+        const long now = runs;
+        if (naive_plan(&c, &plan, &options, &devices[0])) {
+            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+                if (strstr(ckconv_instance_name(j), "bwd_weight_near") != NULL) {
+                    run_instance(&c, &plan, j, 1);
+                }
+            }
+        }
+        missed += runs < now + 2;
+        naive_free(&c);
+    }
+    CHECK_MSG(missed == 0 || missed == count * 2, "%d of %d problems had no kernel", missed, count * 2);
+    printf("sides: %d problems, %ld runs\n", count * 2, runs - before);
+}
+
 static void check_executed(void)
 {
     test.plan = NULL;
@@ -930,6 +983,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(only, "") == 0 || strcmp(only, "depthwise") == 0) {
         part_depthwise();
+    }
+    if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "sides") == 0)) {
+        part_sides();
     }
     if (strcmp(only, "") == 0) {
         check_executed();
