@@ -3451,6 +3451,18 @@ CKCI_FN double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
     return 2 * (250 + pixels * 1.5 + positions * 11.2 + (double)q->tiles * (double)ckci_max(c->k, c->c) * 2);
 }
 
+/* No region of so many images, rows and columns, or chunk of rows, takes less: planning again at each run has no
+   time to look at all of them. */
+CKCI_FN double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, int64_t rows, int64_t columns)
+{
+    double positions = (double)(images * rows * columns);
+    if (rolled) {
+        double tiles = (double)((images * columns + 15) / 16);
+        return 5 * (180 + positions * 0.36 + tiles / 2 * (double)rows * (45 + 1.5 * (double)c->k));
+    }
+    return ckci_near_deep(c) ? (double)c->filter[0] * (1480 + 4 * positions) : 2 * (250 + positions * 12.7);
+}
+
 /* The next smaller size of regions that covers `all` with no more to spare than needed; 0: there is none. */
 CKCI_FN int64_t ckci_near_less(int64_t all, int64_t size)
 {
@@ -3483,7 +3495,9 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
             }
             for (int64_t n = most; n > 0; n--) {
                 int64_t images = ckci_ceil_div(ckci_max(c->n, 1), n);
-                if (!ckci_near_shape(c, device, k, n, y, x)) {
+                double parts = (double)images * (double)deep * (double)over * (double)down;
+                if ((best.images && parts * ckci_near_least(c, rolled, n, y, x) >= *cost * (double)side) ||
+                    !ckci_near_shape(c, device, k, n, y, x)) {
                     continue;
                 }
                 /* the waves' way down: of one chunk, or on through several ones of up to all rows */
@@ -5825,6 +5839,15 @@ typedef struct ckci_pair_shape {
     int32_t kernel, positions, threads, columns, lanes, slab, lds, side, async;
 } ckci_pair_shape;
 
+CKCI_FN ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ckconv_error *err)
+{
+    return lds <= device->lds_bytes
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "a block of this fused kernel has %d bytes of LDS; on %s it can have %d", (int)lds,
+                           device->arch, (int)device->lds_bytes);
+}
+
 /* tile: of the instance. 64128: pointwise, 128128, 128256 and CKCI_PAIR_STRIPS: depthwise, the latter two 512
    threads. */
 CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
@@ -5846,10 +5869,8 @@ CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this fused kernel is for NVIDIA; here the GPU is %s",
                          device->arch);
     }
-    if (s->lds > device->lds_bytes) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "a block of this fused kernel has %d bytes of LDS; on %s it can have %d",
-                         (int)s->lds, device->arch, (int)device->lds_bytes);
+    if (tile != CKCI_PAIR_STRIPS) { /* there it depends on the channels */
+        CKCI_TRY(ckci_pair_lds(device, s->lds, err));
     }
     s->side = device->lds_bytes < 2 * s->lds ? 1 : s->side;
     return CKCONV_OK;
@@ -6166,6 +6187,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     if (tile == CKCI_PAIR_STRIPS) {
         int32_t lds = 0;
         CKCI_TRY(ckci_pair_strips(p, device, a, &regions, &block, &lds, err));
+        CKCI_TRY(ckci_pair_lds(device, lds, err));
         l->grid = k->rows == 0 ? 0 : regions;
         ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
         l->lds = lds;

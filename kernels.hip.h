@@ -2117,10 +2117,17 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #define CKCI_ROW(NAME, ARGS, THREADS, ...) sizeof(__VA_ARGS__::lds),
     static const size_t bytes[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
 #undef CKCI_ROW
-    lds = bytes[l->kernel]; /* always the same attribute: other threads may launch this kernel now */
+    lds = bytes[l->kernel];
     if (lds > 49152) {
+        /* on a device always the same attribute: other threads may launch this kernel now */
+        int most = (int)lds, current = 0, there = 0;
+        if (l->lds > 0 && cudaGetDevice(&current) == cudaSuccess &&
+            cudaDeviceGetAttribute(&there, cudaDevAttrMaxSharedMemoryPerBlockOptin, current) == cudaSuccess &&
+            there < most) {
+            most = there; /* the launch asks for no more than that */
+        }
         ckci_gpu_error status =
-            cudaFuncSetAttribute(kernels[l->kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)lds);
+            cudaFuncSetAttribute(kernels[l->kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, most);
         if (status != cudaSuccess) {
             return status;
         }

@@ -874,8 +874,9 @@ static inline void *sim_lds(size_t bytes)
     if (sim_block.lds_fresh) {
         sim_die("LDS of %zu bytes and of %zu in one block", sim_block.lds_bytes, bytes);
     }
-    if (bytes > sim_device.sharedMemPerBlock) {
-        sim_die("%zu bytes of LDS, %s has %zu", bytes, sim_device.arch, sim_device.sharedMemPerBlock);
+    const size_t asked = sim_block.lds_used > 0 ? sim_block.lds_used : bytes;
+    if (asked > sim_device.sharedMemPerBlock) {
+        sim_die("%zu bytes of LDS, %s has %zu", asked, sim_device.arch, sim_device.sharedMemPerBlock);
     }
     if (bytes != sim_block.lds_bytes || all != sim_block.lds_all) {
         sim_forbid(sim_block.lds, sim_block.lds_all, 0);

@@ -429,6 +429,31 @@ static void test_texts(void)
         ckconv_plan_describe(&plan, text, sizeof text);
         CHECK_MSG(strstr(text, fused[i]) != NULL && strstr(text, "mid stays in LDS") != NULL, "%s", text);
     }
+    /* small problems, too: two kernels take twice as long, those for any type thirty times (H100) */
+    d.conv0.input[0] = d.conv0.input[1] = 7;
+    d.conv0.n = 4;
+    d.conv0.g = d.k1 = 64;
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, NULL, &nvidia, &err), err);
+    ckconv_plan_describe(&plan, text, sizeof text);
+    CHECK_MSG(strstr(text, fused[0]) != NULL, "%s", text);
+    d.conv0.in.dtype = CKCONV_F32;
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, NULL, &nvidia, &err), err);
+    ckconv_plan_describe(&plan, text, sizeof text);
+    CHECK_MSG(strstr(text, "gpu_unfused_conv_conv") != NULL, "%s", text);
+    d.conv0.in.dtype = CKCONV_F16;
+
+    /* strips have as much LDS as their channels need */
+    const ckconv_device less = named("sm_80");
+    const ckconv_options strips = {CKCONV_ENGINE_GPU, 0, fused[0], 0, 0, 0, {0, 0}};
+    d.conv0.g = d.k1 = 128;
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &strips, &less, &err), err);
+    d.conv0.g = d.k1 = 256;
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &strips, &nvidia, &err), err);
+    CHECK(ckconv_plan_conv_conv(&plan, &d, &strips, &less, &err) == CKCONV_ERR_UNSUPPORTED);
+    CHECK_MSG(strstr(err.text, "of LDS; on sm_80 it can have 166912") != NULL, "%s", err.text);
+
+    d.conv0.input[0] = d.conv0.input[1] = 14;
+    d.conv0.n = 64;
     d.conv0.g = d.k1 = 128;
     d.conv0.stride[0] = d.conv0.stride[1] = 2; /* which strips do not have */
     CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &o, &nvidia, &err), err);
