@@ -2614,7 +2614,7 @@ CKCI_FN double ckci_depth_beside(const ckci_conv *p)
     if (!several && (first || weight || !ckci_depth_apart(&p->t[ckci_written(p->op)]))) {
         return 1;
     }
-    return first ? (weight ? 16 : 14) : weight ? 9 : half ? 28 : 11;
+    return first ? (weight ? 16 : 7) : weight ? 9 : half ? 28 : 11;
 }
 
 CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
