@@ -3480,7 +3480,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
 }
 
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
-                                     ckconv_plan *part, double *cost, ckconv_error *err)
+                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err)
 {
     ckci_problem one;
     ckconv_options o;
@@ -3492,7 +3492,7 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
     part->device = *device;
     part->tune[CKCI_TUNE_LIMIT] = limit > 0 ? ckci_saturating_add(limit, CKCI_ALIGN) : -1;
     part->tune[CKCI_TUNE_MID] = mid;
-    CKCI_TRY(ckci_select(part, &one, &o, -1, cost, err));
+    CKCI_TRY(ckci_select(part, &one, &o, only, cost, err));
     part->workspace_bytes -= part->workspace_bytes > 0 ? CKCI_ALIGN : 0;
     return CKCONV_OK;
 }
@@ -3508,11 +3508,11 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     return instance->list(part, &one, &none, ws, instance->tile_rows, e, err);
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
-   copied. */
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan whose
+   two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
 CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                      const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                     ckci_problem *problem, ckconv_error *err)
+                                     const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o;
@@ -3568,6 +3568,11 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;
+    const ckci_instance *one = only >= 0 ? ckci_find_instance(only) : NULL;
+    if (like && one && one->engine == CKCONV_ENGINE_GPU && one->family == CKCONV_FAMILY_UNFUSED) {
+        plan.tune[CKCI_TUNE_FIRST] = like->tune[CKCI_TUNE_FIRST];
+        plan.tune[CKCI_TUNE_SECOND] = like->tune[CKCI_TUNE_SECOND];
+    }
     double cost;
     CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
     plan.magic = CKCI_MAGIC;
@@ -3611,7 +3616,7 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
                     : (int32_t)plan->tune[CKCI_TUNE_SPLIT];
     o.flags = plan->tune[CKCI_TUNE_FLAGS] == 0 ? 0 : CKCONV_ALLOW_ATOMICS;
     ckconv_status s = ckci_make_plan(&again, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o, &plan->device,
-                                     plan->instance, p, err);
+                                     plan->instance, plan, p, err);
     if (s != CKCONV_OK || memcmp(&again, plan, sizeof again) != 0) {
         return ckci_fail(err, CKCONV_ERR_PLAN, "%s is damaged: its members do not belong together", name);
     }
@@ -4152,7 +4157,7 @@ CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const
                          "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
                          (int)op);
     }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, NULL, &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_conv_conv_desc *desc,
@@ -4160,7 +4165,7 @@ CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_c
                                                ckconv_error *err)
 {
     ckci_problem p;
-    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, NULL, &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
@@ -4176,7 +4181,7 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
     }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, NULL, &p, err);
 }
 
 /* plan_again, with one instance by index or -1 */
@@ -4196,8 +4201,8 @@ CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base
     if (status != CKCONV_OK) {
         return status;
     }
-    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, &p,
-                          err);
+    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, NULL,
+                          &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan *base,
