@@ -918,9 +918,9 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
     return ckci_check_launch(c->device, launch, err);
 }
 
-/* What costs count beside those of tiles, vector and matrix units' alike, of which 8e4 to 15e4 are a microsecond
-   on an H100 (216 problems there: 1 to 8 channels per group on each side, f16, f32, both layouts). Direct
-   kernels load two numbers for each product. */
+/* What costs count beside those of tiles, vector and matrix units' alike, of which 8e4 to 15e4 are a
+   microsecond on an H100 (216 problems there: 1 to 8 channels per group on each side, f16, f32, both
+   layouts). Direct kernels load two numbers for each product. */
 #define CKCI_DIRECT_BESIDE 11
 #define CKCI_DIRECT_WEIGHT_BESIDE 20
 
@@ -2173,8 +2173,8 @@ CKCI_FN int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_de
     return ckci_max(ckci_ceil_div(all, k->part), 1);
 }
 
-/* Strips of eight positions that a row does not fill, rows above and below: H100, f16, 3 x 3, 128 channels, all
-   of 2^18 positions: 16 x 16 71 us, 17 x 17 98, 13 x 13 81, 3 x 80 83. */
+/* Strips of eight positions that a row does not fill, rows above and below: H100, f16, 3 x 3, 128
+   channels, all of 2^18 positions: 16 x 16 71 us, 17 x 17 98, 13 x 13 81, 3 x 80 83. */
 CKCI_FN double ckci_depth_waste(const ckci_gpu_depth *k)
 {
     double length = (double)ckci_max(k->dim[2].length, 1), high = (double)ckci_max(k->dim[1].length, 1);
@@ -2604,8 +2604,8 @@ CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
                             CKCI_LL(p->k), CKCI_LL(p->c));
 }
 
-/* What its cost counts beside those of other families if groups have several channels or channels of others lie
-   between them: these are far from depthwise's own, of which 1e4 are a microsecond on an H100. */
+/* What its cost counts beside those of other families if groups have several channels or channels of
+   others lie between them: these are far from depthwise's own, of which 1e4 are a microsecond on an H100. */
 CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
@@ -3451,8 +3451,8 @@ CKCI_FN double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
     return 2 * (250 + pixels * 1.5 + positions * 11.2 + (double)q->tiles * (double)ckci_max(c->k, c->c) * 2);
 }
 
-/* No region of so many images, rows and columns, or chunk of rows, takes less: planning again at each run has no
-   time to look at all of them. */
+/* No region of so many images, rows and columns, or chunk of rows, takes less: planning again at each run
+   has no time to look at all of them. */
 CKCI_FN double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, int64_t rows, int64_t columns)
 {
     double positions = (double)(images * rows * columns);
@@ -4135,7 +4135,8 @@ CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix
     return best;
 }
 
-/* Depthwise: beside depthwise kernels' costs (see ckci_depth_waste; near takes 72 to 76 us for all of those). */
+/* Depthwise: beside depthwise kernels' costs (see ckci_depth_waste; near takes 72 to 76 us for all of
+   those). */
 CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
 {
     int timed =
@@ -5632,9 +5633,9 @@ CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_c
     memset(&part[1].t[CKCI_IN].op, 0, sizeof part[1].t[CKCI_IN].op);
 }
 
-/* One convolution of a pair is planned like any other, within `limit` bytes of workspace. mid: only instances
-   that take the first convolution's epilogue; only: this one, or -1. A scratch plan gets instance, geometry and
-   workspace. */
+/* One convolution of a pair is planned like any other, within `limit` bytes of workspace. mid: only
+   instances that take the first convolution's epilogue; only: this one, or -1. A scratch plan gets
+   instance, geometry and workspace. */
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
                                      int32_t only, ckconv_plan *part, double *cost, ckconv_error *err);
 /* Its launches. */

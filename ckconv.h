@@ -3508,8 +3508,8 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     return instance->list(part, &one, &none, ws, instance->tile_rows, e, err);
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan whose
-   two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan
+   whose two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
 CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                      const ckconv_options *options, const ckconv_device *device, int32_t only,
                                      const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
@@ -5646,6 +5646,11 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_NEAR_AMD_PIXELS
 #undef CKCI_NEAR_AMD_POSITIONS
 #undef CKCI_NEAR_BESIDE
+#undef CKCI_DIRECT_BESIDE
+#undef CKCI_DIRECT_WEIGHT_BESIDE
+#undef CKCI_FUSED_BESIDE
+#undef CKCI_RECOMPUTE_BESIDE
+#undef CKCI_UNFUSED_MORE
 #undef CKCI_NEAR_NVIDIA_BYTES
 #undef CKCI_NEAR_NVIDIA_PIXELS
 #undef CKCI_NEAR_NVIDIA_POSITIONS

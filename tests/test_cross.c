@@ -874,9 +874,9 @@ static void part_depthwise(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
-  sides: bwd_weight of small groups that have more channels on one side than on the other, by the kernels whose
-  blocks own 64 channels of the wider side: one slice and several of it, of which some share the other side's,
-  some end early, some split groups
+  sides: bwd_weight of small groups that have more channels on one side than on the other, by the kernels
+  whose blocks own 64 channels of the wider side: one slice and several of it, of which some share the other
+  side's, some end early, some split groups
 */
 static const block_case sides[] = {
     {2, 24, 2, 2, 1, {3, 3, 0}, {7, 9, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},

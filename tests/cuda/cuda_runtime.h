@@ -118,7 +118,11 @@ typedef enum {
     cudaErrorInsufficientDriver,
     cudaErrorNotSupported
 } cudaError_t;
-typedef enum { cudaDevAttrWarpSize, cudaDevAttrMultiProcessorCount } cudaDeviceAttr;
+typedef enum {
+    cudaDevAttrWarpSize,
+    cudaDevAttrMultiProcessorCount,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin
+} cudaDeviceAttr;
 typedef enum { cudaFuncAttributeMaxDynamicSharedMemorySize } cudaFuncAttribute;
 typedef enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost } cudaMemcpyKind;
 typedef struct cuda_stream *cudaStream_t;
