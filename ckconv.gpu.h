@@ -2610,7 +2610,8 @@ CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const int weight = p->op == CKCONV_BWD_WEIGHT, half = ckci_size(t->dtype) == 2;
-    const int first = t->stride[5]<t->stride[0], several = p->k * p->c> 1;
+    const int first = t->stride[5] < t->stride[0];
+    const int several = p->k * p->c > 1;
     if (!several && (first || weight || !ckci_depth_apart(&p->t[ckci_written(p->op)]))) {
         return 1;
     }
