@@ -2610,7 +2610,7 @@ CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const int weight = p->op == CKCONV_BWD_WEIGHT, half = ckci_size(t->dtype) == 2;
-    const int first = t->stride[5] < t->stride[0];
+    const int first = t->stride[5] < t->stride[0]; /* channels first, GNHWC */
     const int several = p->k * p->c > 1;
     if (!several && (first || weight || !ckci_depth_apart(&p->t[ckci_written(p->op)]))) {
         return 1;
@@ -3346,7 +3346,7 @@ CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 */
 
 /* May near take the problem? The groups of a block are merged. In bwd_weight one side may have more channels
-   than the other, which then has as many slices for one of the other's. */
+   than the other: blocks are for 64 channels of the wider one. */
 CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                       ckci_matrix *m, ckconv_error *err)
 {
@@ -3452,8 +3452,8 @@ CKCI_FN double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
     return 2 * (250 + pixels * 1.5 + positions * 11.2 + (double)q->tiles * (double)ckci_max(c->k, c->c) * 2);
 }
 
-/* No region of so many images, rows and columns, or chunk of rows, takes less: planning again at each run
-   has no time to look at all of them. */
+/* No region of so many images, rows and columns, or chunk of rows, takes less (taller regions have as many
+   chunks in all): planning again at each run has no time to look at all of them. */
 CKCI_FN double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, int64_t rows, int64_t columns)
 {
     double positions = (double)(images * rows * columns);
@@ -4182,11 +4182,11 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     k->by_one_k = ckci_make_divisor(p->k);
     k->by_one_c = ckci_make_divisor(p->c);
     m->l.grid = ckci_saturating_mul((int64_t)k->as.region.parts * k->tiles_n, k->as.region.planes);
-    double sums = ckci_sums_cost(device, m->split + 1, bytes);
     if (p->k * p->c == 1) {
         *cost = ckci_near_single(p, device);
         return CKCONV_OK;
     }
+    double sums = ckci_sums_cost(device, m->split + 1, bytes);
     *cost = ckci_matrix_groups(device, m)
                 ? 218 * (*cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums /* measured beside tiles */
                 : 218 * CKCI_NEAR_BESIDE * (*cost + 8000) + sums / 2;
@@ -5840,7 +5840,8 @@ CKCI_FN ckci_tensor ckci_one_group(const ckci_tensor *t)
 }
 
 /* What a block of a fused kernel is. positions: rows of its tiles; columns: of the second weights at a time;
-   lanes: channels that a thread computes of a strip; slab: channels of mid side by side. */
+   lanes: channels that a thread computes of a strip; slab: channels of mid side by side; lds: bytes, of
+   strips at most. */
 typedef struct ckci_pair_shape {
     int32_t kernel, positions, threads, columns, lanes, slab, lds, side, async;
 } ckci_pair_shape;

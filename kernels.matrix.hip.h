@@ -2930,7 +2930,8 @@ struct ckci_k_pack_data {
    bwd_weight: dout lies in LDS behind the pixels. Channels are rows and columns here and positions the
    reduction, so operands are turned when they are loaded. A wave owns 16 output x 16 input channels, for all
    taps of a plane of the filter, all along its regions; two waves that share them add theirs at the end. Sums
-   go to workspace. */
+   go to workspace. Where K is not C, the 64 channels of a block are the wider side's; of the other side, of
+   which several blocks then use parts, it loads the 64 among which its own are. */
 enum { CKCI_K_NEAR_TAPS = 9 };
 
 /* A position or pixel of a region: where it lies from the region's first in memory (bytes of pixels, elements
@@ -3261,7 +3262,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     ckci_k_uint4 kept[PIXELS + POSITIONS];
     int32_t channel, channel_dout;
 
-    /* first: of the pixels; dout: of it */
+    /* the slice's first channel of the pixels' tensor, and of dout */
     CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &, int32_t first, int32_t dout)
     {
         channel = first;
@@ -3344,7 +3345,7 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
     int32_t channel, channel_dout, chunk;
     bool inside, inside_dout;
 
-    /* first: of the pixels; dout: of it */
+    /* the slice's first channel of the pixels' tensor, and of dout */
     CKCI_K_MEMBER ckci_k_near_copies(const ckci_gpu_conv &p, int32_t first, int32_t dout)
     {
         chunk = (int32_t)threadIdx.x % 8 * 16;
@@ -4148,7 +4149,7 @@ template <class U, int Q> struct ckci_k_near_weight {
         const int32_t part = ckci_k_divide(slice, p.as.region.by_planes);
         const int32_t plane = slice - part * p.as.region.planes;
         const int32_t task = ckci_k_same((int32_t)threadIdx.x / U::WAVE) * EACH % TASKS;
-        /* the slices of both tensors; of these: output channels, and the input channels of their block */
+        /* the first channel of both slices; from there on, this wave's 16 output and 16 input channels */
         const int32_t less_in = p.as.region.less_in, less_out = p.as.region.less_out;
         const int32_t channel = first >> less_out & ~63, channel_in = first >> less_in & ~63;
         const int32_t own = first + task / (Q / 16) * 16;

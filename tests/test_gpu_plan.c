@@ -261,6 +261,35 @@ static void test_few(void)
     }
 }
 
+/* bwd_weight of depthwise 3 x 3, f16: on matrix units where rows are no whole strips of eight positions and
+   channels fill slices of 64 (H100: 17 x 17 76 us, the depthwise kernel 98; 16 x 16 72 and 71). */
+static void test_waste(void)
+{
+    static const struct {
+        int64_t high, wide, n, g;
+        const char *expected;
+    } layers[5] = {{16, 16, 1024, 128, "gpu_depthwise_bwd_weight"},
+                   {17, 17, 907, 128, "gpu_mma_bwd_weight_near"},
+                   {13, 13, 1551, 128, "gpu_mma_bwd_weight_near"},
+                   {3, 80, 1092, 128, "gpu_mma_bwd_weight_near"},
+                   {17, 17, 907, 80, "gpu_depthwise_bwd_weight"}};
+    const ckconv_device gpu = named("sm_90");
+    for (int i = 0; i < 5; i++) {
+        ckconv_plan plan;
+        ckconv_error err;
+        char text[1024];
+        ckconv_conv_desc d = cube(2, layers[i].high, 3, 1, 1);
+        d.input[1] = layers[i].wide;
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = 1;
+        d.g = layers[i].g;
+        d.n = layers[i].n;
+        d.in.dtype = CKCONV_F16;
+        CHECK_OK(ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, NULL, &gpu, &err), err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        CHECK_MSG(strstr(text, layers[i].expected) != NULL, "%s, not %s", text, layers[i].expected);
+    }
+}
+
 /* Types that matrix units compute, in a layer that is large enough to be packed, and those that they do
    not. */
 static void test_units(void)
@@ -759,6 +788,7 @@ int main(void)
     test_mid();
     test_parts();
     test_few();
+    test_waste();
     test_units();
     test_texts();
     test_empty();
