@@ -185,9 +185,9 @@ $(B)/test/simasan/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
 	$(CXX) $(SIM_FLAGS) $(SANITIZER_FLAGS) -g1 -I. -Itests -c $< -o $@
 $(B)/test/simasan/%: $(B)/test/sanitized/%.o $(B)/test/simasan/ckconv.o
 	$(CXX) $(SANITIZER_FLAGS) $^ -o $@ $(OPENMP) -lm
-$(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h
+$(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h $(HEADERS)
 	@mkdir -p $(@D)
-	$(CXX) $(SIM_FLAGS) $< -o $@
+	$(CXX) $(SIM_FLAGS) -I. -Itests $< -o $@
 $(B)/test/sim/test_sim_faults: tests/test_sim_faults.cc tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CXX) $(SIM_FLAGS) -O0 $(OPENMP) -I. -Itests $< -o $@ $(OPENMP) -lm

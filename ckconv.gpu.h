@@ -688,10 +688,18 @@ CKCI_FN const char *ckci_kernel_name(int32_t kernel)
     return kernel >= 0 && kernel < CKCI_KERNEL_COUNT ? names[kernel] : NULL;
 }
 
-/* 90 for sm_90; 0: no NVIDIA GPU. */
+/* The matrix unit of a GPU: CKCI_UNIT_... */
+CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
+{
+    const ckci_architecture *row = ckci_find_architecture(d->arch);
+    return row ? row->unit : (int32_t)CKCI_UNIT_NONE;
+}
+
+/* 90 for sm_90; 0: no NVIDIA GPU, or one that has no row. */
 CKCI_FN int ckci_sm(const ckconv_device *d)
 {
-    return d->kind == CKCONV_DEVICE_NVIDIA && strncmp(d->arch, "sm_", 3) == 0 ? atoi(d->arch + 3) : 0;
+    const ckci_architecture *row = ckci_find_architecture(d->arch);
+    return row && row->kind == CKCONV_DEVICE_NVIDIA ? atoi(row->name + 3) : 0;
 }
 
 /* Threads and argument size of a kernel. */
@@ -2240,19 +2248,32 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {
-    static const struct {
-        const char *arch;
-        ckconv_family family;
-    } table[] = {{"gfx908", CKCONV_FAMILY_MFMA}, {"gfx90a", CKCONV_FAMILY_MFMA},
-                 {"gfx94", CKCONV_FAMILY_MFMA},  {"gfx95", CKCONV_FAMILY_MFMA},
-                 {"gfx11", CKCONV_FAMILY_WMMA},  {"gfx12", CKCONV_FAMILY_WMMA}};
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (d->kind == CKCONV_DEVICE_AMD && strncmp(d->arch, table[i].arch, strlen(table[i].arch)) == 0) {
-            return table[i].family;
-        }
+    switch (ckci_matrix_unit(d)) {
+    case CKCI_UNIT_CDNA1:
+    case CKCI_UNIT_CDNA2:
+    case CKCI_UNIT_CDNA3:
+    case CKCI_UNIT_CDNA4:
+        return CKCONV_FAMILY_MFMA;
+    case CKCI_UNIT_RDNA3:
+    case CKCI_UNIT_RDNA4:
+        return CKCONV_FAMILY_WMMA;
+    case CKCI_UNIT_MMA:
+    case CKCI_UNIT_WGMMA:
+        return CKCONV_FAMILY_MMA;
+    default:
+        return 0;
     }
-    const int sm = ckci_sm(d);
-    return sm >= 80 ? CKCONV_FAMILY_MMA : 0;
+}
+
+/* Refuses a GPU without the matrix unit of a family. */
+CKCI_FN ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
+{
+    if (ckci_matrix_family(d) == family) {
+        return CKCONV_OK;
+    }
+    const char *why = ckci_find_architecture(d->arch) ? "" : " (no row in the table of architectures)";
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit%s", d->arch, ckconv_family_name(family),
+                     why);
 }
 
 /* Pieces of `t` along rows in LDS (ckci_gpu_depth_rows). */
@@ -2970,10 +2991,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                  b = p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_OUT : CKCI_WEI].compute,
                  type = ckci_matrix_type(a, b);
     int32_t ranges;
-    if (ckci_matrix_family(device) != family) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit", device->arch,
-                         ckconv_family_name(family));
-    }
+    CKCI_TRY(ckci_need_unit(device, family, err));
     int mfma = family == CKCONV_FAMILY_MFMA;
     int32_t own = type == CKCONV_F64                          ? CKCI_DOUBLE_TILE
                   : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_SINGLE_TILE
@@ -2986,14 +3004,14 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                                                    : "tf32",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
-    if (type == CKCONV_F64 && strcmp(device->arch, "gfx908") == 0) {
+    if (type == CKCONV_F64 && ckci_matrix_unit(device) == CKCI_UNIT_CDNA1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the matrix unit of %s has no f64", device->arch);
     }
     CKCI_TRY(ckci_gpu_takes(p, err));
     CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
     memset(m, 0, sizeof *m);
     m->conv = *p;
-    m->type = type == CKCONV_TF32 && mfma && strncmp(device->arch, "gfx94", 5) != 0 ? CKCONV_F32 : type;
+    m->type = type == CKCONV_TF32 && mfma && ckci_matrix_unit(device) != CKCI_UNIT_CDNA3 ? CKCONV_F32 : type;
     /* To transpose bytes costs more than f16's half rate. f16 holds them, f32 the sums of a short part. */
     m->whole = type == CKCONV_I8 && p->op == CKCONV_BWD_WEIGHT;
     m->type = m->whole ? CKCONV_F16 : m->type;
@@ -3048,7 +3066,7 @@ CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, in
 /* Can groups of waves multiply there (wgmma)? In types of two bytes. */
 CKCI_FN int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m)
 {
-    return strcmp(device->arch, "sm_90") == 0 && ckci_size(ckci_matrix_stored(m->type)) == 2;
+    return ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && ckci_size(ckci_matrix_stored(m->type)) == 2;
 }
 
 /* Do they multiply these tiles? */
@@ -3216,11 +3234,12 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
-    if (tile == 256256 && (!k->taps_inside || k->ranges || strncmp(device->arch, "gfx95", 5) == 0)) {
+    const ckci_architecture *row = ckci_find_architecture(device->arch);
+    if (tile == 256256 && (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "this tile takes channels in multiples of 32 and filters of 31 taps (summed), not on "
-            "gfx95x; here %lld channels on %s",
+            "gfx950; here %lld channels on %s",
             CKCI_LL(red), device->arch);
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
@@ -3540,10 +3559,10 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     q->by_planes = ckci_make_divisor(q->planes);
     int64_t side = (once ? 1 : 2) * (int64_t)ckci_max(device->compute_units, 1) / k->tiles_n;
     side = ckci_max(weight ? side / q->planes : side, 1);
-    /* gfx11's operands are large: it holds the weights of 16 channels, and no more */
+    /* RDNA 3's operands are large: it holds the weights of 16 channels, and no more */
     q->rolled = !weight && q->planes == 1 && c->filter[1] == 3 && c->filter[2] == 3 && c->dilation[1] == 1 &&
                 c->dilation[2] == 1 && k->dim[1].read_step == 1 &&
-                (c->k == 16 || strncmp(device->arch, "gfx11", 5) != 0);
+                (c->k == 16 || ckci_matrix_unit(device) != CKCI_UNIT_RDNA3);
     q->channels = (int32_t)(c->g * c->k);
     q->channels_in = (int32_t)(c->g * c->c);
     q->less_in = q->less_out = 0;
@@ -3717,10 +3736,7 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *out = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
     ckconv_dtype type = out->dtype;
-    if (ckci_matrix_family(device) != family) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit", device->arch,
-                         ckconv_family_name(family));
-    }
+    CKCI_TRY(ckci_need_unit(device, family, err));
     CKCI_TRY(ckci_gpu_takes(p, err));
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     if ((type != CKCONV_F16 && type != CKCONV_BF16) || in->dtype != type || (!weight && w->compute != type) ||

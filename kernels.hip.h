@@ -154,6 +154,51 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #endif
 #define CKCI_K_PRAGMA(x) _Pragma(#x)
 
+/* What the table of architectures has in the row of the target that is compiled for: unit and quirk; and
+   whether its buffer descriptors and barriers are known. Exact names: __GFX12__, say, is also gfx1250, whose
+   unit is another. */
+#define CKCI_K_UNIT_NONE 0
+#define CKCI_K_UNIT_CDNA1 1
+#define CKCI_K_UNIT_CDNA2 2
+#define CKCI_K_UNIT_CDNA3 3
+#define CKCI_K_UNIT_CDNA4 4
+#define CKCI_K_UNIT_RDNA3 5
+#define CKCI_K_UNIT_RDNA4 6
+#define CKCI_K_UNIT_MMA 7
+#define CKCI_K_UNIT_WGMMA 8
+#define CKCI_K_QUIRK_NONE 0
+#define CKCI_K_QUIRK_NO_256 1
+#if !defined(__HIP_DEVICE_COMPILE__)
+#define CKCI_K_UNIT 0
+#define CKCI_K_QUIRK 0
+#define CKCI_K_BUFFERS 0
+#elif defined(__gfx9_generic__) || defined(__gfx10_1_generic__) || defined(__gfx10_3_generic__)
+#define CKCI_K_UNIT 0
+#define CKCI_K_QUIRK 0
+#define CKCI_K_BUFFERS 1
+#elif defined(__gfx11_generic__)
+#define CKCI_K_UNIT CKCI_K_UNIT_RDNA3
+#define CKCI_K_QUIRK 0
+#define CKCI_K_BUFFERS 1
+#elif defined(__gfx12_generic__)
+#define CKCI_K_UNIT CKCI_K_UNIT_RDNA4
+#define CKCI_K_QUIRK 0
+#define CKCI_K_BUFFERS 1
+#elif defined(__gfx9_4_generic__)
+#error "ckconv.h: no plan knows which matrix unit code for gfx9-4-generic has; name gfx942, gfx950 or both"
+#else
+#define CKCI_K_ROW_UNIT(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__ * CKCI_K_UNIT_##UNIT
+#define CKCI_K_ROW_QUIRK(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__ * CKCI_K_QUIRK_##QUIRK
+#define CKCI_K_ROW_KNOWN(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__
+#define CKCI_K_UNIT (CKCI_ARCHITECTURES(CKCI_K_ROW_UNIT))
+#define CKCI_K_QUIRK (CKCI_ARCHITECTURES(CKCI_K_ROW_QUIRK))
+#if CKCI_ARCHITECTURES(CKCI_K_ROW_KNOWN)
+#define CKCI_K_BUFFERS 1
+#else
+#define CKCI_K_BUFFERS 0
+#endif
+#endif
+
 extern "C" {
 typedef CKCI_GPU(Error_t) ckci_gpu_error;
 typedef CKCI_GPU(Event_t) ckci_gpu_event;
@@ -167,7 +212,7 @@ static void ckci_gpu_describe(const ckci_gpu_properties *prop, ckconv_device *de
     memcpy(device->arch, prop->arch, sizeof device->arch);
     device->lds_bytes = (int32_t)prop->sharedMemPerBlock;
 #elif defined(__HIP__) || defined(__HIPCC__)
-    size_t length = strcspn(prop->gcnArchName, ":"); /* "gfx90a:sramecc+:xnack-" */
+    size_t length = ckci_architecture_length(prop->gcnArchName); /* "gfx90a:sramecc+:xnack-" */
     length = length < sizeof device->arch ? length : sizeof device->arch - 1;
     memcpy(device->arch, prop->gcnArchName, length);
     device->kind = CKCONV_DEVICE_AMD;
@@ -2173,6 +2218,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #undef CKCI_K_APART
 #undef CKCI_K_ARGS
 #undef CKCI_K_BOUNDS
+#undef CKCI_K_BUFFERS
 #undef CKCI_K_FN
 #undef CKCI_K_KERNEL
 #undef CKCI_K_LDS
@@ -2181,12 +2227,28 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #undef CKCI_K_MMA
 #undef CKCI_K_PARAM
 #undef CKCI_K_PRAGMA
+#undef CKCI_K_QUIRK
+#undef CKCI_K_QUIRK_NONE
+#undef CKCI_K_QUIRK_NO_256
+#undef CKCI_K_ROW_KNOWN
+#undef CKCI_K_ROW_QUIRK
+#undef CKCI_K_ROW_UNIT
 #undef CKCI_K_SUM32
 #undef CKCI_K_SUM8
 #undef CKCI_K_SUMS_128
 #undef CKCI_K_SUMS_32
 #undef CKCI_K_SUMS_64
 #undef CKCI_K_SUMS_96
+#undef CKCI_K_UNIT
+#undef CKCI_K_UNIT_NONE
+#undef CKCI_K_UNIT_CDNA1
+#undef CKCI_K_UNIT_CDNA2
+#undef CKCI_K_UNIT_CDNA3
+#undef CKCI_K_UNIT_CDNA4
+#undef CKCI_K_UNIT_RDNA3
+#undef CKCI_K_UNIT_RDNA4
+#undef CKCI_K_UNIT_MMA
+#undef CKCI_K_UNIT_WGMMA
 #undef CKCI_K_UNROLL
 #undef CKCI_K_UNROLL_SOME
 #undef CKCI_K_WGMMA

@@ -37,12 +37,11 @@ TAGS
 #define CKCI_K_WMMA12 1
 #define CKCI_K_MMA 1
 #define CKCI_K_WGMMA 1
-#elif defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) ||            \
-    defined(__gfx942__) || defined(__gfx950__)
+#elif CKCI_K_UNIT >= CKCI_K_UNIT_CDNA1 && CKCI_K_UNIT <= CKCI_K_UNIT_CDNA4
 #define CKCI_K_MFMA 1
-#elif defined(__GFX11__)
+#elif CKCI_K_UNIT == CKCI_K_UNIT_RDNA3
 #define CKCI_K_WMMA 1
-#elif defined(__GFX12__)
+#elif CKCI_K_UNIT == CKCI_K_UNIT_RDNA4
 #define CKCI_K_WMMA12 1
 #elif defined(__CUDACC__) && !defined(__HIP__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)
 #define CKCI_K_MMA 1 /* on the host too: a launch needs the size of shared memory */
@@ -124,7 +123,7 @@ template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
     return row * 64 + (chunk ^ (row >> 1 & 3)) * 16;
 }
 
-#if defined(CKCI_SIMULATOR) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+#if defined(CKCI_SIMULATOR) || CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
 #define CKCI_K_XF32 1
 #else
 #define CKCI_K_XF32 0
@@ -186,7 +185,7 @@ struct ckci_k_mfma : ckci_k_cdna<32, 16> {
 #if defined(CKCI_SIMULATOR)
         sim_mfma_32x32x8<T>(&a, &b, d.v, 0);
         sim_mfma_32x32x8<T>(&a, &b, d.v, 8);
-#elif defined(__gfx950__)
+#elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
         if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_mfma_f32_32x32x16_f16(ckci_k_as<_Float16, 8>(a), ckci_k_as<_Float16, 8>(b),
                                                          d.v, 0, 0, 0);
@@ -201,14 +200,14 @@ struct ckci_k_mfma : ckci_k_cdna<32, 16> {
 #endif
     }
 
-#if !defined(CKCI_SIMULATOR) && !defined(__gfx950__)
+#if !defined(CKCI_SIMULATOR) && CKCI_K_UNIT != CKCI_K_UNIT_CDNA4
     template <class T> static CKCI_K_MEMBER void half(sums &d, const ckci_k_uint2 &a, const ckci_k_uint2 &b)
     {
         if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_mfma_f32_32x32x8f16(ckci_k_as<_Float16, 4>(a), ckci_k_as<_Float16, 4>(b),
                                                        d.v, 0, 0, 0);
         } else {
-#if defined(__gfx908__)
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA1
             d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_as<short, 2>(a.x), ckci_k_as<short, 2>(b.x),
                                                         d.v, 0, 0, 0);
             d.v = __builtin_amdgcn_mfma_f32_32x32x4bf16(ckci_k_as<short, 2>(a.y), ckci_k_as<short, 2>(b.y),
@@ -233,9 +232,9 @@ template <> struct ckci_k_whole<ckci_k_mfma> : ckci_k_mfma {
         for (int at = 0; at < 16; at += sim_mfma_i8_bytes()) {
             sim_mfma_i32_32x32(&a, &b, d.v, at);
         }
-#elif defined(__gfx950__)
+#elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
         d.v = __builtin_amdgcn_mfma_i32_32x32x32_i8(ckci_k_as<int, 4>(a), ckci_k_as<int, 4>(b), d.v, 0, 0, 0);
-#elif defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+#elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
         const ckci_k_uint2 a0 = {a.x, a.y}, a1 = {a.z, a.w}, b0 = {b.x, b.y}, b1 = {b.z, b.w};
         d.v =
             __builtin_amdgcn_mfma_i32_32x32x16_i8(ckci_k_cast<long>(a0), ckci_k_cast<long>(b0), d.v, 0, 0, 0);
@@ -288,7 +287,7 @@ template <> struct ckci_k_single<ckci_k_mfma> : ckci_k_mfma {
 #endif
 };
 
-#if !defined(__gfx908__)
+#if CKCI_K_UNIT != CKCI_K_UNIT_CDNA1
 /* CDNA from gfx90a on: 16 x 16 sums; the quarters of a wave hold neighbouring chunks, two places each. */
 template <> struct ckci_k_double<ckci_k_mfma> : ckci_k_square<16, 4> {
     enum { WAVE = 64, STEP = 64, SIZE = 8 };
@@ -339,7 +338,7 @@ struct ckci_k_mfma16 : ckci_k_cdna<16, 4> {
             d.v = __builtin_amdgcn_mfma_f32_16x16x16f16(ckci_k_as<_Float16, 4>(a), ckci_k_as<_Float16, 4>(b),
                                                         d.v, 0, 0, 0);
         } else {
-#if defined(__gfx908__)
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA1
             d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_as<short, 2>(a.x), ckci_k_as<short, 2>(b.x),
                                                         d.v, 0, 0, 0);
             d.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(ckci_k_as<short, 2>(a.y), ckci_k_as<short, 2>(b.y),
@@ -665,15 +664,16 @@ enum { CKCI_K_TAPS = 128, CKCI_K_TILE_ALIGN = 128 };
 enum { CKCI_K_TAPS = 128, CKCI_K_TILE_ALIGN = 1024 };
 #endif
 
-#if defined(__HIP_DEVICE_COMPILE__)
+#if CKCI_K_BUFFERS
 typedef int ckci_k_int4 __attribute__((ext_vector_type(4)));
 __device__ ckci_k_int4 ckci_k_buffer_load(ckci_k_int4 window, int offset, int scalar_offset,
                                           int cache) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
 #endif
 
-/* 2^31 bytes of memory from `base` on; a load at a negative offset gives zeros. */
+/* 2^31 bytes of memory from `base` on; a load at a negative offset gives zeros. AMD: a buffer, whose descriptor
+   has a form of its own in each generation; where that is not known, a pointer. */
 struct ckci_k_window {
-#if defined(__HIP_DEVICE_COMPILE__)
+#if CKCI_K_BUFFERS
     ckci_k_int4 v;
 #else
     const unsigned char *base;
@@ -683,7 +683,7 @@ struct ckci_k_window {
 CKCI_K_FN ckci_k_window ckci_k_make_window(const unsigned char *base)
 {
     ckci_k_window w;
-#if defined(__HIP_DEVICE_COMPILE__)
+#if CKCI_K_BUFFERS
     uint64_t at = (uint64_t)base;
     w.v.x = __builtin_amdgcn_readfirstlane((int)at);
     w.v.y = __builtin_amdgcn_readfirstlane((int)(at >> 32) & 0xffff);
@@ -704,7 +704,7 @@ CKCI_K_FN ckci_k_window ckci_k_make_window(const unsigned char *base)
 /* more: the same for all of a wave, not negative, less than 2^31 together with a good offset */
 CKCI_K_FN ckci_k_uint4 ckci_k_window_load(const ckci_k_window &w, int32_t offset, int32_t more = 0)
 {
-#if defined(__HIP_DEVICE_COMPILE__)
+#if CKCI_K_BUFFERS
 #if __clang_major__ < 16 || !defined(__OPTIMIZE__) /* which do not keep it in a scalar register */
     return ckci_k_cast<ckci_k_uint4>(
         ckci_k_buffer_load(w.v, offset, __builtin_amdgcn_readfirstlane(more), 0));
@@ -759,9 +759,9 @@ CKCI_K_FN void ckci_k_wave_barrier()
 /* A barrier for LDS alone: __syncthreads also waits for loads from memory on some targets. */
 CKCI_K_FN void ckci_k_lds_barrier()
 {
-#if defined(__HIP_DEVICE_COMPILE__) && defined(__GFX12__)
+#if CKCI_K_BUFFERS && defined(__GFX12__)
     asm volatile("s_wait_dscnt 0x0\n\ts_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
-#elif defined(__HIP_DEVICE_COMPILE__)
+#elif CKCI_K_BUFFERS
     asm volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
 #else
     __syncthreads();
@@ -4321,7 +4321,7 @@ enum {
     CKCI_K_ON_NVIDIA = 4,
     CKCI_K_ON_ALL = 7,
     CKCI_K_ON_SINGLE = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA,
-#if defined(__gfx908__)
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA1
     CKCI_K_ON_DOUBLE = CKCI_K_ON_NVIDIA
 #else
     CKCI_K_ON_DOUBLE = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA
@@ -4478,7 +4478,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 #if defined(CKCI_K_MFMA)
     typedef unit_of<ckci_k_mfma> unit;
-#if defined(__gfx950__) /* compilers move its sums between registers */
+#if CKCI_K_QUIRK == CKCI_K_QUIRK_NO_256
     enum { EMPTY = (ON & CKCI_K_ON_CDNA) == 0 || WIDEST };
 #else
     enum { EMPTY = (ON & CKCI_K_ON_CDNA) == 0 };
@@ -5539,7 +5539,7 @@ template <class S, int ENTRIES> struct ckci_k_tile_lds {
     ckci_k_tap_entry table[ENTRIES];
 };
 
-#if defined(__HIP_DEVICE_COMPILE__)
+#if CKCI_K_BUFFERS
 __device__ int ckci_k_buffer_word(ckci_k_int4 window, int offset, int scalar_offset,
                                   int cache) __asm("llvm.amdgcn.raw.buffer.load.i32");
 #endif
@@ -5591,7 +5591,7 @@ CKCI_K_FN ckci_k_quad ckci_k_window_quad(const ckci_k_window &w, int32_t offset)
 
 CKCI_K_FN float ckci_k_window_word(const ckci_k_window &w, int32_t offset)
 {
-#if defined(__HIP_DEVICE_COMPILE__)
+#if CKCI_K_BUFFERS
     return ckci_k_cast<float>(ckci_k_buffer_word(w.v, offset, 0, 0));
 #elif defined(__CUDA_ARCH__)
     float x;

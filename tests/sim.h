@@ -13,8 +13,8 @@
    that no order of blocks shows, and anything about time, caches or the memory model.
 
    Environment, read at the first use of the device:
-       CKCONV_SIM_TARGET  gfx90a gfx942 (default) gfx950 gfx1030 gfx1100 gfx1201 sm_80 sm_90 sm_100, or none:
-                          no device. There are two of the kind, so that "wrong device" can be tested.
+       CKCONV_SIM_TARGET  a name of ckconv.h's table of architectures (default gfx942), or none: no device.
+                          There are two of the kind, so that "wrong device" can be tested.
        CKCONV_SIM_UNITS   compute units; few make a block take several tiles
        CKCONV_SIM_ORDER   forward (default): blocks and threads by number; reverse: both from the last to the
                           first; random: threads in an order of its own for each block and each interval
@@ -22,7 +22,8 @@
        CKCONV_SIM_EMULATOR  set by tests/amd_tables.py: launches go to an emulator of AMD's instructions
 
    x86-64 switches fibers with a few instructions, other machines and -DSIM_UCONTEXT with ucontext. C++17,
-   POSIX; one translation unit includes this file, and one thread uses it. */
+   POSIX; one translation unit includes this file, and one thread uses it. ckconv.h's table of architectures
+   stands before it: in kernels.hip.h, or by an implementation of ckconv.h. */
 #ifndef CKCONV_TEST_SIM_H
 #define CKCONV_TEST_SIM_H
 
@@ -141,24 +142,26 @@ static uint64_t sim_random;
 /* Names as in the environment; NULL or empty: the default. Tests call it to change the device. */
 static inline void sim_configure(const char *target, const char *order)
 {
-    static const simDeviceProp_t table[] = {
-        {"gfx90a", 1, 64, 104, 65536, 9, 0},  {"gfx942", 1, 64, 304, 65536, 9, 4},
-        {"gfx950", 1, 64, 256, 163840, 9, 5}, {"gfx1030", 1, 32, 80, 65536, 10, 3},
-        {"gfx1100", 1, 32, 96, 65536, 11, 0}, {"gfx1201", 1, 32, 64, 65536, 12, 0},
-        {"sm_80", 2, 32, 108, 166912, 8, 0},  {"sm_90", 2, 32, 132, 232448, 9, 0},
-        {"sm_100", 2, 32, 148, 232448, 10, 0}};
     target = target != NULL && target[0] != 0 ? target : "gfx942";
     order = order != NULL && order[0] != 0 ? order : "forward";
     memset(&sim_device, 0, sizeof sim_device);
-    for (const simDeviceProp_t &row : table) {
-        if (strcmp(row.arch, target) == 0) {
-            sim_device = row;
-        }
-    }
-    if (sim_device.arch[0] == 0 && strcmp(target, "none") != 0) {
+    if (const ckci_architecture *row = ckci_find_architecture(target)) {
+        /* gfx90a is 9 and 0, gfx1030 10 and 3, sm_103 10 and 3: numbers follow the first `_` or `x` */
+        const int amd = row->kind == 1;
+        const char *number = row->name + 3, *last = number + strlen(number) - (amd ? 2 : 1);
+        memcpy(sim_device.arch, row->name, sizeof row->name);
+        sim_device.kind = row->kind;
+        sim_device.warpSize = row->wave;
+        sim_device.multiProcessorCount = row->units;
+        sim_device.sharedMemPerBlock = (size_t)row->lds;
+        sim_device.major = last - number == 2 ? (number[0] - '0') * 10 + number[1] - '0' : number[0] - '0';
+        sim_device.minor = *last - '0';
+    } else if (strcmp(target, "none") != 0) {
+        size_t count;
+        const ckci_architecture *rows = ckci_architectures(&count);
         fprintf(stderr, "sim: CKCONV_SIM_TARGET=%s: must be none", target);
-        for (const simDeviceProp_t &row : table) {
-            fprintf(stderr, ", %s", row.arch);
+        for (size_t i = 0; i < count; i++) {
+            fprintf(stderr, ", %s", rows[i].name);
         }
         fprintf(stderr, "\n");
         exit(2);
@@ -1000,14 +1003,31 @@ template <class T> static inline T sim_atomic_add(T *p, typename std::common_typ
 */
 enum sim_unit { SIM_NO_UNIT, SIM_MFMA, SIM_WMMA, SIM_WMMA12, SIM_MMA, SIM_WGMMA };
 
+static inline int32_t sim_unit_number()
+{
+    const ckci_architecture *row = ckci_find_architecture(sim_device.arch);
+    return row != NULL ? row->unit : (int32_t)CKCI_UNIT_NONE;
+}
+
 static inline sim_unit sim_matrix_unit()
 {
-    const simDeviceProp_t &d = sim_device;
-    return d.kind == 2                        ? (strcmp(d.arch, "sm_90") == 0 ? SIM_WGMMA : SIM_MMA)
-           : d.warpSize == 64                 ? SIM_MFMA
-           : strncmp(d.arch, "gfx11", 5) == 0 ? SIM_WMMA
-           : strncmp(d.arch, "gfx12", 5) == 0 ? SIM_WMMA12
-                                              : SIM_NO_UNIT;
+    switch (sim_unit_number()) {
+    case CKCI_UNIT_CDNA1:
+    case CKCI_UNIT_CDNA2:
+    case CKCI_UNIT_CDNA3:
+    case CKCI_UNIT_CDNA4:
+        return SIM_MFMA;
+    case CKCI_UNIT_RDNA3:
+        return SIM_WMMA;
+    case CKCI_UNIT_RDNA4:
+        return SIM_WMMA12;
+    case CKCI_UNIT_MMA:
+        return SIM_MMA;
+    case CKCI_UNIT_WGMMA:
+        return SIM_WGMMA;
+    default:
+        return SIM_NO_UNIT;
+    }
 }
 
 static unsigned char sim_operand[2][SIM_THREADS][2][32];
@@ -1109,7 +1129,7 @@ static inline double sim_tf32(const unsigned char *operand, int i, int line)
 /* Places that CDNA multiplies at a time. */
 static inline int sim_mfma_f32_places(int tf32)
 {
-    return tf32 && strncmp(sim_device.arch, "gfx94", 5) == 0 ? 2 : 1;
+    return tf32 && sim_unit_number() == CKCI_UNIT_CDNA3 ? 2 : 1;
 }
 
 /* V_MFMA_F32_32X32X2_F32 (P = 1) and, on CDNA 3, V_MFMA_F32_32X32X4_XF32 (P = 2) on P places from byte `at`
@@ -1161,7 +1181,8 @@ static inline uint32_t sim_byte(const unsigned char *operand, int i)
    multiply. */
 static inline int sim_mfma_i8_bytes()
 {
-    return strcmp(sim_device.arch, "gfx950") == 0 ? 16 : strncmp(sim_device.arch, "gfx94", 5) == 0 ? 8 : 4;
+    const int32_t unit = sim_unit_number();
+    return unit == CKCI_UNIT_CDNA4 ? 16 : unit == CKCI_UNIT_CDNA3 ? 8 : 4;
 }
 
 /* These instructions on their bytes B from `at` on. A: lane i + 32 * (k / B) holds A[i][k] at k % B; B:

@@ -2,9 +2,9 @@
 # test_amd.sh - the GPU code compiled for AMD targets: time, size, registers, spills, scratch, LDS
 # SPDX-License-Identifier: MIT
 #
-# From the environment: TARGETS (default: gfx90a, else gfx942; with CKCONV_TEST_FULL all six), BUILD (default
-# build), INCLUDE (folder of ckconv.h, default the current one), SOURCE (default amd.hip beside this script),
-# ROCM_PATH (prefix of the HIP headers and of amdgcn/bitcode, default /usr).
+# From the environment: TARGETS (default: gfx90a, else gfx942; with CKCONV_TEST_FULL all eight), BUILD
+# (default build), INCLUDE (folder of ckconv.h, default the current one), SOURCE (default amd.hip beside this
+# script), ROCM_PATH (prefix of the HIP headers and of amdgcn/bitcode, default /usr).
 #
 # Leaves $BUILD/amd/TARGET.hsaco (the code object), TARGET.txt (a line for each kernel) and TARGET.log (what
 # the compiler said). Debian's packages: hipcc llvm-15, clang-19 lld-19, clang-22 lld-22, python3.
@@ -29,7 +29,7 @@ mkdir -p "$bitcode" || exit 1
 compiler_of() {
     case $1 in
     gfx90a | gfx1030) echo hipcc ;;
-    gfx950) echo clang++-22 ;;
+    gfx950 | gfx1250) echo clang++-22 ;;
     *) echo clang++-19 ;;
     esac
 }
@@ -119,6 +119,29 @@ compile() {
     "$compiler" -x hip --offload-arch="$target" "$@" "$SOURCE" -o "$file" >"$dir/$target.log" 2>&1
 }
 
+# has_unit TARGET PATTERN, lacks_unit TARGET: matrix instructions of its code object
+has_unit() {
+    "$objdump" -d "$dir/$1.hsaco" 2>/dev/null | grep -q "$2"
+}
+
+lacks_unit() {
+    ! has_unit "$1" 'v_wmma\|v_mfma\|v_swmmac'
+}
+
+# The matrix unit that ckconv.h's table of architectures gives a target; gfx1250's is not gfx12's, and has no
+# row.
+check_unit() {
+    objdump=llvm-objdump-${compiler##*-}
+    if ! have "$objdump"; then
+        return
+    fi
+    case $1 in
+    gfx94* | gfx950) check "$1: no mfma" has_unit "$1" 'v_mfma_f32_32x32x' ;;
+    gfx11* | gfx120*) check "$1: no wmma" has_unit "$1" 'v_wmma_f32_16x16x16_f16' ;;
+    gfx1250) check "$1: instructions of another matrix unit" lacks_unit "$1" ;;
+    esac
+}
+
 # one_target TARGET
 one_target() {
     compiler=$(compiler_of "$1")
@@ -140,6 +163,7 @@ one_target() {
     read_times
     seconds=$(echo $((spent - before)) | awk '{ printf "%.1f", $1 / 100 }')
     check "$1: compiles" true
+    check_unit "$1"
     check "$1: warnings in $dir/$1.log" [ ! -s "$dir/$1.log" ]
     if ! python3 "$here/amd_kernels.py" "$object" "$table" >"$dir/$1.sum" 2>&1; then
         check "$1: kernels of $object cannot be read: $(tail -n 1 "$dir/$1.sum")" false
@@ -160,7 +184,7 @@ one_target() {
 if [ -n "${TARGETS:-}" ]; then
     targets=$TARGETS
 elif [ -n "${CKCONV_TEST_FULL:-}" ]; then
-    targets="gfx90a gfx1030 gfx942 gfx950 gfx1100 gfx1201"
+    targets="gfx90a gfx1030 gfx942 gfx950 gfx1100 gfx1151 gfx1201 gfx1250"
 elif have hipcc || ! have clang++-19; then
     targets=gfx90a
 else

@@ -761,6 +761,106 @@ static void test_names(void)
     CHECK(ckconv_plan_launches(&plan, &a, NULL, 0, NULL, 0, &count, &err) == CKCONV_ERR_UNSUPPORTED);
 }
 
+/* Architectures by name: facts, and the unit that computes 256 channels of f16; NULL: none. NVIDIA's LDS is
+   what one block may have with the opt-in, as the table of compute capabilities has it in KiB. known 0: the
+   name has no row, which describe and the refusal of a matrix unit say. */
+static void test_architectures(void)
+{
+    static const struct {
+        const char *name, *plain, *unit;
+        int32_t wave, lds_kib, known;
+    } rows[] = {{"gfx900", "gfx900", NULL, 64, 64, 1},
+                {"gfx906", "gfx906", NULL, 64, 64, 1},
+                {"gfx908", "gfx908", "mfma", 64, 64, 1},
+                {"gfx90a:xnack-", "gfx90a", "mfma", 64, 64, 1},
+                {"gfx90c", "gfx90c", NULL, 64, 64, 1},
+                {"gfx940", "gfx940", "mfma", 64, 64, 1},
+                {"gfx942:sramecc+:xnack-", "gfx942", "mfma", 64, 64, 1},
+                {"gfx950", "gfx950", "mfma", 64, 160, 1},
+                {"gfx1010", "gfx1010", NULL, 32, 64, 1},
+                {"gfx1036", "gfx1036", NULL, 32, 64, 1},
+                {"gfx1100", "gfx1100", "wmma", 32, 64, 1},
+                {"gfx1103", "gfx1103", "wmma", 32, 64, 1},
+                {"gfx1150", "gfx1150", "wmma", 32, 64, 1},
+                {"gfx1151", "gfx1151", "wmma", 32, 64, 1},
+                {"gfx1153", "gfx1153", "wmma", 32, 64, 1},
+                {"gfx1200", "gfx1200", "wmma", 32, 64, 1},
+                {"gfx1201", "gfx1201", "wmma", 32, 64, 1},
+                {"sm_70", "sm_70", NULL, 32, 96, 1},
+                {"sm_75", "sm_75", NULL, 32, 64, 1},
+                {"sm_80", "sm_80", "mma", 32, 163, 1},
+                {"sm_86", "sm_86", "mma", 32, 99, 1},
+                {"sm_87", "sm_87", "mma", 32, 163, 1},
+                {"sm_89", "sm_89", "mma", 32, 99, 1},
+                {"sm_90a", "sm_90", "mma", 32, 227, 1},
+                {"sm_100f", "sm_100", "mma", 32, 227, 1},
+                {"sm_103a", "sm_103", "mma", 32, 227, 1},
+                {"sm_110", "sm_110", "mma", 32, 227, 1},
+                {"sm_120f", "sm_120", "mma", 32, 99, 1},
+                {"sm_121", "sm_121", "mma", 32, 99, 1},
+                /* no row: waves by their generation */
+                {"gfx701", "gfx701", NULL, 64, 64, 0},
+                {"gfx803", "gfx803", NULL, 64, 64, 0},
+                {"gfx909", "gfx909", NULL, 64, 64, 0},
+                {"gfx951", "gfx951", NULL, 64, 64, 0},
+                {"gfx1040", "gfx1040", NULL, 32, 64, 0},
+                {"gfx1170", "gfx1170", NULL, 32, 64, 0},
+                {"gfx1250:xnack+", "gfx1250", NULL, 32, 64, 0},
+                {"gfx1251", "gfx1251", NULL, 32, 64, 0},
+                {"sm_52", "sm_52", NULL, 32, 48, 0},
+                {"sm_130a", "sm_130", NULL, 32, 48, 0}};
+    ckconv_conv_desc d = cube(2, 28, 3, 1, 1);
+    d.n = 8;
+    d.k = d.c = 256;
+    d.in.dtype = d.out.dtype = CKCONV_F16;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const ckconv_device gpu = named(rows[i].name);
+        const char *name = rows[i].name;
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        char text[1024];
+        memset(&o, 0, sizeof o);
+        CHECK_MSG(strcmp(gpu.arch, rows[i].plain) == 0, "%s: %s", name, gpu.arch);
+        CHECK_MSG(gpu.kind == (name[0] == 's' ? CKCONV_DEVICE_NVIDIA : CKCONV_DEVICE_AMD) &&
+                      gpu.wave_size == rows[i].wave && gpu.lds_bytes == rows[i].lds_kib * 1024,
+                  "%s: kind %d, wave %d, LDS %d", name, (int)gpu.kind, (int)gpu.wave_size,
+                  (int)gpu.lds_bytes);
+        for (ckconv_op op = CKCONV_FWD; op <= CKCONV_BWD_WEIGHT; op++) {
+            if (CHECK_OK(ckconv_plan_conv(&plan, op, &d, NULL, &gpu, &err), err)) {
+                ckconv_family family = ckconv_instance_family(plan.instance);
+                const char *word = ckconv_family_name(family);
+                CHECK_MSG(rows[i].unit ? strcmp(word, rows[i].unit) == 0 : family < CKCONV_FAMILY_MFMA,
+                          "%s, %s: %s", name, ckconv_op_name(op), word);
+                ckconv_plan_describe(&plan, text, sizeof text);
+                CHECK_MSG((strstr(text, "no row in the table of architectures") == NULL) == rows[i].known &&
+                              strstr(text, rows[i].plain) != NULL,
+                          "%s: %s", name, text);
+            }
+        }
+        o.instance = "mfma";
+        if (!rows[i].known) {
+            CHECK_MSG(ckconv_plan_conv(&plan, CKCONV_FWD, &d, &o, &gpu, &err) == CKCONV_ERR_UNSUPPORTED &&
+                          strstr(err.text, rows[i].plain) != NULL && strstr(err.text, "no row") != NULL,
+                      "%s: %s", name, err.text);
+        }
+    }
+    /* a device filled by hand may have the features in its name */
+    ckconv_device hand = named("sm_90");
+    ckconv_plan plain, full;
+    ckconv_error err;
+    CHECK_OK(ckconv_plan_conv(&plain, CKCONV_FWD, &d, NULL, &hand, &err), err);
+    memcpy(hand.arch, "sm_90a", 7);
+    CHECK_OK(ckconv_plan_conv(&full, CKCONV_FWD, &d, NULL, &hand, &err), err);
+    CHECK(plain.instance == full.instance && plain.grid[0] == full.grid[0]);
+    static const char *const wrong[] = {"sm_90b", "sm_9a",        "sm_90aa", "gfx94",
+                                        "gfx9z2", "gfx94:xnack-", "gfx:942"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CHECK_MSG(ckconv_device_named(wrong[i], &hand, &err) == CKCONV_ERR_ARGUMENT, "%s: %s", wrong[i],
+                  hand.arch);
+    }
+}
+
 /* Facts that no GPU has. */
 static void test_facts(void)
 {
@@ -797,5 +897,6 @@ int main(void)
     test_layers();
     test_facts();
     test_names();
+    test_architectures();
     return test_end();
 }

@@ -1,8 +1,12 @@
 /* test_sim.cc - the simulator of sim.h itself: that it runs what is right, and refuses what is wrong
    SPDX-License-Identifier: MIT
 
-   It does not use ckconv.h. The simulator reads its environment once, so each target and order of threads is
-   tested in a child process of its own; kernels that must not be survived run in a child of that child. */
+   Of ckconv.h it uses the table of architectures alone. The simulator reads its environment once, so each
+   target and order of threads is tested in a child process of its own; kernels that must not be survived run
+   in a child of that child. */
+#define CKCONV_STATIC
+#define CKCONV_IMPLEMENTATION
+#include "ckconv.h"
 #include "sim.h"
 
 #include <limits.h>
@@ -168,7 +172,8 @@ static void test_device()
         size_t lds;
     } table[] = {{"gfx90a", 1, 64, 104, 65536}, {"gfx942", 1, 64, 304, 65536}, {"gfx950", 1, 64, 256, 163840},
                  {"gfx1030", 1, 32, 80, 65536}, {"gfx1100", 1, 32, 96, 65536}, {"gfx1201", 1, 32, 64, 65536},
-                 {"sm_80", 2, 32, 108, 166912}, {"sm_90", 2, 32, 132, 232448}};
+                 {"sm_80", 2, 32, 108, 166912}, {"sm_90", 2, 32, 132, 232448},
+                 {"sm_103", 2, 32, 148, 232448}, {"sm_120", 2, 32, 170, 101376}};
     const char *target = getenv("CKCONV_SIM_TARGET");
     if (target[0] == 0) {
         target = "gfx942";
@@ -186,6 +191,7 @@ static void test_device()
                 CHECK(prop.kind == row.kind && prop.warpSize == row.wave);
                 CHECK(prop.multiProcessorCount == row.units && prop.sharedMemPerBlock == row.lds);
                 CHECK(sim_wave_size() == row.wave);
+                CHECK(row.kind == 1 || prop.major * 10 + prop.minor == atoi(target + 3));
             }
         }
     }
@@ -909,7 +915,8 @@ static void test_all()
 
 int main()
 {
-    static const char *const targets[] = {"", "gfx90a", "gfx950", "gfx1030", "gfx1201", "sm_80"};
+    static const char *const targets[] = {"",        "gfx90a", "gfx950", "gfx1030",
+                                          "gfx1201", "sm_80",  "sm_103", "sm_120"};
     static const char *const full[] = {"gfx942", "gfx1100", "sm_90"};
     static const char *const orders[] = {"forward", "reverse", "random"};
     setvbuf(stdout, NULL, _IOLBF, 0);
