@@ -223,7 +223,7 @@ enum {
    NCHW. */
 typedef int32_t ckconv_layout;
 enum {
-    CKCONV_NHWGC = 1, /* default of in and out */
+    CKCONV_NHWGC = 1, /* default of in; out's is that of in */
     CKCONV_GNHWC = 2,
     CKCONV_NGCHW = 3,
     CKCONV_NHWGK = 1, /* the same three under the names that the output has */
@@ -298,10 +298,10 @@ enum {
    and like tensors, {G, N, K, spatial...} for out, {G, K, C, filter...} for wei, spatial outermost (z, y, x)
    first; entries past 3 + ndim must be 0. Strides are positive; a D tensor may also have 0 (broadcast).
    Strides of a written tensor must nest: sorted by size, each reaches past all elements that the smaller ones
-   address. */
+   address. Strides of in are not those of out, whose layout must be given beside them. */
 typedef struct ckconv_tensor {
     ckconv_dtype dtype;   /* 0: in f32; wei, out as in; D as the written tensor */
-    ckconv_layout layout; /* 0: in and out NHWGC, wei GKYXC, D as the written tensor */
+    ckconv_layout layout; /* 0: in NHWGC; out as in; wei GKYXC, whatever in has; D as the written tensor */
     int64_t stride[6];
 } ckconv_tensor;
 
@@ -344,14 +344,15 @@ typedef struct ckconv_conv_desc {
    for f64), given at run time. The second convolution mixes all g*k channels of mid, or 1/g1 of them: wei1 is
    [g1, k1, g*k/g1, filter1]; g*k must be divisible by g1. */
 typedef struct ckconv_conv_conv_desc {
-    ckconv_conv_desc conv0; /* conv0.out is mid: dtype 0 or that of in; op_out is the activation (no D) */
+    ckconv_conv_desc conv0; /* conv0.out is mid: dtype 0 or that of in, layout 0: as in; op_out is the
+                               activation (no D) */
     int64_t g1;             /* groups of the second convolution; 0: 1 */
     int64_t k1;             /* its output channels per group */
     int64_t filter1[3];     /* 0: 1. A filter above 1 runs as two convolutions through workspace */
     int64_t stride1[3];     /* 0: 1 */
     int64_t dilation1[3];   /* 0: 1 */
     int64_t pad_lo1[3], pad_hi1[3];
-    ckconv_tensor wei1, out;   /* dtype 0: as conv0.wei, as in; layout 0: GKYXC, NHWGK */
+    ckconv_tensor wei1, out;   /* dtype 0: as conv0.wei, as in; layout 0: GKYXC, as in */
     ckconv_dtype compute_wei1; /* 0: as conv0.compute_wei when the weights have one type */
     int32_t num_d;             /* D tensors of out's epilogue */
     ckconv_element_op op_wei1, op_out;
@@ -1563,6 +1564,21 @@ CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_la
     }
 }
 
+/* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its layout
+   stays 0, which is refused. */
+CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
+{
+    ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
+}
+
+CKCI_FN ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *out, ckconv_error *err)
+{
+    return out->layout != 0
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                           "%sout.layout is 0 (as in), but in is CKCONV_STRIDED: must be given", at);
+}
+
 CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype in)
 {
     if (compute != 0) {
@@ -1592,7 +1608,7 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
     }
     ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
     ckci_default_tensor(&d->wei, d->in.dtype, CKCONV_GKYXC);
-    ckci_default_tensor(&d->out, d->in.dtype, CKCONV_NHWGK);
+    ckci_default_out(&d->in, &d->out);
     int w = ckci_written(op);
     const ckconv_tensor *written = w == CKCI_IN ? &d->in : w == CKCI_WEI ? &d->wei : &d->out;
     for (int32_t i = 0; i < 4 && i < d->num_d; i++) {
@@ -1745,6 +1761,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
     CKCI_TRY(ckci_check_tensor(at, "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
     const char *wei = sfx[0] ? "wei1" : "wei";
     CKCI_TRY(ckci_check_tensor(at, wei, &d->wei, CKCI_ROLE_WEIGHT, rank, 0, err));
+    CKCI_TRY(ckci_need_out_layout(at, &d->out, err));
     CKCI_TRY(ckci_check_tensor(at, "out", &d->out, CKCI_ROLE_ACTIVATION, rank, 0, err));
     CKCI_TRY(ckci_check_types(at, sfx, d, op, err));
     CKCI_TRY(ckci_check_element(at, "op_in", &d->op_in, w == CKCI_IN, err));
@@ -1837,6 +1854,8 @@ CKCI_FN ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckc
     second->in.dtype = d->conv0.in.dtype;
     second->wei = d->wei1;
     second->out = d->out;
+    ckci_default_out(&d->conv0.in, &second->out);
+    CKCI_TRY(ckci_need_out_layout("", &second->out, err));
     if (second->wei.dtype == 0) {
         second->wei.dtype = d->conv0.wei.dtype;
     }

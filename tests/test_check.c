@@ -523,6 +523,10 @@ static void test_strides(ckconv_op op)
         problem valid = make_problem(op, 1);
         if (is_norm(op)) { /* else out and din take the strides of in */
             valid.u.norm.out.layout = valid.u.norm.din.layout = CKCONV_NHWGC;
+        } else if (op == CKCONV_CONV_CONV_FWD) {
+            valid.u.pair.conv0.out.layout = valid.u.pair.out.layout = CKCONV_NHWGK;
+        } else {
+            valid.u.conv.out.layout = CKCONV_NHWGK;
         }
         give_strides(tensor_of(&valid, i));
         expect_accepted(&valid, "with strides");

@@ -407,6 +407,88 @@ static void test_defaults(void)
     }
 }
 
+/* out's layout follows in's where it is left open, wei's does not; beside a strided in it must be given. The
+   result is that of the layouts written out. */
+static void test_layouts_follow(void)
+{
+    ckconv_error err;
+    ckconv_plan plan, full;
+    for (ckconv_layout layout = CKCONV_NHWGC; layout <= CKCONV_NGCHW; layout++) {
+        for (ckconv_op op = CKCONV_FWD; op <= CKCONV_BWD_WEIGHT; op++) {
+            problem p = shape(op, 0), q = p;
+            p.u.conv.in.layout = layout;
+            q = p;
+            q.u.conv.wei.layout = CKCONV_GKYXC;
+            q.u.conv.out.layout = layout;
+            if (CHECK_OK(plan_problem(&plan, &p, NULL, NULL, &err), err) &&
+                CHECK_OK(plan_problem(&full, &q, NULL, NULL, &err), err)) {
+                CHECK_MSG(plan.u.conv.out.layout == layout && plan.u.conv.wei.layout == CKCONV_GKYXC,
+                          "%s: in %s, wei %s, out %s", op_name(op), ckconv_layout_name(layout),
+                          ckconv_layout_name(plan.u.conv.wei.layout),
+                          ckconv_layout_name(plan.u.conv.out.layout));
+                CHECK_MSG(memcmp(&plan, &full, sizeof plan) == 0, "%s, %s: another plan", op_name(op),
+                          ckconv_layout_name(layout));
+            }
+        }
+        problem p = shape(CKCONV_CONV_CONV_FWD, 0);
+        p.u.pair.conv0.in.layout = layout;
+        if (CHECK_OK(plan_problem(&plan, &p, NULL, NULL, &err), err)) {
+            const ckconv_conv_conv_desc *d = &plan.u.conv_conv;
+            CHECK(d->conv0.out.layout == layout && d->out.layout == layout);
+            CHECK(d->conv0.wei.layout == CKCONV_GKYXC && d->wei1.layout == CKCONV_GKYXC);
+        }
+        p.u.pair.out.layout = CKCONV_GNHWK;
+        p.u.pair.conv0.out.layout = CKCONV_NHWGC;
+        if (CHECK_OK(plan_problem(&plan, &p, NULL, NULL, &err), err)) {
+            CHECK(plan.u.conv_conv.conv0.out.layout == CKCONV_NHWGC &&
+                  plan.u.conv_conv.out.layout == CKCONV_GNHWK);
+        }
+    }
+    /* 1 x 1: out[n, k, y, x] = (k + 1) * in[n, 0, y, x], in either order of channels and pixels */
+    ckconv_conv_desc d;
+    float in[4] = {1, 2, 3, 4}, wei[2] = {1, 2}, out[8];
+    memset(&d, 0, sizeof d);
+    d.ndim = 2;
+    d.n = d.c = d.filter[0] = d.filter[1] = 1;
+    d.k = 2;
+    d.input[0] = d.input[1] = 2;
+    for (int first = 0; first < 2; first++) {
+        d.in.layout = first ? CKCONV_NGCHW : 0;
+        if (CHECK_OK(ckconv_fwd(&d, in, wei, out, NULL, 0, NULL, &err), err)) {
+            for (int i = 0; i < 8; i++) {
+                const float want = first ? in[i % 4] * wei[i / 4] : in[i / 2] * wei[i % 2];
+                CHECK_MSG(out[i] == want, "%s, out[%d]: %g, must be %g", first ? "NGCHW" : "NHWGC", i,
+                          (double)out[i], (double)want);
+            }
+        }
+    }
+    /* strides of in are not out's */
+    d.in.layout = CKCONV_STRIDED;
+    d.in.stride[0] = d.in.stride[1] = d.in.stride[2] = 4;
+    d.in.stride[3] = 2;
+    d.in.stride[4] = 1;
+    for (ckconv_op op = CKCONV_FWD; op <= CKCONV_BWD_WEIGHT; op++) {
+        const ckconv_status status = ckconv_plan_conv(&plan, op, &d, NULL, NULL, &err);
+        CHECK_MSG(status == CKCONV_ERR_ARGUMENT && strncmp(err.text, "out.layout is 0", 15) == 0 &&
+                      strstr(err.text, "CKCONV_STRIDED") != NULL,
+                  "%s: %d (%s)", op_name(op), (int)status, err.text);
+    }
+    ckconv_conv_conv_desc pair;
+    memset(&pair, 0, sizeof pair);
+    pair.conv0 = d;
+    pair.k1 = 1;
+    pair.out.layout = CKCONV_NHWGK;
+    CHECK(ckconv_plan_conv_conv(&plan, &pair, NULL, NULL, &err) == CKCONV_ERR_ARGUMENT &&
+          strncmp(err.text, "conv0.out.layout is 0", 21) == 0);
+    pair.conv0.out.layout = CKCONV_NHWGK;
+    CHECK_OK(ckconv_plan_conv_conv(&plan, &pair, NULL, NULL, &err), err);
+    pair.out.layout = 0;
+    CHECK(ckconv_plan_conv_conv(&plan, &pair, NULL, NULL, &err) == CKCONV_ERR_ARGUMENT &&
+          strncmp(err.text, "out.layout is 0", 15) == 0);
+    d.out.layout = CKCONV_NGKHW;
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, NULL, &err), err);
+}
+
 /*------------------------------------------------------------------------------------------------------------
   describe
 */
@@ -1276,6 +1358,7 @@ int main(void)
     test_wrong_names();
     test_repeat();
     test_defaults();
+    test_layouts_follow();
     test_describe();
     test_limits();
     test_exact_workspace();
