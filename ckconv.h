@@ -503,7 +503,8 @@ typedef struct ckconv_choice {
 
 /* Choose how to compute a problem. op: CKCONV_FWD, CKCONV_BWD_DATA or CKCONV_BWD_WEIGHT.
    options, device: NULL for the defaults (the current GPU in a GPU build that finds one, else this CPU).
-   Fills *plan, or leaves it with magic 0 on an error. Pure: no device is touched when device is given. */
+   Fills *plan, or leaves it with magic 0 on an error; a run of that names the error once more. Pure: no
+   device is touched when device is given. */
 CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const ckconv_conv_desc *desc,
                                           const ckconv_options *options, const ckconv_device *device,
                                           ckconv_error *err);
@@ -738,7 +739,7 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_X86 0
 #endif
 
-enum { CKCI_MAGIC = 0x434b4356, CKCI_STACK = 65536 };
+enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655, CKCI_STACK = 65536 };
 
 #ifdef __cplusplus
 extern "C" {
@@ -3660,17 +3661,39 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     return instance->list(part, &one, &none, ws, instance->tile_rows, e, err);
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan
-   whose two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
-CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
-                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                     const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+/* A plan that was refused is all zero but for a version that no header has, and its member u, which holds why:
+   a run of it says so again. */
+CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
+{
+    if (plan) {
+        memset(plan, 0, sizeof *plan);
+        plan->version = CKCI_REFUSED;
+        memcpy(&plan->u, why, sizeof *why);
+    }
+    if (err) {
+        *err = *why;
+    }
+    return why->status;
+}
+
+/* Was it? Then *why. */
+CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
+{
+    if (!plan || plan->magic != 0 || plan->version != CKCI_REFUSED) {
+        return 0;
+    }
+    memcpy(why, &plan->u, sizeof *why);
+    why->text[sizeof why->text - 1] = 0;
+    return 1;
+}
+
+/* What ckci_make_plan does. *out is all zero after a failure. */
+CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                    const ckconv_options *options, const ckconv_device *device, int32_t only,
+                                    const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o;
-    if (!out) {
-        return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
-    }
     memset(&plan, 0, sizeof plan);
     memset(&o, 0, sizeof o);
     if (!desc) {
@@ -3733,6 +3756,23 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     return ckci_ok(err);
 }
 
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan
+   whose two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
+CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
+                                     const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+{
+    ckconv_error why;
+    memset(&why, 0, sizeof why);
+    if (!out) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
+    }
+    if (ckci_try_plan(out, op, desc, desc_bytes, options, device, only, like, problem, &why) != CKCONV_OK) {
+        return ckci_refuse(out, &why, err);
+    }
+    return ckci_ok(err);
+}
+
 CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
 {
     return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
@@ -3745,10 +3785,14 @@ CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name
     if (!plan) {
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", name);
     }
+    ckconv_error why;
+    if (ckci_refused(plan, &why)) {
+        return ckci_fail(err, CKCONV_ERR_PLAN, "%s was refused when it was made: %s", name, why.text);
+    }
     if (plan->magic != CKCI_MAGIC || plan->version != CKCONV_VERSION) {
         return ckci_fail(err, CKCONV_ERR_PLAN,
-                         "%s was not made by version %d.%d.%d of this header, or planning failed", name,
-                         CKCONV_VERSION_MAJOR, CKCONV_VERSION_MINOR, CKCONV_VERSION_PATCH);
+                         "%s was not made by version %d.%d.%d of this header (a planning function fills it)",
+                         name, CKCONV_VERSION_MAJOR, CKCONV_VERSION_MINOR, CKCONV_VERSION_PATCH);
     }
     return CKCONV_OK;
 }
@@ -4277,12 +4321,11 @@ CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const
 {
     ckci_problem p;
     if (op < CKCONV_FWD || op > CKCONV_BWD_WEIGHT) {
-        if (plan) {
-            memset(plan, 0, sizeof *plan);
-        }
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
-                         (int)op);
+        ckconv_error why;
+        memset(&why, 0, sizeof why);
+        ckci_fail(&why, CKCONV_ERR_ARGUMENT,
+                  "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)", (int)op);
+        return ckci_refuse(plan, &why, err);
     }
     return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, NULL, &p, err);
 }
@@ -4302,11 +4345,11 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
 {
     ckci_problem p;
     if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
-        if (plan) {
-            memset(plan, 0, sizeof *plan);
-        }
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
+        ckconv_error why;
+        memset(&why, 0, sizeof why);
+        ckci_fail(&why, CKCONV_ERR_ARGUMENT,
+                  "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
+        return ckci_refuse(plan, &why, err);
     }
     return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, NULL, &p, err);
 }
@@ -4320,14 +4363,12 @@ CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base
     if (!plan) {
         return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
     }
-    ckconv_status status = ckci_recover(base, "base", &p, err);
-    if (base) {
-        copy = *base;
+    ckconv_error why;
+    memset(&why, 0, sizeof why);
+    if (ckci_recover(base, "base", &p, &why) != CKCONV_OK) {
+        return ckci_refuse(plan, &why, err);
     }
-    memset(plan, 0, sizeof *plan);
-    if (status != CKCONV_OK) {
-        return status;
-    }
+    copy = *base;
     return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, NULL,
                           &p, err);
 }
@@ -4835,6 +4876,10 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     if (!text) {
         size = 0;
     }
+    ckconv_error why;
+    if (ckci_refused(plan, &why)) {
+        return ckci_append(text, size, 0, "refused when it was made: %s", why.text);
+    }
     if (ckci_recover(plan, "plan", &p, NULL) != CKCONV_OK) {
         return ckci_append(text, size, 0, "not a plan of this version");
     }
@@ -5280,15 +5325,16 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
 CKCONV_API ckconv_status ckconv_plan_choice(ckconv_plan *plan, const ckconv_plan *base,
                                             const ckconv_choice *choice, ckconv_error *err)
 {
-    if (!choice || !ckci_find_instance(choice->instance) || !base) {
-        if (plan) {
-            memset(plan, 0, sizeof *plan);
-        }
-        if (!choice || !base) {
-            return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", choice ? "base" : "choice");
-        }
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "choice.instance is %d: there are %d instances",
-                         (int)choice->instance, (int)ckconv_instance_count());
+    ckconv_error why;
+    memset(&why, 0, sizeof why);
+    if (!choice || !base) {
+        ckci_fail(&why, CKCONV_ERR_NULL, "%s is NULL", choice ? "base" : "choice");
+    } else if (!ckci_find_instance(choice->instance)) {
+        ckci_fail(&why, CKCONV_ERR_ARGUMENT, "choice.instance is %d: there are %d instances",
+                  (int)choice->instance, (int)ckconv_instance_count());
+    }
+    if (why.status != CKCONV_OK) {
+        return ckci_refuse(plan, &why, err);
     }
     ckconv_options o = ckci_options_of(base, choice->instance);
     o.split_k = choice->split_k;

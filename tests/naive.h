@@ -280,7 +280,8 @@ static inline void naive_tensor_make(test_tensor *t, const ckconv_conv_desc *d, 
     const int rank = 3 + (int)d->ndim;
     ckconv_layout layout = desc->layout;
     if (layout == 0) {
-        layout = which == NAIVE_WEI ? CKCONV_GKYXC : CKCONV_NHWGC;
+        const ckconv_layout in = which == NAIVE_OUT ? d->in.layout : 0;
+        layout = which == NAIVE_WEI ? CKCONV_GKYXC : in != 0 ? in : (ckconv_layout)CKCONV_NHWGC;
     }
     if (layout == CKCONV_STRIDED) {
         memcpy(stride, desc->stride, sizeof stride);

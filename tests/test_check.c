@@ -1536,6 +1536,87 @@ static void test_foreign_plans(ckconv_op op)
     expect_no_plan(&bad, "the plan of a refused problem");
 }
 
+/* A plan that was refused keeps the reason, and all that take a plan name it. */
+static void expect_kept(ckconv_plan *plan, const ckconv_error *first, const char *what)
+{
+    ckconv_args a;
+    ckconv_error err;
+    ckconv_plan other;
+    char text[400], want[300];
+    args_fill(&a);
+    snprintf(want, sizeof want, "plan was refused when it was made: %s", first->text);
+    want[sizeof err.text - 1] = 0;
+    CHECK_MSG(ckconv_run(plan, &a, workspace_memory, sizeof workspace_memory, NULL, &err) ==
+                      CKCONV_ERR_PLAN &&
+                  strcmp(err.text, want) == 0,
+              "%s: run says \"%s\", planning \"%s\"", what, err.text, first->text);
+    ckconv_plan_describe(plan, text, sizeof text);
+    CHECK_MSG(strstr(text, first->text) != NULL, "%s: describe says %s", what, text);
+    CHECK_MSG(ckconv_plan_again(&other, plan, NULL, &err) == CKCONV_ERR_PLAN &&
+                  strncmp(err.text, "base was refused", 16) == 0,
+              "%s: plan_again says %s", what, err.text);
+    CHECK_MSG(ckconv_run(&other, &a, NULL, 0, NULL, &err) == CKCONV_ERR_PLAN &&
+                  strstr(err.text, "base was refused") != NULL,
+              "%s: run of plan_again says %s", what, err.text);
+    expect_no_plan(plan, what);
+    memset(&plan->u, 'x', sizeof plan->u); /* a text without an end */
+    expect_no_plan(plan, what);
+}
+
+static void test_refused_plans(void)
+{
+    const problem conv = make_problem(CKCONV_FWD, 1), pair = make_problem(CKCONV_CONV_CONV_FWD, 1),
+                  norm = make_problem(CKCONV_GROUPNORM_FWD, 1);
+    ckconv_plan plan, good;
+    ckconv_error err;
+    ckconv_options o;
+    ckconv_choice choice;
+    problem wrong = conv;
+    CHECK_OK(plan_problem(&good, &conv, NULL, NULL, &err), err);
+    wrong.u.conv.pad_lo[0] = -1;
+    plan = good;
+    CHECK(plan_problem(&plan, &wrong, NULL, NULL, &err) != CKCONV_OK);
+    expect_kept(&plan, &err, "plan_conv");
+    plan = good;
+    CHECK(ckconv_plan_conv(&plan, 7, &conv.u.conv, NULL, NULL, &err) != CKCONV_OK);
+    expect_kept(&plan, &err, "plan_conv, op");
+    plan = good;
+    CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, NULL, NULL, NULL, &err) != CKCONV_OK);
+    expect_kept(&plan, &err, "plan_conv, NULL");
+    memset(&o, 0, sizeof o);
+    o.instance = "no_such_name";
+    plan = good;
+    CHECK(ckconv_plan_again(&plan, &plan, &o, &err) != CKCONV_OK);
+    expect_kept(&plan, &err, "plan_again");
+    wrong = pair;
+    wrong.u.pair.k1 = 0;
+    plan = good;
+    CHECK(plan_problem(&plan, &wrong, NULL, NULL, &err) != CKCONV_OK);
+    expect_kept(&plan, &err, "plan_conv_conv");
+    wrong = norm;
+    wrong.u.norm.eps = 0;
+    plan = good;
+    CHECK(plan_problem(&plan, &wrong, NULL, NULL, &err) != CKCONV_OK);
+    expect_kept(&plan, &err, "plan_groupnorm");
+    plan = good;
+    CHECK(ckconv_plan_groupnorm(&plan, 1, &norm.u.norm, NULL, NULL, &err) != CKCONV_OK);
+    expect_kept(&plan, &err, "plan_groupnorm, op");
+    memset(&choice, 0, sizeof choice);
+    choice.instance = -1;
+    plan = good;
+    CHECK(ckconv_plan_choice(&plan, &good, &choice, &err) != CKCONV_OK);
+    expect_kept(&plan, &err, "plan_choice");
+    plan = good; /* nobody asked for the text */
+    wrong = conv;
+    wrong.u.conv.k = 0;
+    CHECK(plan_problem(&plan, &wrong, NULL, NULL, NULL) != CKCONV_OK);
+    CHECK(ckconv_run(&plan, NULL, NULL, 0, NULL, &err) == CKCONV_ERR_PLAN &&
+          strstr(err.text, "k is 0") != NULL);
+    memset(&plan, 0, sizeof plan);
+    CHECK(ckconv_run(&plan, NULL, NULL, 0, NULL, &err) == CKCONV_ERR_PLAN &&
+          strstr(err.text, "not made by version") != NULL);
+}
+
 /* Flip bytes of a plan one after the other and use it, in a child: a signal is a failure, an error or a
    run are not. Tensors lie in the arena; a corrupted plan may not write outside it, which the arena's
    neighbours would show. */
@@ -1712,6 +1793,7 @@ int main(void)
     test_null_structs();
     test_alias_mid();
     test_shared_inputs();
+    test_refused_plans();
     test_names();
     return test_end();
 }
