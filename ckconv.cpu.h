@@ -2929,9 +2929,8 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                          "workspace limit is too small");
     }
     if (t.bytes > f->limit) {
-        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
-                         "two_stage needs %lld bytes of workspace, the limit is %lld", CKCI_LL(t.bytes),
-                         CKCI_LL(f->limit));
+        return f->split_k > 1 ? ckci_sums_fit(f->split_k, t.bytes, f->limit, err)
+                              : ckci_over_limit("two_stage", t.bytes, err);
     }
     f->plan->workspace_bytes = t.bytes;
     f->plan->block[0] = t.threads;
@@ -3830,9 +3829,7 @@ CKCI_FN ckconv_status ckci_fit_direct_view(ckci_fit *f, const ckci_view *v, ckco
     CKCI_TRY(ckci_direct_takes(v, err));
     ckci_direct_tiles t = ckci_find_direct_tiles(v, f->plan->device.threads, f->limit);
     if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
-        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
-                         "direct: a line of this shape does not fit in %lld bytes of workspace",
-                         CKCI_LL(f->limit));
+        return ckci_over_limit("direct, a line of this shape", t.bytes, err);
     }
     f->plan->workspace_bytes = t.bytes;
     f->plan->block[0] = t.threads;
@@ -4351,9 +4348,7 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_direct_takes(&v, err));
     ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, f->plan->device.threads, f->limit);
     if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
-        return ckci_fail(err, CKCONV_ERR_WORKSPACE,
-                         "direct: a line of this shape does not fit in %lld bytes of workspace",
-                         CKCI_LL(f->limit));
+        return ckci_over_limit("direct, a line of this shape", t.bytes, err);
     }
     f->plan->workspace_bytes = t.bytes;
     f->plan->block[0] = t.threads;
@@ -4747,8 +4742,7 @@ CKCI_FN ckconv_status ckci_fit_pair(ckci_fit *f, ckconv_error *err)
             "in the second convolution");
     }
     if (job.t.bytes > f->limit || job.t.bytes >= CKCI_MAX_BYTES) {
-        return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s needs %lld bytes of workspace, the limit is %lld",
-                         fused ? "fused" : "unfused", CKCI_LL(job.t.bytes), CKCI_LL(f->limit));
+        return ckci_over_limit(fused ? "fused" : "unfused", job.t.bytes, err);
     }
     f->plan->workspace_bytes = job.t.bytes;
     f->plan->block[0] = job.t.threads;

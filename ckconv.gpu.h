@@ -1109,11 +1109,10 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
     }
     split = ckci_max(ckci_min(split, positions), 1);
     *bytes = split > 1 ? ckci_saturating_mul(split, sum_bytes) : 0;
-    if (*bytes > limit || (split > 1 && sums > INT32_MAX)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
-                         "%lld (and 2^31 - 1 weights can be split)",
-                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
+    if (split > 1 && sums > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^31 - 1 weights can be split",
+                         (int)split_k);
     }
     k->split = (int32_t)split;
     k->part = (int32_t)(positions / split);
@@ -2216,11 +2215,10 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
     }
     k->sums = k->parts > 1 || k->full;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
-    if (*bytes > limit || (k->sums && one > INT32_MAX)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
-                         "%lld (and 2^29 - 1 weights can be split)",
-                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
+    if (k->sums && one > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^29 - 1 weights can be split",
+                         (int)split_k);
     }
     ckci_depth_divisors(k);
     ckci_depth_stretches(k);
@@ -2569,11 +2567,10 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
     }
     k->sums = k->parts > 1 || k->full;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
-    if (*bytes > limit || (k->sums && one > INT32_MAX)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
-                         "%lld (and 2^29 - 1 weights can be split)",
-                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
+    if (k->sums && one > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^29 - 1 weights can be split",
+                         (int)split_k);
     }
     k->by_channels = ckci_make_divisor(k->g);
     ckci_set_kernel(l, large ? CKCI_KERNEL_depth_matrix_weight_32 : CKCI_KERNEL_depth_matrix_weight_16);
@@ -2897,12 +2894,7 @@ CKCI_FN ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t li
 {
     *piece = ws ? ws + m->bytes : NULL;
     m->bytes = ckci_saturating_add(m->bytes, ckci_saturating_mul(ckci_ceil_div(bytes, 256), 256));
-    return m->bytes <= limit
-               ? CKCONV_OK
-               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                           "packed tensors and sums need %lld bytes of workspace, options.max_workspace "
-                           "allows %lld",
-                           CKCI_LL(m->bytes), CKCI_LL(limit));
+    return m->bytes <= limit ? CKCONV_OK : ckci_over_limit("packed tensors and sums", m->bytes, err);
 }
 
 /* What it costs to write `bytes` of packed values. */
@@ -4015,11 +4007,10 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     blocks = ckci_max(ckci_min(blocks, k->items), 1);
     k->blocks = (int32_t)blocks;
     *bytes = ckci_saturating_mul(blocks, one);
-    if (*bytes > limit || one > INT32_MAX) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
-                         "%lld",
-                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
+    if (one > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^29 - 1 weights can be split",
+                         (int)split_k);
     }
     k->by_tile_x = ckci_make_divisor(k->tile[1]);
     k->by_tiles_x = ckci_make_divisor(k->tiles[1]);
@@ -4641,11 +4632,10 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     *cost = best;
     split = ckci_max(ckci_min(split, positions), 1);
     *bytes = split > 1 ? ckci_saturating_mul(split, sum_bytes) : 0;
-    if (*bytes > limit || (split > 1 && sums > INT32_MAX)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: its sums need %lld bytes of workspace, options.max_workspace allows "
-                         "%lld (and 2^31 - 1 weights can be split)",
-                         (int)split_k, CKCI_LL(*bytes), CKCI_LL(limit));
+    CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
+    if (split > 1 && sums > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^31 - 1 weights can be split",
+                         (int)split_k);
     }
     k->split = (int32_t)split;
     k->part = (int32_t)(positions / split);
@@ -5731,9 +5721,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     ckci_gpu_unfused(p, NULL, part);
     int64_t bytes = ckci_mid_bytes(&part[0]), extra = 0;
     if (bytes > f->limit) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "unfused needs %lld bytes of workspace for mid, options.max_workspace allows %lld",
-                         CKCI_LL(bytes), CKCI_LL(f->limit));
+        return ckci_over_limit("unfused, mid alone", bytes, err);
     }
     f->cost = CKCI_UNFUSED_MORE;
     for (int i = 0; i < 2; i++) {

@@ -162,7 +162,7 @@ enum {
     CKCONV_ERR_ARGUMENT = 1,       /* a value of the description or an argument is not allowed */
     CKCONV_ERR_NULL = 2,           /* a required pointer is NULL */
     CKCONV_ERR_OVERFLOW = 3,       /* a size does not fit */
-    CKCONV_ERR_WORKSPACE = 4,      /* workspace smaller than the plan's workspace_bytes, or NULL */
+    CKCONV_ERR_WORKSPACE = 4,      /* workspace or options.max_workspace is smaller than what is needed */
     CKCONV_ERR_UNSUPPORTED = 5,    /* legal, but the chosen instance or this build cannot do it */
     CKCONV_ERR_PLAN = 6,           /* not a plan of this header version */
     CKCONV_ERR_NO_DEVICE_CODE = 7, /* GPU asked for, but this build holds no GPU code */
@@ -236,7 +236,8 @@ enum {
 };
 
 /* Element operations. x is a value that is read, or the accumulator of the written tensor; D0..D3 are the
-   description's extra tensors at the written position. Parameters are literal: 0 is 0.
+   description's extra tensors at the written position. Parameters are literal: 0 is 0; those that a kind does
+   not name must be 0.
    Sums and products are f32 (f64 for f64). sigmoid(x) = 1 / (1 + exp(-x)). */
 typedef int32_t ckconv_element;
 enum {
@@ -1506,6 +1507,15 @@ CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const
     if (op->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
                          at, name, (int)op->reserved);
+    }
+    int alpha = op->kind == CKCONV_SCALE || op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR ||
+                op->kind == CKCONV_SCALE_ADD;
+    int beta = op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR;
+    if ((!alpha && !(op->alpha == 0)) || (!beta && !(op->beta == 0))) {
+        int first = !alpha && !(op->alpha == 0);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.%s is %g: must be 0, %s does not use it", at, name,
+                         first ? "alpha" : "beta", first ? op->alpha : op->beta,
+                         ckconv_element_name(op->kind));
     }
     if (op->kind == CKCONV_CLAMP && !(op->alpha <= op->beta)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s clamps to [%g, %g]: alpha must be <= beta", at, name,
@@ -2997,6 +3007,24 @@ CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
+/* Refuses what needs more than the limit. Texts count what the caller of a plan would have to allow;
+   ckci_select adds what he does allow. */
+CKCI_FN ckconv_status ckci_over_limit(const char *what, int64_t bytes, ckconv_error *err)
+{
+    return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s: %lld bytes of workspace are needed", what,
+                     CKCI_LL(ckci_saturating_add(bytes, CKCI_ALIGN)));
+}
+
+CKCI_FN ckconv_status ckci_sums_fit(int32_t split_k, int64_t bytes, int64_t limit, ckconv_error *err)
+{
+    char what[64];
+    if (bytes <= limit) {
+        return CKCONV_OK;
+    }
+    snprintf(what, sizeof what, "split_k is %d, sums of its parts", (int)split_k);
+    return ckci_over_limit(what, bytes, err);
+}
+
 /* What a finished plan has got of it: a run may not take more, whatever the alignment of its pointers. */
 CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
 {
@@ -3351,9 +3379,9 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
             "options.max_workspace is %lld: must be -1 (none), 0 (no limit) or a number of bytes",
             CKCI_LL(o->max_workspace));
     }
-    if (o->split_k < 0 || o->split_k > 65536) {
+    if (o->split_k < 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "options.split_k is %d: must be 0 (planner's choice) to 65536", (int)o->split_k);
+                         "options.split_k is %d: must be 0 (planner's choice) or more", (int)o->split_k);
     }
     if (o->threads < 0 || o->threads > 4096) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "options.threads is %d: must be 0 (the device's) to 4096",
@@ -3372,6 +3400,25 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
 /* What every GPU gives a block; kernels of the vector, direct and group norm families use no more, unless the
    planner has looked. */
 enum { CKCI_LEAST_LDS = 49152 };
+
+/* A GPU has the name of one of its vendor's, and the waves of its row. */
+CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
+{
+    const ckci_architecture *row = ckci_find_architecture(d->arch);
+    int32_t vendor = row ? row->kind : ckci_architecture_vendor(d->arch);
+    if (d->kind == CKCONV_DEVICE_CPU ? vendor != CKCONV_DEVICE_CPU : vendor != d->kind) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.arch is '%s', device.kind %d: must be %s", d->arch,
+                         (int)d->kind,
+                         d->kind == CKCONV_DEVICE_AMD      ? "gfx... for 1 (AMD)"
+                         : d->kind == CKCONV_DEVICE_NVIDIA ? "sm_... for 2 (NVIDIA)"
+                                                           : "a CPU's for 0");
+    }
+    if (row && d->wave_size != row->wave) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.wave_size is %d: must be %d on %s",
+                         (int)d->wave_size, (int)row->wave, d->arch);
+    }
+    return CKCONV_OK;
+}
 
 CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
 {
@@ -3398,6 +3445,11 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
                              (int)(unsigned char)*c);
         }
     }
+    if (d->ordinal < 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.ordinal is %d: must be 0 or more",
+                         (int)d->ordinal);
+    }
+    CKCI_TRY(ckci_check_arch(d, err));
     if (d->kind != CKCONV_DEVICE_CPU && d->wave_size != 32 && d->wave_size != 64) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.wave_size is %d: must be 32 or 64",
                          (int)d->wave_size);
@@ -3541,6 +3593,19 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
     return matrix ? 1 : 2;
 }
 
+/* Of all refusals the first one of the highest rank is told, one for want of workspace before all others: it
+   could run. */
+CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
+{
+    if (why) {
+        now += why->status == CKCONV_ERR_WORKSPACE ? 3 : 0;
+        if (now > *rank) {
+            *rank = now;
+            *reason = *why;
+        }
+    }
+}
+
 /* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double *cost, ckconv_error *err)
@@ -3548,7 +3613,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     ckconv_plan best, trial;
     ckconv_error reason;
     double best_cost = 0;
-    int found = 0, tried = 0, rank = -1;
+    int found = 0, tried = 0, rank = -1; /* of the refusal that is told */
     memset(&reason, 0, sizeof reason);
     for (int32_t i = 0; ckci_find_instance(i); i++) {
         const ckci_instance *instance = ckci_find_instance(i);
@@ -3565,13 +3630,12 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                                                                 : "-512 with bf16 dot products");
             continue;
         }
-        /* of all refusals the first one of the highest rank is kept */
         int now = ckci_reason_rank(instance, plan, p);
         if (now == 0 && (found || rank >= 0)) {
             continue; /* it does not fit, and has nothing to tell */
         }
-        ckconv_error *why = found || now <= rank ? NULL : &reason;
-        rank = why == &reason ? now : rank;
+        ckconv_error told;
+        ckconv_error *why = found ? NULL : &told;
         ckci_fit f;
         trial = *plan;
         trial.instance = i;
@@ -3590,12 +3654,14 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.split_k = o->split_k;
         f.cost = 0;
         if (instance->fit(&f, why) != CKCONV_OK) {
+            ckci_keep_reason(why, now, &rank, &reason);
             continue;
         }
         int32_t useful = ckci_useful_threads(plan->device.threads, f.cost);
         if (useful < plan->device.threads) {
             trial.device.threads = trial.block[0] = useful;
             if (instance->fit(&f, why) != CKCONV_OK) {
+                ckci_keep_reason(why, now, &rank, &reason);
                 continue;
             }
         }
@@ -3607,6 +3673,8 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
             found = 1;
             best_cost = f.cost;
             best = trial;
+        } else {
+            ckci_keep_reason(why, now, &rank, &reason);
         }
     }
     if (!found && tried == 0) {
@@ -3623,6 +3691,10 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                          "options.instance is '%.60s': nothing of that name computes %s on engine %s",
                          o->instance ? o->instance : "", ckconv_op_name(plan->op),
                          ckconv_engine_name(plan->engine));
+    }
+    if (!found && reason.status == CKCONV_ERR_WORKSPACE && o->max_workspace != 0) {
+        return ckci_fail(err, reason.status, "%s; options.max_workspace is %lld", reason.text,
+                         CKCI_LL(o->max_workspace));
     }
     if (!found) {
         return ckci_fail(err, reason.status ? reason.status : CKCONV_ERR_UNSUPPORTED, "%s", reason.text);
@@ -3709,6 +3781,7 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     }
     memset(out, 0, sizeof *out);
     CKCI_TRY(ckci_check_options(&o, err));
+    o.split_k = (int32_t)ckci_min(o.split_k, CKCI_MOST_PARTS);
     if (!device && (o.engine == CKCONV_ENGINE_REF || o.engine == CKCONV_ENGINE_CPU)) {
         ckconv_device_cpu(&plan.device);
     } else if (!device) {
@@ -3807,7 +3880,7 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
     memset(&o, 0, sizeof o);
     o.engine = plan->engine;
     o.max_workspace = plan->tune[CKCI_TUNE_LIMIT];
-    o.split_k = plan->tune[CKCI_TUNE_SPLIT] < 0 || plan->tune[CKCI_TUNE_SPLIT] > 65536
+    o.split_k = plan->tune[CKCI_TUNE_SPLIT] < 0 || plan->tune[CKCI_TUNE_SPLIT] > CKCI_MOST_PARTS
                     ? -1
                     : (int32_t)plan->tune[CKCI_TUNE_SPLIT];
     o.flags = plan->tune[CKCI_TUNE_FLAGS] == 0 ? 0 : CKCONV_ALLOW_ATOMICS;

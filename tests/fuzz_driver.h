@@ -160,6 +160,7 @@ static inline void small_epilogue(bytes *b, ckconv_element_op *op, int32_t *num_
     op->kind = (ckconv_element)(CKCONV_BILINEAR + pick(b, 7));
     op->alpha = (double)(pick(b, 5) - 2);
     op->beta = (double)(pick(b, 5) - 2);
+    test_trim_element(op);
     *num_d = op->kind == CKCONV_BIAS_RESIDUAL_RELU ? 2 : op->kind >= CKCONV_ADD ? 1 + pick(b, 4) : 1;
     for (int32_t i = 0; i < *num_d; i++) {
         d[i].dtype = dtypes[pick(b, 7)];

@@ -1023,6 +1023,14 @@ static inline int test_lacks_lds(int32_t instance)
     return 0;
 }
 
+/* Parameters that a kind of element operation does not use must be 0. */
+static inline void test_trim_element(ckconv_element_op *op)
+{
+    const int both = op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR;
+    op->alpha = both || op->kind == CKCONV_SCALE || op->kind == CKCONV_SCALE_ADD ? op->alpha : 0.0;
+    op->beta = both ? op->beta : 0.0;
+}
+
 /* Does an instance, or one of a family, plan a dense convolution in f16, forward or backward? Every matrix
    unit computes that. */
 static inline int test_plans_f16(const char *name)

@@ -655,6 +655,40 @@ static void test_clamp(ckconv_op op)
     }
 }
 
+/* Parameters that a kind does not use must be 0. */
+static void test_unused_parameters(ckconv_op op)
+{
+    static const struct {
+        ckconv_element kind;
+        int alpha, beta; /* uses it */
+    } rows[] = {{CKCONV_PASS, 0, 0},      {CKCONV_SCALE, 1, 0},
+                {CKCONV_RELU, 0, 0},      {CKCONV_CLAMP, 1, 1},
+                {CKCONV_SIGMOID, 0, 0},   {CKCONV_SILU, 0, 0},
+                {CKCONV_GELU, 0, 0},      {CKCONV_BILINEAR, 1, 1},
+                {CKCONV_SCALE_ADD, 1, 0}, {CKCONV_BIAS, 0, 0},
+                {CKCONV_BIAS_RELU, 0, 0}, {CKCONV_ADD, 0, 0},
+                {CKCONV_ADD_RELU, 0, 0},  {CKCONV_BIAS_RESIDUAL_RELU, 0, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (int which = 0; which < 4; which++) {
+            problem p = make_problem(op, 1);
+            ckconv_element_op *e = epilogue_of(&p);
+            e->kind = rows[i].kind;
+            e->alpha = which == 0 ? .1 : which == 2 ? (double)NAN : 0.0;
+            e->beta = which == 1 ? .1 : which == 3 ? (double)NAN : 0.0;
+            if (e->kind == CKCONV_CLAMP && which != 1) {
+                continue; /* alpha <= beta: test_clamp */
+            }
+            set_num_d(&p, e->kind == CKCONV_BIAS_RESIDUAL_RELU ? 2 : e->kind >= CKCONV_BILINEAR ? 1 : 0);
+            if (which % 2 == 0 ? rows[i].alpha : rows[i].beta) {
+                expect_accepted(&p, ckconv_element_name(e->kind));
+            } else {
+                expect_refusal(&p, CKCONV_ERR_ARGUMENT, ckconv_element_name(e->kind),
+                               which % 2 == 0 ? "alpha" : "beta", "must be 0", ckconv_element_name(e->kind));
+            }
+        }
+    }
+}
+
 static void test_d(ckconv_op op)
 {
     problem valid = make_problem(op, 1);
@@ -1774,6 +1808,7 @@ int main(void)
         if (!is_norm(op)) {
             test_num_d(op);
             test_clamp(op);
+            test_unused_parameters(op);
             test_d(op);
             test_alias_d(op);
         }

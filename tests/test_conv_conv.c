@@ -82,6 +82,7 @@ static void set_elements(ckconv_conv_conv_desc *d, test_rng *r, int smooth)
     d->conv0.op_out.kind = smooth ? curved[test_below(r, 3)] : sharp[test_below(r, 4)];
     d->conv0.op_out.alpha = d->conv0.op_out.kind == CKCONV_SCALE ? 0.5 : -4.0;
     d->conv0.op_out.beta = 6.0;
+    test_trim_element(&d->conv0.op_out);
     if (test_below(r, 4) == 0) {
         d->conv0.op_in.kind = CKCONV_RELU;
         d->op_wei1.kind = CKCONV_SCALE;
@@ -326,6 +327,7 @@ static void part_layers(void)
         d.conv0.op_out.kind = i % 7 == 5 ? CKCONV_PASS : CKCONV_CLAMP;
         d.conv0.op_out.alpha = -3.0;
         d.conv0.op_out.beta = 7.0;
+        test_trim_element(&d.conv0.op_out);
         d.k1 = layer[6];
         d.g1 = layer[7];
         d.wei1.dtype = t->wei1;
@@ -369,6 +371,7 @@ static void part_units(void)
         d.conv0.op_out.kind = acts[i % 3];
         d.conv0.op_out.alpha = -3.0;
         d.conv0.op_out.beta = 7.0;
+        test_trim_element(&d.conv0.op_out);
         d.k1 = layer[7];
         pair_make(&p, &d, i / 2 % 2, i / 3 % 2, i % 4 != 0, i % 3 == 1);
         fill(&p, &r);
@@ -449,6 +452,7 @@ static void part_windows(void)
         d.conv0.op_out.kind = acts[i % 3];
         d.conv0.op_out.alpha = -3.0;
         d.conv0.op_out.beta = 7.0;
+        test_trim_element(&d.conv0.op_out);
         d.op_out.kind = i % 7 == 4 ? CKCONV_RELU : CKCONV_PASS;
         d.k1 = layers[l].k1;
         pair_make(&p, &d, i / 2 % 2, i / 3 % 2, i % 4 != 0, 0);

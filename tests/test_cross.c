@@ -135,6 +135,7 @@ static void set_elements(ckconv_conv_desc *d, ckconv_op op, int element, test_rn
         ops[w]->kind = two != 0 ? CKCONV_ADD : CKCONV_BILINEAR;
         ops[w]->alpha = 0.5;
         ops[w]->beta = -3.0;
+        test_trim_element(ops[w]);
         d->num_d = 1 + two;
         d->d[0].layout = test_below(r, 2) == 0 ? 0 : w == NAIVE_WEI ? CKCONV_STRIDED : CKCONV_CHANNEL;
         if (d->d[0].layout == CKCONV_STRIDED) {

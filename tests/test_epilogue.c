@@ -94,6 +94,7 @@ static void set_parameters(ckconv_element_op *op)
 {
     op->alpha = op->kind == CKCONV_CLAMP ? -1.5 : op->kind == CKCONV_BILINEAR ? -0.5 : 0.25;
     op->beta = op->kind == CKCONV_CLAMP ? 2.5 : 3.0;
+    test_trim_element(op);
 }
 
 /* with_instances: every instance, else the planner's choice. */

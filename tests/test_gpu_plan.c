@@ -674,7 +674,8 @@ static void test_layers(void)
 {
     static const char *const archs[] = {"sm_80",  "sm_89",  "sm_90",   "gfx906",  "gfx908", "gfx90a",
                                         "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201"};
-    static const char *const refusals[] = {"no output", "split_k is", " blocks", "GPU kernels take"};
+    static const char *const refusals[] = {"no output", "split_k is", " blocks", "GPU kernels take",
+                                           "options.max_workspace is"};
     static const ckconv_dtype computes[] = {(ckconv_dtype)0, CKCONV_TF32, CKCONV_BF16X3};
     static const int64_t workspace[] = {0, -1, 1, 1000, 1000000};
     static const int32_t splits[] = {0, 0, 1, 2, 3, 17, 300};
@@ -711,7 +712,7 @@ static void test_layers(void)
             chosen++;
         } else {
             int known = 0;
-            for (int i = 0; i < 4; i++) {
+            for (int i = 0; i < 5; i++) {
                 known = known || strstr(err.text, refusals[i]) != NULL;
             }
             CHECK_MSG(known, "%s: status %d, %s", what, (int)status, err.text);
@@ -875,6 +876,78 @@ static void test_facts(void)
     gpu.lds_bytes = 16;
     CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &gpu, &err) == CKCONV_ERR_ARGUMENT &&
           strstr(err.text, "lds_bytes") != NULL);
+    static const struct {
+        int32_t kind, wave, ordinal;
+        const char *arch, *word;
+    } bad[] = {{CKCONV_DEVICE_AMD, 64, 0, "", "arch"},
+               {CKCONV_DEVICE_NVIDIA, 32, 0, "", "arch"},
+               {CKCONV_DEVICE_AMD, 64, 0, "potato", "arch"},
+               {CKCONV_DEVICE_NVIDIA, 64, 0, "gfx942", "arch"},
+               {CKCONV_DEVICE_AMD, 32, 0, "sm_90", "arch"},
+               {CKCONV_DEVICE_NVIDIA, 32, 0, "gfx1250", "arch"},
+               {CKCONV_DEVICE_CPU, 0, 0, "gfx942", "arch"},
+               {CKCONV_DEVICE_AMD, 64, -1, "gfx942", "ordinal"},
+               {CKCONV_DEVICE_CPU, 0, -1, "x86_64", "ordinal"},
+               {CKCONV_DEVICE_AMD, 32, 0, "gfx942", "wave_size"},
+               {CKCONV_DEVICE_AMD, 64, 0, "gfx1100", "wave_size"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        gpu = named("gfx942");
+        gpu.kind = bad[i].kind;
+        gpu.wave_size = bad[i].wave;
+        gpu.ordinal = bad[i].ordinal;
+        memset(gpu.arch, 0, sizeof gpu.arch);
+        memcpy(gpu.arch, bad[i].arch, strlen(bad[i].arch));
+        const ckconv_status status = ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &gpu, &err);
+        CHECK_MSG(status == CKCONV_ERR_ARGUMENT && strncmp(err.text, "device.", 7) == 0 &&
+                      strstr(err.text, bad[i].word) != NULL && strstr(err.text, "must be") != NULL,
+                  "kind %d, %s: status %d (%s)", (int)bad[i].kind, bad[i].arch, (int)status, err.text);
+    }
+    /* a GPU without a row may have waves of either size */
+    for (int32_t wave = 32; wave <= 64; wave += 32) {
+        gpu = named("gfx1250");
+        gpu.wave_size = wave;
+        CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &gpu, &err), err);
+        CHECK(plan.device.wave_size == wave);
+    }
+}
+
+/* What options.max_workspace forbids: the text has the caller's number and one that is enough. More parts than
+   there can be are as many as there can be. */
+static void test_limit_texts(void)
+{
+    static const char *const archs[] = {"x86_64", "gfx942", "gfx1030", "sm_90"};
+    for (size_t i = 0; i < 4 * 3; i++) {
+        const ckconv_device device = named(archs[i % 4]);
+        ckconv_conv_desc d = cube(2, 32, 3, 1, 1);
+        ckconv_options o;
+        ckconv_plan plan;
+        ckconv_error err;
+        d.n = 8;
+        d.g = i / 4 == 1 ? 32 : 1;
+        d.k = d.c = i / 4 == 1 ? 1 : 64;
+        d.in.dtype = i / 4 == 2 ? CKCONV_F16 : CKCONV_F32;
+        memset(&o, 0, sizeof o);
+        o.max_workspace = 100;
+        o.split_k = 5;
+        const ckconv_status status = ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, &o, &device, &err);
+        const char *need = strstr(err.text, ": ");
+        CHECK_MSG(status == CKCONV_ERR_WORKSPACE && need != NULL &&
+                      strstr(err.text, "options.max_workspace is 100") != NULL &&
+                      strstr(err.text, "split_k is 5") != NULL,
+                  "%s, G %d: status %d (%s)", device.arch, (int)d.g, (int)status, err.text);
+        o.max_workspace = need != NULL ? atoll(need + 2) : 0;
+        CHECK_MSG(o.max_workspace > 100, "%s", err.text);
+        CHECK_OK(ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, &o, &device, &err), err);
+        CHECK_MSG(plan.split_k > 1, "%s: %d parts", device.arch, (int)plan.split_k);
+        o.max_workspace = 0;
+        o.split_k = 65536;
+        ckconv_plan most;
+        CHECK_OK(ckconv_plan_conv(&most, CKCONV_BWD_WEIGHT, &d, &o, &device, &err), err);
+        o.split_k = INT32_MAX;
+        CHECK_OK(ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, &o, &device, &err), err);
+        CHECK(plan.instance == most.instance && plan.split_k == most.split_k);
+        CHECK_OK(ckconv_plan_again(&plan, &plan, &o, &err), err);
+    }
 }
 
 int main(void)
@@ -896,6 +969,7 @@ int main(void)
     test_short_strips();
     test_layers();
     test_facts();
+    test_limit_texts();
     test_names();
     test_architectures();
     return test_end();

@@ -672,6 +672,7 @@ static void test_element(const element_case *c, ckconv_dtype dtype, int on_read)
     op->kind = c->kind;
     op->alpha = c->alpha;
     op->beta = c->beta;
+    test_trim_element(op);
     m.desc.num_d = c->kind >= CKCONV_BILINEAR ? 1 : 0;
     m.in = in;
     m.d = m.desc.num_d != 0 ? extra : NULL;
