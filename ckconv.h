@@ -648,7 +648,7 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype); /* bytes of one element
    saturate (NaN to 0). Unknown types: nothing happens. */
 CKCONV_API void ckconv_from_double(ckconv_dtype dtype, const double *src, void *dst, size_t count);
 CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *dst, size_t count);
-/* Output size of a convolution, out[0..ndim). Checks shapes and types; the epilogue is not looked at. */
+/* Output size of a convolution, out[0..ndim). Only sizes are looked at. */
 CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_t *out, ckconv_error *err);
 
 /* Facts: of this CPU (threads as OpenMP would use), of GPU `ordinal`, of an architecture by name ("gfx942",
@@ -1598,9 +1598,8 @@ CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype sto
     return storage == CKCONV_F32 && in == CKCONV_BF16 ? (ckconv_dtype)CKCONV_BF16 : storage;
 }
 
-/* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor;
-   strided tensors give their strides along. */
-CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
+/* Defaults of a convolution's sizes. */
+CKCI_FN void ckci_default_sizes(ckconv_conv_desc *d)
 {
     if (d->g == 0) {
         d->g = 1;
@@ -1617,6 +1616,13 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
             d->dilation[i] = 1;
         }
     }
+}
+
+/* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor;
+   strided tensors give their strides along. */
+CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
+{
+    ckci_default_sizes(d);
     ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
     ckci_default_tensor(&d->wei, d->in.dtype, CKCONV_GKYXC);
     ckci_default_out(&d->in, &d->out);
@@ -1732,29 +1738,17 @@ typedef struct ckci_conv {
     ckci_tensor d[4];
 } ckci_conv;
 
-/* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx
-   make the member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its
-   second. */
-CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
-                                      ckci_conv *r, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
 {
-    if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
-                         (int)op);
-    }
-    if (d->ndim < 1 || d->ndim > 3) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sndim is %d: must be 1, 2 or 3", at, (int)d->ndim);
-    }
-    if (d->num_d < 0 || d->num_d > 4) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
-                         at, (int)d->num_d);
-    }
-    if (d->reserved != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sreserved is %d: must be 0 (uninitialised struct?)", at,
-                         (int)d->reserved);
-    }
-    ckci_default_conv(d, op);
+    return ndim >= 1 && ndim <= 3
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sndim is %d: must be 1, 2 or 3", at, (int)ndim);
+}
+
+/* The sizes of a convolution that has its defaults. */
+CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                       ckconv_error *err)
+{
     CKCI_TRY(ckci_check_range(at, "g", sfx, -1, d->g, 1, "1 or more (0 means 1)", err));
     CKCI_TRY(ckci_check_range(at, "n", "", -1, d->n, 0, "0 or more", err));
     CKCI_TRY(ckci_check_range(at, "k", sfx, -1, d->k, 1, "1 or more output channels per group", err));
@@ -1767,6 +1761,31 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         CKCI_TRY(ckci_check_range(at, "pad_lo", sfx, i, d->pad_lo[i], 0, "0 or more", err));
         CKCI_TRY(ckci_check_range(at, "pad_hi", sfx, i, d->pad_hi[i], 0, "0 or more", err));
     }
+    return CKCONV_OK;
+}
+
+/* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx
+   make the member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its
+   second. */
+CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
+                                      ckci_conv *r, ckconv_error *err)
+{
+    if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
+                         (int)op);
+    }
+    CKCI_TRY(ckci_check_ndim(at, d->ndim, err));
+    if (d->num_d < 0 || d->num_d > 4) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
+                         at, (int)d->num_d);
+    }
+    if (d->reserved != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sreserved is %d: must be 0 (uninitialised struct?)", at,
+                         (int)d->reserved);
+    }
+    ckci_default_conv(d, op);
+    CKCI_TRY(ckci_check_sizes(at, sfx, d, err));
     int w = ckci_written(op);
     int32_t rank = 3 + d->ndim;
     CKCI_TRY(ckci_check_tensor(at, "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
@@ -5846,20 +5865,18 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
 
 CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_t *out, ckconv_error *err)
 {
-    ckci_conv p;
     if (!desc || !out) {
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", desc ? "out" : "desc");
     }
     ckconv_conv_desc d = *desc;
-    d.num_d = 0; /* shapes do not depend on the epilogue, which belongs to one of three operations */
-    memset(d.d, 0, sizeof d.d);
-    memset(&d.op_in, 0, sizeof d.op_in);
-    memset(&d.op_wei, 0, sizeof d.op_wei);
-    memset(&d.op_out, 0, sizeof d.op_out);
-    CKCI_TRY(ckci_check_conv("", "", CKCONV_FWD, &d, &p, err));
+    int64_t size[3] = {0, 0, 0};
+    CKCI_TRY(ckci_check_ndim("", d.ndim, err));
+    ckci_default_sizes(&d);
+    CKCI_TRY(ckci_check_sizes("", "", &d, err));
     for (int i = 0; i < d.ndim; i++) {
-        out[i] = p.output[3 - d.ndim + i];
+        CKCI_TRY(ckci_check_output("", "", &d, i, &size[i], err));
     }
+    memcpy(out, size, (size_t)d.ndim * sizeof out[0]);
     return ckci_ok(err);
 }
 

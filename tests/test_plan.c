@@ -887,6 +887,15 @@ static void test_conv_tensors(void)
                           op == CKCONV_FWD);
             int64_t sizes[3] = {-1, -1, -1};
             CHECK_OK(ckconv_conv_output(&p.u.conv, sizes, &err), err);
+            ckconv_conv_desc any = p.u.conv; /* types, layouts and epilogues of any pass */
+            int64_t same[3] = {-1, -1, -1};
+            any.in.dtype = CKCONV_I32;
+            any.wei.dtype = any.out.dtype = CKCONV_I8;
+            any.in.layout = CKCONV_STRIDED;
+            any.op_in.kind = CKCONV_BIAS;
+            any.num_d = 1;
+            CHECK_OK(ckconv_conv_output(&any, same, &err), err);
+            CHECK(memcmp(same, sizes, sizeof same) == 0);
             for (int i = 0; i < 3; i++) {
                 CHECK_MSG(sizes[i] == (i < ndim ? out[3 + i] : -1), "conv_output[%d] is %lld", i,
                           (long long)sizes[i]);
