@@ -42,7 +42,8 @@ LIMITS
     - NaN payloads are not kept. Subnormals are honoured, but instances with the bf16 instructions of AVX-512
       (..._avx512_bf16) take those below 2^-126 as zeros.
 
-BUILD SWITCHES (define them before the implementation; none of them changes a declaration)
+BUILD SWITCHES (define them before the implementation; none but the first changes a declaration)
+    CKCONV_API              how functions are declared, wherever this is read (extern): dllexport, visibility
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
@@ -137,12 +138,13 @@ TAGS (search for them)
 #define CKCONV_VERSION (CKCONV_VERSION_MAJOR * 10000 + CKCONV_VERSION_MINOR * 100 + CKCONV_VERSION_PATCH)
 
 #ifdef CKCONV_STATIC
+#undef CKCONV_API
 #if defined(__GNUC__) || defined(__clang__)
 #define CKCONV_API static __attribute__((unused))
 #else
 #define CKCONV_API static
 #endif
-#else
+#elif !defined(CKCONV_API)
 #define CKCONV_API extern
 #endif
 
@@ -1575,8 +1577,8 @@ CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_la
     }
 }
 
-/* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its layout
-   stays 0, which is refused. */
+/* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
+   layout stays 0, which is refused. */
 CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
 {
     ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
@@ -3752,8 +3754,8 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     return instance->list(part, &one, &none, ws, instance->tile_rows, e, err);
 }
 
-/* A plan that was refused is all zero but for a version that no header has, and its member u, which holds why:
-   a run of it says so again. */
+/* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
+   why: a run of it says so again. */
 CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
 {
     if (plan) {
@@ -4005,10 +4007,23 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
     return CKCONV_OK;
 }
 
-/* Seconds from any fixed point; wall time wherever the C library tells it. */
+#if defined(_WIN32)
+/* As windows.h declares them, which is not read for them: it defines macros with common names. */
+union _LARGE_INTEGER;
+__declspec(dllimport) int __stdcall QueryPerformanceCounter(union _LARGE_INTEGER *);
+__declspec(dllimport) int __stdcall QueryPerformanceFrequency(union _LARGE_INTEGER *);
+#endif
+
+/* Seconds from any fixed point; wall time wherever the C library tells it. MinGW's clock_gettime is one of
+   its thread library's, which not all of its programs have. */
 CKCI_FN double ckci_now(void)
 {
-#if defined(CLOCK_MONOTONIC)
+#if defined(_WIN32)
+    int64_t ticks = 0, each = 1;
+    (void)QueryPerformanceCounter((union _LARGE_INTEGER *)(void *)&ticks);
+    (void)QueryPerformanceFrequency((union _LARGE_INTEGER *)(void *)&each);
+    return (double)ticks / (double)each;
+#elif defined(CLOCK_MONOTONIC)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;

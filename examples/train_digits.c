@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ckconv.h"
 #include "svg_curves.h"
@@ -146,9 +145,12 @@ static void *device_alloc(const model *m, size_t bytes)
 
 static double now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    ckconv_device cpu;
+    ckconv_timer t;
+    ckconv_device_cpu(&cpu);
+    check(ckconv_timer_create(&cpu, &t, &ck_error));
+    ckconv_timer_start(&cpu, &t, NULL);
+    return t.cpu_from;
 }
 
 /* splitmix64: the same numbers on every machine. */

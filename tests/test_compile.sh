@@ -155,12 +155,70 @@ probe() {
     quiet "$2, link" "$first" "$dir/probe.o" "$1" -o "$dir/probe" -lm && quiet "$2, probe" "$dir/probe" "$2"
 }
 
+# A shared library that hides all but what CKCONV_API marks has the API and nothing else.
+test_api_macro() {
+    visible='-DCKCONV_API=__attribute__((visibility("default")))'
+    strict "$1, declarations" "$CC" c99 "$visible" -fsyntax-only "$src/declare.c"
+    if ! quiet CKCONV_API "$CC" -std=c99 -O0 -fPIC -shared -fvisibility=hidden "$visible" -I"$INCLUDE" \
+        "$src/impl.c" -o "$dir/api.so" -lm; then
+        return
+    fi
+    if have nm; then
+        nm -D --defined-only "$dir/api.so" >"$dir/log"
+        if grep -q ' T ckconv_plan_conv$' "$dir/log" && ! grep -q ' ckci_' "$dir/log"; then
+            good
+        else
+            bad "CKCONV_API does not mark what is exported" "$dir/log"
+        fi
+    fi
+}
+
+# MinGW, whichever threads it has: warnings, a program where it has win32 threads, and no clock of its thread
+# library, which programs with win32 threads are not linked with. windows.h may be read before and after.
+test_mingw() {
+    for mingw in ${MINGW:-x86_64-w64-mingw32-gcc-win32 x86_64-w64-mingw32-gcc}; do
+        if have "$mingw"; then
+            break
+        fi
+    done
+    if ! have "$mingw"; then
+        echo "skipped: MinGW not found"
+        return
+    fi
+    strict MinGW "$mingw" c99 -O0 -c "$src/impl.c" -o "$dir/mingw.o" || return
+    if have nm; then
+        nm -u "$dir/mingw.o" >"$dir/log"
+        if grep -q QueryPerformanceCounter "$dir/log" && ! grep -q 'clock_gettime\|pthread' "$dir/log"; then
+            good
+        else
+            bad "MinGW: not Windows' own clock" "$dir/log"
+        fi
+    fi
+    quiet "MinGW, main" "$mingw" -std=c99 -I"$INCLUDE" "$src/user_c.c" "$dir/mingw.o" -shared \
+        -o "$dir/mingw.dll"
+    for order in before after; do
+        {
+            [ $order = after ] || echo '#include <windows.h>'
+            printf '#define CKCONV_IMPLEMENTATION\n#include "ckconv.h"\n'
+            [ $order = before ] || echo '#include <windows.h>'
+            echo 'double seconds(void);'
+            echo 'double seconds(void)'
+            echo '{ LARGE_INTEGER t; QueryPerformanceCounter(&t); return (double)t.QuadPart; }'
+        } >"$dir/mingw_$order.c"
+        quiet "MinGW, windows.h $order" "$mingw" -std=c99 -I"$INCLUDE" -fsyntax-only "$dir/mingw_$order.c"
+    done
+}
+
 # One switch of the manual's list.
 one_switch() {
     case $1 in
     CKCONV_REQUIRE_GPU)
         fails "$1" "$1" "$CC" -std=c99 -D"$1" -I"$INCLUDE" -fsyntax-only "$src/impl.c"
         strict "$1, declarations" "$CC" c99 -D"$1" -fsyntax-only "$src/declare.c"
+        return
+        ;;
+    CKCONV_API)
+        test_api_macro
         return
         ;;
     CKCONV_NO_*) all="$all -D$1" ;;
@@ -270,5 +328,6 @@ done
 test_manual
 test_switches
 test_merged
+test_mingw
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
