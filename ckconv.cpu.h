@@ -460,11 +460,14 @@ typedef struct ckci_kernels {
     CKCI_THREE_KERNEL(NAME7, CKCI_R7, 7, 6, 5, 4)
 
 #define CKCI_TAPS_BEGIN(i)                                                                                   \
-    CKCI_V c##i = CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N);                                              \
+    CKCI_V c##i = CKCI_ZERO;                                                                                 \
     const CKCI_XT *p##i = (const CKCI_XT *)x + table[2 * (i)];
 #define CKCI_TAPS_STEP(i) c##i = CKCI_FMA(CKCI_X(p##i + at), y, c##i);
 #define CKCI_TAPS_NEXT(i) p##i += x_row;
-#define CKCI_TAPS_END(i) CKCI_STORE(out + table[2 * (i) + 1] * CKCI_N, c##i);
+/* A sum starts from zero: few positions are added one after the other. */
+#define CKCI_TAPS_END(i)                                                                                     \
+    CKCI_STORE(out + table[2 * (i) + 1] * CKCI_N,                                                            \
+               CKCI_ADD(c##i, CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N)));
 #define CKCI_TAPS_KERNEL(NAME)                                                                               \
     CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_step, \
                                   const int32_t *table, const void *dy, int64_t dy_row, int64_t dy_step,     \
@@ -484,7 +487,7 @@ typedef struct ckci_kernels {
         CKCI_R9(CKCI_TAPS_END)                                                                               \
     }
 #define CKCI_LINES_BEGIN(l) const CKCI_XT *p##l = (const CKCI_XT *)x + table[6 * (l) + 2];
-#define CKCI_LINES_SUM(i) CKCI_V c##i = CKCI_LOAD(out + table[2 * (i) + 1] * CKCI_N);
+#define CKCI_LINES_SUM(i) CKCI_V c##i = CKCI_ZERO;
 #define CKCI_LINES_FIRST(l) CKCI_V w##l, v##l = CKCI_X(p##l), u##l = edges & 1 ? zero : CKCI_X(p##l - x_step);
 /* U, V, W: what the three taps of each line read, which turns from output to output */
 #define CKCI_LINES_TURN(l, I, J, K, U, V, W)                                                                 \
@@ -1844,6 +1847,7 @@ typedef struct ckci_tiles {
     int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
     int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
     int64_t split, partial; /* bwd_weight: parts of the reduction, bytes of one part's sums */
+    int64_t totals;         /* bytes of a block's totals, in scratch; 0: its reduction is short */
     int64_t bytes;          /* workspace */
     int32_t threads;
     /* A block of outputs whose input is gathered as a patch (0 entries: as im2col rows): nb batch entries x
@@ -2460,6 +2464,84 @@ CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, con
 */
 
 
+/* The error of a long sum does not grow with its length: a kernel adds the products of some hundred positions, these
+   sums are added up over a few thousand positions, and what is above that loses nothing: totals are doubles; those
+   of f64 are pairs, a sum and what its additions lost. int32 is exact anyway. */
+enum {
+    CKCI_NEXT = 4096, /* positions before sums are added to totals, about */
+    CKCI_CHAIN = 512  /* positions of a kernel, if a row is not longer */
+};
+
+/* Bytes of the totals of n sums */
+CKCI_INLINE int64_t ckci_total_bytes(const ckci_kind *kind, int64_t n)
+{
+    return kind->dtype == CKCONV_I32 ? 0 : ckci_line_up(ckci_saturating_mul(n, 2 * kind->size));
+}
+
+/* Adds n sums to totals, or begins these. */
+CKCI_FN void ckci_add_totals(const ckci_kind *kind, void *totals, const void *sums, int64_t n, int begin)
+{
+    double *t = (double *)totals;
+    if (begin) {
+        memset(totals, 0, (size_t)(n * 2 * kind->size));
+    }
+    if (kind->dtype == CKCONV_F32) {
+        const float *s = (const float *)sums;
+        for (int64_t i = 0; i < n; i++) {
+            t[i] += (double)s[i];
+        }
+    } else {
+        const double *s = (const double *)sums;
+        for (int64_t i = 0; i < n; i++) {
+            double sum = t[i] + s[i], rest = sum - t[i];
+            t[n + i] += (t[i] - (sum - rest)) + (s[i] - rest);
+            t[i] = sum;
+        }
+    }
+}
+
+/* Totals become n sums. */
+CKCI_FN void ckci_end_totals(const ckci_kind *kind, const void *totals, void *sums, int64_t n)
+{
+    const double *t = (const double *)totals;
+    if (kind->dtype == CKCONV_F32) {
+        float *s = (float *)sums;
+        for (int64_t i = 0; i < n; i++) {
+            s[i] = (float)t[i];
+        }
+    } else {
+        double *s = (double *)sums;
+        for (int64_t i = 0; i < n; i++) {
+            /* an infinite sum has lost NaN */
+            s[i] = t[n + i] - t[n + i] == 0 ? t[i] + t[n + i] : t[i];
+        }
+    }
+}
+
+/* Adds the other parts of n sums to the first one, in order; parts are `step` bytes apart. int32 modulo 2^32. */
+CKCI_FN void ckci_add_parts(const ckci_kind *kind, unsigned char *sums, int64_t step, int64_t parts, int64_t n)
+{
+    double totals[2 * CKCI_SPAN];
+    for (int64_t i = 0, some; i < n && parts > 1; i += some) {
+        unsigned char *first = sums + i * kind->size;
+        some = ckci_min(n - i, CKCI_SPAN);
+        if (kind->dtype == CKCONV_I32) {
+            uint32_t *d = (uint32_t *)(void *)first;
+            for (int64_t part = 1; part < parts; part++) {
+                const uint32_t *s = (const uint32_t *)(const void *)(first + part * step);
+                for (int64_t j = 0; j < some; j++) {
+                    d[j] += s[j];
+                }
+            }
+            continue;
+        }
+        for (int64_t part = 0; part < parts; part++) {
+            ckci_add_totals(kind, totals, first + part * step, some, part == 0);
+        }
+        ckci_end_totals(kind, totals, first, some);
+    }
+}
+
 /* Planes of outputs, or twins of them, that a unit may hold several of */
 CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
 {
@@ -2533,8 +2615,24 @@ CKCI_FN void ckci_weight_scratch(const ckci_view *v, ckci_tiles *t)
     int64_t x = t->entries ? t->entries * t->cb : ckci_saturating_mul(t->kc, t->ldc);
     t->scratch = ckci_line_up((x + lanes) * size) + ckci_line_up(t->kc * t->nc * size) +
                  ckci_line_up(t->nc * t->ldc * size) + t->table;
+    t->totals = 0;
     t->blocks_m = t->entries ? ckci_ceil_div(v->red, t->cb) : ckci_ceil_div(v->taps * v->red, t->mc);
     t->blocks_n = ckci_ceil_div(v->cols, t->nc);
+}
+
+/* Units of kc positions whose sums are added up before they go to totals */
+CKCI_INLINE int64_t ckci_weight_block_units(const ckci_tiles *t)
+{
+    return ckci_max(CKCI_NEXT / t->kc, 64);
+}
+
+/* Totals in scratch where a part has `units` units */
+CKCI_FN void ckci_weight_totals(const ckci_view *v, ckci_tiles *t, int64_t units)
+{
+    if (units > ckci_weight_block_units(t)) {
+        t->totals = ckci_total_bytes(v->kind, t->nc * t->ldc);
+        t->scratch += t->totals;
+    }
 }
 
 CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, int32_t split_k,
@@ -2559,6 +2657,7 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
         t.split = split_k ? split_k : ckci_max(ckci_min(ckci_ceil_div(32, blocks), units / 2), 2);
         t.split = ckci_max(ckci_min(t.split, t.entries ? units : positions), 1);
     }
+    ckci_weight_totals(v, &t, ckci_ceil_div(units, t.split) + 1);
     t.partial = t.split > 1 ? ckci_line_up(t.nc * t.ldc * size) : 0;
     int64_t sums = ckci_saturating_mul(ckci_saturating_mul(blocks, t.split), t.partial);
     t.threads = threads;
@@ -2570,8 +2669,11 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
         t.entries = t.table = t.joined = 0;
         t.kc = CKCI_KC / 8;
         t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(64, lanes));
-        t.nc = ckci_weight_rows(v, &t, 2048);
+        /* channels whose gradient, sums and totals fit beside the rows */
+        int64_t most = (CKCI_STACK / size - t.kc * t.ldc - lanes - 64) / (t.kc + 3 * t.ldc);
+        t.nc = ckci_weight_rows(v, &t, ckci_min(2048, most * t.ldc));
         ckci_weight_scratch(v, &t);
+        ckci_weight_totals(v, &t, ckci_ceil_div(positions, t.kc));
         t.bytes = 0;
         blocks = ckci_saturating_mul(ckci_saturating_mul(t.blocks_m, t.blocks_n), v->p->g);
     }
@@ -2697,10 +2799,24 @@ CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_b
     }
 }
 
+/* After unit number `done` of a part: its block's sums to totals if that ends there, and back after the last. */
+CKCI_FN void ckci_weight_next(const ckci_weight_job *job, const ckci_weight_block *b, int64_t done, int last,
+                              unsigned char *c, void *totals)
+{
+    const ckci_tiles *t = &job->t;
+    int64_t units = ckci_weight_block_units(t), n = b->rows * t->ldc;
+    if (t->totals && (last || (done + 1) % units == 0)) {
+        ckci_add_totals(job->v.kind, totals, c, n, done < units);
+    }
+    if (t->totals && last) {
+        ckci_end_totals(job->v.kind, totals, c, n);
+    }
+}
+
 /* Units [from, to) with patches. */
 CKCI_FN void ckci_weight_units(const ckci_weight_job *job, const ckci_weight_block *b, int64_t from,
                                int64_t to, unsigned char *x, unsigned char *dy, int32_t *offset,
-                               unsigned char *c)
+                               unsigned char *c, void *totals)
 {
     const ckci_view *v = &job->v;
     const ckci_tiles *t = &job->t;
@@ -2750,14 +2866,16 @@ CKCI_FN void ckci_weight_units(const ckci_weight_job *job, const ckci_weight_blo
         o.x_plane = p.image;
         o.x_row = p.row;
         o.x_step = p.step;
-        o.add = unit > from;
+        o.add = t->totals ? (unit - from) % ckci_weight_block_units(t) > 0 : unit > from;
         ckci_multiply_outer(job, b, &o, &p, offset, dy, c);
+        ckci_weight_next(job, b, unit - from, unit + 1 == to, c, totals);
     }
 }
 
 /* Positions [from, to) as im2col rows. */
 CKCI_FN void ckci_weight_positions(const ckci_weight_job *job, const ckci_weight_block *b, int64_t from,
-                                   int64_t to, unsigned char *x, unsigned char *dy, unsigned char *c)
+                                   int64_t to, unsigned char *x, unsigned char *dy, unsigned char *c,
+                                   void *totals)
 {
     const ckci_view *v = &job->v;
     const ckci_tiles *t = &job->t;
@@ -2784,8 +2902,10 @@ CKCI_FN void ckci_weight_positions(const ckci_weight_job *job, const ckci_weight
         o.x = x;
         o.x_plane = o.x_row = 0;
         o.x_step = t->ldc;
-        o.add = m > from;
+        int64_t unit = (m - from) / t->kc;
+        o.add = t->totals ? unit % ckci_weight_block_units(t) > 0 : unit > 0;
         ckci_multiply_outer(job, b, &o, NULL, NULL, dy, c);
+        ckci_weight_next(job, b, unit, m + count == to, c, totals);
     }
 }
 
@@ -2833,43 +2953,20 @@ CKCI_FN void ckci_weight_item(const void *context, int64_t item, unsigned char *
     int64_t share = ckci_ceil_div(all, t->split);
     int64_t from = ckci_min(all, part * share), to = ckci_min(all, from + share);
     unsigned char *dy = scratch, *c = dy + ckci_line_up(t->kc * t->nc * size);
-    unsigned char *offset = c + ckci_line_up(t->nc * t->ldc * size), *x = offset + t->table;
+    unsigned char *offset = c + ckci_line_up(t->nc * t->ldc * size), *totals = offset + t->table;
+    unsigned char *x = totals + t->totals;
     if (t->split > 1) {
         c = job->partial + item * t->partial;
     }
     if (from == to) {
         ckci_clear(v->kind, c, t->nc * t->ldc);
     } else if (t->entries) {
-        ckci_weight_units(job, &b, from, to, x, dy, (int32_t *)(void *)offset, c);
+        ckci_weight_units(job, &b, from, to, x, dy, (int32_t *)(void *)offset, c, totals);
     } else {
-        ckci_weight_positions(job, &b, from, to, x, dy, c);
+        ckci_weight_positions(job, &b, from, to, x, dy, c, totals);
     }
     if (t->split == 1) {
         ckci_write_weights(job, &b, c);
-    }
-}
-
-/* dst[i] += src[i]; int32 modulo 2^32 */
-CKCI_FN void ckci_add_numbers(const ckci_kind *kind, void *dst, const void *src, int64_t n)
-{
-    if (kind->dtype == CKCONV_F32) {
-        float *d = (float *)dst;
-        const float *s = (const float *)src;
-        for (int64_t i = 0; i < n; i++) {
-            d[i] += s[i];
-        }
-    } else if (kind->dtype == CKCONV_F64) {
-        double *d = (double *)dst;
-        const double *s = (const double *)src;
-        for (int64_t i = 0; i < n; i++) {
-            d[i] += s[i];
-        }
-    } else {
-        uint32_t *d = (uint32_t *)dst;
-        const uint32_t *s = (const uint32_t *)src;
-        for (int64_t i = 0; i < n; i++) {
-            d[i] += s[i];
-        }
     }
 }
 
@@ -2881,9 +2978,7 @@ CKCI_FN void ckci_weight_sum_item(const void *context, int64_t block, unsigned c
     ckci_weight_block b = ckci_find_weight_block(job, block);
     (void)scratch;
     unsigned char *sum = job->partial + block * t->split * t->partial;
-    for (int64_t part = 1; part < t->split; part++) {
-        ckci_add_numbers(job->v.kind, sum, sum + part * t->partial, b.rows * t->ldc);
-    }
+    ckci_add_parts(job->v.kind, sum, t->partial, t->split, b.rows * t->ldc);
     ckci_write_weights(job, &b, sum);
 }
 
@@ -3150,6 +3245,7 @@ typedef struct ckci_direct_tiles {
     int64_t lines, sums, table;                 /* bytes of an item's scratch */
     int64_t packed, scratch, items, bytes;
     int64_t split, partial, units; /* bwd_weight */
+    int64_t totals;                /* where they begin in a part; 0: none, its reduction is short */
     int32_t threads;
 } ckci_direct_tiles;
 
@@ -3963,6 +4059,12 @@ CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, cons
 */
 
 
+/* Units whose sums are added up before they go to totals */
+CKCI_INLINE int64_t ckci_direct_block_units(const ckci_direct_tiles *t)
+{
+    return ckci_max(CKCI_NEXT / (t->yb * t->xb), 1);
+}
+
 /* A unit is a tile of yb rows and xb columns of one (n, z) plane of outputs. */
 CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int32_t split_k, int32_t threads,
                                                         int64_t limit)
@@ -3976,11 +4078,13 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
     for (int stack = 0; stack < 2; stack++) {
         int64_t rows = stack ? 1 : v->p->filter[0] * v->p->filter[1];
         t.chunk = stack;
-        int64_t room = stack ? CKCI_STACK : 768 * 1024;
+        int64_t room = stack ? CKCI_STACK : 768 * 1024, sums;
         t.table =
             ckci_line_up(ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS), 8));
-        t.partial = ckci_line_up(
+        sums = ckci_line_up(
             ckci_saturating_mul(ckci_round_up(rows * v->p->filter[2] * v->red, CKCI_TAPS) + 1, lanes * size));
+        t.totals = stack && ckci_most_rows(v) > CKCI_NEXT && v->kind->dtype != CKCONV_I32 ? sums : 0;
+        t.partial = ckci_saturating_add(sums, t.totals ? ckci_total_bytes(v->kind, sums / size) : 0);
         t.xb = ckci_min(axis[2].count, 448);
         t.yb = ckci_min(axis[1].count, 16);
         for (;;) {
@@ -4007,6 +4111,11 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
         /* by shape alone, so that results do not depend on the threads */
         t.split = stack ? 1 : ckci_max(ckci_min(32, t.units), 1);
         t.split = split_k && !stack ? ckci_max(ckci_min(split_k, t.units), 1) : split_k > 1 ? 2 : t.split;
+        if (!stack && ckci_ceil_div(t.units, t.split) > ckci_direct_block_units(&t) &&
+            v->kind->dtype != CKCONV_I32) {
+            t.totals = sums;
+            t.partial = ckci_saturating_add(sums, ckci_total_bytes(v->kind, sums / size));
+        }
         t.sets = ckci_min(t.blocks, ckci_ceil_div(8 * (int64_t)threads, t.split));
         t.some = ckci_ceil_div(t.blocks, t.sets);
         t.sets = ckci_ceil_div(t.blocks, t.some);
@@ -4031,10 +4140,10 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
     return t;
 }
 
-/* Rows of `bytes` each that stay in L1 */
-CKCI_INLINE int64_t ckci_strip(int64_t bytes)
+/* Rows of `width` positions, `bytes` each, that stay in L1 and that a kernel may add one after the other */
+CKCI_INLINE int64_t ckci_strip(int64_t width, int64_t bytes)
 {
-    return ckci_max(16384 / bytes, 1);
+    return ckci_max(ckci_min(16384 / bytes, CKCI_CHAIN) / width, 1);
 }
 
 /* Sums of the taps of `axis` over units [from, to): acc[tap][lane], taps in the order (z, y, channel, x). */
@@ -4101,8 +4210,8 @@ CKCI_FN void ckci_direct_weight_sums(const ckci_direct_job *job, const ckci_axis
             }
         }
         /* strips of rows whose gradient stays in L1 for all taps */
-        for (int64_t y = 0; y < yb; y += ckci_strip(xb * lanes * size)) {
-            int64_t rows = ckci_min(ckci_strip(xb * lanes * size), yb - y);
+        for (int64_t y = 0; y < yb; y += ckci_strip(xb, lanes * size)) {
+            int64_t rows = ckci_min(ckci_strip(xb, lanes * size), yb - y);
             for (int64_t i = 0; i < entry; i += CKCI_TAPS) {
                 v->k->taps9(rows, xb, lines + y * row * size, row, lanes, offset + 2 * i,
                             from_dy + y * dy_row * size, dy_row, dy_step, acc);
@@ -4241,7 +4350,7 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
             int64_t inner = tall ? rows : width, outer = tall ? width : rows;
             int64_t x_in = tall ? x_row : x_step, x_out = tall ? x_step : x_row;
             int64_t dy_in = dy->stride[tall ? 4 : 5], dy_out = dy->stride[tall ? 5 : 4];
-            int64_t strip = ckci_strip(inner * lanes * size);
+            int64_t strip = ckci_strip(inner, lanes * size);
             for (int64_t b = block; b < end && taps > 0; b++) {
                 unsigned char *acc = job->packed + (b * t->split + part) * t->partial;
                 for (int64_t y = 0; y < outer; y += strip) {
@@ -4269,8 +4378,10 @@ CKCI_FN void ckci_direct_weight_blocks(const ckci_direct_job *job, const ckci_ax
 {
     const ckci_direct_tiles *t = &job->t;
     const ckci_view *v = &job->v;
-    int64_t unit = from;
+    int64_t unit = from, units = t->totals ? ckci_direct_block_units(t) : ckci_max(to - from, 1);
+    int64_t numbers = v->taps * v->red * v->k->lanes;
     do {
+        int begin = (unit - from) % units == 0;
         int64_t q[3], n = unit / t->blocks_x / t->blocks_y / axis[0].count;
         q[0] = unit / t->blocks_x / t->blocks_y % axis[0].count;
         q[1] = unit / t->blocks_x % t->blocks_y * t->yb;
@@ -4282,9 +4393,9 @@ CKCI_FN void ckci_direct_weight_blocks(const ckci_direct_job *job, const ckci_ax
         int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
         int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes), b = block;
         if (from < to && full > block && ckci_sums_in_place(v, axis, q, yb, xb)) {
-            for (; b < full && unit == from; b++) {
+            for (; b < full && begin; b++) {
                 ckci_clear(v->kind, job->packed + (b * t->split + part) * t->partial,
-                           t->partial / v->kind->size);
+                           (t->totals ? t->totals : t->partial) / v->kind->size);
             }
             ckci_add_in_place(job, axis, n, q, yb, xb, block, full, part,
                               (int32_t *)(void *)(scratch + t->lines + t->sums));
@@ -4292,8 +4403,16 @@ CKCI_FN void ckci_direct_weight_blocks(const ckci_direct_job *job, const ckci_ax
         }
         for (; b < end; b++) {
             ckci_lanes l = ckci_make_lanes(v, b);
-            ckci_direct_weight_sums(job, axis, &l, unit, ckci_min(unit + 1, to), unit > from,
+            ckci_direct_weight_sums(job, axis, &l, unit, ckci_min(unit + 1, to), !begin,
                                     job->packed + (b * t->split + part) * t->partial, scratch);
+        }
+        int last = unit + 1 == to;
+        for (b = block; b < end && t->totals && (last || (unit + 1 - from) % units == 0); b++) {
+            unsigned char *acc = job->packed + (b * t->split + part) * t->partial;
+            ckci_add_totals(v->kind, acc + t->totals, acc, numbers, unit - from < units);
+            if (last) {
+                ckci_end_totals(v->kind, acc + t->totals, acc, numbers);
+            }
         }
     } while (++unit < to);
 }
@@ -4321,7 +4440,18 @@ CKCI_FN void ckci_direct_weight_item(const void *context, int64_t item, unsigned
     axis[1].tap0 = row % v->p->filter[1];
     axis[1].read0 += axis[1].tap0 * axis[1].read_tap;
     axis[0].taps = axis[1].taps = 1;
-    ckci_direct_weight_sums(job, axis, &l, 0, t->units, 0, acc, scratch);
+    int64_t from = 0, units = t->totals ? ckci_direct_block_units(t) : t->units;
+    int64_t numbers = axis[2].taps * v->red * v->k->lanes;
+    do {
+        ckci_direct_weight_sums(job, axis, &l, from, ckci_min(from + units, t->units), 0, acc, scratch);
+        if (t->totals) {
+            ckci_add_totals(v->kind, acc + t->totals, acc, numbers, from == 0);
+        }
+        from += units;
+    } while (from < t->units);
+    if (t->totals) {
+        ckci_end_totals(v->kind, acc + t->totals, acc, numbers);
+    }
     ckci_direct_weight_write(job, axis, &l, acc);
 }
 
@@ -4336,9 +4466,7 @@ CKCI_FN void ckci_direct_weight_sum_item(const void *context, int64_t block, uns
     unsigned char *sum = job->packed + block * t->split * t->partial;
     (void)scratch;
     ckci_phase(v, 0, axis);
-    for (int64_t part = 1; part < t->split; part++) {
-        ckci_add_numbers(v->kind, sum, sum + part * t->partial, v->taps * v->red * v->k->lanes);
-    }
+    ckci_add_parts(v->kind, sum, t->partial, t->split, v->taps * v->red * v->k->lanes);
     ckci_direct_weight_write(job, axis, &l, sum);
 }
 
