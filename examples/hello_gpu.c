@@ -56,7 +56,7 @@ int main(void)
     a.out = y;
     int wrong = failed(ckconv_device_upload(&gpu, x, in, sizeof in, &err)) ||
                 failed(ckconv_device_upload(&gpu, w, wei, sizeof wei, &err)) ||
-                failed(ckconv_run(&plan, &a, workspace, workspace_bytes, NULL, &err)) || /* NULL: its stream */
+                failed(ckconv_run(&plan, &a, workspace, workspace_bytes, NULL, &err)) || /* NULL: stream */
                 failed(ckconv_device_download(&gpu, out, y, sizeof out, &err)); /* waits for the kernels */
     ckconv_device_free(&gpu, x);
     if (wrong) {
