@@ -9,6 +9,10 @@
 ##   make sim          build/ckconv-sim: the driver with a simulated GPU (CKCONV_SIM_TARGET=gfx942, ...)
 ##   make examples     all programs of examples/ as build/NAME, the driver as build/ckconv
 ##   make single       all headers merged into one file, build/ckconv.h
+##   make lib          build/libckconv.a and build/libckconv.so
+##   make install      headers, libraries, driver, ckconv.pc and CMake's package below PREFIX=/usr/local
+##                     (DESTDIR=folder is put before it; LIBDIR=PREFIX/lib)
+##   make dist         build/ckconv-VERSION.tar.gz: headers, one file, licence, checksums
 ##   make bench        speed over bench/cases.tsv, beside oneDNN where libdnnl-dev is installed
 ##   make clean        removes build/
 ##
@@ -80,7 +84,9 @@ OPENMP_GPU = $$(cat $(B)/openmp_gpu)
 
 EXAMPLES := $(filter-out ckconv_impl,$(basename $(notdir $(wildcard examples/*.c))))
 # hello is a first program, on the host whatever the machine; it holds its own implementation.
-IMPLEMENTERS := $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTATION' examples/*.c)))
+# hello_gpu is linked with the one that a GPU compiler has read.
+IMPLEMENTERS := $(filter-out hello_gpu,\
+    $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTATION' examples/*.c))))
 program = $(B)/$(if $(filter ckconv_cli,$1),ckconv,$1)
 
 ifeq ($(GPU),hip)
@@ -134,6 +140,55 @@ $(B)/single/ckconv.h: $(HEADERS) tools/single.awk
 	awk -f tools/single.awk ckconv.h >$@
 $(B)/ckconv.h: $(B)/single/ckconv.h
 	cp $< $@
+
+# --- Libraries, installation, release. The one object of all programs is fit for a shared library. Its soname
+# has major and minor version: structs may grow between minor versions.
+
+.PHONY: lib install dist
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+VERSION = $(shell sed -n 's/^.define CKCONV_VERSION_[MP][A-Z]* //p' ckconv.h | paste -sd. -)
+SOVERSION = $(basename $(VERSION))
+
+$(B)/ckconv.o: private override CFLAGS += -fPIC
+$(B)/ckconv.o: private override GPUFLAGS += $(if $(filter cuda,$(GPU)),-Xcompiler) -fPIC
+$(B)/examples/hello_gpu.o: private override CFLAGS += -DCKCONV_IMPLEMENTED
+
+$(B)/libckconv.a: $(B)/ckconv.o
+	@rm -f $@
+	$(AR) rcs $@ $<
+$(B)/libckconv.so: $(B)/ckconv.o
+	$(LINK) -shared -Xlinker -soname=libckconv.so.$(SOVERSION)
+	@ln -sf libckconv.so $@.$(SOVERSION)
+lib: $(B)/libckconv.a $(B)/libckconv.so
+
+# What a program that links libckconv.a needs.
+PRIVATE_LIBS = $(if $(filter hip,$(GPU)),-lamdhip64 -lstdc++,$(if $(filter cuda,$(GPU)),-lcudart -lstdc++)) -lm
+
+install: lib $(B)/ckconv
+	install -d "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(LIBDIR)/pkgconfig" \
+	    "$(DESTDIR)$(LIBDIR)/cmake/ckconv"
+	install -m 644 $(HEADERS) "$(DESTDIR)$(PREFIX)/include"
+	install -m 755 $(B)/ckconv "$(DESTDIR)$(PREFIX)/bin"
+	install -m 644 $(B)/libckconv.a "$(DESTDIR)$(LIBDIR)"
+	install -m 755 $(B)/libckconv.so "$(DESTDIR)$(LIBDIR)/libckconv.so.$(SOVERSION)"
+	ln -sf libckconv.so.$(SOVERSION) "$(DESTDIR)$(LIBDIR)/libckconv.so"
+	install -m 644 cmake/ckconvConfig.cmake cmake/ckconvConfigVersion.cmake "$(DESTDIR)$(LIBDIR)/cmake/ckconv"
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	    -e "s|@PRIVATE_LIBS@|$(if $(filter none,$(GPU)),$(OPENMP)) $(PRIVATE_LIBS)|" ckconv.pc.in \
+	    >"$(DESTDIR)$(LIBDIR)/pkgconfig/ckconv.pc"
+
+# The same bytes wherever GNU tar packs them.
+RELEASE = ckconv-$(VERSION)
+dist: single
+	@rm -rf $(B)/$(RELEASE) && mkdir -p $(B)/$(RELEASE)/single
+	cp $(HEADERS) LICENSE $(B)/$(RELEASE)
+	cp $(B)/ckconv.h $(B)/$(RELEASE)/single
+	cd $(B)/$(RELEASE) && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | \
+	    xargs $$(command -v sha256sum || echo shasum -a 256) >SHA256SUMS
+	cd $(B) && tar $$(if tar --version 2>/dev/null | grep -q GNU; then \
+	    echo --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 --mode=u=rwX,go=rX; fi) -cf - $(RELEASE) | \
+	    gzip -9n >$(RELEASE).tar.gz
 
 # --- Tests: scripts, and three builds of the same programs: as users build it; from the merged file and with
 # sanitizers, both without their longest programs, except for test-full. Recipes expand what differs for
@@ -239,7 +294,7 @@ $(B)/sanitizers: $(B)/openmp
 IF_SANITIZERS = $$([ ! -s $(B)/sanitizers ] || \
     echo $(SIM_SANITIZED:%=$(B)/test/simasan/%) $(SANITIZED:%=$(B)/test/sanitized/%))
 
-test: $(TESTS:%=$(B)/test/main/%) $(SIMULATED) examples single sim $(B)/sanitizers
+test: $(TESTS:%=$(B)/test/main/%) $(SIMULATED) examples single sim lib $(B)/sanitizers
 	@[ -s $(B)/sanitizers ] || echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'
 	@$(MAKE) --no-print-directory $(MERGED:%=$(B)/test/merged/%) $(IF_SANITIZERS)
 	@BUILD=$(B) sh tests/run.sh $(LONGEST) $(SCRIPTS) $(IF_SANITIZERS) \

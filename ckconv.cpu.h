@@ -1276,7 +1276,7 @@ CKCI_FN void ckci_phase(const ckci_view *v, int64_t index, ckci_axis axis[3])
 
 /* The written tensor in the coordinates of a phase: position q is write0 + q*write_step. d: room for the D
    tensors. */
-CKCI_FN ckci_target ckci_phase_target(const ckci_target *whole, const ckci_axis axis[3], ckci_tensor d[4])
+CKCI_FN ckci_target ckci_phase_target(const ckci_target *whole, const ckci_axis *axis, ckci_tensor *d)
 {
     ckci_target o = *whole;
     o.d = d;
@@ -3484,7 +3484,7 @@ CKCI_FN void ckci_run_line(const ckci_kernels *k, int64_t size, int64_t from, in
 }
 
 /* The tables of a chunk, to `table`: 8 bytes for each tap and channel are enough. */
-CKCI_FN ckci_line_taps ckci_find_line_taps(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
+CKCI_FN ckci_line_taps ckci_find_line_taps(const ckci_view *v, const ckci_axis *axis, const ckci_window *wy,
                                            const ckci_window *wx, int32_t *table)
 {
     ckci_line_taps t;

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: MIT
 #
 # From the environment: BUILD (scratch folder, default build/test), INCLUDE (folder of ckconv.h, default the
-# current one), HIPCC (default hipcc), NVCC (default nvcc). The sources are in tests/compile. A warning is a
-# failure.
+# current one), HIPCC (default hipcc), NVCC (default nvcc). The sources are in tests/compile and examples. A
+# warning is a failure.
 
 name=test_compile_gpu
 BUILD=${BUILD:-build/test}
@@ -12,6 +12,7 @@ INCLUDE=${INCLUDE:-.}
 HIPCC=${HIPCC:-hipcc}
 NVCC=${NVCC:-nvcc}
 src=$(dirname "$0")/compile
+hello=$(dirname "$0")/../examples/hello_gpu.c
 dir=$BUILD/compile_gpu
 passed=0
 failed=0
@@ -31,7 +32,7 @@ without_info() {
 if have "$HIPCC"; then
     # without optimisation, as for debuggers: with it test_amd.sh compiles device code
     quiet hipcc "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a -O0 -Wall -Wextra -I"$INCLUDE" \
-        -c "$src/impl.c" -o "$dir/hip.o"
+        -c "$hello" -o "$dir/hip.o"
     # a program may hold several static copies: nothing of them is external, kernels and stubs included
     quiet "hipcc, CKCONV_STATIC" "$HIPCC" -x hip -std=c++17 --offload-arch=gfx90a --cuda-host-only -O0 \
         -Wall -Wextra -I"$INCLUDE" -c "$src/static_cc.cc" -o "$dir/hip_static.o"
@@ -46,7 +47,7 @@ else
     echo "skipped: hipcc not found"
 fi
 if have "$NVCC"; then
-    quiet nvcc without_info "$NVCC" -x cu -std=c++17 -arch=sm_90a -O2 -I"$INCLUDE" -c "$src/impl.c" \
+    quiet nvcc without_info "$NVCC" -x cu -std=c++17 -arch=sm_90a -O2 -I"$INCLUDE" -c "$hello" \
         -o "$dir/cuda.o"
 else
     echo "skipped: nvcc not found"
