@@ -8,7 +8,8 @@
 ##   make test-amd     kernels compiled for AMD targets: registers, spills, sizes; see tests/test_amd.sh
 ##   make sim          build/ckconv-sim: the driver with a simulated GPU (CKCONV_SIM_TARGET=gfx942, ...)
 ##   make examples     all programs of examples/ as build/NAME, the driver as build/ckconv
-##   make single       all headers merged into one file, build/ckconv.h
+##   make headers      joins src/ into ckconv.h and kernels.hip.h, the two files that users copy
+##   make single       both merged into one file, build/ckconv.h
 ##   make lib          build/libckconv.a and build/libckconv.so
 ##   make install      headers, libraries, driver, ckconv.pc and CMake's package below PREFIX=/usr/local
 ##                     (DESTDIR=folder is put before it; LIBDIR=PREFIX/lib)
@@ -24,7 +25,7 @@
 help:
 	@sed -n 's/^## \{0,1\}//p' Makefile
 
-.PHONY: help demo test test-full test-gpu test-amd sim single bench examples clean FORCE
+.PHONY: help demo test test-full test-gpu test-amd sim headers single bench examples clean FORCE
 .SUFFIXES:
 .DELETE_ON_ERROR:
 
@@ -33,8 +34,10 @@ CFLAGS ?= -O3
 WARNINGS := -Wall -Wextra
 GPU ?= auto
 GPUFLAGS ?= -O3
-HEADERS := ckconv.h ckconv.cpu.h ckconv.gpu.h \
-    kernels.hip.h kernels.matrix.hip.h kernels.direct.hip.h kernels.norm.hip.h
+# What users copy, and what it is joined from. Everything but the merged tests compiles src/, so that messages of
+# compilers name a room of it.
+HEADERS := ckconv.h kernels.hip.h
+SOURCES := $(wildcard src/*.h src/*/*.h src/*/*/*.h)
 
 # As many jobs as cores; a -j on the command line wins.
 ifeq ($(MAKELEVEL),0)
@@ -90,20 +93,20 @@ IMPLEMENTERS := $(filter-out hello_gpu,\
 program = $(B)/$(if $(filter ckconv_cli,$1),ckconv,$1)
 
 ifeq ($(GPU),hip)
-COMPILE_GPU = hipcc -x hip -std=c++17 $(GPUFLAGS) $(OPENMP_GPU) -I. -c $< -o $@
-COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
+COMPILE_GPU = hipcc -x hip -std=c++17 $(GPUFLAGS) $(OPENMP_GPU) -Isrc -c $< -o $@
+COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -Isrc -c $< -o $@
 LINK = hipcc $(GPUFLAGS) $^ -o $@ $(OPENMP_GPU) -lm
 GPU_PROBE = $(B)/openmp_gpu
 else ifeq ($(GPU),cuda)
 # nvcc's own default is an old architecture, without matrix units; sm_90 has its fast ones as sm_90a.
 CUDA_ARCH := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | \
     sed -n '1{s/\.//;s/^90$$/90a/;s/^[0-9]/-arch=sm_&/p;}')
-COMPILE_GPU = nvcc -x cu -std=c++17 $(if $(findstring arch,$(GPUFLAGS)),,$(CUDA_ARCH)) $(GPUFLAGS) $(OPENMP_GPU) -I. -c $< -o $@
-COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -I. -c $< -o $@
+COMPILE_GPU = nvcc -x cu -std=c++17 $(if $(findstring arch,$(GPUFLAGS)),,$(CUDA_ARCH)) $(GPUFLAGS) $(OPENMP_GPU) -Isrc -c $< -o $@
+COMPILE = $(CC) $(CFLAGS) $(WARNINGS) -Wno-unknown-pragmas -Isrc -c $< -o $@
 LINK = nvcc $^ -o $@ $(OPENMP_GPU) -lm
 GPU_PROBE = $(B)/openmp_gpu
 else ifeq ($(filter-out auto none,$(GPU)),)
-COMPILE = $(CC) $(CFLAGS) $(WARNINGS) $(OPENMP) -I. -c $< -o $@
+COMPILE = $(CC) $(CFLAGS) $(WARNINGS) $(OPENMP) -Isrc -c $< -o $@
 COMPILE_GPU = $(COMPILE)
 LINK = $(CC) $^ -o $@ $(OPENMP) -lm
 else
@@ -111,13 +114,13 @@ $(error GPU=$(GPU): must be auto, hip, cuda or none)
 endif
 
 $(filter-out $(IMPLEMENTERS:%=$(B)/examples/%.o),$(EXAMPLES:%=$(B)/examples/%.o)): \
-    $(B)/examples/%.o: examples/%.c $(HEADERS) $(wildcard examples/*.h) $(B)/openmp
+    $(B)/examples/%.o: examples/%.c $(SOURCES) $(wildcard examples/*.h) $(B)/openmp
 	@mkdir -p $(@D)
 	$(COMPILE)
-$(IMPLEMENTERS:%=$(B)/examples/%.o): $(B)/examples/%.o: examples/%.c $(HEADERS) $(B)/openmp
+$(IMPLEMENTERS:%=$(B)/examples/%.o): $(B)/examples/%.o: examples/%.c $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
 	$(COMPILE)
-$(B)/ckconv.o: examples/ckconv_impl.c $(HEADERS) $(B)/openmp $(GPU_PROBE)
+$(B)/ckconv.o: examples/ckconv_impl.c $(SOURCES) $(B)/openmp $(GPU_PROBE)
 	$(COMPILE_GPU)
 $(foreach e,$(EXAMPLES),$(eval $(call program,$e): \
     $(B)/examples/$e.o $(if $(filter $e,$(IMPLEMENTERS)),,$(B)/ckconv.o); $$(LINK)))
@@ -132,7 +135,15 @@ demo: $(B)/grouped_conv_bwd_weight $(B)/train_digits
 	@echo
 	$(B)/train_digits
 
-# --- One file
+# --- The headers that users copy, and one file
+
+# Written in place only where they change, so that nothing is built anew for nothing.
+headers:
+	@mkdir -p $(B)
+	@for h in $(HEADERS); do \
+	    awk -f tools/join.awk src/$$h >$(B)/joined.h || exit 1; \
+	    if cmp -s $(B)/joined.h $$h; then echo "$$h: as src/ has it"; else cp $(B)/joined.h $$h && echo "$$h: written"; fi; \
+	done; rm -f $(B)/joined.h
 
 single: $(B)/ckconv.h
 $(B)/single/ckconv.h: $(HEADERS) tools/single.awk
@@ -190,7 +201,7 @@ dist: single
 	    echo --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 --mode=u=rwX,go=rX; fi) -cf - $(RELEASE) | \
 	    gzip -9n >$(RELEASE).tar.gz
 
-# --- Tests: scripts, and three builds of the same programs: as users build it; from the merged file and with
+# --- Tests: scripts, and three builds of the same programs: from src/; from what users copy and with
 # sanitizers, both without their longest programs, except for test-full. Recipes expand what differs for
 # test-full: prerequisites would be those of test.
 
@@ -203,27 +214,27 @@ SANITIZER_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -
 
 # $(call variant,name,folder of ckconv.h,flags)
 define variant
-$(B)/test/$1/ckconv.o: tests/impl.c $(if $(filter .,$2),$(HEADERS),$2/ckconv.h) $(B)/openmp
+$(B)/test/$1/ckconv.o: tests/impl.c $(if $(filter .,$2),$(HEADERS),$(SOURCES)) $(B)/openmp
 	@mkdir -p $$(@D)
 	$$(CC) $3 $$(OPENMP) -I$2 -c $$< -o $$@
-$(B)/test/$1/%.o: tests/%.c $(if $(filter .,$2),$(HEADERS),$2/ckconv.h) $(wildcard tests/*.h) $(B)/openmp
+$(B)/test/$1/%.o: tests/%.c $(if $(filter .,$2),$(HEADERS),$(SOURCES)) $(wildcard tests/*.h) $(B)/openmp
 	@mkdir -p $$(@D)
 	$$(CC) -std=c99 $3 $$(OPENMP) -I$2 -Itests -c $$< -o $$@
 $(B)/test/$1/%: $(B)/test/$1/%.o $(B)/test/$1/ckconv.o
 	$$(CC) $3 $$(if $$(filter $$*,$$(TEST_IMPLEMENTERS)),$$<,$$^) -o $$@ $$(OPENMP) -lm
 endef
-$(eval $(call variant,main,.,$$(CFLAGS) $$(WARNINGS)))
-$(eval $(call variant,merged,$(B)/single,$$(CFLAGS)))
-$(eval $(call variant,sanitized,.,$$(SANITIZER_FLAGS)))
+$(eval $(call variant,main,src,$$(CFLAGS) $$(WARNINGS)))
+$(eval $(call variant,merged,.,$$(CFLAGS)))
+$(eval $(call variant,sanitized,src,$$(SANITIZER_FLAGS)))
 .SECONDARY:
 
 # The GPU's kernels: the same programs, on the simulator (wave 64 and 32, NVIDIA's units: four targets) and on
 # a real GPU.
 GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_epilogue test_transform test_device
 SIM_FLAGS := -O2 -g1 -std=c++17 -Wall -Wextra
-$(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
+$(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
-	$(CXX) $(SIM_FLAGS) $(OPENMP) -I. -Itests -c $< -o $@
+	$(CXX) $(SIM_FLAGS) $(OPENMP) -Isrc -Itests -c $< -o $@
 $(B)/test/sim/%: $(B)/test/main/%.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 $(B)/test/sim32/%: $(B)/test/sim/%
@@ -235,22 +246,22 @@ $(B)/test/simsm/%: $(B)/test/sim/%
 $(B)/test/simmma/%: $(B)/test/sim/%
 	@mkdir -p $(@D)
 	cp $< $@
-$(B)/test/simasan/ckconv.o: tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
+$(B)/test/simasan/ckconv.o: tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
-	$(CXX) $(SIM_FLAGS) $(SANITIZER_FLAGS) -g1 -I. -Itests -c $< -o $@
+	$(CXX) $(SIM_FLAGS) $(SANITIZER_FLAGS) -g1 -Isrc -Itests -c $< -o $@
 $(B)/test/simasan/%: $(B)/test/sanitized/%.o $(B)/test/simasan/ckconv.o
 	$(CXX) $(SANITIZER_FLAGS) $^ -o $@ $(OPENMP) -lm
-$(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h $(HEADERS)
+$(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h $(SOURCES)
 	@mkdir -p $(@D)
-	$(CXX) $(SIM_FLAGS) -I. -Itests $< -o $@
-$(B)/test/sim/test_sim_faults: tests/test_sim_faults.cc tests/sim_impl.cc tests/sim.h $(HEADERS) $(B)/openmp
+	$(CXX) $(SIM_FLAGS) -Isrc -Itests $< -o $@
+$(B)/test/sim/test_sim_faults: tests/test_sim_faults.cc tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
-	$(CXX) $(SIM_FLAGS) -O0 $(OPENMP) -I. -Itests $< -o $@ $(OPENMP) -lm
+	$(CXX) $(SIM_FLAGS) -O0 $(OPENMP) -Isrc -Itests $< -o $@ $(OPENMP) -lm
 $(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 sim: $(B)/ckconv-sim
 
-$(B)/test/gpu/ckconv.o: examples/ckconv_impl.c $(HEADERS) $(B)/openmp $(GPU_PROBE)
+$(B)/test/gpu/ckconv.o: examples/ckconv_impl.c $(SOURCES) $(B)/openmp $(GPU_PROBE)
 	@mkdir -p $(@D)
 	$(COMPILE_GPU)
 $(B)/test/gpu/%: $(B)/test/main/%.o $(B)/test/gpu/ckconv.o
@@ -305,8 +316,8 @@ test-full: test
 
 # --- Speed. The comparison with oneDNN is one program that links both.
 
-$(B)/bench_onednn: bench/onednn.cc $(HEADERS) $(B)/ckconv.o
-	$(CXX) -O3 -std=c++11 $(WARNINGS) -fopenmp -I. $< $(B)/ckconv.o -o $@ -ldnnl -lm
+$(B)/bench_onednn: bench/onednn.cc $(SOURCES) $(B)/ckconv.o
+	$(CXX) -O3 -std=c++11 $(WARNINGS) -fopenmp -Isrc $< $(B)/ckconv.o -o $@ -ldnnl -lm
 bench: $(B)/ckconv
 	@if [ '$(GPU)' = none ] && echo '#include <dnnl.hpp>' | $(CXX) -E -x c++ - >/dev/null 2>&1; then \
 	    $(MAKE) --no-print-directory $(B)/bench_onednn; \
