@@ -47,13 +47,14 @@ floor_of() {
     esac
 }
 
-# goes_down FROM TO: on one floor kernels read the arguments that gpu/ fills, and plan and device know each other.
+# goes_down FROM TO: on one floor kernels read the arguments that gpu/ fills, the CPU engine falls back on ref without
+# workspace, and plan and device know each other.
 goes_down() {
     if [ "$(floor_of "$2")" -lt "$(floor_of "$1")" ] || [ "${1%%/*}" = "${2%%/*}" ]; then
         return 0
     fi
     case "${1%%/*} ${2%%/*}" in
-    "kernels gpu" | "plan device" | "device plan") return 0 ;;
+    "kernels gpu" | "cpu ref" | "plan device" | "device plan") return 0 ;;
     esac
     return 1
 }
