@@ -8,7 +8,8 @@
    uniform  a and b in (0, 1). m additions into a growing sum are off by about sqrt(m) * u * T / 4, and the
             errors of many blocks average out: 8 * u * T. A single chain of 20,000 reaches four times that
    step     a product of 2^24, then n of s <= 1. An addition to 2^24 is off by 1 at most, and it loses no more
-            than it adds: CHAIN additions, or BLOCK products of s, whichever is less. A single chain loses n * s
+            than it adds: CHAIN additions, or BLOCK products of s, whichever is less. A single chain
+            loses n * s
    A written type of 16 bits would hide these errors: D = -S is added there, so that the error itself is
    written. */
 #define _POSIX_C_SOURCE 200809L
@@ -352,7 +353,7 @@ static void check(naive_case *c, const ckconv_plan *plan, int kind)
 }
 
 /* The planner's choice with `device` and, unless `few`, every instance: with workspace, without, and split
-   in one, some and many parts. */
+   in one, some or many parts. */
 static void run_all(naive_case *c, const ckconv_device *device, int kind, int few)
 {
     static const struct {
@@ -372,6 +373,9 @@ static void run_all(naive_case *c, const ckconv_device *device, int kind, int fe
         for (int j = 0; j < (c->op == CKCONV_BWD_WEIGHT ? 5 : 2); j++) {
             ckconv_plan plan;
             ckconv_error err;
+            if (j > 1 && i >= 0 && j != 2 + i % 3 && !test_full()) {
+                continue;
+            }
             options.instance = i >= 0 ? ckconv_instance_name(i) : NULL;
             options.split_k = ways[j].split;
             options.max_workspace = ways[j].max_workspace;
@@ -444,7 +448,7 @@ static void part_rows(void)
     const int device_count = test_cpu_devices(devices);
     for (int i = 0; i < ROWS * TYPES * FILLS; i++) {
         const int row = i / TYPES / FILLS, type = i % TYPES, kind = i / TYPES % FILLS;
-        const int some = test_effort() == 0 ? 24 : 8;
+        const int some = test_effort() == 0 ? 32 : 16;
         const int skip = kind == ONES || (type > 0 ? (row + 3 * type + kind) % some != 0
                                                    : test_effort() == 0 && (row + kind) % 3 != 0);
         if (skip && !test_full()) {
