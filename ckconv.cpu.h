@@ -1847,7 +1847,7 @@ typedef struct ckci_tiles {
     int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
     int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
     int64_t split, partial; /* bwd_weight: parts of the reduction, bytes of one part's sums */
-    int64_t totals;         /* bytes of a block's totals, in scratch; 0: its reduction is short */
+    int64_t totals;         /* bytes of a block's totals in scratch; 0: its reduction is short */
     int64_t bytes;          /* workspace */
     int32_t threads;
     /* A block of outputs whose input is gathered as a patch (0 entries: as im2col rows): nb batch entries x
@@ -1874,6 +1874,87 @@ CKCI_FN int32_t ckci_threads_within(int64_t limit, int64_t shared, int64_t scrat
 CKCI_FN int64_t ckci_total(int64_t shared, int64_t scratch, int32_t threads)
 {
     return ckci_saturating_add(shared, ckci_saturating_mul(scratch, threads));
+}
+
+/* The error of a long sum does not grow with its length. A kernel adds some hundred products one after the
+   other, such sums are added up over a few thousand products, and what is above that loses nothing: totals
+   are doubles; those of f64 are pairs, a sum and what its additions lost. int32 is exact anyway. */
+enum {
+    CKCI_NEXT = 4096,  /* positions before sums are added to totals, about */
+    CKCI_LONG = 16384, /* channels x taps of fwd and bwd_data before that */
+    CKCI_CHAIN = 512   /* positions of a kernel, if a row is not longer */
+};
+
+/* Bytes of the totals of n sums */
+CKCI_INLINE int64_t ckci_total_bytes(const ckci_kind *kind, int64_t n)
+{
+    return kind->dtype == CKCONV_I32 ? 0 : ckci_line_up(ckci_saturating_mul(n, 2 * kind->size));
+}
+
+/* Adds n sums to totals, or begins these. */
+CKCI_FN void ckci_add_totals(const ckci_kind *kind, void *totals, const void *sums, int64_t n, int begin)
+{
+    double *t = (double *)totals;
+    if (begin) {
+        memset(totals, 0, (size_t)(n * 2 * kind->size));
+    }
+    if (kind->dtype == CKCONV_F32) {
+        const float *s = (const float *)sums;
+        for (int64_t i = 0; i < n; i++) {
+            t[i] += (double)s[i];
+        }
+    } else {
+        const double *s = (const double *)sums;
+        for (int64_t i = 0; i < n; i++) {
+            double sum = t[i] + s[i], rest = sum - t[i];
+            t[n + i] += (t[i] - (sum - rest)) + (s[i] - rest);
+            t[i] = sum;
+        }
+    }
+}
+
+/* Totals become n sums. */
+CKCI_FN void ckci_end_totals(const ckci_kind *kind, const void *totals, void *sums, int64_t n)
+{
+    const double *t = (const double *)totals;
+    if (kind->dtype == CKCONV_F32) {
+        float *s = (float *)sums;
+        for (int64_t i = 0; i < n; i++) {
+            s[i] = (float)t[i];
+        }
+    } else {
+        double *s = (double *)sums;
+        for (int64_t i = 0; i < n; i++) {
+            /* an infinite sum has lost NaN */
+            s[i] = t[n + i] - t[n + i] == 0 ? t[i] + t[n + i] : t[i];
+        }
+    }
+}
+
+/* Adds the other parts of n sums to the first one, in order; parts are `step` bytes apart. int32 modulo
+   2^32. */
+CKCI_FN void ckci_add_parts(const ckci_kind *kind, unsigned char *sums, int64_t step, int64_t parts,
+                            int64_t n)
+{
+    double totals[2 * CKCI_SPAN];
+    for (int64_t i = 0, some; i < n && parts > 1; i += some) {
+        unsigned char *first = sums + i * kind->size;
+        some = ckci_min(n - i, CKCI_SPAN);
+        if (kind->dtype == CKCONV_I32) {
+            uint32_t *d = (uint32_t *)(void *)first;
+            for (int64_t part = 1; part < parts; part++) {
+                const uint32_t *s = (const uint32_t *)(const void *)(first + part * step);
+                for (int64_t j = 0; j < some; j++) {
+                    d[j] += s[j];
+                }
+            }
+            continue;
+        }
+        for (int64_t part = 0; part < parts; part++) {
+            ckci_add_totals(kind, totals, first + part * step, some, part == 0);
+        }
+        ckci_end_totals(kind, totals, first, some);
+    }
 }
 
 /* Columns padded to whole panels: two vectors wide, the last one a single vector where that is enough. */
@@ -2001,6 +2082,7 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
     int64_t rows = ckci_most_rows(v), mr = 2 * v->k->run[0], nr = 2 * v->k->lanes, size = v->kind->size;
     int64_t padded = ckci_panels(v->k, v->cols);
     int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
+    int deep = ckci_saturating_mul(v->taps, v->red) > 2 * CKCI_LONG;
     t.kc = CKCI_KC;
     t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 256);
     t.blocks_n = ckci_ceil_div(v->cols, t.nc);
@@ -2016,15 +2098,18 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
         /* a run may reach past its row by all but one position */
         int64_t past = ckci_saturating_mul(t.run * t.cb, ckci_max(v->p->stride[2], 1));
         int64_t entries = ckci_saturating_add(ckci_saturating_mul(t.entries, t.cb), past);
+        t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
         t.scratch = ckci_total(ckci_line_up(ckci_saturating_mul(entries, size)),
-                               ckci_line_up(t.mc * t.ldc * size) + t.table, 1);
+                               ckci_line_up(t.mc * t.ldc * size) + t.totals + t.table, 1);
         patch = patch && t.entries > 0 && ckci_total(t.packed, t.scratch, 1) <= limit;
     }
     if (!patch) {
         t.entries = 0;
         t.cb = ckci_min(v->red, CKCI_KC);
         t.mc = ckci_min(ckci_round_up(112, mr), ckci_max(ckci_round_up(rows, mr), mr));
-        t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size);
+        t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
+        t.scratch =
+            ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size) + t.totals;
         while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
             t.mc -= mr;
         }
@@ -2038,12 +2123,13 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
         t.threads = ckci_threads_within(limit, t.packed, t.scratch, threads);
         t.bytes = ckci_total(t.packed, t.scratch, t.threads);
     } else {
-        t.kc = CKCI_KC / 2;
+        t.kc = deep ? CKCI_KC / 4 : CKCI_KC / 2; /* totals take room */
         t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 64);
         t.mc = ckci_round_up(CKCI_LINE, mr);
         t.blocks_n = ckci_ceil_div(v->cols, t.nc);
         t.packed = t.bytes = 0;
-        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.kc * nr * size;
+        t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
+        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.totals + t.kc * nr * size;
         t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
     }
     t.items = rows == 0 ? 0 : ckci_saturating_mul(ckci_saturating_mul(others, t.blocks_n), t.blocks_m);
@@ -2189,6 +2275,29 @@ CKCI_FN void ckci_run_tile(ckci_tile_kernel kernel, const ckci_tile *whole, int6
     }
 }
 
+/* How far the reduction of a block of outputs is: `since` products are in its sums, others in totals, if
+   these have begun. */
+typedef struct ckci_progress {
+    unsigned char *totals; /* NULL: a short reduction */
+    int64_t since;
+    int begun;
+} ckci_progress;
+
+/* After `len` more products in n sums; the last call makes them whole. */
+CKCI_FN void ckci_gather_next(const ckci_kind *kind, ckci_progress *r, int64_t len, int last,
+                              unsigned char *sums, int64_t n)
+{
+    r->since += len;
+    if (r->totals && (r->since >= CKCI_LONG || (last && r->begun && r->since > 0))) {
+        ckci_add_totals(kind, r->totals, sums, n, !r->begun);
+        r->begun = 1;
+        r->since = 0;
+    }
+    if (last && r->begun) {
+        ckci_end_totals(kind, r->totals, sums, n);
+    }
+}
+
 /* Where a block's sums go: the written tensor itself if it takes them as they are, else scratch. Steps in
    elements. */
 typedef struct ckci_sums {
@@ -2203,7 +2312,7 @@ CKCI_FN ckci_sums ckci_place_sums(const ckci_view *v, const ckci_tiles *t, const
     ckci_sums s;
     const int64_t *stride = o->t.stride;
     int64_t size = v->kind->size;
-    s.direct = o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift && !o->compute &&
+    s.direct = !t->totals && o->t.op.kind == CKCONV_PASS && !o->scale && !o->shift && !o->compute &&
                o->t.dtype == v->kind->dtype && (stride[2] == 1 || v->cols == 1) && b->taps > 0 &&
                (uintptr_t)o->t.p % (uintptr_t)size == 0;
     s.p = scratch;
@@ -2221,9 +2330,10 @@ CKCI_FN ckci_sums ckci_place_sums(const ckci_view *v, const ckci_tiles *t, const
     return s;
 }
 
-/* Sums of all columns of a block over the segments of one patch, whose weights begin k0 into the panels. */
+/* Sums of all columns of a block over the segments of one patch, whose weights begin k0 into the panels. add:
+   to those that there are. */
 CKCI_FN void ckci_multiply_patch(const ckci_gather_job *job, const ckci_block *b, const ckci_patch *p,
-                                 const int32_t *offset, const ckci_sums *sums, int64_t k0,
+                                 const int32_t *offset, const ckci_sums *sums, int64_t k0, int add,
                                  const unsigned char *patch)
 {
     const ckci_view *v = &job->v;
@@ -2250,7 +2360,7 @@ CKCI_FN void ckci_multiply_patch(const ckci_gather_job *job, const ckci_block *b
             t.segments = ckci_min(some, p->segments - s);
             t.offset = offset + s;
             t.b = panel + s * p->len * width * size;
-            t.add = k0 > 0 || s > 0;
+            t.add = add || s > 0;
             for (int64_t i = 0; i < runs; i += 2) {
                 int64_t other = ckci_min(i + 1, runs - 1), two[2];
                 two[0] = valid[i];
@@ -2271,7 +2381,9 @@ CKCI_FN void ckci_patch_item(const ckci_gather_job *job, const ckci_block *b, un
     const ckci_view *v = &job->v;
     const ckci_tiles *t = &job->t;
     int64_t size = v->kind->size, k0 = 0, rows = b->axis[0].taps * b->axis[1].taps, row = 0;
-    unsigned char *c = scratch, *patch = c + ckci_line_up(t->mc * t->ldc * size) + t->table;
+    unsigned char *c = scratch, *totals = c + ckci_line_up(t->mc * t->ldc * size);
+    unsigned char *patch = totals + t->totals + t->table;
+    ckci_progress r = {t->totals ? totals : NULL, 0, 0};
     int32_t *offset = (int32_t *)(void *)(patch - t->table);
     ckci_tensor d[4];
     ckci_target o = ckci_phase_target(&job->target, b->axis, d);
@@ -2287,16 +2399,24 @@ CKCI_FN void ckci_patch_item(const ckci_gather_job *job, const ckci_block *b, un
             if (t->chunk) {
                 ckci_filter_row(part, row);
             }
-            ckci_patch p = ckci_make_patch(part, b->q, b->yb, b->xb, ckci_min(t->cb, v->red - c0),
-                                           ckci_joins(v, &part[2]));
+            /* a joined row of taps is one chain of additions */
+            int joined = ckci_joins(v, &part[2]) && part[2].taps * v->red <= 4 * CKCI_KC;
+            ckci_patch p =
+                ckci_make_patch(part, b->q, b->yb, b->xb, ckci_min(t->cb, v->red - c0), joined);
             ckci_patch_segments(&p, part, offset);
             for (int64_t i = 0; i < b->images; i++) {
                 ckci_pack_patch(v, &p, part, b->group, b->n + i, b->q[0], c0, patch + i * p.image * size);
             }
-            ckci_multiply_patch(job, b, &p, offset, &sums, k0, patch);
-            k0 += p.segments * p.len;
+            int64_t all = p.segments, some = t->totals ? ckci_max(CKCI_LONG / p.len, 1) : all;
+            for (int64_t s = 0; s < all; s += some) {
+                p.segments = ckci_min(some, all - s);
+                ckci_multiply_patch(job, b, &p, offset + s, &sums, k0, r.since > 0, patch);
+                k0 += p.segments * p.len;
+                ckci_gather_next(v->kind, &r, p.segments * p.len, 0, c, b->images * sums.image);
+            }
         }
     }
+    ckci_gather_next(v->kind, &r, 0, 1, c, b->images * sums.image);
     for (int64_t i = 0; i < b->images * b->yb && !sums.direct; i++) {
         int64_t q[4];
         q[0] = b->n + i / b->yb;
@@ -2307,10 +2427,10 @@ CKCI_FN void ckci_patch_item(const ckci_gather_job *job, const ckci_block *b, un
     }
 }
 
-/* Sums of im2col rows a over reduction [k0, k1) to c. own: room for a panel of weights where none are
-   packed. */
+/* Sums of im2col rows a over reduction [k0, k1) to c. add: to those that there are. own: room for a panel of
+   weights where none are packed. */
 CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b, int64_t k0, int64_t k1,
-                                const unsigned char *a, unsigned char *c, unsigned char *own)
+                                int add, const unsigned char *a, unsigned char *c, unsigned char *own)
 {
     const ckci_view *v = &job->v;
     const ckci_tiles *t = &job->t;
@@ -2323,7 +2443,7 @@ CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b,
     tile.offset = &zero;
     tile.a_step = CKCI_LDA;
     tile.ldc = t->ldc;
-    tile.add = k0 > 0;
+    tile.add = add;
     for (int64_t j = 0; j < b->cols; j += 2 * k->lanes) {
         int64_t width = ckci_panel_width(k, v->cols - b->n0 - j);
         tile.b = own;
@@ -2359,7 +2479,8 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
     }
     /* packed rows are whole cache lines, so that nothing is lost between the parts of the scratch */
     unsigned char *a = scratch, *c = a + t->mc * CKCI_LDA * size;
-    unsigned char *own = t->packed ? NULL : c + t->mc * t->ldc * size;
+    unsigned char *totals = c + t->mc * t->ldc * size, *own = t->packed ? NULL : totals + t->totals;
+    ckci_progress reached = {t->totals ? totals : NULL, 0, 0};
     int64_t all = b.taps * v->red, cb = t->packed ? t->cb : v->red, done = 0;
     if (all == 0) {
         ckci_clear(v->kind, c, b.rows * t->ldc);
@@ -2374,11 +2495,13 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
                 for (int64_t r = b.rows; r < ckci_round_up(b.rows, mr); r++) {
                     ckci_clear(v->kind, a + r * CKCI_LDA * size, len);
                 }
-                ckci_multiply_rows(job, &b, done, done + len, a, c, own);
+                ckci_multiply_rows(job, &b, done, done + len, reached.since > 0, a, c, own);
                 done += len;
+                ckci_gather_next(v->kind, &reached, len, 0, c, b.rows * t->ldc);
             }
         }
     }
+    ckci_gather_next(v->kind, &reached, 0, 1, c, b.rows * t->ldc);
     int64_t q[4];
     ckci_tensor d[4];
     ckci_target o = ckci_phase_target(&job->target, b.axis, d);
@@ -2463,84 +2586,6 @@ CKCI_FN void ckci_run_gather(const ckconv_plan *plan, const ckci_problem *p, con
   outer_rows channels.
 */
 
-
-/* The error of a long sum does not grow with its length: a kernel adds the products of some hundred positions, these
-   sums are added up over a few thousand positions, and what is above that loses nothing: totals are doubles; those
-   of f64 are pairs, a sum and what its additions lost. int32 is exact anyway. */
-enum {
-    CKCI_NEXT = 4096, /* positions before sums are added to totals, about */
-    CKCI_CHAIN = 512  /* positions of a kernel, if a row is not longer */
-};
-
-/* Bytes of the totals of n sums */
-CKCI_INLINE int64_t ckci_total_bytes(const ckci_kind *kind, int64_t n)
-{
-    return kind->dtype == CKCONV_I32 ? 0 : ckci_line_up(ckci_saturating_mul(n, 2 * kind->size));
-}
-
-/* Adds n sums to totals, or begins these. */
-CKCI_FN void ckci_add_totals(const ckci_kind *kind, void *totals, const void *sums, int64_t n, int begin)
-{
-    double *t = (double *)totals;
-    if (begin) {
-        memset(totals, 0, (size_t)(n * 2 * kind->size));
-    }
-    if (kind->dtype == CKCONV_F32) {
-        const float *s = (const float *)sums;
-        for (int64_t i = 0; i < n; i++) {
-            t[i] += (double)s[i];
-        }
-    } else {
-        const double *s = (const double *)sums;
-        for (int64_t i = 0; i < n; i++) {
-            double sum = t[i] + s[i], rest = sum - t[i];
-            t[n + i] += (t[i] - (sum - rest)) + (s[i] - rest);
-            t[i] = sum;
-        }
-    }
-}
-
-/* Totals become n sums. */
-CKCI_FN void ckci_end_totals(const ckci_kind *kind, const void *totals, void *sums, int64_t n)
-{
-    const double *t = (const double *)totals;
-    if (kind->dtype == CKCONV_F32) {
-        float *s = (float *)sums;
-        for (int64_t i = 0; i < n; i++) {
-            s[i] = (float)t[i];
-        }
-    } else {
-        double *s = (double *)sums;
-        for (int64_t i = 0; i < n; i++) {
-            /* an infinite sum has lost NaN */
-            s[i] = t[n + i] - t[n + i] == 0 ? t[i] + t[n + i] : t[i];
-        }
-    }
-}
-
-/* Adds the other parts of n sums to the first one, in order; parts are `step` bytes apart. int32 modulo 2^32. */
-CKCI_FN void ckci_add_parts(const ckci_kind *kind, unsigned char *sums, int64_t step, int64_t parts, int64_t n)
-{
-    double totals[2 * CKCI_SPAN];
-    for (int64_t i = 0, some; i < n && parts > 1; i += some) {
-        unsigned char *first = sums + i * kind->size;
-        some = ckci_min(n - i, CKCI_SPAN);
-        if (kind->dtype == CKCONV_I32) {
-            uint32_t *d = (uint32_t *)(void *)first;
-            for (int64_t part = 1; part < parts; part++) {
-                const uint32_t *s = (const uint32_t *)(const void *)(first + part * step);
-                for (int64_t j = 0; j < some; j++) {
-                    d[j] += s[j];
-                }
-            }
-            continue;
-        }
-        for (int64_t part = 0; part < parts; part++) {
-            ckci_add_totals(kind, totals, first + part * step, some, part == 0);
-        }
-        ckci_end_totals(kind, totals, first, some);
-    }
-}
 
 /* Planes of outputs, or twins of them, that a unit may hold several of */
 CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
@@ -2799,7 +2844,8 @@ CKCI_FN void ckci_multiply_outer(const ckci_weight_job *job, const ckci_weight_b
     }
 }
 
-/* After unit number `done` of a part: its block's sums to totals if that ends there, and back after the last. */
+/* After unit number `done` of a part: the sums go to totals if a block ends there, and back after the last
+   one. */
 CKCI_FN void ckci_weight_next(const ckci_weight_job *job, const ckci_weight_block *b, int64_t done, int last,
                               unsigned char *c, void *totals)
 {
@@ -3908,6 +3954,11 @@ CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
     if (v->taps > 65536) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "direct takes 65536 taps at most, here %lld",
                          CKCI_LL(v->taps));
+    }
+    if (v->p->op != CKCONV_BWD_WEIGHT && v->taps * v->red > CKCI_LONG) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "direct adds %d channels x taps at most one after the other, here %lld", CKCI_LONG,
+                         CKCI_LL(v->taps * v->red));
     }
     for (int i = 0; i < 3; i++) {
         if (v->p->stride[i] > 65536 || v->p->dilation[i] > 65536 || v->phases[i] > 64) {
