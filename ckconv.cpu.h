@@ -5006,9 +5006,9 @@ CKCI_FN int32_t ckci_cpu_features(void);
   >>c-norm
   Group norm. A slab (n, g) is walked in tiles of at most CKCI_TILE numbers, channels fastest where they
   are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
-  from 0 does no harm. bwd walks x and dy once for the sums of dx and, per channel, those of dgamma and dbeta
-  (kept for each n in workspace and added over n in order), once more for dx. Without workspace dgamma and
-  dbeta walk x and dy on their own.
+  from 0 does no harm; a saved mean that is too coarse (ckci_coarse_mean) is computed again. bwd walks x and
+  dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
+  added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own.
 */
 
 enum { CKCI_NORM_TILE = 1024 };
@@ -5041,6 +5041,7 @@ typedef void (*ckci_norm_act_kernel)(int64_t rows, int64_t width, const float *x
 
 #if CKCI_NORM_ROWS
 typedef int64_t ckci_i8x8 __attribute__((vector_size(64)));
+typedef int32_t ckci_i4x8 __attribute__((vector_size(32)));
 typedef double ckci_d8 __attribute__((vector_size(64)));
 typedef float ckci_f8 __attribute__((vector_size(32)));
 
@@ -5113,19 +5114,22 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         }                                                                                                    \
     }
 /* exp(-v) = 2^n * exp(r), |r| <= ln(2) / 2, by the Taylor polynomial of degree 11: the next term is below
-   1e-14 of it. n comes from adding 1.5 * 2^52; |v| is cut at 700, where sigmoids are 0 or 1 to f32. NaN stays
-   NaN: it is added. */
+   1e-14 of it. |v| is cut at 700, where sigmoids are 0 or 1 to f32. NaN stays NaN: it is added. n comes from
+   a conversion, and NaN from its bits: compilers that reassociate, or keep more digits (x87), would undo a
+   sum with 1.5 * 2^52, which rounds as well; those that know of no NaN take v == v for true. */
 #define CKCI_NORM_EXP(e, v)                                                                                  \
     ckci_d8 e;                                                                                               \
     {                                                                                                        \
-        const ckci_d8 zeros = {0, 0, 0, 0, 0, 0, 0, 0}, low = zeros - 700.0, high = zeros + 700.0;           \
-        ckci_d8 u = -(v);                                                                                    \
-        ckci_i8x8 less = u<low, more = u> high, number = u == u;                                             \
-        ckci_i8x8 bits =                                                                                     \
-            ((ckci_i8x8)u & ~(less | more) & number) | ((ckci_i8x8)low & less) | ((ckci_i8x8)high & more);   \
-        ckci_d8 cut = (ckci_d8)bits, n = cut * 1.4426950408889634 + 6755399441055744.0;                      \
-        ckci_i8x8 power = (ckci_i8x8)n << 52;                                                                \
-        n -= 6755399441055744.0;                                                                             \
+        const ckci_i8x8 zeros = {0, 0, 0, 0, 0, 0, 0, 0}, sign = zeros + INT64_MIN;                          \
+        const ckci_i8x8 most = (ckci_i8x8)((ckci_d8)zeros + 700.0);                                          \
+        const ckci_i8x8 half = (ckci_i8x8)((ckci_d8)zeros + 0.5);                                            \
+        const ckci_i8x8 infinity = zeros + ((int64_t)0x7ff << 52), u = (ckci_i8x8)(v) ^ sign;                \
+        const ckci_i8x8 size = u & ~sign, over = size > most, not_number = size > infinity;                  \
+        const ckci_d8 cut = (ckci_d8)((u & (sign | ~over)) | (most & over));                                 \
+        const ckci_d8 powers = cut * 1.4426950408889634;                                                     \
+        const ckci_i4x8 whole = __builtin_convertvector(powers + (ckci_d8)((u & sign) | half), ckci_i4x8);   \
+        const ckci_i8x8 power = __builtin_convertvector(whole, ckci_i8x8) << 52;                             \
+        const ckci_d8 n = __builtin_convertvector(whole, ckci_d8);                                           \
         ckci_d8 part = (cut - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;              \
         e = part * (1 / 39916800.0) + 1 / 3628800.0;                                                         \
         e = e * part + 1 / 362880.0;                                                                         \
@@ -5138,7 +5142,7 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         e = e * part + 0.5;                                                                                  \
         e = e * part + 1.0;                                                                                  \
         e = e * part + 1.0;                                                                                  \
-        e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)((ckci_i8x8)u & ~number);                             \
+        e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)(u & not_number);                                     \
     }
 #define CKCI_NORM_ACT(NAME)                                                                                  \
     CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
@@ -5305,33 +5309,49 @@ CKCI_FN void ckci_store_tile(const ckci_tensor *x, const ckci_norm_tile *t, int6
     }
 }
 
-CKCI_FN void ckci_slab_statistics(const ckci_norm_work *w, int64_t n, int64_t g, double *mean,
+/* In two passes over values less a guess of the mean, the first one's guess being one of them: equal values
+   have that mean exactly. */
+CKCI_FN void ckci_slab_statistics(const ckci_norm_work *w, int64_t n, int64_t g, ckci_mean *mean,
                                   double *inv_std)
 {
     const ckci_groupnorm *p = w->p;
-    double x[CKCI_NORM_TILE], total[2] = {0, 0}, count = (double)p->c * (double)p->space;
+    double x[CKCI_NORM_TILE], count = (double)p->c * (double)p->space, variance = 0;
     int64_t entry = (n * p->g + g) * (int64_t)ckci_size(p->stat);
-    if (p->op == CKCONV_GROUPNORM_BWD && w->args->saved_mean) {
-        *mean = ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry);
+    int given = p->op == CKCONV_GROUPNORM_BWD && w->args->saved_mean;
+    mean->low = 0;
+    if (given) {
+        mean->high = ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry);
         *inv_std = ckci_load(p->stat, (const unsigned char *)w->args->saved_inv_std + entry);
-        return;
+        if (!ckci_coarse_mean(mean->high, *inv_std)) {
+            return;
+        }
     }
     for (int pass = 0; pass < 2; pass++) {
         ckci_norm_tile t;
-        double m = total[0] / count;
-        for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
-            double part[4] = {0, 0, 0, 0};
+        double sum = 0, square = 0;
+        for (int more = ckci_next_tile(p, 0, p->c, &t, 1), i = 0; more;
+             more = ckci_next_tile(p, 0, p->c, &t, 0), i++) {
+            double part[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
             ckci_load_tile(&p->in, &t, g, n, x);
-            int64_t numbers = t.channels * t.positions;
-            for (int64_t i = 0; i < numbers; i++) {
-                double v = pass == 0 ? x[i] : (x[i] - m) * (x[i] - m);
-                part[i & 3] += v;
+            if (pass == 0 && i == 0) {
+                mean->high = x[0];
             }
-            total[pass] += (part[0] + part[1]) + (part[2] + part[3]);
+            int64_t numbers = t.channels * t.positions;
+            for (int64_t j = 0; j < numbers; j++) {
+                double v = ckci_less_mean(x[j], mean);
+                part[0][j & 3] += v;
+                part[1][j & 3] += v * v;
+            }
+            sum += (part[0][0] + part[0][1]) + (part[0][2] + part[0][3]);
+            square += (part[1][0] + part[1][1]) + (part[1][2] + part[1][3]);
         }
+        double more = sum / count;
+        *mean = ckci_add_to_mean(mean, more);
+        variance = square / count - more * more;
     }
-    *mean = total[0] / count;
-    *inv_std = 1 / sqrt(total[1] / count + p->eps);
+    if (!given) {
+        *inv_std = 1 / sqrt((variance < 0 ? 0 : variance) + p->eps);
+    }
 }
 
 /* gamma and beta for the channels of a tile */
@@ -5349,7 +5369,8 @@ CKCI_FN void ckci_norm_fwd_item(const void *context, int64_t item, unsigned char
 {
     const ckci_norm_work *w = (const ckci_norm_work *)context;
     const ckci_groupnorm *p = w->p;
-    double x[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE], mean, inv_std;
+    double x[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE], inv_std;
+    ckci_mean mean;
     int64_t g = item % p->g, n = item / p->g, entry = item * (int64_t)ckci_size(p->stat), loaded = -1;
     ckci_norm_tile t;
     ckconv_element_op act;
@@ -5358,7 +5379,7 @@ CKCI_FN void ckci_norm_fwd_item(const void *context, int64_t item, unsigned char
     (void)scratch;
     ckci_slab_statistics(w, n, g, &mean, &inv_std);
     if (w->args->mean) {
-        ckci_store(p->stat, (unsigned char *)w->args->mean + entry, mean);
+        ckci_store(p->stat, (unsigned char *)w->args->mean + entry, mean.high + mean.low);
     }
     if (w->args->inv_std) {
         ckci_store(p->stat, (unsigned char *)w->args->inv_std + entry, inv_std);
@@ -5373,7 +5394,7 @@ CKCI_FN void ckci_norm_fwd_item(const void *context, int64_t item, unsigned char
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t i = 0; i < run; i++) {
                 int64_t c = t.along_x ? 0 : i;
-                x[r * run + i] = (x[r * run + i] - mean) * inv_std * gamma[c] + beta[c];
+                x[r * run + i] = ckci_less_mean(x[r * run + i], &mean) * inv_std * gamma[c] + beta[c];
             }
         }
         for (int64_t i = 0; i < rows * run && p->act != CKCONV_PASS; i++) {
@@ -5385,15 +5406,15 @@ CKCI_FN void ckci_norm_fwd_item(const void *context, int64_t item, unsigned char
 
 /* xhat and the gradient before the affine part, for a tile */
 CKCI_FN void ckci_tile_gradient(const ckci_norm_work *w, const ckci_norm_tile *t, int64_t g, int64_t n,
-                                double mean, double inv_std, const double *gamma, const double *beta,
-                                double *xhat, double *dy)
+                                const ckci_mean *mean, double inv_std, const double *gamma,
+                                const double *beta, double *xhat, double *dy)
 {
     const ckci_groupnorm *p = w->p;
     int64_t numbers = t->channels * t->positions;
     ckci_load_tile(&p->in, t, g, n, xhat);
     ckci_load_tile(&p->out, t, g, n, dy);
     for (int64_t i = 0; i < numbers; i++) {
-        xhat[i] = (xhat[i] - mean) * inv_std;
+        xhat[i] = ckci_less_mean(xhat[i], mean) * inv_std;
     }
     for (int64_t i = 0; i < numbers && p->act != CKCONV_PASS; i++) {
         int64_t c = t->along_x ? 0 : i % t->channels;
@@ -5420,7 +5441,8 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     const ckci_norm_work *w = (const ckci_norm_work *)context;
     const ckci_groupnorm *p = w->p;
     double xhat[CKCI_NORM_TILE], dy[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE];
-    double part[2 * CKCI_NORM_TILE], mean, inv_std, a = 0, b = 0, count = (double)p->c * (double)p->space;
+    double part[2 * CKCI_NORM_TILE], inv_std, a = 0, b = 0, count = (double)p->c * (double)p->space;
+    ckci_mean mean;
     int64_t g = item % p->g, n = item / p->g, loaded = -1;
     ckci_norm_tile t;
     (void)scratch;
@@ -5432,7 +5454,7 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
             loaded = t.c;
             memset(sums ? sums : part, 0, (size_t)t.channels * 2 * sizeof *part);
         }
-        ckci_tile_gradient(w, &t, g, n, mean, inv_std, gamma, beta, xhat, dy);
+        ckci_tile_gradient(w, &t, g, n, &mean, inv_std, gamma, beta, xhat, dy);
         memset(part, 0, (size_t)t.channels * 2 * sizeof *part);
         ckci_add_tile(&t, xhat, dy, part);
         for (int64_t c = 0; c < t.channels; c++) {
@@ -5452,7 +5474,7 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
             ckci_tile_params(w, &t, g, gamma, beta);
             loaded = t.c;
         }
-        ckci_tile_gradient(w, &t, g, n, mean, inv_std, gamma, beta, xhat, dy);
+        ckci_tile_gradient(w, &t, g, n, &mean, inv_std, gamma, beta, xhat, dy);
         int64_t run = t.along_x ? t.positions : t.channels, rows = t.along_x ? 1 : t.positions;
         for (int64_t i = 0; i < rows * run; i++) {
             dy[i] *= gamma[t.along_x ? 0 : i % run];
@@ -5498,7 +5520,8 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     const ckci_norm_work *w = (const ckci_norm_work *)context;
     const ckci_groupnorm *p = w->p;
     double xhat[CKCI_NORM_TILE], dy[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE];
-    double sums[2 * CKCI_NORM_TILE], mean, inv_std;
+    double sums[2 * CKCI_NORM_TILE], inv_std;
+    ckci_mean mean;
     int64_t blocks = ckci_ceil_div(p->c, CKCI_NORM_TILE), g = item / blocks,
             c0 = item % blocks * CKCI_NORM_TILE;
     int64_t c1 = ckci_min(p->c, c0 + CKCI_NORM_TILE);
@@ -5509,7 +5532,7 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
         ckci_slab_statistics(w, n, g, &mean, &inv_std);
         for (int more = ckci_next_tile(p, c0, c1, &t, 1); more; more = ckci_next_tile(p, c0, c1, &t, 0)) {
             ckci_tile_params(w, &t, g, gamma, beta);
-            ckci_tile_gradient(w, &t, g, n, mean, inv_std, gamma, beta, xhat, dy);
+            ckci_tile_gradient(w, &t, g, n, &mean, inv_std, gamma, beta, xhat, dy);
             ckci_add_tile(&t, xhat, dy, sums + 2 * (t.c - c0));
         }
     }
@@ -5739,15 +5762,24 @@ CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b
 {
     const ckci_groupnorm *p = w->p;
     double count = (double)p->c * (double)p->space;
-    int given = p->op == CKCONV_GROUPNORM_BWD && w->args->saved_mean;
+    int given = p->op == CKCONV_GROUPNORM_BWD && w->args->saved_mean, good = given;
     double *u = b->a, *v = b->b, *shift = b->mean;
-    for (int64_t g = 0; g < b->groups && !given; g++) {
+    for (int64_t g = 0; g < b->groups && given; g++) {
+        int64_t entry = (b->n * p->g + b->group + g) * (int64_t)ckci_size(p->stat);
+        b->mean[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry);
+        b->inv_std[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_inv_std + entry);
+        good = good && !ckci_coarse_mean(b->mean[g], b->inv_std[g]);
+    }
+    if (good) {
+        return;
+    }
+    for (int64_t g = 0; g < b->groups; g++) {
         float first;
         ckci_widen(&p->in, (b->group + g) * p->in.stride[0] + b->n * p->in.stride[1], 1, 1, &first);
         shift[g] = (double)first;
         u[g] = v[g] = 0;
     }
-    while (!given && ckci_norm_next(w, b)) {
+    while (ckci_norm_next(w, b)) {
         for (int64_t c = 0; c < b->channels; c++) {
             ckci_norm_set(w, b->shift, c, shift[(b->c + c) / p->c]);
         }
@@ -5758,15 +5790,9 @@ CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b
         }
     }
     for (int64_t g = 0; g < b->groups; g++) {
-        int64_t entry = (b->n * p->g + b->group + g) * (int64_t)ckci_size(p->stat);
-        if (given) {
-            b->mean[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry);
-            b->inv_std[g] = ckci_load(p->stat, (const unsigned char *)w->args->saved_inv_std + entry);
-        } else {
-            double mean = u[g] / count, square = v[g] / count - mean * mean;
-            b->mean[g] = shift[g] + mean;
-            b->inv_std[g] = 1 / sqrt((square < 0 ? 0 : square) + p->eps);
-        }
+        double mean = u[g] / count, square = v[g] / count - mean * mean;
+        b->mean[g] = shift[g] + mean;
+        b->inv_std[g] = given ? b->inv_std[g] : 1 / sqrt((square < 0 ? 0 : square) + p->eps);
     }
 }
 

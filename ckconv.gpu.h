@@ -593,8 +593,8 @@ typedef struct ckci_gpu_norm {
     ckci_tensor x, y, dx; /* y: dy in the backward pass */
     const unsigned char *gamma, *beta, *saved_mean, *saved_inv_std;
     unsigned char *mean, *inv_std, *dgamma, *dbeta;
-    /* workspace, NULL: computed on the spot. double [n][parts][g][2] sums of x - p and of its square, p the
-       first number of the (n, g);
+    /* workspace, NULL: computed on the spot. double [n][parts][g][2] sums of x - p and of its square, p a
+       number of the (n, g) (ckci_k_norm_pivot);
        T [n][parts][g][2] sums of gamma*dy' and gamma*dy'*xhat;
        T [2][n][parts][g*c] sums of dy' and of dy'*xhat */
     unsigned char *stats, *slab_sums, *sums;
@@ -5122,9 +5122,10 @@ CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l
     return wanted ? e->emit(e->context, l, err) : CKCONV_OK;
 }
 
-/* fwd: one kernel; with parts that are no cluster, statistics before it. bwd: sums of dgamma and dbeta for
-   each n come from the kernel of dx; where there are parts or no dx, from a pass of it for sums alone;
-   without workspace norm_param computes all. */
+/* fwd: one kernel; with parts that are no cluster, statistics before it. bwd: those too, a kernel that mostly
+   has nothing to do where there are saved ones; sums of dgamma and dbeta for each n come from the kernel of
+   dx; where there are parts or no dx, from a pass of it for sums alone; without workspace norm_param computes
+   all. */
 CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
                                          const ckconv_args *args, unsigned char *ws, int32_t tile,
                                          const ckci_emitter *e, ckconv_error *err)
@@ -5150,7 +5151,7 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     }
     k->dgamma = (unsigned char *)args->dgamma;
     k->dbeta = (unsigned char *)args->dbeta;
-    k->stats = k->parts > 1 && !k->saved_mean ? ws : NULL;
+    k->stats = k->parts > 1 ? ws : NULL; /* with saved ones, of the groups whose mean is too coarse */
     k->slab_sums = back && k->parts > 1 && args->din ? ws + array[0] : NULL;
     k->sums = back && bytes > 0 && params ? ws + array[0] + array[1] : NULL;
     if (k->kept) {

@@ -94,8 +94,16 @@ NUMERICS AND DETERMINISM
       bf16 is a product with bands of zeros there: one makes NaN of results beside those that meet it.
     - Outputs and workspace need no zeroing; every output element is written, and nothing between strided
       ones.
-    - Group norm statistics on a GPU are one pass over values less the slab's first one: where that lies far
-      from the others, inv_std of f64 tensors has about 10 right digits instead of 15.
+    - Group norm statistics on a GPU are one pass over values less one of the slab's, its first one; of f64
+      tensors the one between the others of first, middle and last: where that lies far from most, inv_std
+      of f64 tensors has about 10 right digits instead of 15. Slabs of equal values have y = act(beta).
+    - A saved mean is rounded. Where that shifts xhat by more than a few units (|mean| * inv_std is above 8),
+      groupnorm_bwd computes the mean again: it reads x once more.
+    - -ffast-math, -Ofast and the like, whole or in part, change no result: gcc and clang compile the
+      implementation without them, for AMD GPUs too. What they set for the whole program remains: linked by
+      gcc with -ffast-math it takes subnormals of f32 and f64 for zeros (not those of f16). nvcc's
+      --use_fast_math does that to f32 in kernels, and its inverses and roots may be off by a unit or two.
+      Other compilers' flags of this kind are not tested.
 
 THREADS AND STREAMS
     No mutable global state: every function may be called from any thread at any time. A plan may be shared by
@@ -568,7 +576,8 @@ CKCONV_API ckconv_status ckconv_groupnorm_fwd(const ckconv_groupnorm_desc *desc,
                                               const void *gamma, const void *beta, void *out, void *mean,
                                               void *inv_std, void *workspace, size_t workspace_bytes,
                                               void *stream, ckconv_error *err);
-/* mean, inv_std: what groupnorm_fwd saved, or NULL. beta is read only with an activation.
+/* mean, inv_std: what groupnorm_fwd saved for the same x, or NULL: a mean that its type makes too coarse is
+   computed again. beta is read only with an activation.
    dx = inv_std * (gamma*dy' - a - xhat*b) with a, b the means over (n, g) of gamma*dy' and gamma*dy'*xhat;
    dgamma = sum over n and positions of dy'*xhat, dbeta = that of dy'; dy' = dy * act'(xhat*gamma + beta). */
 CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc, const void *in,
@@ -746,6 +755,19 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_X86 0
 #endif
 
+/* -ffast-math stays outside: results hold in this file, and the caller's flags come back at its end. */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) ||                                               \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#if defined(__clang__)
+#define CKCI_PRECISE 2
+#pragma float_control(precise, on, push)
+#elif defined(__GNUC__)
+#define CKCI_PRECISE 1
+#pragma GCC push_options
+#pragma GCC optimize("no-fast-math", "no-associative-math", "no-finite-math-only", "signed-zeros")
+#endif
+#endif
+
 enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655, CKCI_STACK = 65536 };
 
 #ifdef __cplusplus
@@ -855,6 +877,36 @@ CKCI_INLINE float ckci_bits_float(uint32_t u)
     return x;
 }
 
+/* x, rounded to its type and unknown to the compiler: sums that give back what rounding took hold with
+   -ffast-math, too, and on x87. */
+CKCI_INLINE double ckci_as_written(double x)
+{
+#if defined(__GNUC__) || defined(__clang__)
+#if defined(__SSE2_MATH__)
+    __asm__("" : "+x"(x));
+#else
+    __asm__("" : "+m"(x));
+#endif
+    return x;
+#else
+    volatile double kept = x;
+    return kept;
+#endif
+}
+
+/* By their bits: -ffinite-math-only takes x == x for true. */
+CKCI_INLINE int ckci_is_nan(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, 8);
+    return (u & (uint64_t)INT64_MAX) > (uint64_t)0x7ff << 52;
+}
+
+CKCI_INLINE int ckci_is_finite(float x)
+{
+    return (ckci_float_bits(x) & 0x7f800000u) != 0x7f800000u;
+}
+
 /* A small binary floating-point format. A code without its sign is exponent field * 2^mant + mantissa; codes
    up to max_code are finite. inf_code < 0: no infinity. fnuz: a single NaN (sign bit alone) and no -0. */
 typedef struct ckci_format {
@@ -955,8 +1007,11 @@ CKCI_FN double ckci_decode(const ckci_format *f, uint32_t code)
 /* The two 16-bit formats again, in a form that compilers vectorise. */
 CKCI_INLINE float ckci_half_float(uint16_t h)
 {
+    /* 2^-14 + a subnormal one, less 2^-14: on the way no number is subnormal as a float, which programs of
+       -ffast-math take for zero */
     uint32_t rest = (uint32_t)(h & 0x7fff) << 13;
-    uint32_t finite = ckci_float_bits(ckci_bits_float(rest) * 5.192296858534828e33f); /* 2^112 */
+    uint32_t small = ckci_float_bits(ckci_bits_float(rest + 0x38800000u) - 6.103515625e-5f);
+    uint32_t finite = rest < 0x00800000u ? small : rest + 0x38000000u;
     uint32_t special = (rest >= 0x0f800000u) ? 0x7f800000u | (rest & 0x007fe000u) : finite;
     return ckci_bits_float(special | (uint32_t)(h & 0x8000) << 16);
 }
@@ -995,7 +1050,7 @@ CKCI_FN float ckci_round_float(ckconv_dtype compute, float x)
         float high = ckci_bf16_float(ckci_float_bf16(x));
         float low = x - high;
         /* infinity and NaN have no second term; nor has a value that rounded up to infinity */
-        return low - low == 0 ? high + ckci_bf16_float(ckci_float_bf16(low)) : high;
+        return ckci_is_finite(low) ? high + ckci_bf16_float(ckci_float_bf16(low)) : high;
     }
     case CKCONV_TF32:
     case CKCONV_F8E4M3:
@@ -1013,8 +1068,11 @@ CKCI_FN float ckci_round_float(ckconv_dtype compute, float x)
 /* Round to nearest even and saturate; NaN gives 0. */
 CKCI_FN int32_t ckci_to_int(double x, int32_t low, int32_t high)
 {
-    if (!(x > (double)low)) {
-        return x == x ? low : 0;
+    if (ckci_is_nan(x)) {
+        return 0;
+    }
+    if (x <= (double)low) {
+        return low;
     }
     if (x >= (double)high) {
         return high;
@@ -2802,50 +2860,80 @@ typedef struct ckci_ref_sum {
 
 CKCI_FN void ckci_ref_add(ckci_ref_sum *s, double v)
 {
-    double next = s->sum + v;
-    s->lost += fabs(s->sum) >= fabs(v) ? (s->sum - next) + v : (v - next) + s->sum;
+    int larger = fabs(s->sum) >= fabs(v);
+    double a = larger ? s->sum : v, b = larger ? v : s->sum, next = ckci_as_written(a + b);
+    s->lost += ckci_as_written(ckci_as_written(a - next) + b);
     s->sum = next;
 }
 
 CKCI_FN double ckci_ref_total(const ckci_ref_sum *s)
 {
     double total = s->sum + s->lost;
-    return total == total ? total : s->sum; /* an infinite one loses NaN */
+    return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
 }
 
-/* Mean and inverse standard deviation of (n, g): the saved ones, else computed in two passes. */
-CKCI_FN void ckci_ref_statistics(const ckci_norm_job *job, int64_t n, int64_t g, double *mean,
+/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
+typedef struct ckci_mean {
+    double high, low;
+} ckci_mean;
+
+CKCI_INLINE double ckci_less_mean(double x, const ckci_mean *mean)
+{
+    return (x - mean->high) - mean->low;
+}
+
+/* mean + more, which is the larger one only where the mean is a first guess */
+CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
+{
+    ckci_mean sum;
+    more += mean->low;
+    sum.high = ckci_as_written(mean->high + more);
+    sum.low = ckci_as_written(mean->high - sum.high) + more;
+    return sum;
+}
+
+/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
+   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
+   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
+CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
+{
+    return fabs(mean) * inv_std > 8;
+}
+
+/* Mean and inverse standard deviation of (n, g), in two passes over values less a guess of the mean, at first
+   one of them: equal values have that mean exactly. A saved deviation is taken; a saved mean is not, since it
+   is rounded. */
+CKCI_FN void ckci_ref_statistics(const ckci_norm_job *job, int64_t n, int64_t g, ckci_mean *mean,
                                  double *inv_std)
 {
     const ckci_groupnorm *p = job->p;
     const ckci_tensor *t = &p->in;
     int64_t entry = (n * p->g + g) * (int64_t)ckci_size(p->stat);
-    if (p->op == CKCONV_GROUPNORM_BWD && job->args->saved_mean) {
-        *mean = ckci_load(p->stat, (const unsigned char *)job->args->saved_mean + entry);
-        *inv_std = ckci_load(p->stat, (const unsigned char *)job->args->saved_inv_std + entry);
-        return;
-    }
-    double count = (double)p->c * (double)p->space;
-    ckci_ref_sum sum = {0, 0}, square = {0, 0};
+    double count = (double)p->c * (double)p->space, variance = 0;
+    mean->high = ckci_ref_value(t, g, n, 0, 0, 0, 0);
+    mean->low = 0;
     for (int pass = 0; pass < 2; pass++) {
-        double m = ckci_ref_total(&sum) / count;
+        ckci_ref_sum sum = {0, 0}, square = {0, 0};
         for (int64_t z = 0; z < t->len[3]; z++) {
             for (int64_t y = 0; y < t->len[4]; y++) {
                 for (int64_t x = 0; x < t->len[5]; x++) {
                     for (int64_t c = 0; c < p->c; c++) {
-                        double v = ckci_ref_value(t, g, n, c, z, y, x);
-                        if (pass == 0) {
-                            ckci_ref_add(&sum, v);
-                        } else {
-                            ckci_ref_add(&square, (v - m) * (v - m));
-                        }
+                        double v = ckci_less_mean(ckci_ref_value(t, g, n, c, z, y, x), mean);
+                        ckci_ref_add(&sum, v);
+                        ckci_ref_add(&square, v * v);
                     }
                 }
             }
         }
+        double more = ckci_ref_total(&sum) / count;
+        *mean = ckci_add_to_mean(mean, more);
+        variance = ckci_ref_total(&square) / count - more * more;
     }
-    *mean = ckci_ref_total(&sum) / count;
-    *inv_std = 1 / sqrt(ckci_ref_total(&square) / count + p->eps);
+    if (p->op == CKCONV_GROUPNORM_BWD && job->args->saved_mean) {
+        *inv_std = ckci_load(p->stat, (const unsigned char *)job->args->saved_inv_std + entry);
+    } else {
+        *inv_std = 1 / sqrt((variance < 0 ? 0 : variance) + p->eps);
+    }
 }
 
 /* d act(v) / d v */
@@ -2856,12 +2944,13 @@ CKCI_FN double ckci_act_slope(ckconv_element act, double v)
 }
 
 /* xhat, and dy with the activation undone, at one position */
-CKCI_FN double ckci_ref_gradient(const ckci_norm_job *job, const int64_t at[6], double mean, double inv_std,
-                                 double *xhat)
+CKCI_FN double ckci_ref_gradient(const ckci_norm_job *job, const int64_t at[6], const ckci_mean *mean,
+                                 double inv_std, double *xhat)
 {
     const ckci_groupnorm *p = job->p;
     int64_t channel = at[0] * p->c + at[2];
-    *xhat = (ckci_ref_value(&p->in, at[0], at[1], at[2], at[3], at[4], at[5]) - mean) * inv_std;
+    double x = ckci_ref_value(&p->in, at[0], at[1], at[2], at[3], at[4], at[5]);
+    *xhat = ckci_less_mean(x, mean) * inv_std;
     double dy = ckci_ref_value(&p->out, at[0], at[1], at[2], at[3], at[4], at[5]);
     if (p->act != CKCONV_PASS) {
         double v =
@@ -2877,7 +2966,8 @@ CKCI_FN void ckci_ref_norm_fwd_item(const void *context, int64_t item, unsigned 
     const ckci_groupnorm *p = job->p;
     const ckci_tensor *t = &p->out;
     int64_t at[6];
-    double mean, inv_std;
+    ckci_mean mean;
+    double inv_std;
     ckconv_element_op act;
     memset(&act, 0, sizeof act);
     act.kind = p->act;
@@ -2887,7 +2977,7 @@ CKCI_FN void ckci_ref_norm_fwd_item(const void *context, int64_t item, unsigned 
     ckci_ref_statistics(job, at[1], at[0], &mean, &inv_std);
     int64_t entry = item * (int64_t)ckci_size(p->stat);
     if (job->args->mean) {
-        ckci_store(p->stat, (unsigned char *)job->args->mean + entry, mean);
+        ckci_store(p->stat, (unsigned char *)job->args->mean + entry, mean.high + mean.low);
     }
     if (job->args->inv_std) {
         ckci_store(p->stat, (unsigned char *)job->args->inv_std + entry, inv_std);
@@ -2898,7 +2988,8 @@ CKCI_FN void ckci_ref_norm_fwd_item(const void *context, int64_t item, unsigned 
                 for (at[2] = 0; at[2] < p->c; at[2]++) {
                     double x = ckci_ref_value(&p->in, at[0], at[1], at[2], at[3], at[4], at[5]);
                     int64_t channel = at[0] * p->c + at[2];
-                    double v = (x - mean) * inv_std * ckci_param(p, job->args->gamma, channel, 1) +
+                    double v = ckci_less_mean(x, &mean) * inv_std *
+                                   ckci_param(p, job->args->gamma, channel, 1) +
                                ckci_param(p, job->args->beta, channel, 0);
                     ckci_store(t->dtype, t->p + ckci_offset(t->stride, at) * (int64_t)ckci_size(t->dtype),
                                ckci_element_d(&act, v, NULL, 0));
@@ -2914,7 +3005,8 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
     const ckci_groupnorm *p = job->p;
     const ckci_tensor *t = &p->din;
     int64_t at[6];
-    double mean, inv_std, xhat, count = (double)p->c * (double)p->space;
+    ckci_mean mean;
+    double inv_std, xhat, count = (double)p->c * (double)p->space;
     ckci_ref_sum a = {0, 0}, b = {0, 0};
     (void)scratch;
     at[0] = item % p->g;
@@ -2926,7 +3018,7 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
                     for (at[2] = 0; at[2] < p->c; at[2]++) {
-                        double dy = ckci_ref_gradient(job, at, mean, inv_std, &xhat);
+                        double dy = ckci_ref_gradient(job, at, &mean, inv_std, &xhat);
                         dy *= ckci_param(p, job->args->gamma, at[0] * p->c + at[2], 1);
                         if (pass == 0) {
                             ckci_ref_add(&a, dy);
@@ -2949,7 +3041,8 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
     const ckci_groupnorm *p = job->p;
     const ckci_tensor *t = &p->in;
     int64_t at[6], size = (int64_t)ckci_size(p->param);
-    double mean, inv_std, xhat;
+    ckci_mean mean;
+    double inv_std, xhat;
     ckci_ref_sum dgamma = {0, 0}, dbeta = {0, 0};
     (void)scratch;
     at[0] = item / p->c;
@@ -2959,7 +3052,7 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
         for (at[3] = 0; at[3] < t->len[3]; at[3]++) {
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
-                    double dy = ckci_ref_gradient(job, at, mean, inv_std, &xhat);
+                    double dy = ckci_ref_gradient(job, at, &mean, inv_std, &xhat);
                     ckci_ref_add(&dgamma, dy * xhat);
                     ckci_ref_add(&dbeta, dy);
                 }
@@ -5832,7 +5925,7 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
 CKCI_INLINE float ckci_odd_float(double x)
 {
     float f = (float)x;
-    if ((double)f != x && x == x) {
+    if ((double)f != x && !ckci_is_nan(x)) {
         uint32_t u = ckci_float_bits(f);
         u -= ((double)f > x && x > 0) || ((double)f < x && x < 0) ? 1U : 0U; /* towards zero */
         f = ckci_bits_float(u | 1);
@@ -5978,6 +6071,14 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_WAVE
 #endif
 #undef CKCI_GPU_COMPILER
+#ifdef CKCI_PRECISE
+#if CKCI_PRECISE == 2
+#pragma float_control(pop)
+#else
+#pragma GCC pop_options
+#endif
+#undef CKCI_PRECISE
+#endif
 #endif /* CKCONV_IMPLEMENTED */
 #endif /* CKCONV_IMPLEMENTATION */
 

@@ -27,7 +27,8 @@ TAGS
   Statistics take one pass, in double: sums of x - p and of its square, p the first number of the (n, g); they
   just add up over threads and parts, in LDS in a fixed tree. Since (p - mean)^2 is at most count * variance,
   little is lost where |mean| >> deviation. The mean is then two numbers of type T, hi + lo: x - hi is nearly
-  exact, and lo is small.
+  exact, and lo is small. Saved means are hi alone; where that is too coarse, lo is found like this: x is read
+  once more (if it stays in LDS, from there) only where its numbers lie close together, far from 0.
   Wide kernels (f16, bf16, f32, where tensors are dense): a lane takes eight numbers, of neighbouring channels
   (last) or of neighbouring positions (planes: channels first). Channels last, neighbouring groups are one set
   where one is narrow. What is read twice comes from the caches the second time, as far as they reach; loads
@@ -298,13 +299,22 @@ CKCI_K_FN float ckci_k_norm_load1(int32_t dtype, const unsigned char *from, int6
                                                          : ((const uint16_t *)from)[i]);
 }
 
-/* The first number of a (n, g). */
+/* A number of a (n, g), as close to the mean as it is had for little: the first one; of f64, whose squares
+   lose digits otherwise, the one between the others of first, middle and last. */
 template <class T>
 CKCI_K_FN double ckci_k_norm_pivot(const ckci_gpu_norm &p, const ckci_k_slab &s, int32_t group)
 {
     const int64_t at = ckci_k_norm_base(p.x, s, group, 0);
     if constexpr (sizeof(T) == 8) {
-        return ((const double *)p.x.p)[at];
+        int64_t middle = at + p.c / 2 * p.x.stride[2], last = at + (p.c - 1) * p.x.stride[2];
+        CKCI_K_UNROLL(4)
+        for (int i = 3; i < 6; i++) {
+            middle += p.x.len[i] / 2 * p.x.stride[i];
+            last += (p.x.len[i] - 1) * p.x.stride[i];
+        }
+        const double a = ((const double *)p.x.p)[at], b = ((const double *)p.x.p)[middle];
+        const double c = ((const double *)p.x.p)[last], low = a < b ? a : b, high = a < b ? b : a;
+        return c < low ? low : high < c ? high : c;
     } else {
         return (double)ckci_k_norm_load1(p.x.dtype, p.x.p, at);
     }
@@ -915,20 +925,47 @@ CKCI_K_FN void ckci_k_norm_put_stats(const ckci_gpu_norm &p, const ckci_k_slab &
     }
 }
 
+/* Is a saved mean, rounded to T, too coarse (ckci_coarse_mean)? */
+template <class T> CKCI_K_FN bool ckci_k_norm_coarse(T mean, T r)
+{
+    const T far = mean * r;
+    return far > 8 || far < -8;
+}
+
+/* Saved mean and inverse deviation of each group into LDS. Is one of these means too coarse? All threads get
+   the same answer. */
+template <class T>
+CKCI_K_FN bool ckci_k_norm_saved(const ckci_gpu_norm &p, const ckci_k_slab &s, ckci_k_norm_lds<T> &m)
+{
+    const int32_t t = (int32_t)threadIdx.x;
+    const int64_t first = (int64_t)s.n * p.g + s.g0;
+    bool coarse = false;
+    if (t < s.groups) {
+        m.hi[t] = ((const T *)p.saved_mean)[first + t];
+        m.lo[t] = 0;
+        m.r[t] = ((const T *)p.saved_inv_std)[first + t];
+        coarse = ckci_k_norm_coarse(m.hi[t], m.r[t]);
+    }
+    if (t == 0) {
+        m.mean[0][0] = 0;
+    }
+    __syncthreads();
+    if (coarse) {
+        m.mean[0][0] = 1;
+    }
+    __syncthreads();
+    return m.mean[0][0] != 0;
+}
+
 /* Mean and inverse deviation of each group into LDS: saved ones, or of the parts in workspace (to which kept
-   slabs bring theirs here), or of what this block reads, which is all positions then. */
+   slabs bring theirs here), or of what this block reads, which is all positions then. Saved means of which
+   one is too coarse get the rest that their type does not hold. */
 template <int W, class S, class T>
 CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
 {
     int32_t t = (int32_t)threadIdx.x, length = 1;
     int64_t first = (int64_t)s.n * p.g + s.g0;
-    if (p.saved_mean) {
-        if (t < s.groups) {
-            m.hi[t] = ((const T *)p.saved_mean)[first + t];
-            m.lo[t] = 0;
-            m.r[t] = ((const T *)p.saved_inv_std)[first + t];
-        }
-        __syncthreads();
+    if (p.saved_mean && !ckci_k_norm_saved(p, s, m)) {
         return;
     }
     if (S::KEPT || !p.stats) {
@@ -953,9 +990,10 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k
     if (t < s.groups) {
         ckci_k_moments of = m.u.of[t * length];
         double all = (double)p.c * (double)p.space, shift = of.sum / all, m2 = of.square - of.sum * shift;
-        double exact = ckci_k_norm_pivot<T>(p, s, t) + shift,
-               deviation = sqrt((m2 < 0 ? 0 : m2) / all + p.eps);
-        T r = (T)(1 / deviation), mean = (T)exact;
+        const double pivot = ckci_k_norm_pivot<T>(p, s, t);
+        double deviation = sqrt((m2 < 0 ? 0 : m2) / all + p.eps);
+        const bool saved = p.saved_mean;
+        T r = saved ? m.r[t] : (T)(1 / deviation), mean = saved ? m.hi[t] : (T)(pivot + shift);
         if (p.mean && s.part == 0) {
             ((T *)p.mean)[first + t] = mean;
         }
@@ -963,7 +1001,7 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k
             ((T *)p.inv_std)[first + t] = r;
         }
         m.hi[t] = mean;
-        m.lo[t] = (T)(exact - (double)mean);
+        m.lo[t] = (T)((pivot - (double)mean) + shift); /* of f64, too, pivot + shift has one */
         m.r[t] = sizeof(T) == 4 && r > (T)3e38 ? (T)3e38 : r; /* 0 * infinity, with a tiny eps */
     }
     __syncthreads();
@@ -975,6 +1013,9 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_stats {
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         ckci_k_slab s = ckci_k_find_slab(p, (int32_t)blockIdx.x);
+        if (p.saved_mean && !ckci_k_norm_saved(p, s, m)) {
+            return; /* no one asks */
+        }
         ckci_k_norm_put_stats(p, s, m, ckci_k_norm_gather<W>(p, s, m));
     }
 };
@@ -1720,7 +1761,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         /* two sums: PLANES, of channels by waves; of channels; gamma and beta lie behind. Else one sum of
            eight of each thread, over all of this, and then these again */
         float cell[8 * 256];
-        float hi[CKCI_NORM_BACK_SET], r[CKCI_NORM_BACK_SET], mean[2][CKCI_NORM_BACK_SET];
+        float hi[CKCI_NORM_BACK_SET], r[CKCI_NORM_BACK_SET];
+        float mean[2][CKCI_NORM_BACK_SET]; /* level and slope; before these [0] what center finds */
         ckci_k_arrival arrival;
         ckci_k_uint4 kept[CKCI_NORM_BACK / 16];
     };
@@ -1964,9 +2006,98 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         return (t & ((1 << log) - 1)) == 0 ? q : p.set * p.c;
     }
 
+    /* Sums of the groups, eight lanes each, over a cluster's blocks. */
+    static CKCI_K_MEMBER void share(const ckci_gpu_norm &p, const ckci_k_slab &s, float (&of)[2])
+    {
+        const int32_t t = (int32_t)threadIdx.x, group = t >> 3, part = t & 7;
+        across(8, of[0], of[1]);
+        if (p.parts == 1) {
+            return;
+        }
+        float *sums = (float *)p.slab_sums + ((int64_t)s.n * p.parts * p.g + s.g0 + group) * 2;
+        if (group < s.groups && part == 0) {
+            sums[(int64_t)s.part * p.g * 2] = of[0];
+            sums[(int64_t)s.part * p.g * 2 + 1] = of[1];
+        }
+        ckci_k_cluster_barrier();
+        of[0] = of[1] = 0;
+        if (group < s.groups && part < p.parts) {
+            of[0] = sums[(int64_t)part * p.g * 2];
+            of[1] = sums[(int64_t)part * p.g * 2 + 1];
+        }
+        across(8, of[0], of[1]);
+    }
+
+    /* Of saved means that are too coarse: what their type does not hold, times r, into m.mean[0]. */
+    static CKCI_K_MEMBER void center(const ckci_gpu_norm &p, const ckci_k_slab &s, const mine &own, lds &m)
+    {
+        const int32_t t = (int32_t)threadIdx.x, step = p.lanes_p * (PLANES ? 8 : 1), each = vectors(p);
+        ckci_k_norm_cursor<PLANES> x(p, p.x, s);
+        ckci_k_norm_channels<N> c;
+        ckci_k_float2 sum[2][4] = {};
+        groups(p, c, m, PLANES ? 0 : s.lc * 8, false);
+        CKCI_K_UNROLL(1)
+        for (int32_t k = 0; k < own.columns; k++) {
+            int32_t rest = s.to - x.pos, e = own.first + k * own.apart;
+            CKCI_K_UNROLL(1)
+            for (int32_t i = 0; i < own.places; i++, rest -= step, e += own.step) {
+                ckci_k_norm_raw raw;
+                ckci_k_float2 v[4];
+                if (e < eights(p)) {
+                    raw.a = m.kept[e * each];
+                    raw.b = m.kept[e * each + each - 1];
+                } else {
+                    raw.template load<PLANES>(p, p.x.dtype, x.column + i * x.step, rest);
+                }
+                raw.widen(p.x.dtype, v);
+                CKCI_K_UNROLL(4)
+                for (int f = 0; f < 4; f++) {
+                    v[f] = (v[f] - ckci_k_norm_two(c.hi, 2 * f)) * ckci_k_norm_two(c.r, 2 * f);
+                }
+                if (PLANES && rest < 8) {
+                    ckci_k_norm_end(v, rest, 0);
+                }
+                CKCI_K_UNROLL(4)
+                for (int f = 0; f < 4; f++) {
+                    sum[0][f] = sum[0][f] + v[f];
+                }
+            }
+            x.next_column();
+        }
+        float channel[2] = {0, 0};
+        int32_t q = t, count = 8; /* PLANES: waves of a block, which has one group */
+        if (PLANES) {
+            const ckci_k_float2 two = (sum[0][0] + sum[0][1]) + (sum[0][2] + sum[0][3]);
+            channel[0] = two.x + two.y;
+            across(32, channel[0], channel[1]);
+            q = t % 32 == 0 ? t / 32 : count;
+        } else {
+            q = gather(p, s, m, sum, channel);
+            count = p.c;
+        }
+        __syncthreads();
+        if (q < count * s.groups) {
+            m.cell[q] = channel[0];
+        }
+        __syncthreads();
+        float of[2] = {0, 0};
+        const int32_t group = t >> 3;
+        for (int32_t i = group * count + (t & 7); group < s.groups && i < (group + 1) * count; i += 8) {
+            of[0] += m.cell[i];
+        }
+        share(p, s, of);
+        if (group < s.groups && (t & 7) == 0) {
+            m.mean[0][group] = of[0] / ((float)p.c * (float)p.space);
+        }
+        if (p.parts > 1) {
+            ckci_k_cluster_barrier(); /* before these sums are overwritten */
+        }
+        __syncthreads();
+    }
+
     /* What dx takes of the groups' sums; those of channels go to workspace. */
     static CKCI_K_MEMBER void level(const ckci_gpu_norm &p, const ckci_k_slab &s, lds &m, float gamma,
-                                    float beta, int32_t q, const float (&channel)[2])
+                                    float beta, int32_t q, float (&channel)[2])
     {
         const int32_t t = (int32_t)threadIdx.x;
         const int64_t channels = (int64_t)p.g * p.c, row = (int64_t)s.n * p.parts + s.part;
@@ -1975,6 +2106,7 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         m.cell[BETA + t] = beta;
         __syncthreads();
         if (q < s.columns) {
+            channel[1] -= m.mean[0][ckci_k_divide(q, p.by_c)] * channel[0];
             m.cell[q] = m.cell[GAMMA + q] * channel[0];
             m.cell[SECOND + q] = m.cell[GAMMA + q] * channel[1];
             if (p.sums) {
@@ -1991,26 +2123,11 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
             of[0] += m.cell[i];
             of[1] += m.cell[SECOND + i];
         }
-        across(8, of[0], of[1]);
-        if (p.parts > 1) {
-            float *sums = (float *)p.slab_sums + ((int64_t)s.n * p.parts * p.g + s.g0 + group) * 2;
-            if (group < s.groups && (t & 7) == 0) {
-                sums[(int64_t)s.part * p.g * 2] = of[0];
-                sums[(int64_t)s.part * p.g * 2 + 1] = of[1];
-            }
-            ckci_k_cluster_barrier();
-            const int32_t part = t & 7;
-            of[0] = of[1] = 0;
-            if (group < s.groups && part < p.parts) {
-                of[0] = sums[(int64_t)part * p.g * 2];
-                of[1] = sums[(int64_t)part * p.g * 2 + 1];
-            }
-            across(8, of[0], of[1]);
-        }
+        share(p, s, of);
         if (group < s.groups && (t & 7) == 0) {
             const float count = (float)p.c * (float)p.space;
-            m.mean[0][group] = of[0] / count;
             m.mean[1][group] = of[1] / count;
+            m.mean[0][group] = of[0] / count - m.mean[0][group] * m.mean[1][group];
         }
         __syncthreads();
     }
@@ -2072,14 +2189,27 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
             fill(p, s, own, m);
         }
         const float gamma = p.gamma ? ckci_k_norm_number(p.param, bits[0]) : 1;
-        const float beta = ckci_k_norm_number(p.param, bits[1]);
-        if (t < s.groups) {
+        float beta = ckci_k_norm_number(p.param, bits[1]);
+        if (t < CKCI_NORM_BACK_SET) { /* the lanes of a wave */
+            float coarse = ckci_k_norm_coarse(hi, r) ? 1 : 0, none = 0;
+            across(CKCI_NORM_BACK_SET, coarse, none);
             m.hi[t] = hi;
             m.r[t] = r;
+            m.mean[0][t] = 0;
+            m.mean[1][t] = coarse;
         }
         m.cell[GAMMA + t] = gamma;
         m.cell[BETA + t] = beta;
         __syncthreads();
+        if (__builtin_expect(m.mean[1][0] != 0, 0)) {
+            center(p, s, own, m);
+            if (t < s.columns) {
+                beta -= gamma * m.mean[0][ckci_k_divide(t, p.by_c)];
+            }
+            m.cell[GAMMA + t] = gamma;
+            m.cell[BETA + t] = beta;
+            __syncthreads();
+        }
         float channel[2];
         ckci_k_float2 sum[2][4] = {};
         ckci_k_norm_channels<N> c;

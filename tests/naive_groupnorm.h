@@ -145,6 +145,7 @@ typedef struct norm_data {
     ckconv_element act;
     const double *x, *gamma, *beta, *dy;
     double *y, *mean, *inv_std; /* mean and inv_std [N, G] */
+    double *low;                /* [N, G]: the mean is mean + low, closer than a double can be */
     double *dx, *dgamma, *dbeta;
 } norm_data;
 
@@ -155,20 +156,27 @@ static inline void norm_statistics(const norm_data *d)
         for (int64_t n = 0; n < d->n; n++) {
             const double *x = d->x + (g * d->n + n) * m;
             double sum = 0.0;
+            double rest = 0.0;
             double square = 0.0;
             for (int64_t i = 0; i < m; i++) {
-                sum += x[i];
+                sum += x[i] - x[0];
             }
-            double mean = sum / (double)m;
-            double rest = 0.0; /* what the rounding of a large sum left */
+            const double more = sum / (double)m;
+            double mean = x[0] + more;
+            double low = x[0] - mean + more;
             for (int64_t i = 0; i < m; i++) {
-                rest += x[i] - mean;
+                rest += x[i] - mean - low;
             }
-            mean += rest / (double)m;
+            low += rest / (double)m;
+            const double nearest = mean + low;
+            low += mean - nearest;
+            mean = nearest;
             for (int64_t i = 0; i < m; i++) {
-                square += (x[i] - mean) * (x[i] - mean);
+                const double v = x[i] - mean - low;
+                square += v * v;
             }
             d->mean[n * d->g + g] = mean;
+            d->low[n * d->g + g] = low;
             d->inv_std[n * d->g + g] = 1.0 / sqrt(square / (double)m + d->eps);
         }
     }
@@ -182,7 +190,8 @@ static inline void norm_forward(const norm_data *d)
         const int64_t g = i / (d->n * m);
         const int64_t n = i / m % d->n;
         const int64_t channel = g * d->c + i / d->spatial % d->c;
-        const double xhat = (d->x[i] - d->mean[n * d->g + g]) * d->inv_std[n * d->g + g];
+        const int64_t at = n * d->g + g;
+        const double xhat = (d->x[i] - d->mean[at] - d->low[at]) * d->inv_std[at];
         d->y[i] = norm_activate(d->act, xhat * d->gamma[channel] + d->beta[channel]);
     }
 }
@@ -199,6 +208,7 @@ static inline void norm_backward(const norm_data *d)
         for (int64_t n = 0; n < d->n; n++) {
             const int64_t first = (g * d->n + n) * m;
             const double mean = d->mean[n * d->g + g];
+            const double low = d->low[n * d->g + g];
             const double inv_std = d->inv_std[n * d->g + g];
             double a = 0.0;
             double b = 0.0;
@@ -206,7 +216,7 @@ static inline void norm_backward(const norm_data *d)
                 for (int64_t i = 0; i < m; i++) {
                     const int64_t channel = g * d->c + i / d->spatial;
                     const double gamma = d->gamma[channel];
-                    const double xhat = (d->x[first + i] - mean) * inv_std;
+                    const double xhat = (d->x[first + i] - mean - low) * inv_std;
                     const double dy =
                         d->dy[first + i] * norm_activate_slope(d->act, xhat * gamma + d->beta[channel]);
                     if (turn == 0) {
@@ -250,6 +260,7 @@ static inline void norm_compute_expected(norm_case *c)
     d.act = c->desc.act;
     double *x = test_doubles(c->t[NORM_X].count);
     double *dy = test_doubles(c->t[NORM_Y].count);
+    double *low = test_doubles(c->t[NORM_MEAN].count);
     double *gamma = norm_vector(c, NORM_GAMMA, NORM_HAS_GAMMA, 1.0);
     double *beta = norm_vector(c, NORM_BETA, NORM_HAS_BETA, 0.0);
     test_gather(&c->t[NORM_X], x);
@@ -261,6 +272,7 @@ static inline void norm_compute_expected(norm_case *c)
     d.y = c->expect[NORM_Y];
     d.dx = c->expect[NORM_DX];
     d.mean = c->expect[NORM_MEAN];
+    d.low = low;
     d.inv_std = c->expect[NORM_INV_STD];
     d.dgamma = c->expect[NORM_DGAMMA];
     d.dbeta = c->expect[NORM_DBETA];
@@ -274,6 +286,7 @@ static inline void norm_compute_expected(norm_case *c)
     }
     free(x);
     free(dy);
+    free(low);
     free(gamma);
     free(beta);
 }

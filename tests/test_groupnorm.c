@@ -320,6 +320,91 @@ static void part_mean(void)
     }
 }
 
+/* Saved means, rounded to f32 (f64), of numbers that lie close together far from 0: what rounding took is far
+   more of a deviation than xhat may be off. Each engine has its own way to it, which follows from the layout,
+   from what is wanted, and from how many blocks share a slab: all, dx alone, parameters alone. */
+static void part_saved(void)
+{
+    static const int64_t saved[][7] = {
+        {1, 1, 1, 1, 8, 0, 0},   {2, 3, 2, 5, 7, 6, 0},   {2, 2, 1, 16, 24, 24, 0},
+        {2, 8, 1, 4, 14, 15, 0}, {2, 1, 1, 2, 94, 91, 0}, {2, 1, 1, 8, 48, 48, 0},
+        {3, 2, 1, 2, 5, 6, 7},
+    };
+    static const struct {
+        ckconv_dtype dtype;
+        double mean, deviation;
+    } numbers[] = {
+        {CKCONV_F32, 10000.0, 0.01}, {CKCONV_F32, -100.0, 0.01}, {CKCONV_F16, 1000.0, 2.0},
+        {CKCONV_BF16, -300.0, 4.0},  {CKCONV_F64, 1e6, 1e-6},    {CKCONV_F32, 12.0, 1.0},
+    };
+    static const ckconv_element acts[3] = {CKCONV_PASS, CKCONV_SILU, CKCONV_SIGMOID};
+    static const int wanted[3] = {NORM_ALL, NORM_ALL & ~(NORM_WANTS_DGAMMA | NORM_WANTS_DBETA),
+                                  NORM_ALL & ~NORM_WANTS_DX};
+    enum { SAVED = sizeof saved / sizeof saved[0], NUMBERS = sizeof numbers / sizeof numbers[0] };
+    for (int i = 0; i < SAVED * NUMBERS * 3 * 3; i += test_effort() == 0 ? 5 : 1) {
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        test_rng r = test_seed((uint64_t)i + 130);
+        const int which = i / SAVED % NUMBERS;
+        set_shape(&d, saved[i % SAVED]);
+        d.eps = 1e-14;
+        d.in.dtype = numbers[which].dtype;
+        d.act = acts[i / SAVED / NUMBERS % 3];
+        set_place(&d.in, &d, layouts[(i / SAVED / NUMBERS / 3 + i) % 4], &r);
+        norm_make(&c, CKCONV_GROUPNORM_BWD, &d, wanted[(i + which) % 3], 0);
+        fill_reals(&c, (uint64_t)i, numbers[which].mean, numbers[which].deviation);
+        /* gradients of few numbers cancel: the terms that dx is a difference of are inv_std */
+        run_everywhere(&c, fraction_of(d.in.dtype) * (c.c * c.spatial < 100 ? 4.0 : 1.0), "saved mean");
+        norm_free(&c);
+    }
+    /* eight numbers, and what their saved mean, rounded, must not make of dgamma (-0.991) */
+    ckconv_groupnorm_desc d;
+    norm_case c;
+    double x[8], dy[8];
+    set_shape(&d, saved[0]);
+    norm_make(&c, CKCONV_GROUPNORM_BWD, &d, NORM_ALL & ~(NORM_HAS_GAMMA | NORM_HAS_BETA), 0);
+    for (int i = 0; i < 8; i++) {
+        x[i] = 10000.0 + i % 3 * 0.0078125 + (i == 5 ? 0.0029296875 : 0.0);
+        dy[i] = i < 4 ? 1.0 : -0.5;
+    }
+    test_scatter(&c.t[NORM_X], x);
+    test_scatter(&c.t[NORM_Y], dy);
+    norm_compute_expected(&c);
+    CHECK_MSG(fabs(c.expect[NORM_DGAMMA][0] + 1.09064) < 1e-5, "dgamma is %g", c.expect[NORM_DGAMMA][0]);
+    run_everywhere(&c, fraction_of(CKCONV_F32), "eight numbers");
+    norm_free(&c);
+}
+
+/* Equal numbers have that number as their mean, exactly: y is beta, however small eps is. */
+static void part_constant(void)
+{
+    static const ckconv_dtype dtypes[] = {CKCONV_F64, CKCONV_F32, CKCONV_F16, CKCONV_BF16};
+    static const int64_t constant[][7] = {
+        {1, 1, 1, 8, 256, 0, 0}, {2, 3, 2, 5, 7, 6, 0}, {2, 2, 1, 16, 24, 24, 0}, {2, 1, 1, 2, 94, 91, 0}};
+    static const double epsilons[3] = {1e-40, 1e-30, 1e-12};
+    for (int i = 0; i < 4 * 4 * 3 * 3; i++) {
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        test_rng r = test_seed((uint64_t)i + 150);
+        set_shape(&d, constant[i / 4 % 4]);
+        d.eps = epsilons[i / 16 % 3];
+        d.in.dtype = dtypes[i % 4];
+        set_place(&d.in, &d, layouts[i / 48], &r);
+        norm_make(&c, CKCONV_GROUPNORM_FWD, &d, NORM_ALL & ~NORM_WANTS_STATS, 0);
+        fill_reals(&c, (uint64_t)i, 0.0, 1.0);
+        double *x = test_doubles(c.t[NORM_X].count);
+        const int64_t m = c.c * c.spatial;
+        for (int64_t j = 0; j < c.t[NORM_X].count; j++) {
+            x[j] = i / 16 % 3 == 1 ? 0.1 : 3.14159 + 107.0 * (double)(j / m);
+        }
+        test_scatter(&c.t[NORM_X], x);
+        free(x);
+        norm_compute_expected(&c);
+        run_everywhere(&c, 0.0, "equal numbers");
+        norm_free(&c);
+    }
+}
+
 /* Activations far from 0: gradients of sigmoid that are all small, and silu where e^-v is infinite. */
 static void part_far(void)
 {
@@ -480,16 +565,23 @@ static void part_empty(void)
     }
 }
 
-int main(void)
+/* "values": without what is about shapes and arguments */
+int main(int argc, char **argv)
 {
+    const int values = argc > 1 && strcmp(argv[1], "values") == 0;
     test_begin("test_groupnorm");
     device_count = test_cpu_devices(devices);
     part_definition();
+    part_saved();
+    part_constant();
+    part_far();
+    if (values) {
+        return test_end();
+    }
     part_subsets();
     part_large();
     part_shared();
     part_mean();
-    part_far();
     part_exact();
     part_differences();
     part_empty();
