@@ -2295,8 +2295,8 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
         int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), 4), before = k->parts;
         int64_t parts = ckci_saturating_mul(before, ckci_ceil_div(chain, CKCI_GPU_CHAIN / 2));
         parts = ckci_min(ckci_min(parts, limit / ckci_max(one, 1)), INT32_MAX / 2);
-        if (parts > before && ckci_depth_weight_by(p, device, 0, parts, limit, l, bytes, cost, &chain,
-                                                   NULL) != CKCONV_OK) {
+        if (parts > before &&
+            ckci_depth_weight_by(p, device, 0, parts, limit, l, bytes, cost, &chain, NULL) != CKCONV_OK) {
             chain = INT64_MAX;
         }
     }

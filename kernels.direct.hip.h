@@ -2471,13 +2471,13 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
         }
         whole_sums whole;
         whole.clear();
-        const int32_t stretch = CKCI_K_STRETCH / XO * p.lanes_p;
         CKCI_K_UNROLL(1)
-        for (int32_t i = from + slot, stop = LONG ? i : to; i < to && active; i += p.lanes_p) {
-            if (LONG && i >= stop) {
+        for (int32_t first = from, stop = from; first + slot < to && active; first += p.lanes_p) {
+            if (LONG && first >= stop) { /* the same for all threads */
                 whole.settle(c);
-                stop = i + stretch;
+                stop = first + CKCI_K_STRETCH / XO * p.lanes_p;
             }
+            const int32_t i = first + slot;
             int32_t line = ckci_k_divide(i, p.by_strips), x = (i - line * p.strips) * XO;
             int32_t above = ckci_k_divide(line, tall ? p.by_tiles_x : p.dim[1].count[0]);
             int32_t y = line - above * (tall ? p.tiles_x : count_y);
@@ -4173,11 +4173,12 @@ template <class S> struct ckci_k_depth_row_weight {
         ckci_k_long_sums<T, 8> whole;
         whole.clear();
         CKCI_K_UNROLL(1)
-        for (int32_t i = from + slot, stop = i; i < to && active; i += p.lanes_c) {
-            if (i >= stop) {
+        for (int32_t round = from, stop = from; round + slot < to && active; round += p.lanes_c) {
+            if (round >= stop) { /* the same for all threads */
                 whole.settle(c);
-                stop = i + CKCI_K_STRETCH / 8 * p.lanes_c;
+                stop = round + CKCI_K_STRETCH / 8 * p.lanes_c;
             }
+            const int32_t i = round + slot;
             ckci_k_depth_strip s = ckci_k_depth_find(p, i, to);
             int32_t z = s.q.z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
             int32_t y = s.q.y * p.dim[1].stride + fy * p.dim[1].dilation - p.dim[1].pad;

@@ -55,8 +55,9 @@ type of the sums, and every storage type is converted when it is loaded)
                        E-byte elements turned in LDS (2: f16 and bf16, too); convert_E: other types to E
                        bytes, turned or not
 
-No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
-matrix_... are plain multiply-adds on any target.
+No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order; over
+positions, its error does not grow with their number (>>k-prim, long sums). All but matrix_... are plain
+multiply-adds on any target.
 
 FILES (parts of this one, which includes them at >>k-families)
     kernels.matrix.hip.h    >>k-matrix  all three on matrix units
@@ -1509,7 +1510,8 @@ template <int S, int THREADS> CKCI_K_FN ckci_k_share ckci_k_make_share(bool alon
 
 /* Where registers have no room for a thread's long sums, they lie where they are written in the end, in the
    part of the workspace or (p.o_vec) in dw that is dense: there, each belongs to one thread all along.
-   Stretches are longer, as this takes some time. Without such a place the planner leaves no sum to be long. */
+   Stretches are longer, as this takes some time. Without such a place the planner leaves no sum to be
+   long. */
 enum { CKCI_K_KEPT_STRETCH = CKCI_GPU_CHAIN };
 
 /* A block of bwd_weight: its first row and column of a group, and the positions of its part. */
@@ -1523,8 +1525,10 @@ struct ckci_k_weight_block {
 };
 
 /* Found again each time. */
-CKCI_K_FN ckci_k_weight_block ckci_k_find_weight_block(const ckci_gpu_conv &p, int32_t tile_m, int32_t tile_n)
+CKCI_K_FN ckci_k_weight_block ckci_k_find_weight_block(const ckci_gpu_conv &conv, int32_t tile_m,
+                                                       int32_t tile_n)
 {
+    const ckci_gpu_conv &p = ckci_k_again(conv);
     ckci_k_weight_block b;
     const int32_t work = ckci_k_uniform_again((int32_t)blockIdx.x), rest = ckci_k_divide(work, p.by_tiles_n);
     const int32_t up = ckci_k_divide(rest, p.by_tiles_m);
@@ -1545,16 +1549,17 @@ CKCI_K_FN int32_t ckci_k_after_stretch(const ckci_gpu_conv &p, int32_t left, int
     return place && left > stretch ? left - stretch : 0;
 }
 
-/* A stretch ends: a thread's RM x RN sums c, of quads of rows and columns that are rows_apart and columns_apart
-   from each other, the first of them at row, column of the block. fresh: nothing is there yet; end: all of it
-   goes into c. ROWS: rows whose loads are under way together; the others move up, as indices known at compile
-   time keep c in registers. join(c): the first rows become the sums of all threads that share them, if this
-   one has their place. */
+/* A stretch ends: a thread's RM x RN sums c, of quads of rows and columns that are rows_apart and
+   columns_apart from each other, the first of them at row, column of the block. fresh: nothing is there yet;
+   end: all of it goes into c. ROWS: rows whose loads are under way together; the others move up, as indices
+   known at compile time keep c in registers. join(c): the first rows become the sums of all threads that
+   share them, if this one has their place. */
 template <int RM, int RN, int ROWS, class Join>
-CKCI_K_FN void ckci_k_settle_there(const ckci_gpu_conv &p, const ckci_k_weight_block &b, int32_t row,
+CKCI_K_FN void ckci_k_settle_there(const ckci_gpu_conv &conv, const ckci_k_weight_block &b, int32_t row,
                                    int32_t column, int32_t rows_apart, int32_t columns_apart, float *c,
                                    bool fresh, bool end, const Join &join)
 {
+    const ckci_gpu_conv &p = ckci_k_again(conv);
     const int32_t columns_left = p.columns - b.column - column;
     CKCI_K_UNROLL(1)
     for (int32_t q = 0; q < RM; q += ROWS) {
@@ -1631,9 +1636,9 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
         }
     }
 
-    /* Adds to the sums. a, b: loaders with fetch(first place of the step) and store(buffer). One loop also for
-       the first tile and for the last product, so that each part of it stands once. whole: takes the sums of
-       stretches. */
+    /* Adds to the sums. a, b: loaders with fetch(first place of the step) and store(buffer). One loop also
+       for the first tile and for the last product, so that each part of it stands once. whole: takes the sums
+       of stretches. */
     template <class A, class B, class Whole>
     CKCI_K_MEMBER void add(ckci_k_tile<T, S, KT> &m, A &a, B &b, int32_t from, int32_t to, Whole &whole)
     {

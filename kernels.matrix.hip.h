@@ -5805,10 +5805,11 @@ template <class S> struct ckci_k_tile_sums {
 
     /* A stretch ends: the first slice adds the sums of all of them to those before. */
     template <class L>
-    CKCI_K_MEMBER void settle(L &m, const ckci_gpu_conv &p, const ckci_k_weight_block &b, bool fresh, bool end)
+    CKCI_K_MEMBER void settle(L &m, const ckci_gpu_conv &p, const ckci_k_weight_block &b, bool fresh,
+                              bool end)
     {
         float *room = &m.a[0][0][0];
-        static_assert((int)S::SLICES * S::RN * S::EACH <= 2 * S::KT * (S::LA + S::LB), "LDS holds a row of each");
+        static_assert((int)S::SLICES * S::RN * S::EACH <= 2 * S::KT * (S::LA + S::LB), "a row of each");
         const auto join = [&](float *c) {
             if constexpr (S::SLICES > 1) {
                 float *own = room + slice() * (S::RN * S::EACH) + inner();
@@ -5829,9 +5830,8 @@ template <class S> struct ckci_k_tile_sums {
             }
             return slice() == 0;
         };
-        ckci_k_settle_there<S::RM, S::RN, S::SLICES == 1 ? 4 : 1>(p, b, row(0), column(0),
-                                                                  S::BM / (S::RM / 4), S::BN / (S::RN / 4),
-                                                                  &c[0][0], fresh, end, join);
+        ckci_k_settle_there<S::RM, S::RN, S::SLICES == 1 ? 4 : 1>(
+            p, b, row(0), column(0), S::BM / (S::RM / 4), S::BN / (S::RN / 4), &c[0][0], fresh, end, join);
     }
 
     /* Sums to memory. vec: four columns are one store at out + at(row), negative: no such row; columns: how
@@ -6712,8 +6712,8 @@ template <class S, int V> struct ckci_k_tile_weight {
             {
                 const ckci_k_weight_block b = ckci_k_find_weight_block(p, S::BM, S::BN);
                 left = ckci_k_after_stretch(p, before, S::SLICES);
-                ckci_k_tile_weight_loader<S, V> loader(p, b.group, b.row, b.column, b.to - before, b.to - left,
-                                                       m.table);
+                ckci_k_tile_weight_loader<S, V> loader(p, b.group, b.row, b.column, b.to - before,
+                                                       b.to - left, m.table);
                 sums.run(m, loader, ckci_k_opaque((before - left + S::KT - 1) / S::KT));
             }
             const ckci_k_weight_block b = ckci_k_find_weight_block(p, S::BM, S::BN);

@@ -1285,8 +1285,8 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
    channels first, where all eight are one sum, in its place of m.total. fresh: nothing is there yet; end: all
    of it is wanted in sum. */
 template <bool PLANES, class T>
-CKCI_K_FN void ckci_k_norm_settle8(ckci_k_norm_lds<T> &m, int32_t cell, ckci_k_float2 (&sum)[2][4], bool fresh,
-                                   bool end)
+CKCI_K_FN void ckci_k_norm_settle8(ckci_k_norm_lds<T> &m, int32_t cell, ckci_k_float2 (&sum)[2][4],
+                                   bool fresh, bool end)
 {
     CKCI_K_UNROLL(2)
     for (int which = 0; which < 2; which++) {
@@ -1302,7 +1302,8 @@ CKCI_K_FN void ckci_k_norm_settle8(ckci_k_norm_lds<T> &m, int32_t cell, ckci_k_f
             float part[2] = {sum[which][e].x, sum[which][e].y};
             CKCI_K_UNROLL(2)
             for (int i = 0; i < (PLANES ? 1 : 2); i++) {
-                float &whole = PLANES ? m.total[which][threadIdx.x] : m.u.cell[which][(2 * e + i) * 256 + cell];
+                float &whole =
+                    PLANES ? m.total[which][threadIdx.x] : m.u.cell[which][(2 * e + i) * 256 + cell];
                 float before = fresh ? 0 : whole;
                 ckci_k_carry(before, part[i]);
                 whole = before;

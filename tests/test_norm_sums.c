@@ -17,8 +17,8 @@ static const struct {
     int64_t n, c, length[2]; /* simulator or not */
     double small, chain;
 } rows[] = {
-    {CKCONV_NHWGC, 1, 64, {130000, 400000}, 1.0, CHAIN}, {CKCONV_NGCHW, 1, 64, {130000, 400000}, 1.0, CHAIN},
-    {CKCONV_NHWGC, 1, 3, {70000, 3000000}, 1.0, CHAIN},  {CKCONV_NGCHW, 1, 3, {70000, 3000000}, 1.0, CHAIN},
+    {CKCONV_NHWGC, 1, 64, {130000, 200000}, 1.0, CHAIN}, {CKCONV_NGCHW, 1, 64, {130000, 200000}, 1.0, CHAIN},
+    {CKCONV_NHWGC, 1, 3, {70000, 1000000}, 1.0, CHAIN},  {CKCONV_NGCHW, 1, 3, {70000, 1000000}, 1.0, CHAIN},
     {CKCONV_NHWGC, 4096, 8, {2, 2}, 0.5, 0.0},           {CKCONV_NGCHW, 4096, 3, {2, 2}, 0.5, 0.0},
 };
 
