@@ -230,7 +230,7 @@ $(eval $(call variant,sanitized,src,$$(SANITIZER_FLAGS)))
 
 # The GPU's kernels: the same programs, on the simulator (wave 64 and 32, NVIDIA's units: four targets) and on
 # a real GPU.
-GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_epilogue test_transform test_device
+GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_norm_sums test_epilogue test_transform test_device
 SIM_FLAGS := -O2 -g1 -std=c++17 -Wall -Wextra
 $(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)

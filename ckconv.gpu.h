@@ -926,6 +926,10 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
     return ckci_check_launch(c->device, launch, err);
 }
 
+/* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
+   registers have no room for long sums (kernels.hip.h, CKCI_K_STRETCH). */
+enum { CKCI_GPU_CHAIN = 1536 };
+
 /* What costs count beside those of tiles, vector and matrix units' alike, of which 8e4 to 15e4 are a
    microsecond on an H100 (216 problems there: 1 to 8 channels per group on each side, f16, f32, both
    layouts). Direct kernels load two numbers for each product. */
@@ -1064,6 +1068,25 @@ CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t l
     plan->launches = launches;
 }
 
+/* Tiles whose registers have no room for long sums keep them in the parts' workspace: of one part, with no
+   `place` in dw, none may be long. *split becomes two parts if it is free. */
+CKCI_FN ckconv_status ckci_place_long_sums(int64_t positions, int place, int32_t split_k, int64_t sum_bytes,
+                                           int64_t limit, int64_t *split, ckconv_error *err)
+{
+    if (place || *split > 1 || positions <= CKCI_GPU_CHAIN) {
+        return CKCONV_OK;
+    }
+    int64_t bytes = ckci_saturating_mul(2, sum_bytes);
+    if (split_k == 0 && bytes <= limit && sum_bytes / 4 <= INT32_MAX) {
+        *split = 2;
+        return CKCONV_OK;
+    }
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                     "this tile adds up %lld positions (more than %d) only in parts: split_k is %d, the sums "
+                     "of two parts need %lld bytes of workspace, options.max_workspace allows %lld",
+                     CKCI_LL(positions), (int)CKCI_GPU_CHAIN, (int)split_k, CKCI_LL(bytes), CKCI_LL(limit));
+}
+
 /* bwd_weight. split_k 0: as many parts as fill the GPU, within `limit` bytes. tile 0: direct. Sums of parts
    lie in workspace at *bytes = parts * G * K * taps * C sums. */
 CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
@@ -1108,6 +1131,7 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
         split = sums > INT32_MAX ? 1 : split;
     }
     split = ckci_max(ckci_min(split, positions), 1);
+    CKCI_TRY(ckci_place_long_sums(positions, tile != 128, split_k, sum_bytes, limit, &split, err));
     *bytes = split > 1 ? ckci_saturating_mul(split, sum_bytes) : 0;
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
     if (split > 1 && sums > INT32_MAX) {
@@ -2188,21 +2212,47 @@ CKCI_FN double ckci_depth_waste(const ckci_gpu_depth *k)
     return (double)ckci_ceil_div(k->dim[2].length, 8) * 8 / length * (1 + 0.2 / high);
 }
 
-/* bwd_weight. split_k and limit as in ckci_gpu_weight; sums lie in workspace as [part][tap][channel]. */
-CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
-                                        int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
-                                        ckconv_error *err)
+/* Products that a thread adds to one sum one after the other, once the parts are known; 1: that kernel takes
+   long sums in stretches. which: of those that read no rows, planes or sheets through LDS. */
+CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, int down, int deep,
+                                        int32_t sheet, int32_t walks)
+{
+    int32_t size = (int32_t)ckci_size(k->a.dtype);
+    if (sheet >= 0) {
+        int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, sheet == 2 || sheet == 3 ? 2 : 1, 0, 1);
+        return columns * k->sheet.high * ckci_ceil_div(k->all, k->parts);
+    }
+    if (deep) {
+        return (int64_t)CKCI_DEPTH_DEEP_STRIP(size, 1) * k->walk * ckci_ceil_div(k->all, k->parts);
+    }
+    if (down) {
+        return (int64_t)CKCI_DEPTH_DOWN_STRIP(size, k->dim[1].filter, 1) * k->walk;
+    }
+    int64_t strip = ckci_saturating_mul(8, ckci_max(k->walk, 1));
+    int stretches = !walks && (k->a.dtype == CKCONV_F64 || which == CKCI_DEPTH_ROW ||
+                               which == CKCI_DEPTH_4 + 2 || which == CKCI_DEPTH_1 + 1);
+    return stretches ? 1 : ckci_saturating_mul(strip, ckci_ceil_div(k->part, k->lanes_p));
+}
+
+/* bwd_weight. split_k and limit as in ckci_gpu_weight; sums lie in workspace as [part][tap][channel].
+   lasting: with a kernel that takes sums of any length. *chain: see ckci_depth_weight_chain. */
+CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_device *device, int lasting,
+                                           int64_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                           double *cost, int64_t *chain, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
     int64_t all, units = ckci_max(device->compute_units, 1);
     CKCI_TRY(ckci_depth_start(p, k, &vec, &planes, err));
-    int32_t sheet = planes == CKCI_DEPTH_LAST ? -1 : ckci_depth_sheets(p, device, k);
+    int32_t sheet = planes == CKCI_DEPTH_LAST || lasting ? -1 : ckci_depth_sheets(p, device, k);
     CKCI_TRY(ckci_depth_strips(k, planes, &all, err));
-    int32_t down = ckci_depth_downs(k, device, 1, planes);
-    int deep = ckci_depth_deeps(k, device, 1, planes), through = down || deep || sheet >= 0;
-    int32_t walks = through ? 0 : ckci_depth_walks(k, device, 1, planes);
+    int32_t down = lasting ? 0 : ckci_depth_downs(k, device, 1, planes);
+    int deep = !lasting && ckci_depth_deeps(k, device, 1, planes), through = down || deep || sheet >= 0;
+    int32_t walks = through || lasting ? 0 : ckci_depth_walks(k, device, 1, planes);
     int32_t which = ckci_depth_kernel(k, down, deep, 0, walks, 1, vec, planes);
+    if (lasting && planes != CKCI_DEPTH_ROWS) {
+        which = CKCI_DEPTH_WEIGHT + (vec == 1 ? CKCI_DEPTH_1 + 1 : CKCI_DEPTH_4 + 2);
+    }
     ckci_depth_set(k, 1, which, l);
     which -= CKCI_DEPTH_WEIGHT;
     CKCI_TRY(ckci_depth_weight_lanes(p, device, k, which, planes, walks, through, deep, &vec, &all, err));
@@ -2220,6 +2270,7 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^29 - 1 weights can be split",
                          (int)split_k);
     }
+    *chain = ckci_depth_weight_chain(k, which, down, deep, sheet, walks);
     ckci_depth_divisors(k);
     ckci_depth_stretches(k);
     k->by_channels = ckci_make_divisor(k->g);
@@ -2235,6 +2286,29 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
         *cost *= k->a.dtype == CKCONV_F32 ? 2.5 : 4;
     }
     return ckci_too_many_blocks(l->grid, err);
+}
+
+/* The kernel that suits the filter, with so many parts that no sum is long, if they are free and workspace
+   holds them; else one that takes long sums. */
+CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
+                                        int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
+                                        ckconv_error *err)
+{
+    int64_t chain;
+    CKCI_TRY(ckci_depth_weight_by(p, device, 0, split_k, limit, l, bytes, cost, &chain, err));
+    if (chain > CKCI_GPU_CHAIN && split_k == 0) {
+        const ckci_gpu_depth *k = &l->a.depth;
+        int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), 4), before = k->parts;
+        int64_t parts = ckci_saturating_mul(before, ckci_ceil_div(chain, CKCI_GPU_CHAIN / 2));
+        parts = ckci_min(ckci_min(parts, limit / ckci_max(one, 1)), INT32_MAX / 2);
+        if (parts > before &&
+            ckci_depth_weight_by(p, device, 0, parts, limit, l, bytes, cost, &chain, NULL) != CKCONV_OK) {
+            chain = INT64_MAX;
+        }
+    }
+    return chain > CKCI_GPU_CHAIN
+               ? ckci_depth_weight_by(p, device, 1, split_k, limit, l, bytes, cost, &chain, err)
+               : CKCONV_OK;
 }
 
 
@@ -4631,6 +4705,8 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     }
     *cost = best;
     split = ckci_max(ckci_min(split, positions), 1);
+    CKCI_TRY(ckci_place_long_sums(positions, k->columns % 4 == 0 && ckci_tile_dense(&k->o.t), split_k,
+                                  sum_bytes, limit, &split, err));
     *bytes = split > 1 ? ckci_saturating_mul(split, sum_bytes) : 0;
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
     if (split > 1 && sums > INT32_MAX) {

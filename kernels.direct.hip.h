@@ -135,7 +135,10 @@ template <class T> struct ckci_k_direct_weight {
         bool inside = group < p.g;
         int64_t dout = group * p.a.stride[0] + k * p.a.stride[2];
         int64_t in = group * p.b.stride[0] + c * p.b.stride[2];
+        ckci_k_long_sums<T, 1> whole;
+        whole.clear();
         T sum = 0;
+        int32_t left = CKCI_K_STRETCH;
         for (int32_t i = from + t / p.lanes; i < to && inside; i += share) {
             ckci_k_place q = ckci_k_decode(i, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
             int32_t z = z0 + q.z * p.dim[0].stride, y = y0 + q.y * p.dim[1].stride,
@@ -146,7 +149,12 @@ template <class T> struct ckci_k_direct_weight {
                 int64_t from_in = in + q.n * p.b.stride[1] + ckci_k_inside(p.b, p.b_narrow, 0, z, y, x);
                 sum = ckci_k_fma(ckci_k_value<T>(p.a, at), ckci_k_value<T>(p.b, from_in), sum);
             }
+            if (--left == 0) {
+                whole.settle(&sum);
+                left = CKCI_K_STRETCH;
+            }
         }
+        whole.finish(&sum);
         m.sum[t] = sum;
         for (int32_t half = share / 2; half > 0; half /= 2) {
             __syncthreads();
@@ -2293,6 +2301,9 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
     typedef ckci_k_depth_sums<T, V, R * G> lds;
     enum { APART = STEP ? STEP : 1, WINDOW = (XO - 1) * APART + G };
     typedef ckci_k_vec<S, V> vec;
+    /* One tap: sums may be long. The planner leaves the others no long ones. */
+    enum { LONG = STEP == 0 };
+    typedef typename ckci_k_either<LONG, ckci_k_long_sums<T, R * G * V>, ckci_k_short_sums>::type whole_sums;
 
     /* A row of inputs; whole: all of them exist. */
     static CKCI_K_MEMBER void load_whole(const ckci_gpu_depth &p, vec *to, const unsigned char *src,
@@ -2458,8 +2469,15 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
         for (int i = 0; i < R * G * V; i++) {
             c[i] = 0;
         }
+        whole_sums whole;
+        whole.clear();
         CKCI_K_UNROLL(1)
-        for (int32_t i = from + slot; i < to && active; i += p.lanes_p) {
+        for (int32_t first = from, stop = from; first + slot < to && active; first += p.lanes_p) {
+            if (LONG && first >= stop) { /* the same for all threads */
+                whole.settle(c);
+                stop = first + CKCI_K_STRETCH / XO * p.lanes_p;
+            }
+            const int32_t i = first + slot;
             int32_t line = ckci_k_divide(i, p.by_strips), x = (i - line * p.strips) * XO;
             int32_t above = ckci_k_divide(line, tall ? p.by_tiles_x : p.dim[1].count[0]);
             int32_t y = line - above * (tall ? p.tiles_x : count_y);
@@ -2485,6 +2503,7 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
                 strip(p, c, a, b, in_y, in_x, count);
             }
         }
+        whole.finish(c);
         ckci_k_depth_member w = {slot, lane, lane_u, channel, part, fz, fy, fx, active};
         ckci_k_depth_fold<S, T, V, R, G>(p, m, c, w, planes);
     }
@@ -4151,8 +4170,15 @@ template <class S> struct ckci_k_depth_row_weight {
         int32_t from = part * p.part, to = all - from < p.part ? all : from + p.part;
         int32_t first = -p.dim[2].pad, shift = first & 3;
         T c[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        ckci_k_long_sums<T, 8> whole;
+        whole.clear();
         CKCI_K_UNROLL(1)
-        for (int32_t i = from + slot; i < to && active; i += p.lanes_c) {
+        for (int32_t round = from, stop = from; round + slot < to && active; round += p.lanes_c) {
+            if (round >= stop) { /* the same for all threads */
+                whole.settle(c);
+                stop = round + CKCI_K_STRETCH / 8 * p.lanes_c;
+            }
+            const int32_t i = round + slot;
             ckci_k_depth_strip s = ckci_k_depth_find(p, i, to);
             int32_t z = s.q.z * p.dim[0].stride + fz * p.dim[0].dilation - p.dim[0].pad;
             int32_t y = s.q.y * p.dim[1].stride + fy * p.dim[1].dilation - p.dim[1].pad;
@@ -4189,6 +4215,7 @@ template <class S> struct ckci_k_depth_row_weight {
                 }
             }
         }
+        whole.finish(c);
         ckci_k_depth_member w = {0, slot, lane_u, channel, part, fz, fy, place - shift, active};
         ckci_k_depth_fold<S, T, 1, 1, 8>(p, m, c, w, true);
     }
@@ -5184,13 +5211,17 @@ template <class T> struct ckci_k_depth_sum {
     {
         int32_t t = (int32_t)threadIdx.x, e = (int32_t)blockIdx.x * 8 + (t & 7), all = p.taps * p.g;
         const T *sums = (const T *)p.o.partial;
+        ckci_k_long_sums<T, 1> whole;
+        whole.clear();
         T sum = 0;
         if (e < all) {
             CKCI_K_UNROLL(8)
             for (int32_t part = t >> 3; part < p.parts; part += 32) {
                 sum += sums[(int64_t)part * all + e];
+                whole.settle(&sum);
             }
         }
+        whole.finish(&sum);
         m.sum[t] = sum;
         for (int32_t half = 128; half >= 8; half /= 2) {
             __syncthreads();

@@ -55,8 +55,9 @@ type of the sums, and every storage type is converted when it is loaded)
                        E-byte elements turned in LDS (2: f16 and bf16, too); convert_E: other types to E
                        bytes, turned or not
 
-No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order. All but
-matrix_... are plain multiply-adds on any target.
+No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order; over
+positions, its error does not grow with their number (>>k-prim, long sums). All but matrix_... are plain
+multiply-adds on any target.
 
 FILES (parts of this one, which includes them at >>k-families)
     kernels.matrix.hip.h    >>k-matrix  all three on matrix units
@@ -336,6 +337,16 @@ CKCI_K_FN int32_t ckci_k_again(int32_t x)
     return x;
 #else
     return ckci_k_lane_afresh(x);
+#endif
+}
+
+/* The same of a value that all threads share. */
+CKCI_K_FN int32_t ckci_k_uniform_again(int32_t x)
+{
+#if defined(__CUDA_ARCH__)
+    return ckci_k_again(x);
+#else
+    return ckci_k_afresh(x);
 #endif
 }
 
@@ -891,6 +902,82 @@ CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
                                : ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16;
 #endif
 }
+
+/* Long sums. A sum takes CKCI_K_STRETCH products one after the other at most; then it is added to the sum of
+   all stretches before it, and what that addition lost to rounding begins the next stretch: the error is that
+   of one stretch, however many there are. */
+enum { CKCI_K_STRETCH = 256 };
+
+/* whole + part: whole becomes the rounded sum, part what rounding took from it, exactly. The order of these
+   operations is the algorithm, whatever else the compiler may reorder (-ffast-math). What is not finite loses
+   nothing. */
+CKCI_K_FN void ckci_k_carry(float &whole, float &part)
+{
+#if defined(__clang__)
+#pragma clang fp reassociate(off) contract(off)
+#endif
+    const float sum = whole + part, back = sum - whole;
+    const float lost = (whole - (sum - back)) + (part - back);
+    part = (ckci_k_bits(sum) & 0x7f800000u) == 0x7f800000u ? 0 : lost;
+    whole = sum;
+}
+
+/* Sums that are not so long. */
+struct ckci_k_short_sums {
+    CKCI_K_MEMBER void clear()
+    {
+    }
+
+    template <class T> CKCI_K_MEMBER void settle(T *)
+    {
+    }
+
+    template <class T> CKCI_K_MEMBER void finish(T *) const
+    {
+    }
+};
+
+template <int FIRST, class A, class B> struct ckci_k_either {
+    typedef A type;
+};
+template <class A, class B> struct ckci_k_either<0, A, B> {
+    typedef B type;
+};
+
+/* N sums of a thread over all stretches, beside those of the stretch that runs; f64 has bits enough for all
+   of them, and int32 is exact. */
+template <class T, int N> struct ckci_k_long_sums : ckci_k_short_sums {
+};
+
+template <int N> struct ckci_k_long_sums<float, N> {
+    float whole[N];
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < N; i++) {
+            whole[i] = 0;
+        }
+    }
+
+    /* A stretch ends: c is what begins the next one. */
+    CKCI_K_MEMBER void settle(float *c)
+    {
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < N; i++) {
+            ckci_k_carry(whole[i], c[i]);
+        }
+    }
+
+    /* All stretches, into c, which holds the last one or what it left. */
+    CKCI_K_MEMBER void finish(float *c) const
+    {
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < N; i++) {
+            c[i] += whole[i];
+        }
+    }
+};
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -1466,6 +1553,91 @@ template <int S, int THREADS> CKCI_K_FN ckci_k_share ckci_k_make_share(bool alon
     return s;
 }
 
+/* Where registers have no room for a thread's long sums, they lie where they are written in the end, in the
+   part of the workspace or (p.o_vec) in dw that is dense: there, each belongs to one thread all along.
+   Stretches are longer, as this takes some time. Without such a place the planner leaves no sum to be
+   long. */
+enum { CKCI_K_KEPT_STRETCH = CKCI_GPU_CHAIN };
+
+/* A block of bwd_weight: its first row and column of a group, and the positions of its part. */
+struct ckci_k_weight_block {
+    int32_t row, column, group, part, from, to;
+
+    CKCI_K_MEMBER int32_t positions() const
+    {
+        return to - from;
+    }
+};
+
+/* Found again each time. */
+CKCI_K_FN ckci_k_weight_block ckci_k_find_weight_block(const ckci_gpu_conv &conv, int32_t tile_m,
+                                                       int32_t tile_n)
+{
+    const ckci_gpu_conv &p = ckci_k_again(conv);
+    ckci_k_weight_block b;
+    const int32_t work = ckci_k_uniform_again((int32_t)blockIdx.x), rest = ckci_k_divide(work, p.by_tiles_n);
+    const int32_t up = ckci_k_divide(rest, p.by_tiles_m);
+    b.column = (work - rest * p.tiles_n) * tile_n;
+    b.row = (rest - up * p.tiles_m) * tile_m;
+    b.part = ckci_k_divide(up, p.by_phases);
+    b.group = up - b.part * p.g;
+    b.from = b.part * p.part + (b.part < p.part_rest ? b.part : p.part_rest);
+    b.to = b.from + p.part + (b.part < p.part_rest ? 1 : 0);
+    return b;
+}
+
+/* Of so many positions, those that are left after a stretch, of which threads share `slices` equal shares. */
+CKCI_K_FN int32_t ckci_k_after_stretch(const ckci_gpu_conv &p, int32_t left, int32_t slices)
+{
+    const bool place = p.o.partial != nullptr || p.o_vec;
+    const int32_t stretch = CKCI_K_KEPT_STRETCH * slices;
+    return place && left > stretch ? left - stretch : 0;
+}
+
+/* A stretch ends: a thread's RM x RN sums c, of quads of rows and columns that are rows_apart and
+   columns_apart from each other, the first of them at row, column of the block. fresh: nothing is there yet;
+   end: all of it goes into c. ROWS: rows whose loads are under way together; the others move up, as indices
+   known at compile time keep c in registers. join(c): the first rows become the sums of all threads that
+   share them, if this one has their place. */
+template <int RM, int RN, int ROWS, class Join>
+CKCI_K_FN void ckci_k_settle_there(const ckci_gpu_conv &conv, const ckci_k_weight_block &b, int32_t row,
+                                   int32_t column, int32_t rows_apart, int32_t columns_apart, float *c,
+                                   bool fresh, bool end, const Join &join)
+{
+    const ckci_gpu_conv &p = ckci_k_again(conv);
+    const int32_t columns_left = p.columns - b.column - column;
+    CKCI_K_UNROLL(1)
+    for (int32_t q = 0; q < RM; q += ROWS) {
+        const int32_t at = b.row + row + q / 4 * rows_apart + q % 4, rows_left = p.rows - at;
+        const int64_t filter = ((int64_t)b.part * p.g + b.group) * p.rows + at;
+        float *place = (float *)(p.o.partial ? p.o.partial : p.o.t.p);
+        place += filter * p.columns + b.column + column;
+        const bool mine = join(c);
+        float whole[ROWS * RN], next[ROWS * RN];
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < ROWS * RN; i++) {
+            const int32_t j = i % RN, x = j / 4 * columns_apart + j % 4;
+            const bool there = mine && !fresh && i / RN < rows_left && x < columns_left;
+            whole[i] = there ? place[(int64_t)(i / RN) * p.columns + x] : 0;
+        }
+        CKCI_K_UNROLL(64)
+        for (int i = 0; i < ROWS * RN; i++) {
+            const int32_t j = i % RN, x = j / 4 * columns_apart + j % 4;
+            next[i] = mine ? c[i] : 0;
+            ckci_k_carry(whole[i], next[i]);
+            if (end) {
+                next[i] += whole[i];
+            } else if (mine && i / RN < rows_left && x < columns_left) {
+                place[(int64_t)(i / RN) * p.columns + x] = whole[i];
+            }
+        }
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < RM * RN; i++) {
+            c[i] = i < (RM - ROWS) * RN ? c[(i + ROWS * RN) % (RM * RN)] : next[i % (ROWS * RN)];
+        }
+    }
+}
+
 /* The sums of one thread. */
 template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
     static constexpr int R = S == 128 ? 8 : 4, H = R / 4, SIDE = S / R;
@@ -1509,12 +1681,12 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
         }
     }
 
-    /* a, b: loaders with fetch(first place of the step) and store(buffer). One loop also for the first tile
-       and for the last product, so that each part of it stands once. */
-    template <class A, class B>
-    CKCI_K_MEMBER void run(ckci_k_tile<T, S, KT> &m, A &a, B &b, int32_t from, int32_t to)
+    /* Adds to the sums. a, b: loaders with fetch(first place of the step) and store(buffer). One loop also
+       for the first tile and for the last product, so that each part of it stands once. whole: takes the sums
+       of stretches. */
+    template <class A, class B, class Whole>
+    CKCI_K_MEMBER void add(ckci_k_tile<T, S, KT> &m, A &a, B &b, int32_t from, int32_t to, Whole &whole)
     {
-        clear();
         const int32_t steps = from < to ? (to - from - 1) / KT + 1 : -1;
         CKCI_K_UNROLL(1)
         for (int32_t step = 0; step <= steps; step++) {
@@ -1525,6 +1697,9 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
             }
             if (step > 0) {
                 multiply(m, buffer ^ 1);
+                if (step % (CKCI_K_STRETCH / KT) == 0) {
+                    whole.settle(&c[0][0]);
+                }
             }
             if (step < steps) {
                 a.store(&m.a[buffer][0][0]);
@@ -1532,6 +1707,22 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_sums {
             }
             __syncthreads();
         }
+    }
+
+    template <class A, class B>
+    CKCI_K_MEMBER void run(ckci_k_tile<T, S, KT> &m, A &a, B &b, int32_t from, int32_t to)
+    {
+        ckci_k_short_sums none;
+        clear();
+        add(m, a, b, from, to, none);
+    }
+
+    /* A stretch ends. */
+    CKCI_K_MEMBER void settle(const ckci_gpu_conv &p, const ckci_k_weight_block &b, bool fresh, bool end)
+    {
+        const int32_t t = ckci_k_again((int32_t)threadIdx.x);
+        ckci_k_settle_there<R, R, 1>(p, b, 4 * (t / SIDE), 4 * (t % SIDE), S / H, S / H, &c[0][0], fresh, end,
+                                     [](float *) { return true; });
     }
 
     /* Hand every sum to out(row, column, sum), 1/R of the rows at a time through LDS, so that the code of the
@@ -1934,22 +2125,47 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_weight {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
-        int32_t column0 = (work - rest * p.tiles_n) * S, up = ckci_k_divide(rest, p.by_tiles_m);
-        int32_t row0 = (rest - up * p.tiles_m) * S, part = ckci_k_divide(up, p.by_phases);
-        int32_t group = up - part * p.g;
-        int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
-        int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
-        ckci_k_weight_a<T, S, KT, THREADS> left(p, group, row0, to);
-        ckci_k_weight_b<T, S, KT, THREADS> right(p, group, column0, to);
         ckci_k_sums<T, S, KT, THREADS> sums;
-        sums.run(m, left, right, from, to);
+        sums.clear();
+        if constexpr (S == 128) {
+            ckci_k_short_sums none;
+            int32_t left = ckci_k_find_weight_block(p, S, S).positions();
+            CKCI_K_UNROLL(1)
+            while (left > 0) {
+                const int32_t before = left;
+                {
+                    const ckci_k_weight_block b = ckci_k_find_weight_block(p, S, S);
+                    left = ckci_k_after_stretch(p, before, 1);
+                    ckci_k_weight_a<T, S, KT, THREADS> a(p, b.group, b.row, b.to - left);
+                    ckci_k_weight_b<T, S, KT, THREADS> in(p, b.group, b.column, b.to - left);
+                    sums.add(m, a, in, b.to - before, b.to - left, none);
+                }
+                const ckci_k_weight_block b = ckci_k_find_weight_block(p, S, S);
+                const bool fresh = b.positions() - left <= CKCI_K_KEPT_STRETCH;
+                if (!fresh || left > 0) {
+                    sums.settle(p, b, fresh, left == 0);
+                }
+            }
+        } else {
+            const ckci_k_weight_block b = ckci_k_find_weight_block(p, S, S);
+            ckci_k_weight_a<T, S, KT, THREADS> left(p, b.group, b.row, b.to);
+            ckci_k_weight_b<T, S, KT, THREADS> right(p, b.group, b.column, b.to);
+            ckci_k_long_sums<T, 16> whole;
+            whole.clear();
+            sums.add(m, left, right, b.from, b.to, whole);
+            whole.finish(&sums.c[0][0]);
+        }
+        const ckci_k_weight_block b = ckci_k_find_weight_block(p, S, S);
         sums.finish(m, false, [&](int row, int column, T sum) {
-            if (row0 + row < p.rows && column0 + column < p.columns) {
-                ckci_k_write_weight<T>(p, sum, part, group, row0 + row, column0 + column);
+            if (b.row + row < p.rows && b.column + column < p.columns) {
+                ckci_k_write_weight<T>(p, sum, b.part, b.group, b.row + row, b.column + column);
             }
         });
     }
+};
+
+template <int KT> struct ckci_k_resident<ckci_k_weight<float, 128, KT, 256>> {
+    enum { BLOCKS = 2 };
 };
 
 template <class T> struct ckci_k_is_float {
@@ -2010,6 +2226,8 @@ template <class T> struct ckci_k_reduce {
     {
         const int32_t log = p.lanes, wide = 256 >> log, t = (int32_t)threadIdx.x, first = t >> (8 - log);
         const int64_t e = 4 * ((int64_t)blockIdx.x * wide + (t & (wide - 1)));
+        ckci_k_long_sums<float, 4> whole;
+        whole.clear();
         float sum[4] = {0, 0, 0, 0};
         const unsigned char *part = p.o.partial + 4 * (first * all + e);
         const int64_t next = 4 * all << log;
@@ -2030,8 +2248,10 @@ template <class T> struct ckci_k_reduce {
                     sum[3] += ckci_k_float(v[i].w);
                 }
             }
+            whole.settle(sum);
             part += 4 * next;
         }
+        whole.finish(sum);
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             m.sum[i][t] = sum[i];
@@ -2040,13 +2260,16 @@ template <class T> struct ckci_k_reduce {
         if (first > 0 || e >= all) {
             return;
         }
+        whole.clear();
         CKCI_K_UNROLL(1)
         for (int32_t at = t + wide; at < 256; at += wide) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 sum[i] += m.sum[i][at];
             }
+            whole.settle(sum);
         }
+        whole.finish(sum);
         const int32_t dtype = p.o.t.dtype;
         if (dtype == CKCONV_F32) {
             const ckci_k_uint4 out = {ckci_k_bits(sum[0]), ckci_k_bits(sum[1]), ckci_k_bits(sum[2]),
@@ -2073,6 +2296,8 @@ template <class T> struct ckci_k_reduce {
         if (e >= all) {
             return;
         }
+        ckci_k_long_sums<T, 1> whole;
+        whole.clear();
         T sum = 0;
         const T *part = (const T *)p.o.partial + e;
         CKCI_K_UNROLL(1)
@@ -2087,8 +2312,10 @@ template <class T> struct ckci_k_reduce {
             for (int i = 0; i < 32; i++) {
                 sum = ckci_k_fma((T)1, v[i], sum);
             }
+            whole.settle(&sum);
             part += 32 * all;
         }
+        whole.finish(&sum);
         int32_t filter = ckci_k_divide((int32_t)e, p.by_columns), column = (int32_t)e - filter * p.columns;
         int32_t group = ckci_k_divide(filter, p.by_tiles_m), k = filter - group * p.rows;
         const ckci_k_tap tap = ckci_k_split_column(p, column);

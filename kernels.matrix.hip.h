@@ -5731,10 +5731,10 @@ template <class S> struct ckci_k_tile_sums {
         }
     }
 
-    /* loader: fetch(step), put it into a buffer; renew before steps from s on: up to which step? */
+    /* Adds to the sums. loader: fetch(step), put it into a buffer; renew before steps from s on: up to which
+       step? */
     template <class L, class Loader> CKCI_K_MEMBER void run(L &m, Loader &loader, int32_t steps)
     {
-        clear();
         if (steps <= 0) {
             return;
         }
@@ -5801,6 +5801,37 @@ template <class S> struct ckci_k_tile_sums {
                 }
             }
         }
+    }
+
+    /* A stretch ends: the first slice adds the sums of all of them to those before. */
+    template <class L>
+    CKCI_K_MEMBER void settle(L &m, const ckci_gpu_conv &p, const ckci_k_weight_block &b, bool fresh,
+                              bool end)
+    {
+        float *room = &m.a[0][0][0];
+        static_assert((int)S::SLICES * S::RN * S::EACH <= 2 * S::KT * (S::LA + S::LB), "a row of each");
+        const auto join = [&](float *c) {
+            if constexpr (S::SLICES > 1) {
+                float *own = room + slice() * (S::RN * S::EACH) + inner();
+                __syncthreads();
+                CKCI_K_UNROLL(16)
+                for (int j = 0; j < S::RN; j++) {
+                    own[j * S::EACH] = c[j];
+                }
+                __syncthreads();
+                CKCI_K_UNROLL(1)
+                for (int s = 1; s < S::SLICES; s++) {
+                    own += S::RN * S::EACH;
+                    CKCI_K_UNROLL(16)
+                    for (int j = 0; j < S::RN; j++) {
+                        c[j] += slice() == 0 ? own[j * S::EACH] : 0;
+                    }
+                }
+            }
+            return slice() == 0;
+        };
+        ckci_k_settle_there<S::RM, S::RN, S::SLICES == 1 ? 4 : 1>(
+            p, b, row(0), column(0), S::BM / (S::RM / 4), S::BN / (S::RN / 4), &c[0][0], fresh, end, join);
     }
 
     /* Sums to memory. vec: four columns are one store at out + at(row), negative: no such row; columns: how
@@ -6135,6 +6166,7 @@ template <class S, int V> struct ckci_k_tile_gather {
                 return; /* a phase with fewer positions than the first one; the whole block */
             }
             ckci_k_tile_gather_loader<S, V> loader(p, b, m.table);
+            sums.clear();
             sums.run(m, loader, ckci_k_opaque((ckci_k_reduction(p, b.axis) + S::KT - 1) / S::KT));
         }
         const ckci_gpu_conv &p = ckci_k_late(conv);
@@ -6670,31 +6702,49 @@ template <class S, int V> struct ckci_k_tile_weight {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_tiles_n);
-        int32_t column0 = (work - rest * p.tiles_n) * S::BN, up = ckci_k_divide(rest, p.by_tiles_m);
-        int32_t row0 = (rest - up * p.tiles_m) * S::BM, part = ckci_k_divide(up, p.by_phases);
-        int32_t group = up - part * p.g;
-        int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
-        int32_t to = from + p.part + (part < p.part_rest ? 1 : 0);
         ckci_k_tile_sums<S> sums;
-        {
-            ckci_k_tile_weight_loader<S, V> loader(p, group, row0, column0, from, to, m.table);
-            sums.run(m, loader, ckci_k_opaque((to - from + S::KT - 1) / S::KT));
+        sums.clear();
+        /* the block's place is computed again where it is needed: it need not live through the loop */
+        int32_t left = ckci_k_find_weight_block(p, S::BM, S::BN).positions();
+        CKCI_K_UNROLL(1)
+        while (left > 0) {
+            const int32_t before = left;
+            {
+                const ckci_k_weight_block b = ckci_k_find_weight_block(p, S::BM, S::BN);
+                left = ckci_k_after_stretch(p, before, S::SLICES);
+                ckci_k_tile_weight_loader<S, V> loader(p, b.group, b.row, b.column, b.to - before,
+                                                       b.to - left, m.table);
+                sums.run(m, loader, ckci_k_opaque((before - left + S::KT - 1) / S::KT));
+            }
+            const ckci_k_weight_block b = ckci_k_find_weight_block(p, S::BM, S::BN);
+            const bool fresh = b.positions() - left <= CKCI_K_KEPT_STRETCH * S::SLICES;
+            if (!fresh || left > 0) {
+                sums.settle(m, p, b, fresh, left == 0);
+            }
         }
+        const ckci_k_weight_block b = ckci_k_find_weight_block(p, S::BM, S::BN);
         /* o_vec: dw is dense in the order of the sums */
         unsigned char *out = p.o.partial ? p.o.partial : p.o.t.p;
         sums.finish(
-            m, p.o_vec != 0, false, out, p.columns - column0,
+            m, p.o_vec != 0, false, out, p.columns - b.column,
             [&](int row) {
-                int64_t filter = ((int64_t)part * p.g + group) * p.rows + row0 + row;
-                return row0 + row < p.rows ? 4 * (filter * p.columns + column0) : (int64_t)-1;
+                int64_t filter = ((int64_t)b.part * p.g + b.group) * p.rows + b.row + row;
+                return b.row + row < p.rows ? 4 * (filter * p.columns + b.column) : (int64_t)-1;
             },
             [&](int row, int column, float sum) {
-                if (row0 + row < p.rows && column0 + column < p.columns) {
-                    ckci_k_write_weight<float>(p, sum, part, group, row0 + row, column0 + column);
+                if (b.row + row < p.rows && b.column + column < p.columns) {
+                    ckci_k_write_weight<float>(p, sum, b.part, b.group, b.row + row, b.column + column);
                 }
             });
     }
+};
+
+/* Long sums take registers at their ends only. */
+template <> struct ckci_k_resident<ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>> {
+    enum { BLOCKS = 4 };
+};
+template <> struct ckci_k_resident<ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>> {
+    enum { BLOCKS = 6 };
 };
 
 #endif /* CKCONV_KERNELS_MATRIX_HIP_H */

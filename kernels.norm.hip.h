@@ -1322,6 +1322,40 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
     }
 }
 
+/* A stretch of a thread's sums ends (>>k-prim, long sums): channels last, those before lie in its cells,
+   channels first, where all eight are one sum, in its place of m.total. fresh: nothing is there yet; end: all
+   of it is wanted in sum. */
+template <bool PLANES, class T>
+CKCI_K_FN void ckci_k_norm_settle8(ckci_k_norm_lds<T> &m, int32_t cell, ckci_k_float2 (&sum)[2][4],
+                                   bool fresh, bool end)
+{
+    CKCI_K_UNROLL(2)
+    for (int which = 0; which < 2; which++) {
+        if (PLANES) {
+            ckci_k_float2 *four = sum[which];
+            const ckci_k_float2 two = (four[0] + four[1]) + (four[2] + four[3]), none = {0, 0};
+            four[0].x = two.x + two.y;
+            four[0].y = 0;
+            four[1] = four[2] = four[3] = none;
+        }
+        CKCI_K_UNROLL(4)
+        for (int e = 0; e < (PLANES ? 1 : 4); e++) {
+            float part[2] = {sum[which][e].x, sum[which][e].y};
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < (PLANES ? 1 : 2); i++) {
+                float &whole =
+                    PLANES ? m.total[which][threadIdx.x] : m.u.cell[which][(2 * e + i) * 256 + cell];
+                float before = fresh ? 0 : whole;
+                ckci_k_carry(before, part[i]);
+                whole = before;
+                part[i] = end ? before + part[i] : part[i];
+            }
+            sum[which][e].x = part[0];
+            sum[which][e].y = part[1];
+        }
+    }
+}
+
 /* Sums of this block, of eight columns of each lane at a time: those of channels to workspace when wanted,
    those of group k, weighted, in m.total. */
 template <bool PLANES, class T>
@@ -1337,6 +1371,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
     }
     float a = 0, b = 0;
     const ckci_k_float2 none = {0, 0};
+    const int32_t stretch = CKCI_GPU_CHAIN * p.lanes_p * (PLANES ? 8 : 1);
     for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
         const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
         ckci_k_float2 sum[2][4];
@@ -1362,7 +1397,26 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                     sum[1][e] = dy[e] * d[e] + sum[1][e];
                 }
             };
-            ckci_k_norm_walk<PLANES, true, false>(p, s, m, c, x, y, column, 0, add);
+            ckci_k_slab piece = s;
+            ckci_k_norm_cursor<PLANES> x_piece = x, y_piece = y;
+            CKCI_K_UNROLL(1)
+            for (int32_t n = 1;; n++) {
+                piece.to = s.to - piece.from > stretch ? piece.from + stretch : s.to;
+                ckci_k_norm_walk<PLANES, true, false>(p, piece, m, c, x_piece, y_piece, column, 0, add);
+                if (n > 1 || piece.to < s.to) {
+                    ckci_k_norm_settle8<PLANES>(m, cell, sum, n == 1, piece.to == s.to);
+                }
+                if (piece.to == s.to) {
+                    break;
+                }
+                piece.from = piece.to;
+                x_piece.pos += stretch;
+                y_piece.pos += stretch;
+                x_piece.column = x_piece.at = x.at + n * (int64_t)CKCI_GPU_CHAIN * x.step;
+                y_piece.column = y_piece.at = y.at + n * (int64_t)CKCI_GPU_CHAIN * y.step;
+            }
+            x.next_column();
+            y.next_column();
             if (PLANES) {
                 float both[2];
                 CKCI_K_UNROLL(2)
@@ -2286,17 +2340,21 @@ template <class T> struct ckci_k_norm_param {
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
     {
         int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
-        T a = 0, b = 0;
+        ckci_k_long_sums<T, 2> whole;
+        T ab[2] = {0, 0};
+        whole.clear();
         if (p.sums) {
             int32_t channel = block * 16 + (t & 15), channels = p.g * p.c;
             int64_t entries = (int64_t)p.n * p.parts;
             const T *sums = (const T *)p.sums;
             for (int64_t e = t >> 4; e < entries && channel < channels; e += 16) {
-                a += sums[e * channels + channel];
-                b += sums[(entries + e) * channels + channel];
+                ab[0] += sums[e * channels + channel];
+                ab[1] += sums[(entries + e) * channels + channel];
+                whole.settle(ab);
             }
-            m.u.sum[0][t] = a;
-            m.u.sum[1][t] = b;
+            whole.finish(ab);
+            m.u.sum[0][t] = ab[0];
+            m.u.sum[1][t] = ab[1];
             for (int32_t half = 128; half >= 16; half /= 2) {
                 __syncthreads();
                 if (t < half) {
@@ -2317,12 +2375,14 @@ template <class T> struct ckci_k_norm_param {
             const ckci_gpu_norm &u = ckci_k_again(p);
             ckci_k_norm_statistics<CKCI_K_NORM_ANY>(u, s, m);
             ckci_k_norm_add(u, s, m, j);
-            a += owner ? m.u.sum[0][t] : 0;
-            b += owner ? m.u.sum[1][t] : 0;
+            ab[0] += owner ? m.u.sum[0][t] : 0;
+            ab[1] += owner ? m.u.sum[1][t] : 0;
+            whole.settle(ab);
             __syncthreads(); /* before the next statistics overwrite them */
         }
+        whole.finish(ab);
         if (owner) {
-            write(p, s.g0 * p.c + column, a, b);
+            write(p, s.g0 * p.c + column, ab[0], ab[1]);
         }
     }
 };
