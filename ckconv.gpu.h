@@ -52,6 +52,8 @@ TAGS
 #define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
 /* Tiles in LDS where groups of four waves multiply: of a first and a second operand with so many rows. */
 #define CKCI_GROUP_STAGES(ROWS) ((ROWS) <= 256 || (ROWS) > 384 ? 3 : (ROWS) <= 320 ? 5 : 4)
+/* Tiles of bwd_weight that add up the pieces of a long sum in registers, of which they have some to spare. */
+#define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -402,6 +404,8 @@ typedef struct ckci_gpu_conv {
     int32_t stream;             /* and: from one tile into the next, if stores are plain */
     int32_t merge; /* matrix bwd_weight: groups that are one here, 0: rows and columns are weights */
     int32_t shift, filter_x; /* and taps along x: those of the filter, if two are one here, and the first */
+    int32_t chain;           /* matrix, near bwd_weight: positions (regions) of a block that are summed at a
+                                time, 0: all; see ckci_sum_chain */
     int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
                                    others positions; narrow: that take positions of a row; reduce: log2 of
                                    threads for the same weights */
@@ -518,6 +522,7 @@ typedef struct ckci_gpu_depth {
     int32_t whole;
     ckci_divisor by_whole, by_rest;
     int32_t halves; /* bwd_weight on AMD's matrix units: times box.channels that a block has */
+    int32_t chain;  /* and on all: tiles of a block that are summed at a time, 0: all; see ckci_sum_chain */
 } ckci_gpu_depth;
 
 /* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16,
@@ -562,6 +567,7 @@ typedef struct ckci_gpu_stem {
     /* bwd_weight (columns: taps x C): blocks for all columns, planes of a row in one copy, numbers of a
        plane, its bytes in LDS, chunks of a row that is read */
     int32_t tiles_c, planes, length, plane, chunks;
+    int32_t chain;          /* items of a block that are summed at a time, 0: all; see ckci_sum_chain */
     unsigned char *partial; /* [block][k][column] */
     /* by_row: row_pairs, bwd_data: pairs of K; by_wide: pixels of a row */
     ckci_divisor by_tile_x, by_tiles_x, by_tiles_y, by_tiles_n, by_pairs, by_row, by_c, by_chunks, by_wide,
@@ -2427,6 +2433,31 @@ CKCI_FN void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t t
     k->by_tiles_c = ckci_make_divisor(k->tiles_c);
 }
 
+/* bwd_weight on matrix units. An accumulator that takes one product after the other loses a unit in the last
+   place with each instruction, half of one where it rounds to nearest; NVIDIA's cuts off, so that all losses
+   have one sign. A block whose part has more than WHOLE positions therefore takes so many of them at a time,
+   and adds their sums to those before, in the part in memory, which no other block touches; that part has
+   no more than PIECES of them where workspace allows as many parts. */
+enum { CKCI_SUM_WHOLE = 16384, CKCI_SUM_PIECES = 256 };
+CKCI_FN int64_t ckci_sum_chain(const ckconv_device *device)
+{
+    return device->kind == CKCONV_DEVICE_NVIDIA ? 4096 : 8192;
+}
+
+/* The parts that so many positions ask for. */
+CKCI_FN int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
+{
+    return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
+}
+
+/* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
+CKCI_FN int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
+{
+    return ckci_saturating_mul(count, each) > CKCI_SUM_WHOLE
+               ? (int32_t)ckci_max(ckci_sum_chain(device) / ckci_max(each, 1), 1)
+               : 0;
+}
+
 /* Tiles of a block so that three blocks of each compute unit have all of them, or `parts` blocks do. */
 CKCI_FN void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *device, int64_t parts)
 {
@@ -2635,11 +2666,17 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
     k->tiles_c = (int32_t)ckci_ceil_div(k->tiles_c, k->halves);
     k->by_tiles_c = ckci_make_divisor(k->tiles_c);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), 4);
+    const int64_t tile = (int64_t)x->tile_y * x->tile_x, room = ckci_max(limit / ckci_max(one, 1), 1);
+    const int64_t least = ckci_sum_parts(device, ckci_saturating_mul(x->tiles, tile));
     ckci_depth_box_split(k, device, split_k);
-    if (split_k == 0 && k->parts > ckci_max(limit / ckci_max(one, 1), 1)) {
-        ckci_depth_box_split(k, device, ckci_max(limit / ckci_max(one, 1), 1));
+    if (split_k == 0 && k->parts < least) {
+        ckci_depth_box_split(k, device, least);
     }
-    k->sums = k->parts > 1 || k->full;
+    if (split_k == 0 && k->parts > room) {
+        ckci_depth_box_split(k, device, room);
+    }
+    k->chain = ckci_sum_items(device, k->part, tile);
+    k->sums = k->parts > 1 || k->full || k->chain;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
     if (k->sums && one > INT32_MAX) {
@@ -3198,6 +3235,9 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
     double area = side * size, share = (double)blocks / (side * units);
     double rounds = share > (amd ? 6 : 16) ? share : ceil(share), once = 1700 + area * .125;
+    if (op == CKCONV_BWD_WEIGHT && red > CKCI_SUM_WHOLE) { /* pieces are read, too */
+        once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
+    }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
         once = 1300 + size * .038 + (m->l.a.conv.stream ? 0 : 2500);
     }
@@ -3625,6 +3665,12 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     q->by_planes = ckci_make_divisor(q->planes);
     int64_t side = (once ? 1 : 2) * (int64_t)ckci_max(device->compute_units, 1) / k->tiles_n;
     side = ckci_max(weight ? side / q->planes : side, 1);
+    if (weight) {
+        int64_t positions = c->n * c->output[0] * c->output[1] * c->output[2];
+        side = ckci_max(side, device->kind == CKCONV_DEVICE_NVIDIA
+                                  ? ckci_sum_parts(device, positions)
+                                  : ckci_ceil_div(positions, CKCI_SUM_WHOLE)); /* no pieces there */
+    }
     /* RDNA 3's operands are large: it holds the weights of 16 channels, and no more */
     q->rolled = !weight && q->planes == 1 && c->filter[1] == 3 && c->filter[2] == 3 && c->dilation[1] == 1 &&
                 c->dilation[2] == 1 && k->dim[1].read_step == 1 &&
@@ -3641,6 +3687,14 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     q->log_sides = q->channels <= 16 ? 0 : q->channels <= 32 ? 1 : 2;
     CKCI_TRY(ckci_near_regions(c, device, blocks ? blocks : side, k, cost, err));
     q->parts = (int32_t)ckci_min(blocks ? blocks : side, q->regions);
+    int64_t each = (int64_t)q->images * q->rows * q->columns,
+            most = ckci_ceil_div(q->regions, ckci_max(q->parts, 1));
+    k->chain = weight ? ckci_sum_items(device, most, each) : 0;
+    if (k->chain && device->kind != CKCONV_DEVICE_NVIDIA && most * each > 2 * CKCI_SUM_WHOLE) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "near sums up to %d positions in a part; here split_k of %d leaves %lld",
+                         (int)CKCI_SUM_WHOLE, (int)q->parts, CKCI_LL(most * each));
+    }
     for (int i = 0; i < 3; i++) {
         int64_t reach = (c->filter[i] - 1) * c->dilation[i];
         first[i] = back ? c->pad[i] - reach : -c->pad[i];
@@ -4072,6 +4126,8 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->left = (k->pad[1] * k->c + 7) / 8 * 8;
     int64_t shares = (int64_t)k->tiles_c * k->tiles_n;
     int64_t blocks = ckci_max(ckci_max(device->compute_units, 1) * 2 / shares, 1);
+    int64_t positions = ckci_saturating_mul(p->n, p->output[1] * p->output[2]);
+    blocks = ckci_max(blocks, ckci_sum_parts(device, positions));
     blocks = split_k > 0 ? split_k : ckci_max(ckci_min(blocks, limit / ckci_max(one, 1)), 1);
     double each = 90 * (double)ckci_ceil_div(ckci_min(columns, 160), 32) / 5;
     double cycles = ckci_stem_weight_tile(k, device, blocks, 2 * each);
@@ -4080,6 +4136,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     }
     blocks = ckci_max(ckci_min(blocks, k->items), 1);
     k->blocks = (int32_t)blocks;
+    k->chain = ckci_sum_items(device, ckci_ceil_div(k->items, blocks), (int64_t)k->tile[0] * k->tile[1]);
     *bytes = ckci_saturating_mul(blocks, one);
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
     if (one > INT32_MAX) {
@@ -4185,6 +4242,12 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     return ckci_matrix_cost(device, m, side, 64. * (double)(part + 1)) +
            218 * (touched - 1) * (1700 + size * .125) +
            ckci_sums_cost(device, 2, (int64_t)((double)(side + tiles) * size * 2));
+}
+
+/* Positions of a piece of a part of so many; 0: all. */
+CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
+{
+    return ckci_sum_items(device, part, 1);
 }
 
 /* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), or have
@@ -4309,7 +4372,9 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     int64_t split = split_k, bytes = ckci_saturating_mul(one, m->type == CKCONV_F64 ? 8 : 4);
     int64_t least = m->whole ? ckci_ceil_div(positions, CKCI_WHOLE_PART) : 1;
     if (split == 0) {
+        int64_t room = (limit - m->bytes) / ckci_max(bytes, 1);
         split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
+        split = ckci_max(split, ckci_min(ckci_sum_parts(device, positions), one > INT32_MAX ? 1 : room));
         split = ckci_max(split, least);
     }
     split = ckci_max(ckci_min(split, positions), 1);
@@ -4320,7 +4385,15 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
             "%d)",
             (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split), (int)CKCI_MOST_PARTS);
     }
-    if (split > 1 || m->whole) {
+    k->chain = m->whole ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
+    /* one part is the weights themselves, or what they come of */
+    int adds = k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile_m, m->tile_n);
+    int here = adds && split == 1 && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t);
+    m->fold = split > 1 || m->whole || (adds && !here);
+    if (here) {
+        k->o.partial = k->o.t.p;
+    }
+    if (m->fold) {
         if (one > INT32_MAX) {
             return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "2^31 - 1 weights can be split; here %lld",
                              CKCI_LL(one));
@@ -4328,7 +4401,6 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
         CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(split, bytes), limit, ws, &k->o.partial, err));
     }
     m->split = k->split = (int32_t)split;
-    m->fold = split > 1 || m->whole;
     k->float_parts = m->whole;
     k->o_vec = k->o.partial || ckci_weights_as_sums(&k->o.t);
     k->part = (int32_t)(positions / split);
@@ -4352,6 +4424,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
             ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, NULL) == CKCONV_OK) {
             *cost = shared;
             k->share = share;
+            k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));
             m->l.grid = ckci_matrix_blocks(device, p->op, m->tile_m, m->tile_n) * device->compute_units;
         }
     }

@@ -6015,6 +6015,7 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 #undef CKCI_GPU_FMA_TILES
 #undef CKCI_GROUP_STAGES
 #undef CKCI_STREAM_TAPS
+#undef CKCI_MATRIX_FAR
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX

@@ -5102,33 +5102,48 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         }
     }
 
-    static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
+    /* Some tiles at a time, see ckci_k_matrix_weight_pieces in kernels.matrix.hip.h. */
+    static CKCI_K_MEMBER void run(const ckci_gpu_depth &args, lds &m)
     {
-        ckci_k_depth_block b(p, HALVES > 1 ? p.halves * p.box.channels : p.box.channels);
-        bands sums[HALVES * SLOTS];
-        CKCI_K_UNROLL(8)
-        for (int s = 0; s < (int)(HALVES * SLOTS); s++) {
-            sums[s].clear();
-        }
-        if (threadIdx.x < CKCI_DEPTH_BOX_ZEROS / 4) {
-            ((uint32_t *)m.bytes)[threadIdx.x] = 0;
-        }
-        tiles(p, b, m, sums);
-        if constexpr (HALVES > 1) {
-            CKCI_K_UNROLL(1)
-            for (int h = 0; h < ckci_k_again(p).halves; h++) {
-                finish(p, half(ckci_k_again(p), b.scalar(), h), (float *)m.bytes, sums);
-                turn(ckci_k_again(p), sums);
+        int32_t done = 0; /* of the part's tiles */
+        CKCI_K_UNROLL(1)
+        for (;;) {
+            const ckci_gpu_depth &p = ckci_k_again(args);
+            ckci_k_depth_block b(p, HALVES > 1 ? p.halves * p.box.channels : p.box.channels);
+            b.from += done;
+            const int32_t left = b.to - b.from, some = p.chain && p.chain < left ? p.chain : left;
+            b.to = b.from + some;
+            bands sums[HALVES * SLOTS];
+            CKCI_K_UNROLL(8)
+            for (int s = 0; s < (int)(HALVES * SLOTS); s++) {
+                sums[s].clear();
             }
-        } else {
-            finish(p, AMD ? b.scalar() : b, (float *)m.bytes, sums);
+            if (threadIdx.x < CKCI_DEPTH_BOX_ZEROS / 4) {
+                ((uint32_t *)m.bytes)[threadIdx.x] = 0;
+            }
+            tiles(p, b, m, sums);
+            if constexpr (HALVES > 1) {
+                CKCI_K_UNROLL(1)
+                for (int h = 0; h < ckci_k_again(p).halves; h++) {
+                    finish(p, half(ckci_k_again(p), b.scalar(), h), done > 0, (float *)m.bytes, sums);
+                    turn(ckci_k_again(p), sums);
+                }
+            } else {
+                finish(p, AMD ? b.scalar() : b, done > 0, (float *)m.bytes, sums);
+            }
+            if (left <= some) {
+                return;
+            }
+            done += some;
+            __syncthreads(); /* the sums in LDS are stored */
         }
     }
 
     /* All sums into LDS, [channel][row][column], one more for each row and channel so that neither lanes that
-       store nor those that load meet in the banks; and from there to neighbouring channels. */
-    static CKCI_K_MEMBER void finish(const ckci_gpu_depth &args, const ckci_k_depth_block &b, float *all,
-                                     const bands *sums)
+       store nor those that load meet in the banks; and from there to neighbouring channels. more: to what the
+       part holds. */
+    static CKCI_K_MEMBER void finish(const ckci_gpu_depth &args, const ckci_k_depth_block &b, bool more,
+                                     float *all, const bands *sums)
     {
         enum { COLUMNS = 16 * MX, ROWS = 16 * G, LINE = COLUMNS + 1, PITCH = ROWS * LINE + 1 };
         enum { CHANNELS = WAVES * SLOTS };
@@ -5154,8 +5169,13 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
             /* fold: MX is 1, and a row goes on in the next one */
             const int32_t row = p.box.fold ? 0 : at / COLUMNS, column = p.box.fold ? at : at % COLUMNS;
             if (c < b.channels && row < p.dim[1].filter && column < p.dim[2].filter) {
-                ckci_k_depth_put<ckci_k_s_half, float>(p, all[c * PITCH + at + at / COLUMNS], b.part,
-                                                       row * p.dim[2].filter + column, b.channel + c);
+                const int32_t tap = row * p.dim[2].filter + column;
+                float sum = all[c * PITCH + at + at / COLUMNS];
+                if (more) {
+                    sum += ((const float *)
+                                p.o.partial)[((int64_t)b.part * p.taps + tap) * p.g + b.channel + c];
+                }
+                ckci_k_depth_put<ckci_k_s_half, float>(p, sum, b.part, tap, b.channel + c);
             }
         }
     }

@@ -2082,10 +2082,10 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_weight_b {
 };
 
 /* dw(group, k, column): to the epilogue, or into a part of the workspace, [part][g][k][tap][c]. MERGE: groups
-   may be merged; then what couples two of them is dropped. */
+   may be merged; then what couples two of them is dropped. more: the part holds the sum of others. */
 template <class T, int MERGE = 0>
 CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, int32_t group, int32_t k,
-                                   int32_t column)
+                                   int32_t column, bool more = false)
 {
     const ckci_k_tap tap = ckci_k_split_column(p, column);
     int32_t c = tap.c, x = tap.x;
@@ -2114,7 +2114,7 @@ CKCI_K_FN void ckci_k_write_weight(const ckci_gpu_conv &p, T sum, int32_t part, 
     }
     if (p.o.partial) {
         int64_t at = (((int64_t)part * groups + group) * rows + k) * columns + column;
-        ((T *)p.o.partial)[at] = sum;
+        ((T *)p.o.partial)[at] = more ? ((const T *)p.o.partial)[at] + sum : sum;
         return;
     }
     ckci_k_write<T>(p.o, sum, group, k, c, tap.z, tap.y, x);

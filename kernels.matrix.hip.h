@@ -854,6 +854,17 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     typedef typename U::number number;
     typename U::sums sum[G::TM][G::TN];
 
+    CKCI_K_MEMBER void add(const ckci_k_fragments &more)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < G::TM * G::TN; i++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[i / G::TN][i % G::TN].v[e] += more.sum[i / G::TN][i % G::TN].v[e];
+            }
+        }
+    }
+
     CKCI_K_MEMBER void clear()
     {
         CKCI_K_UNROLL(16)
@@ -1358,6 +1369,40 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             if (below) {
                 pair(down, i, dtype, sum[4 * i + 2], sum[4 * i + 3]);
             }
+        }
+    }
+
+    /* Adds what store() has put there as f32. Some loads at a time: registers hold no more. */
+    CKCI_K_MEMBER void add(const unsigned char *from, int64_t pitch, int32_t rows, int32_t columns)
+    {
+        const int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        const int row = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
+        const int column = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2;
+        from += 4 * (STRAIGHT ? row * pitch + column : column * pitch + row);
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N / 8; i++) {
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < 2; j++) {
+                if constexpr (STRAIGHT) {
+                    if (row + 8 * j < rows && column + i * 8 < columns && (i < N / 16 || !half)) {
+                        const ckci_k_uint2 two =
+                            *(const ckci_k_uint2 *)(from + 4 * (8 * j * pitch + i * 8));
+                        sum[4 * i + 2 * j] += ckci_k_float(two.x);
+                        sum[4 * i + 2 * j + 1] += ckci_k_float(two.y);
+                    }
+                } else {
+                    const float *at = (const float *)(from + 4 * (i * 8 + j) * pitch);
+                    if (column + i * 8 + j < rows) {
+                        sum[4 * i + j] += row < columns ? at[0] : 0.f;
+                        sum[4 * i + j + 2] += row + 8 < columns ? at[8] : 0.f;
+                    }
+                }
+            }
+#if defined(__CUDA_ARCH__)
+            if (i % 8 == 7) {
+                asm volatile("" ::: "memory");
+            }
+#endif
         }
     }
 
@@ -2630,27 +2675,25 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
 };
 #endif
 
-/* Positions from .. to - 1 of tile `work`, whose sums go to part `part`. */
-template <class F, class Loader, int BM, int BN, class L>
-CKCI_K_FN void ckci_k_matrix_weight_part(const ckci_gpu_conv &p, int32_t work, int32_t part, int32_t from,
-                                         int32_t to, L &m)
+/* The sums of tile `work` to part `part`; more: they are added to what it holds. */
+template <class F, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work, int32_t part, bool more,
+                                           F &f, L &m)
 {
     const int32_t rest = ckci_k_divide(work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
     const int32_t column0 = (work - rest * p.tiles_n) * BN, row0 = (rest - group * p.tiles_m) * BM;
-    F f;
-    {
-        enum { KT = F::KB / F::SIZE };
-        Loader loader(p, group, row0, column0, from, to, m.table);
-        ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
-    }
     typedef typename F::number number;
     if constexpr (F::SIXTEEN) {
         if (p.o_vec) {
             const int32_t dtype = p.o.partial ? CKCONV_F32 : p.o.t.dtype;
             const int32_t size = p.o.partial ? 4 : ckci_k_size(dtype);
             const int64_t row = ((int64_t)part * p.g + group) * p.rows + row0;
-            f.store((p.o.partial ? p.o.partial : p.o.t.p) + size * (row * p.columns + column0), p.columns,
-                    p.rows - row0, p.columns - column0, dtype);
+            unsigned char *to =
+                (p.o.partial ? p.o.partial : p.o.t.p) + size * (row * p.columns + column0);
+            if (more) {
+                f.add(to, p.columns, p.rows - row0, p.columns - column0);
+            }
+            f.store(to, p.columns, p.rows - row0, p.columns - column0, dtype);
             return;
         }
     }
@@ -2663,6 +2706,12 @@ CKCI_K_FN void ckci_k_matrix_weight_part(const ckci_gpu_conv &p, int32_t work, i
         if (p.o.partial && p.merge == 0 && count == F::SUMS_WIDE && column + count <= p.columns) {
             int64_t at = (((int64_t)part * p.g + group) * p.rows + row) * p.columns + column;
             unsigned char *dst = (unsigned char *)p.o.partial + (int)sizeof(number) * at;
+            if (more) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < F::SUMS_WIDE; i++) {
+                    v[i] += ((const number *)dst)[i];
+                }
+            }
             if constexpr (F::SUMS_WIDE == 8) {
                 ckci_k_store8(CKCONV_F32, dst, v);
             } else if constexpr (sizeof(number) == 8) {
@@ -2675,9 +2724,102 @@ CKCI_K_FN void ckci_k_matrix_weight_part(const ckci_gpu_conv &p, int32_t work, i
         }
         CKCI_K_UNROLL(1)
         for (int i = 0; i < count && column + i < p.columns; i++) {
-            ckci_k_write_weight<number, 1>(p, v[i], part, group, row, column + i);
+            ckci_k_write_weight<number, 1>(p, v[i], part, group, row, column + i, more);
         }
     });
+}
+
+/* The block's number, of which the compiler is not to know more: what follows from it is not kept. */
+CKCI_K_FN int32_t ckci_k_block_again()
+{
+#if defined(__CUDA_ARCH__)
+    return ckci_k_again((int32_t)blockIdx.x);
+#else
+    return ckci_k_afresh((int32_t)blockIdx.x);
+#endif
+}
+
+template <class F, class Loader, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, int32_t work, int32_t from, int32_t to,
+                                          F &f, L &m)
+{
+    enum { KT = F::KB / F::SIZE };
+    const int32_t rest = ckci_k_divide(work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
+    Loader loader(p, group, (rest - group * p.tiles_m) * BM, (work - rest * p.tiles_n) * BN, from, to,
+                  m.table);
+    ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
+}
+
+/* What a block has of a tile: positions from .. to - 1, whose sums go to part `part`. */
+struct ckci_k_weight_share {
+    int32_t work, part, from, to;
+
+    CKCI_K_MEMBER ckci_k_weight_share(const ckci_gpu_conv &p, int32_t block)
+    {
+        part = ckci_k_divide(ckci_k_divide(ckci_k_divide(block, p.by_tiles_n), p.by_tiles_m), p.by_phases);
+        work = block - part * (p.tiles_m * p.tiles_n * p.g);
+        from = part * p.part + (part < p.part_rest ? part : p.part_rest);
+        to = from + p.part + (part < p.part_rest ? 1 : 0);
+    }
+};
+
+/* Positions are summed p.chain at a time (0: all), lest the error of a sum grow with their number. What one
+   piece sums is added to what those before did: in registers (CKCI_MATRIX_FAR), else in memory, to the part,
+   which is no other block's. */
+template <class F, class Loader, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &p, const ckci_k_weight_share &s, L &m)
+{
+    int32_t from = s.from;
+    CKCI_K_UNROLL(1)
+    for (;;) {
+        const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
+        F f;
+        ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s.work, from, end, f, m);
+        ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, from > s.from, f, m);
+        from = end;
+        if (from >= s.to) {
+            return;
+        }
+        __syncthreads(); /* nobody is at the piece before any more */
+    }
+}
+
+/* The same of fragments, whose registers are scarce: from piece to piece a block knows how many positions
+   are done, and nothing else. */
+template <class F, class Loader, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
+{
+    enum { FAR = CKCI_MATRIX_FAR(F::SIZE, BM, BN) };
+    F far;
+    if constexpr (FAR) {
+        far.clear();
+    }
+    int32_t done = 0;
+    CKCI_K_UNROLL(1)
+    for (bool last = false; !last;) {
+        const ckci_gpu_conv &p = ckci_k_again(args);
+        F f;
+        {
+            const ckci_k_weight_share s(p, ckci_k_block_again());
+            const int32_t from = s.from + done;
+            const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
+            ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s.work, from, end, f, m);
+        }
+        const ckci_gpu_conv &q = ckci_k_again(args);
+        const ckci_k_weight_share s(q, ckci_k_block_again());
+        if constexpr (FAR) {
+            far.add(f);
+        } else {
+            ckci_k_matrix_weight_finish<F, BM, BN>(q, s.work, s.part, done > 0, f, m);
+        }
+        last = q.chain == 0 || s.to - s.from - done <= q.chain;
+        done += q.chain;
+        __syncthreads(); /* nobody is at the piece before any more */
+    }
+    if constexpr (FAR) {
+        const ckci_k_weight_share s(args, ckci_k_block_again());
+        ckci_k_matrix_weight_finish<F, BM, BN>(args, s.work, s.part, false, far, m);
+    }
 }
 
 /* A block has one tile and a part of its positions; or, groups of waves with p.share, as many steps as every
@@ -2685,8 +2827,8 @@ CKCI_K_FN void ckci_k_matrix_weight_part(const ckci_gpu_conv &p, int32_t work, i
 template <class F, class Loader, int BM, int BN, class L>
 CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
 {
-    const int32_t block = (int32_t)blockIdx.x;
     if constexpr (F::SIXTEEN) {
+        const int32_t block = (int32_t)blockIdx.x;
         const ckci_gpu_share &share = p.share;
         int32_t next = block, end = block + 1;
         if (share.steps) {
@@ -2695,32 +2837,22 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
         }
         CKCI_K_UNROLL(1)
         while (next < end) {
-            int32_t work = next, part = 0, from, to;
+            ckci_k_weight_share s(p, next);
             if (share.steps) {
-                work = ckci_k_divide(next, share.by_steps);
-                const int32_t first = work * share.steps, past = first + share.steps;
-                part = block - ckci_k_share_block(share, first);
-                from = (next - first) * 64;
+                s.work = ckci_k_divide(next, share.by_steps);
+                const int32_t first = s.work * share.steps, past = first + share.steps;
+                s.part = block - ckci_k_share_block(share, first);
+                s.from = (next - first) * 64;
                 next = end < past ? end : past;
-                to = (next - first) * 64 < share.positions ? (next - first) * 64 : share.positions;
+                s.to = (next - first) * 64 < share.positions ? (next - first) * 64 : share.positions;
                 __syncthreads(); /* nobody is at the tile before any more */
             } else {
-                const int32_t tiles = p.tiles_m * p.tiles_n * p.g;
-                part = ckci_k_divide(ckci_k_divide(ckci_k_divide(work, p.by_tiles_n), p.by_tiles_m),
-                                     p.by_phases);
-                work -= part * tiles;
-                from = part * p.part + (part < p.part_rest ? part : p.part_rest);
-                to = from + p.part + (part < p.part_rest ? 1 : 0);
                 next++;
             }
-            ckci_k_matrix_weight_part<F, Loader, BM, BN>(p, work, part, from, to, m);
+            ckci_k_matrix_weight_pieces<F, Loader, BM, BN>(p, s, m);
         }
     } else {
-        const int32_t part =
-            ckci_k_divide(ckci_k_divide(ckci_k_divide(block, p.by_tiles_n), p.by_tiles_m), p.by_phases);
-        const int32_t from = part * p.part + (part < p.part_rest ? part : p.part_rest);
-        ckci_k_matrix_weight_part<F, Loader, BM, BN>(p, block - part * (p.tiles_m * p.tiles_n * p.g), part,
-                                                     from, from + p.part + (part < p.part_rest ? 1 : 0), m);
+        ckci_k_matrix_weight_pieces<F, Loader, BM, BN>(p, m);
     }
 }
 
@@ -3432,10 +3564,10 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
    step, on NVIDIA when the copies of its pixels begin, elsewhere before they are multiplied. */
 template <class U, int WEIGHT, int DEEP, class B, class A, class F>
 CKCI_K_FN void ckci_k_near_walk(const ckci_gpu_conv &p, ckci_k_near_lds<U::ASYNC> &m, int32_t part,
-                                int32_t channel, int32_t dout, int32_t plane, const B &begin, const A &beside,
-                                const F &work)
+                                int32_t regions, int32_t channel, int32_t dout, int32_t plane, const B &begin,
+                                const A &beside, const F &work)
 {
-    const int32_t regions = p.as.region.regions, parts = p.as.region.parts;
+    const int32_t parts = p.as.region.parts;
     ckci_k_near_copies<U, WEIGHT> copies(p, channel, dout);
     copies.fetch(p, ckci_k_near_region(p, part), m, plane, 0, 0);
     if constexpr (U::ASYNC) {
@@ -3724,7 +3856,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         all_sums sum;
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0, DEEP>(
-            p, m, part, channel, channel, 0,
+            p, m, part, p.as.region.regions, channel, channel, 0,
             [&]() {
                 if constexpr (HELD && !DEEP) {
                     const unsigned char *from = packed(p, column);
@@ -4156,7 +4288,33 @@ template <class U, int Q> struct ckci_k_near_weight {
         const int32_t row = (own >> less_out & ~15) - channel;
         const int32_t column =
             Q == 16 ? (own >> less_in & ~15) - channel_in : row / Q * Q + task % (Q / 16) * 16;
-        block sum;
+        ckci_k_near_tables(p, p.b, p.a, m);
+        int32_t from = part;
+        CKCI_K_UNROLL(1)
+        for (;;) { /* see ckci_k_matrix_weight_pieces; AMD's loop would take registers of a second block */
+            const int32_t left = p.as.region.regions - from, some = p.chain * p.as.region.parts;
+            const int32_t end = from + (U::ASYNC && p.chain && some < left ? some : left);
+            block sum;
+            clear(p, m, sum);
+            ckci_k_near_walk<U, 1, 0>(
+                p, m, from, end, channel_in, channel, plane, []() {}, [](int32_t, int32_t) {},
+                [&](const ckci_k_near_region &r, int32_t, const unsigned char *stage) {
+                    if (p.a.compute == CKCONV_BF16) {
+                        multiply<ckci_k_bf16>(p, r, m, stage, channel, row, column, sum);
+                    } else {
+                        multiply<ckci_k_f16>(p, r, m, stage, channel, row, column, sum);
+                    }
+                });
+            finish(ckci_k_late(p), m, channel + row, channel_in + column, U::ASYNC && from != part, sum);
+            from = end;
+            if (!U::ASYNC || from >= p.as.region.regions) {
+                return;
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void clear(const ckci_gpu_conv &p, lds &m, block &sum)
+    {
         CKCI_K_UNROLL(9)
         for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
             CKCI_K_UNROLL(2)
@@ -4178,17 +4336,6 @@ template <class U, int Q> struct ckci_k_near_weight {
                 *(uint32_t *)(stage + q.bytes + i * CKCI_NEAR_PITCH) = 0;
             }
         }
-        ckci_k_near_tables(p, p.b, p.a, m);
-        ckci_k_near_walk<U, 1, 0>(
-            p, m, part, channel_in, channel, plane, []() {}, [](int32_t, int32_t) {},
-            [&](const ckci_k_near_region &r, int32_t, const unsigned char *stage) {
-                if (p.a.compute == CKCONV_BF16) {
-                    multiply<ckci_k_bf16>(p, r, m, stage, channel, row, column, sum);
-                } else {
-                    multiply<ckci_k_f16>(p, r, m, stage, channel, row, column, sum);
-                }
-            });
-        finish(ckci_k_late(p), m, channel + row, channel_in + column, sum);
     }
 
     template <class T>
@@ -4242,7 +4389,9 @@ template <class U, int Q> struct ckci_k_near_weight {
         }
     }
 
-    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, lds &m, int32_t row, int32_t column, block &sum)
+    /* more: to what the part holds */
+    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, lds &m, int32_t row, int32_t column, bool more,
+                                     block &sum)
     {
         const int32_t slice = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n);
         const int32_t part = ckci_k_divide(slice, p.as.region.by_planes);
@@ -4278,12 +4427,21 @@ template <class U, int Q> struct ckci_k_near_weight {
                     continue;
                 }
                 float *filter = to + (int64_t)y * all * c + (second ? 0 : from);
+                float before[2][CKCI_K_NEAR_TAPS] = {};
+                CKCI_K_UNROLL(9)
+                for (int t = 0; t < CKCI_K_NEAR_TAPS && more; t++) {
+                    if (t < taps) {
+                        before[0][t] = filter[t * c];
+                        before[1][t] = unit::ACROSS == 2 && c > 1 ? filter[t * c + 1] : before[0][t];
+                    }
+                }
                 CKCI_K_UNROLL(9)
                 for (int t = 0; t < CKCI_K_NEAR_TAPS; t++) {
                     if (t >= taps) {
                         continue;
                     }
-                    const float one = sum[t][j].v[e], next = sum[t][j].v[e + unit::ACROSS - 1];
+                    const float one = before[0][t] + sum[t][j].v[e],
+                                next = before[1][t] + sum[t][j].v[e + unit::ACROSS - 1];
                     if (unit::ACROSS == 2 && c > 1) {
                         const ckci_k_uint2 two = {ckci_k_bits(one), ckci_k_bits(next)};
                         *(ckci_k_uint2 *)(filter + t * c) = two;
@@ -4560,6 +4718,9 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 192>>
     enum { BLOCKS = 2 };
 };
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 64>> {
+    enum { BLOCKS = 3 };
+};
+template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>> {
     enum { BLOCKS = 3 };
 };
 #endif
@@ -5241,47 +5402,64 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
             for (int h = 0; h < U::HOLDS; h++) {
                 base[j][h] = column_at(p, column0 + (j * ACROSS + wave / 2) * 16 + U::held(h));
             }
-            CKCI_K_UNROLL(8)
-            for (int e = 0; e < U::SUMS; e++) {
-                sum[0][j].v[e] = sum[1][j].v[e] = 0;
-            }
         }
         const int32_t positions = (p.tile[1] + 15) / 16 * 16, left = p.columns - column0 - wave / 2 * 16;
         const int32_t row_step = p.stride[0] * p.pitch;
         unsigned char *rows = m.pixels + p.rows * p.pitch;
         raw(p, item, rows);
         ckci_k_stem_close();
+        const int32_t part = item;
         CKCI_K_UNROLL(1)
-        for (; item < p.items; item += p.blocks) {
-            const ckci_k_stem_item t(p, item);
-            const int32_t high = p.output[0] - t.y < p.tile[0] ? p.output[0] - t.y : p.tile[0];
-            copy(p, t, 0, channel0, positions, m);
-            ckci_k_stem_close();
-            ckci_k_stem_wait<1>();
-            __syncthreads();
-            spread(p, rows, m.pixels);
-            __syncthreads();
-            raw(p, item + p.blocks, rows);
+        for (;;) { /* see ckci_k_matrix_weight_pieces */
+            const int32_t rest = p.items - item, some = p.chain * p.blocks, from = item;
+            const int32_t end = item + (p.chain && some < rest ? some : rest);
+            clear(sum);
             CKCI_K_UNROLL(1)
-            for (int32_t r = 0; r < high; r++) {
-                if (turn::BUFFERS == 2) {
-                    copy(p, t, r + 1, channel0, r + 1 < high ? positions : 0, m);
-                    ckci_k_stem_close();
-                    ckci_k_stem_wait<turn::BUFFERS - 1>();
-                } else if (r > 0) {
-                    copy(p, t, r, channel0, positions, m);
-                }
+            for (; item < end; item += p.blocks) {
+                const ckci_k_stem_item t(p, item);
+                const int32_t high = p.output[0] - t.y < p.tile[0] ? p.output[0] - t.y : p.tile[0];
+                copy(p, t, 0, channel0, positions, m);
+                ckci_k_stem_close();
+                ckci_k_stem_wait<1>();
                 __syncthreads();
-                const unsigned char *planes = m.pixels + r * row_step;
-                if (p.type == CKCONV_BF16) {
-                    multiply<ckci_k_bf16>(m.dout[r % turn::BUFFERS], planes, positions / 16, base, left, sum);
-                } else {
-                    multiply<ckci_k_f16>(m.dout[r % turn::BUFFERS], planes, positions / 16, base, left, sum);
-                }
+                spread(p, rows, m.pixels);
                 __syncthreads();
+                raw(p, item + p.blocks, rows);
+                CKCI_K_UNROLL(1)
+                for (int32_t r = 0; r < high; r++) {
+                    if (turn::BUFFERS == 2) {
+                        copy(p, t, r + 1, channel0, r + 1 < high ? positions : 0, m);
+                        ckci_k_stem_close();
+                        ckci_k_stem_wait<turn::BUFFERS - 1>();
+                    } else if (r > 0) {
+                        copy(p, t, r, channel0, positions, m);
+                    }
+                    __syncthreads();
+                    const unsigned char *planes = m.pixels + r * row_step, *dout = m.dout[r % turn::BUFFERS];
+                    if (p.type == CKCONV_BF16) {
+                        multiply<ckci_k_bf16>(dout, planes, positions / 16, base, left, sum);
+                    } else {
+                        multiply<ckci_k_f16>(dout, planes, positions / 16, base, left, sum);
+                    }
+                    __syncthreads();
+                }
+            }
+            finish(ckci_k_again(p), from != part, sum);
+            if (item >= p.items) {
+                return;
             }
         }
-        finish(ckci_k_late(p), sum);
+    }
+
+    static CKCI_K_MEMBER void clear(typename U::sums (&sum)[2][TILES])
+    {
+        CKCI_K_UNROLL(10)
+        for (int j = 0; j < TILES; j++) {
+            CKCI_K_UNROLL(8)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[0][j].v[e] = sum[1][j].v[e] = 0;
+            }
+        }
     }
 
     /* A block's part, its channels and columns. */
@@ -5392,7 +5570,8 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         }
     }
 
-    static CKCI_K_MEMBER void finish(const ckci_gpu_stem &p, const typename U::sums (&sum)[2][TILES])
+    /* more: to what the part holds */
+    static CKCI_K_MEMBER void finish(const ckci_gpu_stem &p, bool more, typename U::sums (&sum)[2][TILES])
     {
         const int wave = (int)threadIdx.x / U::WAVE;
         int32_t part, channel0, column0;
@@ -5402,12 +5581,20 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         for (int i = 0; i < 2; i++) {
             CKCI_K_UNROLL(10)
             for (int j = 0; j < TILES; j++) {
+                const int32_t k = channel0 + wave % 2 * 32 + i * 16,
+                              column = column0 + (j * ACROSS + wave / 2) * 16;
+                if (more) { /* loads together, before the stores */
+                    CKCI_K_UNROLL(8)
+                    for (int e = 0; e < U::SUMS; e++) {
+                        if (k + U::row(e) < p.k && column + U::column(e) < p.columns) {
+                            sum[i][j].v[e] += to[(k + U::row(e)) * p.columns + column + U::column(e)];
+                        }
+                    }
+                }
                 CKCI_K_UNROLL(8)
                 for (int e = 0; e < U::SUMS; e++) {
-                    const int32_t k = channel0 + wave % 2 * 32 + i * 16 + U::row(e);
-                    const int32_t column = column0 + (j * ACROSS + wave / 2) * 16 + U::column(e);
-                    if (k < p.k && column < p.columns) {
-                        to[k * p.columns + column] = sum[i][j].v[e];
+                    if (k + U::row(e) < p.k && column + U::column(e) < p.columns) {
+                        to[(k + U::row(e)) * p.columns + column + U::column(e)] = sum[i][j].v[e];
                     }
                 }
             }

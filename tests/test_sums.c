@@ -512,10 +512,94 @@ static void part_wide(void)
     }
 }
 
-int main(void)
+/* Matrix units, whose accumulators take many products at a time: sums that are longer than those which they are
+   left alone with. A product of 2^24, then others that a plain sum loses one after the other. */
+static const struct {
+    int type;
+    int64_t g, n, k, c, filter, input, stride, pad;
+} matrix_rows[] = {
+    {1, 1, 18, 16, 16, 1, 64, 1, 0},  /* tiles */
+    {3, 1, 18, 16, 8, 1, 64, 1, 0},   /* with an epilogue */
+    {1, 1, 18, 7, 5, 1, 64, 1, 0},    /* packed */
+    {6, 1, 6, 8, 8, 1, 64, 1, 0},     /* three terms */
+    {5, 1, 18, 16, 8, 1, 64, 1, 0},   /* tf32 */
+    {0, 1, 18, 16, 8, 1, 64, 1, 0},   /* f32, on CDNA */
+    {1, 4, 18, 4, 4, 3, 64, 1, 1},    /* small groups */
+    {1, 2, 18, 32, 32, 1, 64, 1, 0},  /* and larger ones */
+    {1, 1, 18, 16, 3, 3, 128, 2, 1},  /* a first layer */
+    {1, 16, 18, 1, 1, 3, 64, 1, 1},   /* depthwise */
+    {1, 8, 18, 1, 1, 17, 64, 1, 8},
+};
+#define MATRIX_ROWS ((int)(sizeof matrix_rows / sizeof matrix_rows[0]))
+
+static void part_matrix(int only)
+{
+    static const struct {
+        int32_t split, max_workspace;
+    } ways[3] = {{0, 0}, {0, -1}, {1, 0}};
+    for (int i = 0; i < MATRIX_ROWS && test_on_gpu(); i++) {
+        const int type = matrix_rows[i].type;
+        ckconv_conv_desc d;
+        ckconv_plan base;
+        ckconv_options options;
+        naive_case c;
+        if (only >= 0 && i != only) {
+            continue;
+        }
+        test_layer(&d, 2, matrix_rows[i].g, matrix_rows[i].n, matrix_rows[i].k, matrix_rows[i].c);
+        for (int j = 0; j < 2; j++) {
+            d.filter[j] = matrix_rows[i].filter;
+            d.input[j] = matrix_rows[i].input;
+            d.stride[j] = matrix_rows[i].stride;
+            d.pad_lo[j] = d.pad_hi[j] = matrix_rows[i].pad;
+        }
+        d.in.dtype = types[type].in;
+        d.wei.dtype = types[type].wei;
+        d.out.dtype = types[type].out;
+        d.compute_in = d.compute_wei = d.compute_out = types[type].compute;
+        if (test_size(d.wei.dtype) < 4) {
+            d.op_wei.kind = CKCONV_ADD;
+            d.num_d = 1;
+            d.d[0].dtype = CKCONV_F32;
+        }
+        naive_make(&c, CKCONV_BWD_WEIGHT, &d, 0);
+        fill_all(&c, FINE, types[type].bits);
+        expect(&c, FINE);
+        memset(&options, 0, sizeof options);
+        options.engine = test_engine();
+        if (naive_plan(&c, &base, &options, NULL)) {
+            for (int j = 0; j < ckconv_instance_count() * 3; j++) {
+                const char *name = ckconv_instance_name(j / 3);
+                ckconv_plan plan;
+                ckconv_error err;
+                if (strstr(name, "mfma") == NULL && strstr(name, "mma_") == NULL &&
+                    strstr(name, "_matrix") == NULL) {
+                    continue;
+                }
+                options.instance = name;
+                options.split_k = ways[j % 3].split;
+                options.max_workspace = ways[j % 3].max_workspace;
+                if (ckconv_instance_does(j / 3, c.op) &&
+                    ckconv_plan_again(&plan, &base, &options, &err) == CKCONV_OK) {
+                    check(&c, &plan, FINE);
+                }
+            }
+        }
+        test.extra[0] = 0;
+        naive_free(&c);
+    }
+}
+
+/* A number: that row of matrix_rows alone. */
+int main(int argc, char **argv)
 {
     test_begin("test_sums");
+    if (argc > 1) {
+        part_matrix(atoi(argv[1]));
+        return test_end();
+    }
     part_wide();
+    part_matrix(-1);
     part_rows();
     part_many();
     printf("largest error of random values: %.2f u*T\n", worst);
