@@ -3614,12 +3614,12 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
     return matrix ? 1 : 2;
 }
 
-/* Of all refusals the first one of the highest rank is told, one for want of workspace before all others: it
-   could run. */
+/* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
+   others: it could run. */
 CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
-        now += why->status == CKCONV_ERR_WORKSPACE ? 3 : 0;
+        now = 2 * now + (why->status == CKCONV_ERR_WORKSPACE ? 1 : 0);
         if (now > *rank) {
             *rank = now;
             *reason = *why;
