@@ -109,8 +109,8 @@ ERRORS
 
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
-    and H200 (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and, but for
-    gfx1030, executed by an emulator.
+    and H200 (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1151, gfx1201 and
+    gfx1250 (portable kernels) and, but for gfx1030, gfx1151 and gfx1250, executed by an emulator.
 
 TAGS (search for them)
     >>head      version, linkage                     >>ref       naive engine, the specification
