@@ -121,8 +121,8 @@ ERRORS
 
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
-    and H200 (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1201 and, but for
-    gfx1030, executed by an emulator.
+    and H200 (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1151, gfx1201 and
+    gfx1250 (portable kernels) and, but for gfx1030, gfx1151 and gfx1250, executed by an emulator.
 
 TAGS (search for them)
     >>head      version, linkage                     >>ref       naive engine, the specification
@@ -3711,12 +3711,12 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
     return matrix ? 1 : 2;
 }
 
-/* Of all refusals the first one of the highest rank is told, one for want of workspace before all others: it
-   could run. */
+/* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
+   others: it could run. */
 CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
-        now += why->status == CKCONV_ERR_WORKSPACE ? 3 : 0;
+        now = 2 * now + (why->status == CKCONV_ERR_WORKSPACE ? 1 : 0);
         if (now > *rank) {
             *rank = now;
             *reason = *why;

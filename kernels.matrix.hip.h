@@ -670,8 +670,8 @@ __device__ ckci_k_int4 ckci_k_buffer_load(ckci_k_int4 window, int offset, int sc
                                           int cache) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
 #endif
 
-/* 2^31 bytes of memory from `base` on; a load at a negative offset gives zeros. AMD: a buffer, whose descriptor
-   has a form of its own in each generation; where that is not known, a pointer. */
+/* 2^31 bytes of memory from `base` on; a load at a negative offset gives zeros. AMD: a buffer, whose
+   descriptor has a form of its own in each generation; where that is not known, a pointer. */
 struct ckci_k_window {
 #if CKCI_K_BUFFERS
     ckci_k_int4 v;

@@ -911,7 +911,7 @@ static void test_facts(void)
     }
 }
 
-/* What options.max_workspace forbids: the text has the caller's number and one that is enough. More parts than
+/* What options.max_workspace forbids: the text has the number given and one that is enough. More parts than
    there can be are as many as there can be. */
 static void test_limit_texts(void)
 {
