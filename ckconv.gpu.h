@@ -934,7 +934,7 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
 
 /* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
    registers have no room for long sums (kernels.hip.h, CKCI_K_STRETCH). */
-enum { CKCI_GPU_CHAIN = 1536 };
+enum { CKCI_GPU_CHAIN = 1024 };
 
 /* What costs count beside those of tiles, vector and matrix units' alike, of which 8e4 to 15e4 are a
    microsecond on an H100 (216 problems there: 1 to 8 channels per group on each side, f16, f32, both

@@ -535,6 +535,13 @@ template <bool PLANES> struct ckci_k_norm_cursor {
         at = column += apart;
     }
 
+    /* Stretches of CKCI_GPU_CHAIN places, and columns, to go. */
+    CKCI_K_MEMBER void next_stretch(int32_t stretches, int32_t columns, int32_t positions)
+    {
+        at = column += stretches * (CKCI_GPU_CHAIN * step) + columns * apart;
+        pos += stretches * positions;
+    }
+
     /* From the last of `columns` columns on, and there from the last of `places` places on. */
     CKCI_K_MEMBER void turn(int32_t columns, int32_t places)
     {
@@ -1398,25 +1405,22 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                 }
             };
             ckci_k_slab piece = s;
-            ckci_k_norm_cursor<PLANES> x_piece = x, y_piece = y;
             CKCI_K_UNROLL(1)
-            for (int32_t n = 1;; n++) {
+            for (int32_t n = 0;; n++) {
                 piece.to = s.to - piece.from > stretch ? piece.from + stretch : s.to;
-                ckci_k_norm_walk<PLANES, true, false>(p, piece, m, c, x_piece, y_piece, column, 0, add);
-                if (n > 1 || piece.to < s.to) {
-                    ckci_k_norm_settle8<PLANES>(m, cell, sum, n == 1, piece.to == s.to);
+                ckci_k_norm_walk<PLANES, true, false>(p, piece, m, c, x, y, column, 0, add);
+                const bool end = piece.to == s.to;
+                if (n > 0 || !end) {
+                    ckci_k_norm_settle8<PLANES>(m, cell, sum, n == 0, end);
+                    /* to the next stretch of this column, or to the first one of the next column */
+                    x.next_stretch(end ? -n : 1, end ? 0 : -1, stretch);
+                    y.next_stretch(end ? -n : 1, end ? 0 : -1, stretch);
                 }
-                if (piece.to == s.to) {
+                if (end) {
                     break;
                 }
                 piece.from = piece.to;
-                x_piece.pos += stretch;
-                y_piece.pos += stretch;
-                x_piece.column = x_piece.at = x.at + n * (int64_t)CKCI_GPU_CHAIN * x.step;
-                y_piece.column = y_piece.at = y.at + n * (int64_t)CKCI_GPU_CHAIN * y.step;
             }
-            x.next_column();
-            y.next_column();
             if (PLANES) {
                 float both[2];
                 CKCI_K_UNROLL(2)
