@@ -51,12 +51,13 @@ test_files() {
         check "$file is not installed" [ -s "$prefix/$file" ]
     done
     # every header that the others ask for is there
-    runs "declarations" "$CC" -std=c99 -Wall -Wextra -I"$prefix/include" -c "$outside/main.c" -o "$dir/main.o"
+    runs "declarations" "$CC" -std=c99 -Wall -Wextra -I"$prefix/include" -c "$outside/main.c" \
+        -o "$dir/main.o"
     printf '#define CKCONV_IMPLEMENTATION\n#include <ckconv.h>\n' >"$dir/impl.c"
     runs "implementation" "$CC" -std=c99 -I"$prefix/include" -fsyntax-only "$dir/impl.c"
     runs "installed driver" "$prefix/bin/ckconv" info
-    runs "DESTDIR" "$MAKE" --no-print-directory B="$BUILD" DESTDIR="$dir/stage" PREFIX=/usr LIBDIR=/usr/lib/any \
-        install
+    runs "DESTDIR" "$MAKE" --no-print-directory B="$BUILD" DESTDIR="$dir/stage" PREFIX=/usr \
+        LIBDIR=/usr/lib/any install
     check "LIBDIR below DESTDIR" [ -s "$dir/stage/usr/lib/any/libckconv.a" ]
     check "DESTDIR stands in ckconv.pc" grep -q '^prefix=/usr$' "$dir/stage/usr/lib/any/pkgconfig/ckconv.pc"
 }
@@ -128,7 +129,8 @@ test_dist() {
     # shellcheck disable=SC2086
     runs "checksums" sh -c "cd '$dir/ckconv-$(version)' && $sums -c SHA256SUMS"
     check "the licence is missing" [ -s "$dir/ckconv-$(version)/LICENSE" ]
-    check "the one file is not make single's" cmp -s "$BUILD/ckconv.h" "$dir/ckconv-$(version)/single/ckconv.h"
+    check "the one file is not make single's" \
+        cmp -s "$BUILD/ckconv.h" "$dir/ckconv-$(version)/single/ckconv.h"
     for header in "$prefix"/include/*; do
         check "dist lacks ${header##*/}" cmp -s "$header" "$dir/ckconv-$(version)/${header##*/}"
     done

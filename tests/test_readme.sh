@@ -2,11 +2,11 @@
 # test_readme.sh - the code in README.md and docs/ compiles, its programs print what stands below them
 # SPDX-License-Identifier: MIT
 #
-# From the environment: CC (default cc), BUILD (default build), INCLUDE (folder of ckconv.h, default the current
-# one). Blocks that are fenced as c and have a main are programs: they are linked with the implementation that
-# is compiled already, run, and their output is compared with the text block that follows. All others are
-# bodies of functions behind the declarations that the guide shows under "Names in the snippets". The programs
-# of README.md are those of examples/; that for a GPU runs on a simulated one.
+# From the environment: CC (default cc), BUILD (default build), INCLUDE (folder of ckconv.h, default the
+# current one). Blocks that are fenced as c and have a main are programs: they are linked with the
+# implementation that is compiled already, run, and their output is compared with the text block that follows.
+# All others are bodies of functions behind the declarations that the guide shows under "Names in
+# the snippets". The programs of README.md are those of examples/; that for a GPU runs on a simulated one.
 
 name=test_readme
 CC=${CC:-cc}
