@@ -481,7 +481,7 @@ static const struct {
     {6, 1, 6, 8, 8, 1, 64, 1, 0},     /* three terms */
     {5, 1, 18, 16, 8, 1, 64, 1, 0},   /* tf32 */
     {0, 1, 18, 16, 8, 1, 64, 1, 0},   /* f32, on CDNA */
-    {1, 4, 18, 4, 4, 3, 64, 1, 1},    /* small groups */
+    {1, 4, 36, 4, 4, 3, 64, 1, 1},    /* small groups; two waves share positions */
     {1, 2, 18, 32, 32, 1, 64, 1, 0},  /* and larger ones */
     {1, 1, 18, 16, 3, 3, 128, 2, 1},  /* a first layer */
     {1, 16, 18, 1, 1, 3, 64, 1, 1},   /* depthwise */
@@ -547,6 +547,7 @@ static void part_matrix(int only)
     }
 }
 
+/* A number: that row of the matrix units alone. */
 int main(int argc, char **argv)
 {
     test_begin("test_sums");
