@@ -464,8 +464,8 @@ static void part_rows(void)
     }
 }
 
-/* More than 2^24 ones: a single f32 stops there. 17 million positions, or with CKCONV_TEST_FULL 10^8 and every
-   instance. Batch entries, rows and columns overlap, so that the tensors stay small. */
+/* More than 2^24 ones: a single f32 stops there. 17 million positions, or with CKCONV_TEST_FULL 10^8 and
+   every instance. Batch entries, rows and columns overlap, so that the tensors stay small. */
 static void part_many(void)
 {
     static const ckconv_dtype dtypes[2] = {CKCONV_F32, CKCONV_BF16};
@@ -512,8 +512,8 @@ static void part_wide(void)
     }
 }
 
-/* Matrix units, whose accumulators take many products at a time: sums that are longer than those which they are
-   left alone with. A product of 2^24, then others that a plain sum loses one after the other. */
+/* Matrix units, whose accumulators take many products at a time: sums that are longer than those which they
+   are left alone with. A product of 2^24, then others that a plain sum loses one after the other. */
 static const struct {
     int type;
     int64_t g, n, k, c, filter, input, stride, pad;
@@ -524,7 +524,7 @@ static const struct {
     {6, 1, 6, 8, 8, 1, 64, 1, 0},     /* three terms */
     {5, 1, 18, 16, 8, 1, 64, 1, 0},   /* tf32 */
     {0, 1, 18, 16, 8, 1, 64, 1, 0},   /* f32, on CDNA */
-    {1, 4, 18, 4, 4, 3, 64, 1, 1},    /* small groups */
+    {1, 4, 36, 4, 4, 3, 64, 1, 1},    /* small groups; two waves share positions */
     {1, 2, 18, 32, 32, 1, 64, 1, 0},  /* and larger ones */
     {1, 1, 18, 16, 3, 3, 128, 2, 1},  /* a first layer */
     {1, 16, 18, 1, 1, 3, 64, 1, 1},   /* depthwise */
