@@ -1,0 +1,46 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>core-base
+  What every room may use: how a call fails, and how that is passed on.
+*/
+#pragma once
+#include "core/platform.h"
+
+enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655, CKCI_STACK = 65536 };
+
+/* Every failure goes through here: status, and a text with the argument, the value and what is allowed. */
+CKCI_FN ckconv_status ckci_fail(ckconv_error *err, ckconv_status status, const char *format, ...)
+    CKCI_PRINTF(3, 4) CKCI_COLD;
+CKCI_FN ckconv_status ckci_fail(ckconv_error *err, ckconv_status status, const char *format, ...)
+{
+    if (err) {
+        va_list list;
+        va_start(list, format);
+        err->status = status;
+        vsnprintf(err->text, sizeof err->text, format, list);
+        va_end(list);
+    }
+    return status;
+}
+
+CKCI_FN ckconv_status ckci_ok(ckconv_error *err)
+{
+    if (err) {
+        err->status = CKCONV_OK;
+        err->text[0] = 0;
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN int ckci_same_text(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+#define CKCI_TRY(call)                                                                                       \
+    do {                                                                                                     \
+        ckconv_status ckci_status = (call);                                                                  \
+        if (ckci_status != CKCONV_OK) {                                                                      \
+            return ckci_status;                                                                              \
+        }                                                                                                    \
+    } while (0)
+#define CKCI_LL(x) ((long long)(x))

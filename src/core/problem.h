@@ -1,0 +1,70 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>core-problem
+  What the planner and the engines ask each other: a checked problem, a question whether an instance fits,
+  and what a plan keeps of the caller's options.
+*/
+#pragma once
+#include "core/check.h"
+
+/* What plan.tune keeps: the caller's options, from which everything else follows again. */
+enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1, CKCI_TUNE_FLAGS = 2 };
+/* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
+   that it writes mid. */
+enum { CKCI_TUNE_FIRST = 3, CKCI_TUNE_SECOND = 4, CKCI_TUNE_MID = 5 };
+/* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
+enum { CKCI_TUNE_KEPT = 6 };
+
+typedef union ckci_problem {
+    ckci_conv conv;
+    ckci_conv_conv pair;
+    ckci_groupnorm norm;
+} ckci_problem;
+
+/* A question to an instance: does it fit, at what cost (vector multiply-adds), with which plan members? */
+typedef struct ckci_fit {
+    ckconv_plan *plan;
+    const ckci_problem *p;
+    ckconv_family family;
+    int32_t features;
+    ckconv_dtype kind; /* GPU: type of the instance's sums, 0: any */
+    int32_t tile;      /* GPU: rows and columns of a block, 0: not a tile kernel */
+    int64_t limit;     /* workspace */
+    int32_t split_k;   /* forced, or 0 */
+    double cost;
+} ckci_fit;
+
+/* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
+enum { CKCI_ALIGN = 64 };
+
+CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
+{
+    int64_t limit = plan->tune[CKCI_TUNE_LIMIT];
+    return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
+}
+
+/* Refuses what needs more than the limit. Texts count what the caller of a plan would have to allow;
+   ckci_select adds what he does allow. */
+CKCI_FN ckconv_status ckci_over_limit(const char *what, int64_t bytes, ckconv_error *err)
+{
+    return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s: %lld bytes of workspace are needed", what,
+                     CKCI_LL(ckci_saturating_add(bytes, CKCI_ALIGN)));
+}
+
+CKCI_FN ckconv_status ckci_sums_fit(int32_t split_k, int64_t bytes, int64_t limit, ckconv_error *err)
+{
+    char what[64];
+    if (bytes <= limit) {
+        return CKCONV_OK;
+    }
+    snprintf(what, sizeof what, "split_k is %d, sums of its parts", (int)split_k);
+    return ckci_over_limit(what, bytes, err);
+}
+
+/* What a finished plan has got of it: a run may not take more, whatever the alignment of its pointers. */
+CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
+{
+    return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);
+}
+
+CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err);
+CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err);

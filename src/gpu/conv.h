@@ -1,0 +1,482 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-conv
+  What convolutions share, and the kernels for any tensors (>>k-vector-gather, >>k-vector-weight,
+  >>k-vector-direct).
+*/
+#pragma once
+#include "core/layout.h"
+#include "core/problem.h"
+#include "gpu/table.h"
+
+CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
+{
+    ckci_gpu_dim d;
+    int back = p->op == CKCONV_BWD_DATA;
+    int64_t s = p->stride[dim], period = back ? s / ckci_gcd(s, p->dilation[dim]) : 1;
+    int64_t length = back ? p->input[dim] : p->output[dim], step = back ? s : 1;
+    memset(&d, 0, sizeof d);
+    d.phases = (int32_t)(back ? ckci_min(s, length) : 1);
+    d.length = (int32_t)length;
+    d.stride = (int32_t)s;
+    d.dilation = (int32_t)p->dilation[dim];
+    d.pad = (int32_t)p->pad[dim];
+    d.filter = (int32_t)p->filter[dim];
+    d.write_step = (int32_t)step;
+    d.period = (int32_t)period;
+    d.read_step = (int32_t)(back ? 1 : s);
+    d.read_tap = (int32_t)(back ? -(p->dilation[dim] / ckci_gcd(s, p->dilation[dim])) : p->dilation[dim]);
+    d.read_len = (int32_t)(back ? p->output[dim] : p->input[dim]);
+    d.gather_back = back;
+    d.count[0] = ckci_make_divisor(ckci_ceil_div(length, step));
+    d.count[1] = ckci_make_divisor(length / step);
+    d.taps[0] = ckci_make_divisor(ckci_ceil_div(p->filter[dim], period));
+    d.taps[1] = ckci_make_divisor(p->filter[dim] / period);
+    d.slip = (int32_t)(p->dilation[dim] % s);
+    d.by_stride = ckci_make_divisor(s);
+    d.by_period = ckci_make_divisor(period);
+    d.by_phases = ckci_make_divisor(d.phases);
+    return d;
+}
+
+/* Do all offsets inside a slice fit 32 bits? `channels` of step `channel`, positions of the tensor. */
+CKCI_FN int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int64_t channel)
+{
+    int64_t reach = ckci_saturating_mul(channels - 1, channel);
+    for (int i = 3; i < 6; i++) {
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(ckci_max(t->len[i] - 1, 0), t->stride[i]));
+    }
+    return reach <= INT32_MAX;
+}
+
+/* May four neighbours along the dimension with stride `channel` be one load, wherever they begin? NULL: the
+   pointer is not known yet. */
+CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channels)
+{
+    int64_t size = (int64_t)ckci_size(t->dtype);
+    int fits =
+        channels % 4 == 0 && t->stride[dim] == 1 && (uintptr_t)t->p % (uintptr_t)ckci_min(4 * size, 16) == 0;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == dim || t->len[i] <= 1 || t->stride[i] % 4 == 0);
+    }
+    return fits;
+}
+
+/* May eight neighbouring columns be one store? */
+CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
+{
+    int fits = columns % 8 == 0 && t->stride[2] == 1 && (uintptr_t)t->p % 16 == 0 &&
+               (t->dtype == CKCONV_F64 || t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 ||
+                t->dtype == CKCONV_BF16 || t->dtype == CKCONV_I8 || t->dtype == CKCONV_I32);
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 8 == 0);
+    }
+    return fits;
+}
+
+/* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
+CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
+{
+    int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    int64_t rows = p->n;
+    memset(k, 0, sizeof *k);
+    k->a = p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
+    k->b = p->t[weight ? CKCI_IN : CKCI_WEI];
+    k->o.t = p->t[ckci_written(p->op)];
+    k->o.num_d = p->num_d;
+    memcpy(k->o.d, p->d, sizeof k->o.d);
+    k->phases = 1;
+    k->columns = (int32_t)(back ? p->c : p->k);
+    k->red = (int32_t)(back ? p->k : p->c);
+    for (int i = 0; i < 3; i++) {
+        k->dim[i] = ckci_make_gpu_dim(p, i);
+        k->phases *= k->dim[i].phases;
+        rows *= k->dim[i].count[0].d;
+    }
+    k->g = (int32_t)p->g;
+    k->n = (int32_t)p->n;
+    k->split = 1;
+    if (weight) {
+        k->columns = (int32_t)(p->c * p->filter[0] * p->filter[1] * p->filter[2]);
+        k->rows = (int32_t)p->k;
+        k->a_along = k->a.stride[5] < k->a.stride[2];
+        k->b_along = k->b.stride[5] < k->b.stride[2];
+        k->a_narrow = ckci_narrow_slice(&k->a, 1, 0);
+        k->b_narrow = ckci_narrow_slice(&k->b, 1, 0);
+    } else {
+        int column = back ? 2 : 1, red = back ? 1 : 2;
+        k->rows = (int32_t)rows;
+        k->b_column = k->b.stride[column];
+        k->b_red = k->b.stride[red];
+        k->a_vec = ckci_vector_loads(&k->a, 2, k->red);
+        k->b_vec = ckci_vector_loads(&k->b, red, k->red);
+        k->a_along = k->a_vec || (k->red >= 4 && k->a.stride[2] < k->a.stride[5]);
+        k->b_along = k->b_vec || k->b_red < k->b_column;
+        k->a_narrow = ckci_narrow_slice(&k->a, k->red, k->a.stride[2]);
+        k->b_narrow = ckci_narrow_slice(&k->b, k->red, k->b_red);
+    }
+    k->by_red = ckci_make_divisor(k->red);
+    k->by_columns = ckci_make_divisor(k->columns);
+    k->by_phases = ckci_make_divisor(k->phases);
+}
+
+/* What 32-bit indices hold; each return has one reason. */
+CKCI_FN ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
+{
+    static const char *const dims[3] = {"z", "y", "x"};
+    int64_t most = INT32_MAX / 2, positions = p->n, taps = 1, phases = 1;
+    for (int i = 0; i < 3; i++) {
+        int64_t largest = ckci_max(ckci_max(p->input[i], p->output[i]), ckci_max(p->filter[i], p->stride[i]));
+        largest = ckci_max(largest, ckci_max(p->dilation[i], p->pad[i]));
+        largest = ckci_max(largest, ckci_saturating_mul(p->output[i], p->stride[i]));
+        largest = ckci_max(largest, ckci_saturating_mul(p->filter[i] - 1, p->dilation[i]));
+        largest = ckci_saturating_add(largest, p->pad[i]);
+        if (largest > most) {
+            return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                             "GPU kernels take up to 2^30 - 1 for sizes, output * stride and (filter-1) * "
+                             "dilation, each with pad_lo added; %s has %lld",
+                             dims[i], CKCI_LL(largest));
+        }
+        phases = ckci_saturating_mul(phases, ckci_min(p->stride[i], p->input[i]));
+        positions = ckci_saturating_mul(
+            positions, p->op == CKCONV_BWD_DATA ? ckci_ceil_div(p->input[i], p->stride[i]) : p->output[i]);
+        taps = ckci_saturating_mul(taps, p->filter[i]);
+    }
+    int64_t red = ckci_saturating_mul(taps, ckci_max(p->c, p->k));
+    int64_t channels = ckci_saturating_mul(p->g, ckci_saturating_mul(p->k, p->c));
+    if (positions > most || red > most || channels > most) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "GPU kernels take 2^30 - 1 positions (N x space, of one stride phase), taps x "
+                         "channels and G*K*C; here they are %lld, %lld and %lld",
+                         CKCI_LL(positions), CKCI_LL(red), CKCI_LL(channels));
+    }
+    if (p->op == CKCONV_BWD_DATA && phases > most) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "GPU kernels take 2^30 - 1 stride phases (the product of the strides); here they are "
+            "%lld",
+            CKCI_LL(phases));
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
+{
+    return blocks <= INT32_MAX
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "GPU kernels take 2^31 - 1 blocks; this problem has %lld", CKCI_LL(blocks));
+}
+
+/* NVIDIA limits the blocks of a launch; AMD its threads, to 2^32 - 1. */
+CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l, ckconv_error *err)
+{
+    int64_t most = device->kind == CKCONV_DEVICE_AMD ? (int64_t)UINT32_MAX / l->threads : INT32_MAX;
+    return l->grid >= 1 && l->grid <= most
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "%s needs %lld blocks of %d threads; %s launches 1 to %lld of them",
+                           ckci_kernel_name(l->kernel), CKCI_LL(l->grid), (int)l->threads, device->arch,
+                           CKCI_LL(most));
+}
+
+/* Does it put tensors in another order? */
+CKCI_FN int ckci_packs(const ckci_launch *l)
+{
+    return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn ||
+           l->kernel == CKCI_KERNEL_pack_data;
+}
+
+/* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
+   there. */
+CKCI_FN int ckci_writes_target(const ckci_launch *l)
+{
+    return !ckci_packs(l) && (l->bytes == sizeof(ckci_gpu_conv) || l->bytes == sizeof(ckci_gpu_depth));
+}
+
+/* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
+typedef struct ckci_launch_count {
+    const ckconv_device *device;
+    int32_t count, mid;
+} ckci_launch_count;
+
+CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+{
+    ckci_launch_count *c = (ckci_launch_count *)context;
+    c->count++;
+    if (c->mid && !ckci_packs(launch) && !ckci_writes_target(launch)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s does not take the epilogue of mid",
+                         ckci_kernel_name(launch->kernel));
+    }
+    return ckci_check_launch(c->device, launch, err);
+}
+
+/* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
+   registers have no room for long sums (kernels.hip.h, CKCI_K_STRETCH). */
+enum { CKCI_GPU_CHAIN = 1024 };
+
+/* What costs count beside those of tiles, vector and matrix units' alike, of which 8e4 to 15e4 are a
+   microsecond on an H100 (216 problems there: 1 to 8 channels per group on each side, f16, f32, both
+   layouts). Direct kernels load two numbers for each product. */
+#define CKCI_DIRECT_BESIDE 11
+#define CKCI_DIRECT_WEIGHT_BESIDE 20
+
+/* A kernel's cost is the time of multiply-adds on one compute unit. Smaller tiles read LDS more often, direct
+   kernels read memory for each product. */
+CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
+{
+    double units = (double)ckci_max(device->compute_units, 1), rate = tile == 128  ? 1
+                                                                      : tile == 64 ? 1.6
+                                                                                   : 3.5;
+    double share = (double)blocks / units;
+    return per_block * rate * (share < 1.5 ? 1.5 : share);
+}
+
+/* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
+CKCI_FN int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int32_t i32)
+{
+    return kind == CKCONV_F64 ? f64 : kind == CKCONV_I32 ? i32 : f32;
+}
+
+CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
+{
+    return ckci_find_kind(p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute)->dtype;
+}
+
+/* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in
+   the tensor that is written. */
+CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
+{
+    const ckci_tensor *t = &k->o.t;
+    int channels_first = t->stride[5] >= ckci_min(t->stride[0], t->stride[2]);
+    k->lanes = 1;
+    while (k->lanes < 64 && k->lanes < channels && channels_first) {
+        k->lanes *= 2;
+    }
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, 256 / k->lanes), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(channels, k->lanes);
+}
+
+/* Places of the reduction of one phase, on average, of `channels` each. */
+CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
+{
+    for (int i = 0; i < 3; i++) {
+        channels *= (double)k->dim[i].filter / (double)k->dim[i].period;
+    }
+    return channels;
+}
+
+/* Positions of an image (of one phase), and how far a filter reaches beyond it. */
+CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t *pad)
+{
+    int back = p->op == CKCONV_BWD_DATA;
+    *positions = 1;
+    *pad = 0;
+    for (int i = 0; i < 3; i++) {
+        *positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
+        *pad = ckci_max(*pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+    }
+}
+
+/* The grid, once tiles_m and tiles_n are known: those of `slices` phases and groups; nothing for an empty
+   batch. */
+CKCI_FN ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_launch *l, ckconv_error *err)
+{
+    l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), slices);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    l->grid = k->rows == 0 ? 0 : l->grid;
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    return CKCONV_OK;
+}
+
+/* fwd and bwd_data with one kernel. tile 0: direct. */
+CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                      ckci_launch *l, double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    ckconv_dtype kind = ckci_conv_kind(p);
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    ckci_make_gpu_conv(p, k);
+    double red = ckci_reduction(k, (double)k->red);
+    if (tile) {
+        ckci_set_kernel(l, tile == 128 ? CKCI_KERNEL_gather_f32_128
+                           : tile == 64
+                               ? ckci_kernel_for(kind, CKCI_KERNEL_gather_f32_64, CKCI_KERNEL_gather_f64_64,
+                                                 CKCI_KERNEL_gather_i32_64)
+                               : CKCI_KERNEL_gather_f32_32);
+        k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
+        k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
+        CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
+        *cost = ckci_gpu_cost(device, l->grid, (double)tile * tile * (red + 32), tile);
+    } else {
+        int64_t channels = p->g * k->columns;
+        ckci_set_kernel(
+            l, ckci_kernel_for(kind, CKCI_KERNEL_direct_f32, CKCI_KERNEL_direct_f64, CKCI_KERNEL_direct_i32));
+        ckci_direct_blocks(k, channels);
+        CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
+        *cost = CKCI_DIRECT_BESIDE * ckci_gpu_cost(device, l->grid, 256 * 4 * (red + 16), 128);
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
+{
+    return f->split_k <= 1 ? CKCONV_OK
+                           : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: only bwd_weight splits",
+                                       (int)f->split_k);
+}
+
+CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
+{
+    return f->kind == 0 || f->kind == kind
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the sums are %s, the instance's are %s",
+                           ckconv_dtype_name(kind), ckconv_dtype_name(f->kind));
+}
+
+/* Direct kernels read memory for each product: with many channels per group they would be slower by tens. */
+CKCI_FN ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv *p = &f->p->conv;
+    return f->tile != 0 || ckci_min(p->k, p->c) <= 16
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "direct takes up to 16 channels per group on one side; here K is %lld and C %lld",
+                           CKCI_LL(p->k), CKCI_LL(p->c));
+}
+
+CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t launches)
+{
+    plan->grid[0] = l->grid;
+    plan->block[0] = l->threads;
+    plan->launches = launches;
+}
+
+/* Tiles whose registers have no room for long sums keep them in the parts' workspace: of one part, with no
+   `place` in dw, none may be long. *split becomes two parts if it is free. */
+CKCI_FN ckconv_status ckci_place_long_sums(int64_t positions, int place, int32_t split_k, int64_t sum_bytes,
+                                           int64_t limit, int64_t *split, ckconv_error *err)
+{
+    if (place || *split > 1 || positions <= CKCI_GPU_CHAIN) {
+        return CKCONV_OK;
+    }
+    int64_t bytes = ckci_saturating_mul(2, sum_bytes);
+    if (split_k == 0 && bytes <= limit && sum_bytes / 4 <= INT32_MAX) {
+        *split = 2;
+        return CKCONV_OK;
+    }
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                     "this tile adds up %lld positions (more than %d) only in parts: split_k is %d, the sums "
+                     "of two parts need %lld bytes of workspace, options.max_workspace allows %lld",
+                     CKCI_LL(positions), (int)CKCI_GPU_CHAIN, (int)split_k, CKCI_LL(bytes), CKCI_LL(limit));
+}
+
+/* bwd_weight. split_k 0: as many parts as fill the GPU, within `limit` bytes. tile 0: direct. Sums of parts
+   lie in workspace at *bytes = parts * G * K * taps * C sums. */
+CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                      int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                      double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    ckconv_dtype kind = ckci_conv_kind(p);
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    ckci_make_gpu_conv(p, k);
+    int64_t positions = p->n * p->output[0] * p->output[1] * p->output[2], tiles;
+    int64_t sums = ckci_saturating_mul(ckci_saturating_mul(p->g, k->rows), k->columns);
+    if (tile) {
+        ckci_set_kernel(l, tile == 128
+                               ? CKCI_KERNEL_weight_f32_128
+                               : ckci_kernel_for(kind, CKCI_KERNEL_weight_f32_64, CKCI_KERNEL_weight_f64_64,
+                                                 CKCI_KERNEL_weight_i32_64));
+        k->tiles_m = (int32_t)ckci_ceil_div(k->rows, tile);
+        k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
+        tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), p->g);
+        k->by_phases = ckci_make_divisor(p->g);
+    } else {
+        int64_t filters = p->g * p->k * p->c;
+        ckci_set_kernel(l, ckci_kernel_for(kind, CKCI_KERNEL_direct_weight_f32, CKCI_KERNEL_direct_weight_f64,
+                                           CKCI_KERNEL_direct_weight_i32));
+        k->lanes = 1;
+        while (k->lanes < 32 && k->lanes < filters &&
+               k->a.stride[5] >= ckci_min(k->a.stride[0], k->a.stride[2])) {
+            k->lanes *= 2;
+        }
+        k->tiles_m = (int32_t)(p->filter[0] * p->filter[1] * p->filter[2]);
+        k->tiles_n = (int32_t)ckci_ceil_div(filters, k->lanes);
+        tiles = ckci_saturating_mul(k->tiles_m, k->tiles_n);
+        k->by_channels = ckci_make_divisor(p->k);
+    }
+    /* parts: four blocks for each compute unit, none with fewer than 512 positions */
+    int64_t split = split_k, sum_bytes = ckci_saturating_mul(sums, kind == CKCONV_F64 ? 8 : 4);
+    if (split == 0) {
+        int64_t want = ckci_ceil_div(4 * (int64_t)ckci_max(device->compute_units, 1), ckci_max(tiles, 1));
+        split = ckci_min(ckci_min(want, positions / 512), 1024);
+        split = ckci_min(split, limit / ckci_max(sum_bytes, 1));
+        split = sums > INT32_MAX ? 1 : split;
+    }
+    split = ckci_max(ckci_min(split, positions), 1);
+    CKCI_TRY(ckci_place_long_sums(positions, tile != 128, split_k, sum_bytes, limit, &split, err));
+    *bytes = split > 1 ? ckci_saturating_mul(split, sum_bytes) : 0;
+    CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
+    if (split > 1 && sums > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^31 - 1 weights can be split",
+                         (int)split_k);
+    }
+    k->split = (int32_t)split;
+    k->part = (int32_t)(positions / split);
+    k->part_rest = (int32_t)(positions % split);
+    l->grid = ckci_saturating_mul(tiles, split);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    k->by_tiles_m = ckci_make_divisor(k->tiles_m);
+    *cost = tile ? ckci_gpu_cost(device, l->grid, (double)tile * tile * ((double)k->part + 32), tile)
+                 : CKCI_DIRECT_WEIGHT_BESIDE *
+                       ckci_gpu_cost(device, l->grid, 4.0 * k->lanes * ((double)k->part + 256), 128);
+    *cost += split > 1 ? 2e4 + (double)*bytes / 64 / (double)ckci_max(device->compute_units, 1) : 0;
+    return CKCONV_OK;
+}
+
+/* Are weights stored in the order of their sums, [g][k][tap][c], without an epilogue, four at a time? */
+CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
+{
+    static const int order[6] = {2, 5, 4, 3, 1, 0};
+    int64_t next = 1;
+    int fits = t->op.kind == CKCONV_PASS && (uintptr_t)t->p % 16 == 0 &&
+               (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16);
+    for (int i = 0; i < 6; i++) {
+        int axis = order[i];
+        fits = fits && (t->len[axis] <= 1 || t->stride[axis] == next);
+        next = ckci_saturating_mul(next, ckci_max(t->len[axis], 1));
+    }
+    return fits && next % 4 == 0;
+}
+
+/* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in a fixed order. matrix: what
+   wrote them, if a matrix kernel did; else NULL. */
+CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
+                                       unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    ckci_gpu_conv *k = &l.a.conv;
+    ckci_make_gpu_conv(p, k);
+    ckci_set_kernel(&l, ckci_kernel_for(ckci_conv_kind(p), CKCI_KERNEL_reduce_f32, CKCI_KERNEL_reduce_f64,
+                                        CKCI_KERNEL_reduce_i32));
+    k->split = split;
+    k->o.partial = ws;
+    k->by_tiles_m = ckci_make_divisor(k->rows);
+    if (matrix) {
+        k->share = matrix->share;
+        k->tiles_m = matrix->tiles_m;
+        k->tiles_n = matrix->tiles_n;
+        k->float_parts = matrix->float_parts;
+    }
+    k->o_vec = ckci_conv_kind(p) == CKCONV_F32 && ckci_weights_as_sums(&k->o.t) && !k->o.scale &&
+               !k->o.shift && !k->o.compute && (uintptr_t)ws % 16 == 0;
+    /* several threads for the same weights, lest they be few; each with four parts at least */
+    int64_t weights = (int64_t)k->g * k->rows * k->columns;
+    while (k->o_vec && k->lanes < 5 && 8 << k->lanes <= split && weights << k->lanes < 524288) {
+        k->lanes++;
+    }
+    l.grid = ckci_ceil_div(weights, k->o_vec ? 1024 >> k->lanes : 256);
+    return e->emit(e->context, &l, err);
+}

@@ -1,0 +1,654 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-matrix
+  Matrix units. They take f64, f32, f16, bf16 and i8 tensors whose channels are dense and aligned to 16 bytes;
+  tensors in any other order, type or number of channels are packed into workspace first. fp8 is exact in
+  bf16, and in f16 next to an f16 operand. tf32 is rounded on its way into the unit (CDNA without xf32: while
+  it is packed, and multiplied as f32), f32 is left to CDNA. These and f64 have tiles of their own and merge
+  no groups: infinities and NaNs stay in theirs. bf16x3 is bf16 over three times the reduction (fwd, bwd_data:
+  channels, bwd_weight: batches), [high, low, high] terms of one operand against [high, high, low] of the
+  other.
+*/
+#pragma once
+#include "gpu/depth_matrix.h"
+
+/* A matrix plan of one convolution. */
+typedef struct ckci_matrix {
+    ckci_conv conv;    /* as the kernel sees it: groups merged, packed tensors */
+    int64_t merge;     /* groups that are one here */
+    int64_t bytes;     /* workspace so far: sums of parts, packed weights, packed tensors */
+    int32_t split;     /* bwd_weight: parts */
+    int32_t fold;      /* bwd_weight: the sums of parts are added by a launch of its own */
+    int32_t pack;      /* weights are packed */
+    int32_t data[3];   /* in, -, out: these tensors are packed */
+    ckconv_dtype type; /* what is multiplied */
+    int32_t terms;     /* 3: bf16x3, else 1 */
+    int32_t whole;     /* bwd_weight of i8: integers in f16 */
+    int32_t pairs,
+        shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
+    int32_t tile_m, tile_n;
+    double packing; /* cost */
+    ckci_launch l;
+} ckci_matrix;
+
+/* Codes of tiles: rows * 1000 + columns, and added to it for f32 and tf32, and for f64: */
+enum { CKCI_SINGLE_TILE = 1000000, CKCI_DOUBLE_TILE = 2000000, CKCI_TILE_KIND = 1000000 };
+
+/* Products of i8 are at most 2^14: as many of them are a sum below 2^23, which f32 holds in any order. */
+enum { CKCI_WHOLE_PART = 512 };
+
+/* options.split_k and ckconv_choice.split_k go so far. */
+enum { CKCI_MOST_PARTS = 65536 };
+
+/* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
+   take subnormal f16 numbers as zeros. */
+CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
+{
+    if ((a == CKCONV_BF16 || ckci_is_fp8(a)) && (b == CKCONV_BF16 || ckci_is_fp8(b))) {
+        return CKCONV_BF16;
+    }
+    if ((a == CKCONV_F16 || ckci_is_fp8(a)) && (b == CKCONV_F16 || ckci_is_fp8(b))) {
+        return CKCONV_F16;
+    }
+    if (a == CKCONV_I8 && b == CKCONV_I8) {
+        return CKCONV_I8;
+    }
+    if ((a == CKCONV_F64 || a == CKCONV_F32 || a == CKCONV_TF32) && a == b) {
+        return a;
+    }
+    return a == CKCONV_BF16X3 && b == CKCONV_BF16X3 ? CKCONV_BF16 : 0;
+}
+
+/* Do the groups of a tensor lie side by side, so that several are one group with more channels? */
+CKCI_FN int ckci_groups_touch(const ckci_tensor *t)
+{
+    return t->len[0] <= 1 || t->stride[0] == t->len[2] * t->stride[2];
+}
+
+CKCI_FN void ckci_merge_tensor(ckci_tensor *t, int64_t m)
+{
+    t->len[0] /= m;
+    t->len[2] *= m;
+    t->stride[0] *= m;
+}
+
+/* m groups as one; weights stay as they are. */
+CKCI_FN void ckci_merge_groups(ckci_conv *p, int64_t m)
+{
+    p->g /= m;
+    p->k *= m;
+    p->c *= m;
+    ckci_merge_tensor(&p->t[CKCI_IN], m);
+    ckci_merge_tensor(&p->t[CKCI_OUT], m);
+    for (int i = 0; i < p->num_d && p->op != CKCONV_BWD_WEIGHT; i++) {
+        ckci_merge_tensor(&p->d[i], m);
+    }
+}
+
+/* How many groups to merge: until both sides have 32 channels. */
+CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
+{
+    int64_t m = 1;
+    int touch = ckci_groups_touch(&p->t[CKCI_IN]) && ckci_groups_touch(&p->t[CKCI_OUT]);
+    for (int i = 0; i < p->num_d && p->op != CKCONV_BWD_WEIGHT; i++) {
+        touch = touch && ckci_groups_touch(&p->d[i]);
+    }
+    while (touch && p->g % (2 * m) == 0 && (m * p->c < 32 || m * p->k < 32)) {
+        m *= 2;
+    }
+    return m;
+}
+
+/* How memory holds what is multiplied. */
+CKCI_FN ckconv_dtype ckci_matrix_stored(ckconv_dtype type)
+{
+    return type == CKCONV_TF32 ? CKCONV_F32 : type;
+}
+
+/* Channels of a 16-byte chunk. */
+CKCI_FN int64_t ckci_matrix_chunk(ckconv_dtype type)
+{
+    return 16 / (int64_t)ckci_size(ckci_matrix_stored(type));
+}
+
+/* May 16-byte chunks along the channels be one load each? */
+CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
+                                        int64_t channels, ckconv_error *err)
+{
+    if (t->dtype != ckci_matrix_stored(type) || t->compute != type || t->op.kind != CKCONV_PASS) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "matrix tiles read %s as %s without an operation; here it is %s", what,
+                         ckconv_dtype_name(type), ckconv_dtype_name(t->dtype));
+    }
+    int64_t chunk = ckci_matrix_chunk(type);
+    int fits = t->stride[2] == 1 || channels == 1;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % chunk == 0);
+    }
+    if (!fits || channels % chunk != 0 || (uintptr_t)t->p % 16 != 0) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "matrix tiles load 16 bytes along the channels: %s needs channels last, a multiple of %d "
+            "(here %lld) and alignment",
+            what, (int)chunk, CKCI_LL(channels));
+    }
+    return CKCONV_OK;
+}
+
+/* Offsets from the first position of a block have 31 bits; images: batches that a block can touch. */
+CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images, int64_t pad,
+                                        ckconv_error *err)
+{
+    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
+    for (int i = 2; i < 6; i++) {
+        int64_t len = i == 2 ? t->len[i] : ckci_saturating_add(t->len[i], pad);
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(len, t->stride[i]));
+    }
+    return ckci_saturating_mul(reach, (int64_t)ckci_size(t->dtype)) <= INT32_MAX
+               ? CKCONV_OK
+               : ckci_fail(
+                     err, CKCONV_ERR_UNSUPPORTED,
+                     "matrix tiles take 2^31 bytes of %s for a block's images; here it reaches over more",
+                     what);
+}
+
+/* The filter's size: see ckci_k_hole in kernels/matrix. */
+CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+{
+    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2],
+            sum = p->filter[0] + p->filter[1] + p->filter[2];
+    int several = (p->filter[0] > 1) + (p->filter[1] > 1) + (p->filter[2] > 1);
+    *ranges = sum > 31;
+    return taps <= 128 && (sum <= 31 || several == 1)
+               ? CKCONV_OK
+               : ckci_fail(
+                     err, CKCONV_ERR_UNSUPPORTED,
+                     "matrix tiles take filters of 128 taps (31 for the sum of several sizes); here %lld",
+                     CKCI_LL(taps));
+}
+
+/* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense. */
+CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
+{
+    int back = p->op == CKCONV_BWD_DATA;
+    int64_t columns = back ? p->c : p->k, red = back ? p->k : p->c;
+    memset(t, 0, sizeof *t);
+    t->p = ws;
+    t->dtype = ckci_matrix_stored(type);
+    t->compute = type;
+    t->plain = 1;
+    t->len[0] = p->g;
+    t->len[1] = p->k;
+    t->len[2] = p->c;
+    t->stride[back ? 1 : 2] = 1;
+    t->stride[5] = red;
+    for (int i = 5; i >= 3; i--) {
+        t->len[i] = p->filter[i - 3];
+        t->stride[i - 1 > 2 ? i - 1 : (back ? 2 : 1)] = t->stride[i] * t->len[i];
+    }
+    t->stride[0] = t->stride[back ? 2 : 1] * columns;
+}
+
+/* A piece of workspace. */
+CKCI_FN ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t limit, unsigned char *ws,
+                                       unsigned char **piece, ckconv_error *err)
+{
+    *piece = ws ? ws + m->bytes : NULL;
+    m->bytes = ckci_saturating_add(m->bytes, ckci_saturating_mul(ckci_ceil_div(bytes, 256), 256));
+    return m->bytes <= limit ? CKCONV_OK : ckci_over_limit("packed tensors and sums", m->bytes, err);
+}
+
+/* What it costs to write `bytes` of packed values. */
+CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
+{
+    return 218 * (2500 + 2 * bytes / (12 * (double)ckci_max(device->compute_units, 1)));
+}
+
+/* A first layer: few channels, and a stride along x that lets two neighbours be one pixel of eight. */
+CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
+{
+    ckci_conv *c = &m->conv;
+    if (c->op == CKCONV_BWD_DATA || ckci_matrix_chunk(m->type) != 8 || c->c > 4 || m->merge > 1 ||
+        c->g != 1 || c->stride[2] % 2 != 0 || c->dilation[2] != 1) {
+        return;
+    }
+    m->pairs = 1;
+    m->shift = c->pad[2] % 2 != 0;
+    c->filter[2] = ckci_ceil_div(c->filter[2] + m->shift, 2);
+    c->pad[2] = (c->pad[2] + m->shift) / 2;
+    c->stride[2] /= 2;
+    c->input[2] = ckci_ceil_div(c->input[2], 2);
+}
+
+/* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], whole chunks. */
+CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
+                                       const ckconv_device *device, int64_t limit, unsigned char *ws,
+                                       ckconv_error *err)
+{
+    ckci_conv *c = &m->conv;
+    int weight = c->op == CKCONV_BWD_WEIGHT;
+    int64_t chunk = ckci_matrix_chunk(m->type);
+    int64_t *channels = which == CKCI_IN ? &c->c : &c->k;
+    ckci_tensor *t = &c->t[which], packed;
+    if (ckci_matrix_reads(t, what, m->type, *channels, NULL) == CKCONV_OK) {
+        return CKCONV_OK;
+    }
+    if (which == CKCI_IN) {
+        ckci_matrix_pairs(m);
+    }
+    *channels = which == CKCI_IN && m->pairs ? 8 : ckci_ceil_div(*channels, chunk) * chunk;
+    *channels = ckci_saturating_mul(*channels, weight ? 1 : m->terms);
+    m->data[which] = t->len[1] > 0;
+    memset(&packed, 0, sizeof packed);
+    packed.dtype = ckci_matrix_stored(m->type);
+    packed.compute = m->type;
+    packed.plain = 1;
+    memcpy(packed.len, t->len, sizeof packed.len);
+    packed.len[1] = ckci_saturating_mul(packed.len[1], weight ? m->terms : 1);
+    packed.len[2] = *channels;
+    packed.len[5] = which == CKCI_IN ? c->input[2] : c->output[2];
+    packed.stride[2] = 1;
+    packed.stride[0] = packed.len[2];
+    packed.stride[5] = packed.stride[0] * packed.len[0];
+    packed.stride[4] = ckci_saturating_mul(packed.stride[5], packed.len[5]);
+    packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
+    packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
+    int64_t count = ckci_saturating_mul(packed.stride[1], packed.len[1]),
+            bytes = ckci_saturating_mul(count, (int64_t)ckci_size(packed.dtype));
+    if (count / packed.stride[5] > INT32_MAX / 2) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has too many positions to be packed", what);
+    }
+    CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &packed.p, err));
+    m->packing += ckci_pack_cost(device, (double)bytes);
+    *t = packed;
+    return CKCONV_OK;
+}
+
+/* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows
+   there, AMD one of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
+CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+{
+    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
+    int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
+    tables += nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * tile_m : 0;
+    int64_t stages = tile_m >= 64 && tile_n >= 64 ? CKCI_GROUP_STAGES(rows) : 3;
+    return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
+}
+
+/* What all matrix plans share: groups merged, types and alignment checked. */
+CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                        int32_t tile, ckci_matrix *m, ckconv_error *err)
+{
+    ckconv_dtype a = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute,
+                 b = p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_OUT : CKCI_WEI].compute,
+                 type = ckci_matrix_type(a, b);
+    int32_t ranges;
+    CKCI_TRY(ckci_need_unit(device, family, err));
+    int mfma = family == CKCONV_FAMILY_MFMA;
+    int32_t own = type == CKCONV_F64                          ? CKCI_DOUBLE_TILE
+                  : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_SINGLE_TILE
+                                                              : 0;
+    if (type == 0 || tile / CKCI_TILE_KIND != own / CKCI_TILE_KIND || (type == CKCONV_F32 && !mfma)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "these matrix tiles compute in %s, not in %s and %s",
+                         tile > CKCI_DOUBLE_TILE   ? "f64"
+                         : tile < CKCI_SINGLE_TILE ? "f16, bf16, bf16x3, fp8 and i8"
+                         : mfma                    ? "f32 and tf32"
+                                                   : "tf32",
+                         ckconv_dtype_name(a), ckconv_dtype_name(b));
+    }
+    if (type == CKCONV_F64 && ckci_matrix_unit(device) == CKCI_UNIT_CDNA1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the matrix unit of %s has no f64", device->arch);
+    }
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
+    memset(m, 0, sizeof *m);
+    m->conv = *p;
+    m->type = type == CKCONV_TF32 && mfma && ckci_matrix_unit(device) != CKCI_UNIT_CDNA3 ? CKCONV_F32 : type;
+    /* To transpose bytes costs more than f16's half rate. f16 holds them, f32 the sums of a short part. */
+    m->whole = type == CKCONV_I8 && p->op == CKCONV_BWD_WEIGHT;
+    m->type = m->whole ? CKCONV_F16 : m->type;
+    m->terms = a == CKCONV_BF16X3 ? 3 : 1;
+    m->merge = own ? 1 : ckci_matrix_merge(p);
+    m->tile_m = tile % CKCI_TILE_KIND / 1000;
+    m->tile_n = tile % 1000;
+    int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
+    if (lds > device->lds_bytes) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
+                         CKCI_LL(lds), device->arch, (int)device->lds_bytes);
+    }
+    ckci_merge_groups(&m->conv, m->merge);
+    return CKCONV_OK;
+}
+
+/* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
+{
+    static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 64064, 128032},
+                                        {128256, 128128, 64256, 64064, 32128, 64192, 192128}};
+    int weight = op == CKCONV_BWD_WEIGHT, next = 0, second = tile % CKCI_TILE_KIND == 64064;
+    if (type == CKCONV_I8) {
+        return CKCI_KERNEL_matrix_whole_128x128 + second;
+    }
+    if (tile > CKCI_DOUBLE_TILE) {
+        return weight ? CKCI_KERNEL_matrix_double_weight_128x64 : CKCI_KERNEL_matrix_double_128x64;
+    }
+    if (tile > CKCI_SINGLE_TILE) {
+        return (weight ? CKCI_KERNEL_matrix_single_weight_128x128 : CKCI_KERNEL_matrix_single_128x128) +
+               second;
+    }
+    if (tile == 256256) {
+        return CKCI_KERNEL_matrix_gather_256x256;
+    }
+    while (tiles[weight][next] != tile) {
+        next++;
+    }
+    return next + (weight   ? CKCI_KERNEL_matrix_weight_128x256
+                   : across ? CKCI_KERNEL_matrix_back_256x128
+                            : CKCI_KERNEL_matrix_gather_256x128);
+}
+
+/* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
+CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+{
+    int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
+            sums = (device->kind == CKCONV_DEVICE_NVIDIA ? 32768 : 49152) / (tile_m * tile_n);
+    return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
+}
+
+/* Can groups of waves multiply there (wgmma)? In types of two bytes. */
+CKCI_FN int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m)
+{
+    return ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && ckci_size(ckci_matrix_stored(m->type)) == 2;
+}
+
+/* Do they multiply these tiles? */
+CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
+{
+    int weight = m->conv.op == CKCONV_BWD_WEIGHT;
+    return ckci_matrix_groups(device, m) && m->tile_m >= (weight ? 64 : 128) &&
+           m->tile_n >= (weight ? 128 : 64);
+}
+
+/* A tile, 1000 times its rows plus its columns, and how much slower than the best one it is. */
+typedef struct ckci_tile_speed {
+    int32_t tile;
+    double gather, weight;
+} ckci_tile_speed;
+
+/* How much slower than .022 ns an output a tile takes 64 places of the reduction. sm_90 with f16 and bf16:
+   fitted to an H100 and an H200; on other NVIDIA devices and in other types all tiles are mma.sync's, and not
+   measured. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of
+   measurements. */
+CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
+{
+    static const ckci_tile_speed sm_90[] = {
+        {256128, .97, 0}, {192128, 1.075, 1.17}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
+        {64256, 0, 1.7},  {64192, 0, 1.57},      {64064, 3.6, 3.6},    {128032, 3.6, 0}, {32128, 0, 4.6}};
+    static const ckci_tile_speed others[] = {{256128, .97, 0},  {192128, 1.075, 1.17}, {128128, 1.08, 1.2},
+                                             {512064, 1.53, 0}, {128256, 0, 1.12},     {64256, 0, 1.7},
+                                             {64192, 0, 1.87}};
+    if (device->kind != CKCONV_DEVICE_NVIDIA) {
+        return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
+    }
+    int fitted = ckci_matrix_groups(device, m);
+    const ckci_tile_speed *table = fitted ? sm_90 : others;
+    size_t count = fitted ? sizeof sm_90 / sizeof sm_90[0] : sizeof others / sizeof others[0];
+    for (size_t i = 0; i < count; i++) {
+        if (table[i].tile == m->tile_m * 1000 + m->tile_n) {
+            return m->conv.op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
+        }
+    }
+    return 2.6;
+}
+
+/* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
+   by side; each takes nanoseconds to begin and write its sums, fewer where a block goes from one tile into
+   the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA
+   multiplies f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
+CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
+{
+    int amd = device->kind != CKCONV_DEVICE_NVIDIA;
+    ckconv_op op = m->conv.op;
+    double side = (double)ckci_matrix_blocks(device, op, m->tile_m, m->tile_n), units = device->compute_units;
+    double slow = ckci_matrix_slow(device, m), size = (double)m->tile_m * m->tile_n;
+    units = units < 1 ? 1 : units;
+    if (amd) { /* no more side by side than there are; few wait often */
+        double most = ceil((double)blocks / units);
+        side = most < 1 ? 1 : side < most ? side : most;
+        slow *= side * size < 32768 ? 1.5 : 1;
+    } else if (side > 1 && (double)blocks <= units) {
+        side = 1;
+        slow *= 1.4;
+    }
+    slow *= 8 / (double)ckci_matrix_chunk(m->type);
+    slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
+    double area = side * size, share = (double)blocks / (side * units);
+    double rounds = share > (amd ? 6 : 16) ? share : ceil(share), once = 1700 + area * .125;
+    if (op == CKCONV_BWD_WEIGHT && red > CKCI_SUM_WHOLE) { /* pieces are read, too */
+        once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
+    }
+    if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
+        once = 1300 + size * .038 + (m->l.a.conv.stream ? 0 : 2500);
+    }
+    return 218 * rounds * (once + red / 64 * area * .022 * slow);
+}
+
+/* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
+   each has three steps at least, and taps that fit half of a table. */
+CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
+{
+    int64_t least = 1, most = 1;
+    if (k->phases == 1) {
+        return 1;
+    }
+    for (int i = 0; i < 3; i++) {
+        const ckci_gpu_dim *d = &k->dim[i];
+        int64_t few = INT32_MAX, many = 0;
+        if (d->stride > 64) {
+            return 0;
+        }
+        for (int64_t phase = 0; phase < ckci_max(d->phases, 1); phase++) {
+            int64_t taps = 0;
+            for (int64_t t = 0; t < d->filter; t++) {
+                taps += (phase + d->pad - t * d->dilation) % d->stride == 0;
+            }
+            few = ckci_min(few, taps);
+            many = ckci_max(many, taps);
+        }
+        least *= few;
+        most *= many;
+    }
+    return least * k->red > 128 && most < CKCI_STREAM_TAPS;
+}
+
+/* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them. Plain stores of
+   a tile are at most 2^31 elements apart. */
+CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
+{
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile_m, m->tile_n) * device->compute_units,
+            space = 1, reach = 0;
+    for (int i = 3; i < 6; i++) {
+        space = ckci_saturating_mul(space, ckci_max(k->o.t.len[i], 1));
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(k->o.t.len[i], k->o.t.stride[i]));
+    }
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile_m / space + 2, k->o.t.stride[1]));
+    k->work = k->workers = (int32_t)m->l.grid;
+    if (ckci_matrix_grouped(device, m) && side > 0) {
+        k->o_vec = k->o_vec && reach <= INT32_MAX;
+        m->l.grid = ckci_min(m->l.grid, side);
+        k->workers = (int32_t)m->l.grid;
+    }
+}
+
+CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
+{
+    CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    ckci_conv *c = &m->conv;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int back = p->op == CKCONV_BWD_DATA, which = back ? CKCI_OUT : CKCI_IN;
+    ckci_tensor *read = &c->t[which], *w = &c->t[CKCI_WEI];
+    const char *what = back ? "dout" : "in";
+    ckconv_dtype type = m->type;
+    int64_t before = back ? c->k : c->c, positions, pad;
+    CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
+    CKCI_TRY(ckci_gpu_takes(c, err));
+    int64_t red = back ? c->k : c->c;
+    ckci_image(c, &positions, &pad);
+    CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
+    int as_is = m->merge == 1 && red == before;
+    int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
+    int across = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && red % 64 == 0 &&
+                 ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
+    if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
+        m->pack = 1;
+        ckci_packed_weights(c, type, NULL, w);
+        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), size), limit, ws, &w->p, err));
+        m->packing += 6e5;
+    }
+    if (ckci_count(w) > INT32_MAX / 4) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take 2^29 weights; here %lld",
+                         CKCI_LL(ckci_count(w)));
+    }
+    int64_t reach = ckci_saturating_mul(m->tile_n, w->stride[back ? 2 : 1]);
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(red, w->stride[back ? 1 : 2]));
+    for (int i = 3; i < 6; i++) {
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(w->len[i], w->stride[i]));
+    }
+    if (ckci_saturating_mul(reach, size) > INT32_MAX) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
+    }
+    ckci_make_gpu_conv(c, k);
+    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, across, tile));
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
+    const ckci_architecture *row = ckci_find_architecture(device->arch);
+    if (tile == 256256 && (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "this tile takes channels in multiples of 32 and filters of 31 taps (summed), not on "
+            "gfx950; here %lld channels on %s",
+            CKCI_LL(red), device->arch);
+    }
+    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
+    k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
+    *cost = ckci_matrix_cost(device, m, m->l.grid, ckci_reduction(k, (double)red)) + m->packing;
+    ckci_matrix_workers(device, m);
+    return CKCONV_OK;
+}
+
+/* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
+CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
+{
+    ckci_gpu_pack *k = &l->a.pack;
+    int back = p->op == CKCONV_BWD_DATA;
+    const ckci_conv *c = &m->conv;
+    const ckci_tensor *w = &c->t[CKCI_WEI];
+    memset(k, 0, sizeof *k);
+    ckci_set_kernel(l, CKCI_KERNEL_pack);
+    k->w = p->t[CKCI_WEI];
+    k->dst = w->p;
+    k->type = w->dtype;
+    k->columns = (int32_t)(back ? m->conv.c : m->conv.k);
+    k->red = (int32_t)(back ? m->conv.k : m->conv.c);
+    k->merge = (int32_t)m->merge;
+    k->column = k->w.stride[back ? 2 : 1];
+    k->step = k->w.stride[back ? 1 : 2];
+    k->taps[0] = (int32_t)c->filter[0];
+    k->taps[1] = (int32_t)c->filter[1];
+    k->taps[2] = (int32_t)c->filter[2];
+    k->pairs = m->pairs;
+    k->shift = m->shift;
+    k->filter_x = (int32_t)p->filter[2];
+    k->count = (int32_t)(ckci_count(w) / 2);
+    k->low = m->terms - 1;
+    k->by_term = ckci_make_divisor(k->red / m->terms);
+    k->by_red = ckci_make_divisor(k->red / 2);
+    k->by_taps = ckci_make_divisor(c->filter[0] * c->filter[1] * c->filter[2]);
+    k->by_columns = ckci_make_divisor(k->columns);
+    k->by_one_column = ckci_make_divisor(k->columns / m->merge);
+    k->by_one_red = ckci_make_divisor(back ? p->k : p->c);
+    k->by_x = ckci_make_divisor(c->filter[2]);
+    k->by_y = ckci_make_divisor(c->filter[1]);
+    l->grid = ckci_ceil_div(k->count, 256);
+    if (amd && ckci_size(k->type) == 2 && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs &&
+        c->k == p->k && c->c == p->c) {
+        int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
+        int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
+        if (blocks <= INT32_MAX) {
+            ckci_set_kernel(l, CKCI_KERNEL_pack_turn);
+            k->by_one_column = ckci_make_divisor(columns);
+            k->by_one_red = ckci_make_divisor(red);
+            l->grid = blocks;
+        }
+    }
+}
+
+/* The packing of `which`; p: groups merged, everything else as the caller sees it. */
+CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int which, ckci_launch *l)
+{
+    ckci_gpu_pack_data *k = &l->a.data;
+    const ckci_tensor *to = &m->conv.t[which];
+    int weight = p->op == CKCONV_BWD_WEIGHT;
+    memset(k, 0, sizeof *k);
+    ckci_set_kernel(l, CKCI_KERNEL_pack_data);
+    k->t = p->t[which];
+    k->dst = to->p;
+    k->type = to->dtype;
+    k->pairs = which == CKCI_IN && m->pairs;
+    k->channels = (int32_t)k->t.len[2];
+    k->padded = (int32_t)(to->len[2] / (weight ? 1 : m->terms));
+    k->groups = (int32_t)to->len[0];
+    k->wide = (int32_t)k->t.len[5];
+    k->positions = (int32_t)(k->t.len[1] * to->len[3] * to->len[4] * to->len[5]);
+    k->terms = m->terms;
+    k->low = weight && which == CKCI_OUT ? 2 : 1;
+    k->pitch = (int32_t)to->len[2];
+    k->term_step = weight ? k->t.len[1] * to->stride[1] : k->padded;
+    k->along = k->t.stride[2] <= k->t.stride[5];
+    k->log_c = k->padded <= 8 ? 3 : k->padded <= 16 ? 4 : 5;
+    k->tiles_c = (int32_t)ckci_ceil_div(k->padded, (int64_t)1 << k->log_c);
+    k->by_tiles_c = ckci_make_divisor(k->tiles_c);
+    k->by_groups = ckci_make_divisor(k->groups);
+    k->by_x = ckci_make_divisor(to->len[5]);
+    k->by_y = ckci_make_divisor(to->len[4]);
+    k->by_z = ckci_make_divisor(to->len[3]);
+    l->grid =
+        ckci_saturating_mul(ckci_ceil_div(k->positions, 2048 >> k->log_c), (int64_t)k->tiles_c * k->groups);
+}
+
+/* The launches of a plan: what is packed, and the product. */
+CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
+                                       const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch pack;
+    ckci_conv merged = p->conv;
+    ckci_merge_groups(&merged, m->merge);
+    if (m->l.grid == 0) {
+        return CKCONV_OK;
+    }
+    if (m->pack) {
+        ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
+        CKCI_TRY(e->emit(e->context, &pack, err));
+    }
+    for (int i = 0; i < 3; i++) {
+        if (m->data[i]) {
+            ckci_make_pack_data(&merged, m, i, &pack);
+            CKCI_TRY(e->emit(e->context, &pack, err));
+        }
+    }
+    return e->emit(e->context, &m->l, err);
+}
+
+/* So many launches are a plan's, without the sum of parts. */
+CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
+{
+    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2];
+}

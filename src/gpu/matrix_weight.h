@@ -1,0 +1,275 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-matrix-weight
+  bwd_weight on matrix units: shares of the positions, their sums, small groups, and the launches.
+*/
+#pragma once
+#include "gpu/near.h"
+
+/* What it costs to write the sums of `split` parts and to add them. */
+CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
+{
+    double units = (double)ckci_max(device->compute_units, 1);
+    double passes =
+        device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2; /* there they are written into the L2 cache */
+    return split > 1 ? 218 * (3000 + passes * (double)split * (double)bytes / (20 * units)) : 0;
+}
+
+/* Equal shares of all steps for the blocks that run side by side, with at most `split` parts of a tile: what
+   it takes, or more than anything where it cannot be so. Blocks are not at the same positions at a time: only
+   where the L2 cache keeps both tensors. */
+CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                 int64_t positions, int64_t split, ckci_gpu_share *share)
+{
+    const ckci_conv *c = &m->conv;
+    int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
+    int64_t side =
+        ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) * device->compute_units;
+    int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
+    memset(share, 0, sizeof *share);
+    if (!ckci_matrix_grouped(device, m) || m->merge > 1 || m->whole || side < 1 || side > items ||
+        items > INT32_MAX || bytes > 32000000 ||
+        (c->c * c->filter[0] * c->filter[1] * c->filter[2]) % 4 != 0) {
+        return 1e300;
+    }
+    int64_t part = items / side, parts = (ckci_max(steps, 2) - 2) / part + 2;
+    double size = (double)m->tile_m * m->tile_n, touched = ceil((double)part / (double)steps) + 1;
+    if (parts > split) {
+        return 1e300;
+    }
+    share->steps = (int32_t)steps;
+    share->part = (int32_t)part;
+    share->rest = (int32_t)(items % side);
+    share->positions = (int32_t)positions;
+    share->by_steps = ckci_make_divisor(steps);
+    share->by_part = ckci_make_divisor(part);
+    share->by_more = ckci_make_divisor(part + 1);
+    share->by_rows = ckci_make_divisor(m->tile_m);
+    share->by_columns = ckci_make_divisor(m->tile_n);
+    return ckci_matrix_cost(device, m, side, 64. * (double)(part + 1)) +
+           218 * (touched - 1) * (1700 + size * .125) +
+           ckci_sums_cost(device, 2, (int64_t)((double)(side + tiles) * size * 2));
+}
+
+/* Positions of a piece of a part of so many; 0: all. */
+CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
+{
+    return ckci_sum_items(device, part, 1);
+}
+
+/* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), or have
+   equal shares; the cheapest. */
+CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                  int64_t positions, int64_t bytes, int64_t limit)
+{
+    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
+                   ckci_max(device->compute_units, 1);
+    int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2;
+    int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
+    double least = 1e300;
+    ckci_gpu_share share;
+    for (int64_t rounds = 0; rounds <= 8 * pieces && bytes / 4 <= INT32_MAX; rounds++) {
+        int64_t split = ckci_max(ckci_min(rounds * side / pieces / tiles, most), 1);
+        double cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
+                      ckci_sums_cost(device, split, bytes);
+        if (cost < least) {
+            least = cost;
+            best = split;
+        }
+    }
+    for (int64_t split = 2; split <= ckci_min(most, 4) && bytes / 4 <= INT32_MAX; split++) {
+        double cost = ckci_matrix_share(device, m, tiles, positions, split, &share);
+        if (cost < least) {
+            least = cost;
+            best = split;
+        }
+    }
+    return best;
+}
+
+/* Depthwise: beside depthwise kernels' costs (see ckci_depth_waste; near takes 72 to 76 us for all of
+   those). */
+CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
+{
+    int timed =
+        device->kind == CKCONV_DEVICE_NVIDIA && p->filter[0] == 1 && p->filter[1] == 3 && p->filter[2] == 3;
+    for (int i = 0; i < 3; i++) {
+        timed = timed && p->stride[i] == 1 && p->dilation[i] == 1;
+    }
+    double slices = (double)ckci_ceil_div(p->g, 64) * 64 / (double)ckci_max(p->g, 1);
+    return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + 3.5e4;
+}
+
+/* bwd_weight; a part of the sums for each block of a slice. */
+CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
+                                       double *cost, ckconv_error *err)
+{
+    CKCI_TRY(ckci_near_start(p, device, family, m, err));
+    ckci_conv *c = &m->conv;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int64_t space, span;
+    ckci_image(c, &space, &span);
+    int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g * p->k, p->c),
+                                      ckci_saturating_mul(p->filter[0], p->filter[1] * p->filter[2]));
+    ckci_tensor in = c->t[CKCI_IN], dout = c->t[CKCI_OUT]; /* their groups as one */
+    ckci_merge_tensor(&in, in.len[0]);
+    ckci_merge_tensor(&dout, dout.len[0]);
+    CKCI_TRY(ckci_matrix_reads(&in, "in", m->type, in.len[2], err));
+    CKCI_TRY(ckci_matrix_reads(&dout, "dout", m->type, dout.len[2], err));
+    ckci_make_gpu_conv(c, k);
+    ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (ckci_min(c->k, c->c) == 32));
+    CKCI_TRY(ckci_near_walk(c, device, split_k, k, cost, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.region.images + 1, span, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.region.images + 1, 0, err));
+    int64_t positions = c->n * c->output[0] * c->output[1] * c->output[2];
+    int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->as.region.parts);
+    if (one > INT32_MAX || positions == 0 || one == 0) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "near takes up to 2^31 - 1 weights and some positions");
+    }
+    CKCI_TRY(ckci_matrix_take(m, parts, limit, ws, &k->o.partial, err));
+    m->split = k->as.region.parts;
+    m->fold = 1;
+    k->by_one_k = ckci_make_divisor(p->k);
+    k->by_one_c = ckci_make_divisor(p->c);
+    m->l.grid = ckci_saturating_mul((int64_t)k->as.region.parts * k->tiles_n, k->as.region.planes);
+    if (p->k * p->c == 1) {
+        *cost = ckci_near_single(p, device);
+        return CKCONV_OK;
+    }
+    double sums = ckci_sums_cost(device, m->split + 1, bytes);
+    *cost = ckci_matrix_groups(device, m)
+                ? 218 * (*cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums /* measured beside tiles */
+                : 218 * CKCI_NEAR_BESIDE * (*cost + 8000) + sums / 2;
+    return CKCONV_OK;
+}
+
+/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. tile 0: near */
+CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+{
+    if (tile == 0) {
+        return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
+    }
+    CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    if (m->whole && (p->t[CKCI_IN].op.kind != CKCONV_PASS || p->t[CKCI_OUT].op.kind != CKCONV_PASS)) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "i8 on matrix units takes no operation on what bwd_weight reads"); /* it would round */
+    }
+    ckci_conv *c = &m->conv;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int64_t real_k = c->k, real_c = c->c, space, pad;
+    CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
+    CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
+    c->n = ckci_saturating_mul(c->n, m->terms);
+    CKCI_TRY(ckci_gpu_takes(c, err));
+    ckci_image(c, &space, &pad);
+    int64_t positions = c->n * space;
+    ckci_make_gpu_conv(c, k);
+    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, m->type, 0, tile));
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
+    k->by_phases = ckci_make_divisor(c->g);
+    int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), c->g);
+    int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
+                                      p->c * p->filter[0] * p->filter[1] * p->filter[2]);
+    int64_t split = split_k, bytes = ckci_saturating_mul(one, m->type == CKCONV_F64 ? 8 : 4);
+    int64_t least = m->whole ? ckci_ceil_div(positions, CKCI_WHOLE_PART) : 1;
+    if (split == 0) {
+        int64_t room = (limit - m->bytes) / ckci_max(bytes, 1);
+        split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
+        split = ckci_max(split, ckci_min(ckci_sum_parts(device, positions), one > INT32_MAX ? 1 : room));
+        split = ckci_max(split, least);
+    }
+    split = ckci_max(ckci_min(split, positions), 1);
+    if (split < least || least > CKCI_MOST_PARTS) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "i8 on matrix units adds parts of %d positions: split_k %lld at least, here %lld (up to "
+            "%d)",
+            (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split), (int)CKCI_MOST_PARTS);
+    }
+    k->chain = m->whole ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
+    /* one part is the weights themselves, or what they come of */
+    int adds = k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile_m, m->tile_n);
+    int here = adds && split == 1 && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t);
+    m->fold = split > 1 || m->whole || (adds && !here);
+    if (here) {
+        k->o.partial = k->o.t.p;
+    }
+    if (m->fold) {
+        if (one > INT32_MAX) {
+            return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "2^31 - 1 weights can be split; here %lld",
+                             CKCI_LL(one));
+        }
+        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(split, bytes), limit, ws, &k->o.partial, err));
+    }
+    m->split = k->split = (int32_t)split;
+    k->float_parts = m->whole;
+    k->o_vec = k->o.partial || ckci_weights_as_sums(&k->o.t);
+    k->part = (int32_t)(positions / split);
+    k->part_rest = (int32_t)(positions % split);
+    int64_t images = k->part / ckci_max(space, 1) + 2;
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", images, pad, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, err));
+    k->merge = m->merge > 1 || c->k != real_k || c->c != real_c ? (int32_t)m->merge : 0;
+    k->shift = m->shift;
+    k->filter_x = m->pairs ? (int32_t)p->filter[2] : 0;
+    k->by_one_k = ckci_make_divisor(p->k);
+    k->by_one_c = ckci_make_divisor(p->c);
+    k->o_vec = k->o_vec && k->merge == 0 && k->columns % 2 == 0;
+    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
+    *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
+    if (split > 1 && k->merge == 0) {
+        ckci_gpu_share share;
+        double shared = ckci_matrix_share(device, m, tiles, positions, split, &share);
+        images = ckci_max(positions / ckci_max(space, 1), images);
+        if (shared < *cost && ckci_matrix_reach(&c->t[CKCI_IN], "in", images, pad, NULL) == CKCONV_OK &&
+            ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, NULL) == CKCONV_OK) {
+            *cost = shared;
+            k->share = share;
+            k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));
+            m->l.grid = ckci_matrix_blocks(device, p->op, m->tile_m, m->tile_n) * device->compute_units;
+        }
+    }
+    *cost += m->packing;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
+{
+    ckci_matrix m;
+    CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
+    CKCI_TRY(ckci_matrix_weight(&f->p->conv, &f->plan->device, f->family, f->tile, f->split_k, f->limit, NULL,
+                                &m, &f->cost, err));
+    ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold);
+    f->plan->split_k = m.split;
+    f->plan->workspace_bytes = m.bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_matrix m;
+    double cost;
+    (void)args;
+    if (ckci_matrix_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, plan->split_k,
+                           ckci_run_limit(plan), ws, &m, &cost, NULL) != CKCONV_OK) {
+        /* pointers less aligned than planned for */
+        int64_t sums;
+        memset(&m, 0, sizeof m);
+        m.merge = 1;
+        CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, ckci_run_limit(plan), &m.l,
+                                 &sums, &cost, err));
+        m.split = m.l.a.conv.split;
+        m.fold = m.split > 1;
+        m.l.a.conv.o.partial = sums ? ws : NULL;
+    }
+    CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
+    return m.fold ? ckci_emit_reduce(&p->conv, m.split, &m.l.a.conv, m.l.a.conv.o.partial, e, err)
+                  : CKCONV_OK;
+}

@@ -1,0 +1,107 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-map
+  From rows, columns and places in the reduction to elements. A slice is what one (n, g) addresses; offsets
+  inside it are 32-bit when the host found that enough ("narrow").
+*/
+#pragma once
+#include "kernels/prim.h"
+
+struct ckci_k_axis {
+    int32_t count, taps, read0, tap0, write0;
+    ckci_divisor by_count, by_taps;
+};
+
+/* In vector registers: what only lanes use of it. */
+CKCI_K_FN void ckci_k_hold(ckci_k_axis &a)
+{
+    ckci_k_hold(a.by_count);
+    ckci_k_hold(a.by_taps);
+    a.read0 = ckci_k_lane_afresh(a.read0);
+    a.tap0 = ckci_k_lane_afresh(a.tap0);
+    a.write0 = ckci_k_lane_afresh(a.write0);
+}
+
+CKCI_K_FN void ckci_k_hold(ckci_k_axis (&axis)[3])
+{
+    ckci_k_hold(axis[0]);
+    ckci_k_hold(axis[1]);
+    ckci_k_hold(axis[2]);
+}
+
+/* Of a fwd convolution. */
+CKCI_K_FN ckci_k_axis ckci_k_forward(const ckci_gpu_dim &d)
+{
+    ckci_k_axis a;
+    a.count = d.length;
+    a.taps = d.filter;
+    a.read0 = -d.pad;
+    a.tap0 = a.write0 = 0;
+    a.by_count = d.count[0];
+    a.by_taps = d.taps[0];
+    return a;
+}
+
+/* Taps t of a phase satisfy t * dilation = phase + pad (modulo stride): the first one by trying, the others a
+   period apart. */
+CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
+{
+    ckci_k_axis a = ckci_k_forward(d);
+    if (d.gather_back) {
+        int32_t sum = phase + d.pad, rest = sum - ckci_k_divide(sum, d.by_stride) * d.stride, tap = 0;
+        const int32_t most = d.period < d.filter ? d.period : d.filter;
+        CKCI_K_UNROLL(1)
+        while (rest != 0 && tap < most) {
+            rest -= d.slip;
+            rest += rest < 0 ? d.stride : 0;
+            tap++;
+        }
+        bool some = rest == 0 && tap < most;
+        int32_t read = sum - tap * d.dilation, up = ckci_k_divide(read < 0 ? -read : read, d.by_stride);
+        a.tap0 = tap;
+        a.taps = some ? ckci_k_divide(d.filter - tap - 1, d.by_period) + 1 : 0;
+        a.read0 = !some ? 0 : read < 0 ? -up : up;
+        a.write0 = phase;
+        a.count = ckci_k_divide(d.length - phase - 1, d.by_stride) + 1;
+        a.by_count = a.count == (int32_t)d.count[0].d ? d.count[0] : d.count[1];
+        a.by_taps = a.taps == (int32_t)d.taps[0].d ? d.taps[0] : d.taps[1];
+    }
+    return a;
+}
+
+CKCI_K_FN void ckci_k_find_axes(const ckci_gpu_dim dim[3], int32_t phase, ckci_k_axis axis[3])
+{
+    int32_t zy = ckci_k_divide(phase, dim[2].by_phases), z = ckci_k_divide(zy, dim[1].by_phases);
+    axis[2] = ckci_k_phase(dim[2], phase - zy * dim[2].phases);
+    axis[1] = ckci_k_phase(dim[1], zy - z * dim[1].phases);
+    axis[0] = ckci_k_phase(dim[0], z);
+}
+
+/* n, z, y, x */
+struct ckci_k_place {
+    int32_t n, z, y, x;
+};
+
+CKCI_K_FN ckci_k_place ckci_k_decode(int32_t m, const ckci_divisor &dz, const ckci_divisor &dy,
+                                     const ckci_divisor &dx)
+{
+    ckci_k_place q;
+    int32_t rest = ckci_k_divide(m, dx);
+    q.x = m - rest * (int32_t)dx.d;
+    int32_t up = ckci_k_divide(rest, dy);
+    q.y = rest - up * (int32_t)dy.d;
+    q.n = ckci_k_divide(up, dz);
+    q.z = up - q.n * (int32_t)dz.d;
+    return q;
+}
+
+/* Offset of (c, z, y, x) inside a slice, in elements. */
+CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c, int32_t z, int32_t y,
+                                int32_t x)
+{
+    if (narrow) {
+        return (int32_t)((uint32_t)c * (uint32_t)t.stride[2] + (uint32_t)z * (uint32_t)t.stride[3] +
+                         (uint32_t)y * (uint32_t)t.stride[4] + (uint32_t)x * (uint32_t)t.stride[5]);
+    }
+    const ckci_tensor &u = ckci_k_late(t);
+    return c * u.stride[2] + z * u.stride[3] + y * u.stride[4] + x * u.stride[5];
+}

@@ -1,0 +1,266 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-fragments
+  The tile loop of waves that own fragments: operands come through LDS, in steps of KB bytes, double
+  buffered.
+*/
+#pragma once
+#include "kernels/chunks.h"
+
+/* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile, rows of
+   the first, then of the second; ACROSS (1: both, 2: the second): in slabs of 64 rows, whose rows in LDS are
+   places of the reduction. */
+template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
+    enum {
+        THREADS = 256,
+        WAVES = THREADS / U::WAVE,
+        WM = BM == 32   ? WAVES / 4
+             : BN == 32 ? 4
+                        : 2,
+        WN = WAVES / WM,
+        ROWS = BM / WM, /* of a wave */
+        COLUMNS = BN / WN,
+        TM = ROWS / U::M,
+        TN = COLUMNS / U::N,
+        FIRST = ACROSS == 1 ? (BM + 63) / 64 * 64 : BM, /* where the second operand begins */
+        TILE = (FIRST + (ACROSS ? (BN + 63) / 64 * 64 : BN)) * U::KB,
+        STAGES = U::ASYNC ? 3 : 1,
+        STRIP = COLUMNS < 32        ? COLUMNS /* columns that pass through LDS together */
+                : COLUMNS % 32 == 0 ? 32
+                                    : 16,
+        PITCH = STRIP + 4,
+        STRIPS = WAVES * U::M * PITCH * (int)sizeof(typename U::number),
+        BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
+    };
+    static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
+};
+
+/* The tile loop. ASYNC: the block's copies into LDS are two steps ahead, one barrier for each step. Else a
+   tile lies in LDS, the next in registers: once all waves hold the first as operands, the second replaces it
+   and the loads of the third begin; two barriers for each step, with the multiplications around the first. */
+template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
+    typedef ckci_k_grid<U, BM, BN, ACROSS> G;
+    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0, SUMS_WIDE = U::ASYNC ? 8 : 4, SIZE = U::SIZE };
+    typedef U unit;
+    typedef typename U::number number;
+    typename U::sums sum[G::TM][G::TN];
+
+    CKCI_K_MEMBER void add(const ckci_k_fragments &more)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < G::TM * G::TN; i++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[i / G::TN][i % G::TN].v[e] += more.sum[i / G::TN][i % G::TN].v[e];
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < G::TM * G::TN; i++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                sum[i / G::TN][i % G::TN].v[e] = 0;
+            }
+        }
+    }
+
+    template <class T, class Loader>
+    CKCI_K_MEMBER void loop(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
+        if constexpr (U::ASYNC) {
+            ahead<T>(tiles, loader, steps);
+            return;
+        } else {
+            if (loader.plain()) {
+                behind<T, 1>(tiles, loader, steps);
+            } else if constexpr (BM * BN < 256 * 256) { /* the planner takes that for plain loads only */
+                behind<T, 0>(tiles, loader, steps);
+            }
+        }
+    }
+
+    /* A loader looks SEGMENT steps ahead (0: has nothing to look up) each time that next() is called. */
+    template <class T, int PLAIN, class Loader>
+    CKCI_K_MEMBER void behind(unsigned char *tile, Loader &loader, int32_t steps)
+    {
+        loader.template begin<PLAIN>();
+        loader.template fetch<PLAIN>(0);
+        loader.template put<T>(tile);
+        loader.template fetch<PLAIN>(1);
+        ckci_k_lds_barrier();
+        for (int32_t s = 0; s < steps;) {
+            int32_t end = steps;
+            if constexpr (Loader::SEGMENT > 0) {
+                loader.next(s);
+                end = s + Loader::SEGMENT < steps ? s + Loader::SEGMENT : steps;
+            }
+            CKCI_K_UNROLL(1)
+            for (; s < end; s++) {
+                step<T, PLAIN>(tile, loader, s);
+            }
+        }
+    }
+
+    template <class T, int PLAIN, class Loader>
+    CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
+    {
+        enum { SLICES = U::KB / U::STEP };
+        typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
+        static_assert(SLICES <= 4, "an index known at compile time keeps operands in registers");
+        operands(tile, 0, a[0], b[0]);
+        CKCI_K_UNROLL(4)
+        for (int k = 1; k < SLICES; k++) {
+            operands(tile, k * U::STEP, a[k], b[k]);
+            multiply<T>(a[k - 1], b[k - 1]);
+        }
+        ckci_k_lds_barrier();
+        loader.template put<T>(tile);
+        loader.template fetch<PLAIN>(s + 2);
+        multiply<T>(a[SLICES - 1], b[SLICES - 1]);
+        ckci_k_lds_barrier();
+    }
+
+    template <class T, class Loader>
+    CKCI_K_MEMBER void ahead(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
+#if defined(CKCI_K_MMA)
+        int32_t full = G::TILE, empty = 0;
+        CKCI_K_UNROLL(1)
+        for (int32_t s = -2; s < steps; s++) {
+            if (s >= 0) {
+                ckci_k_copies_wait<1>();
+                __syncthreads();
+            }
+            if (s + 2 < steps) {
+                loader.copy(s + 2, tiles + empty);
+            }
+            ckci_k_copies_end();
+            if (s >= 0) {
+                multiply<T>(tiles + full);
+            }
+            full = full == 2 * G::TILE ? 0 : full + G::TILE;
+            empty = empty == 2 * G::TILE ? 0 : empty + G::TILE;
+        }
+        ckci_k_copies_wait<0>();
+#else
+        (void)tiles;
+        (void)loader;
+        (void)steps;
+#endif
+    }
+
+    template <int IS_ACROSS>
+    static CKCI_K_MEMBER typename U::operand load(const unsigned char *tile, int row0, int at)
+    {
+        if constexpr (IS_ACROSS) {
+            return U::load_across(tile, row0, at);
+        } else {
+            return U::load(tile, row0, at);
+        }
+    }
+
+    template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tile)
+    {
+        CKCI_K_UNROLL(8)
+        for (int at = 0; at < U::KB; at += U::STEP) {
+            typename U::operand a[G::TM], b[G::TN];
+            operands(tile, at, a, b);
+            multiply<T>(a, b);
+        }
+    }
+
+    static CKCI_K_MEMBER void operands(const unsigned char *tile, int at, typename U::operand (&a)[G::TM],
+                                       typename U::operand (&b)[G::TN])
+    {
+        int wave = (int)threadIdx.x / U::WAVE, row = wave / G::WN * G::ROWS,
+            column = G::FIRST + wave % G::WN * G::COLUMNS;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < G::TM; i++) {
+            a[i] = load<ACROSS == 1>(tile, row + i * U::M, at);
+        }
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < G::TN; j++) {
+            b[j] = load<ACROSS != 0>(tile, column + j * U::N, at);
+        }
+    }
+
+    template <class T>
+    CKCI_K_MEMBER void multiply(const typename U::operand (&a)[G::TM], const typename U::operand (&b)[G::TN])
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < G::TM; i++) {
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < G::TN; j++) {
+                U::template multiply<T>(sum[i][j], a[i], b[j]);
+            }
+        }
+    }
+
+    /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
+       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE. The code of out
+       stands once, but where no registers are to spare for a loop that keeps all sums. In that loop sums move
+       up a strip (SHIFT) where the compiler would otherwise index them, in memory or by long tests. */
+    template <int WIDE, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+    {
+        enum {
+            ACROSS_STRIPS = G::TN * U::N / G::STRIP,
+            STRIPS = G::TM * ACROSS_STRIPS,
+            SHIFT = U::ASYNC || (U::WAVE == 32 && (SIZE == 8 || SIZE == 4)),
+            SPREAD = SIZE == 8 && !SHIFT,
+            PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH /* so that reads do not meet in the banks */
+        };
+        int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
+        number *strip = (number *)tiles + wave * U::M * PITCH;
+        int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
+        CKCI_K_UNROLL(SPREAD ? 64 : 1)
+        for (int n = 0; n < STRIPS; n++) {
+            __syncthreads();
+            if constexpr (SPREAD) {
+                put_strip<PITCH>(strip, n);
+            } else if constexpr (SHIFT) {
+                put_strip<PITCH>(strip, 0);
+                shift_strips();
+            } else {
+                CKCI_K_UNROLL(16)
+                for (int k = 0; k < STRIPS; k++) {
+                    if (k == n) {
+                        put_strip<PITCH>(strip, k);
+                    }
+                }
+            }
+            __syncthreads();
+            int row = row0 + n / ACROSS_STRIPS * U::M, column = column0 + n % ACROSS_STRIPS * G::STRIP;
+            int count = rows_fast ? 1 : WIDE;
+            CKCI_K_UNROLL(1)
+            for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
+                int r = rows_fast ? e % U::M : e / (G::STRIP / WIDE);
+                int c = rows_fast ? e / U::M : e % (G::STRIP / WIDE) * WIDE;
+                out(row + r, column + c, strip + r * PITCH + c, count);
+            }
+        }
+    }
+
+    /* The next strip takes the first one's place: indices known at compile time keep sums in registers. */
+    CKCI_K_MEMBER void shift_strips()
+    {
+        enum { PER = G::STRIP / U::N };
+        CKCI_K_UNROLL(16)
+        for (int k = 0; k < G::TM * G::TN - PER; k++) {
+            sum[k / G::TN][k % G::TN] = sum[(k + PER) / G::TN][(k + PER) % G::TN];
+        }
+    }
+
+    template <int PITCH> CKCI_K_MEMBER void put_strip(number *strip, int n) const
+    {
+        enum { PER = G::STRIP / U::N, EACH = G::TN / PER };
+        CKCI_K_UNROLL(8)
+        for (int s = 0; s < PER; s++) {
+            CKCI_K_UNROLL(16)
+            for (int e = 0; e < U::SUMS; e++) {
+                strip[U::row(e) * PITCH + s * U::N + U::column(e)] = sum[n / EACH][n % EACH * PER + s].v[e];
+            }
+        }
+    }
+};

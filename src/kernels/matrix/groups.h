@@ -1,0 +1,414 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-groups
+  The same loop for groups of four waves (wgmma on sm_90a), which read operands from LDS by descriptors; and
+  the choice between both.
+*/
+#pragma once
+#include "kernels/chunks.h"
+
+#if defined(CKCI_K_WGMMA)
+/* NVIDIA sm_90a: four waves multiply together, and both operands come straight from LDS. In fwd and bwd_data
+   the instruction's rows are a block's columns (output channels), its columns the rows (positions), so that
+   the many positions are its 128 to 256 columns; in bwd_weight (ACROSS) they are as they are. */
+#if !defined(CKCI_SIMULATOR)
+#define CKCI_K_SUMS_32                                                                                       \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "        \
+    "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define CKCI_K_SUMS_64                                                                                       \
+    CKCI_K_SUMS_32                                                                                           \
+    ", "                                                                                                     \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "        \
+    "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define CKCI_K_SUMS_96                                                                                       \
+    CKCI_K_SUMS_64                                                                                           \
+    ", "                                                                                                     \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, "        \
+    "%83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define CKCI_K_SUMS_128                                                                                      \
+    CKCI_K_SUMS_96                                                                                           \
+    ", "                                                                                                     \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "           \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define CKCI_K_SUM8(d, i)                                                                                    \
+    "+f"((d)[i]), "+f"((d)[i + 1]), "+f"((d)[i + 2]), "+f"((d)[i + 3]), "+f"((d)[i + 4]), "+f"((d)[i + 5]),  \
+        "+f"((d)[i + 6]), "+f"((d)[i + 7])
+#define CKCI_K_SUM32(d, i)                                                                                   \
+    CKCI_K_SUM8(d, i), CKCI_K_SUM8(d, i + 8), CKCI_K_SUM8(d, i + 16), CKCI_K_SUM8(d, i + 24)
+/* columns, types, names of the sums, operands after them (two descriptors, transposed), the sums */
+#define CKCI_K_WGMMA_ASM(N, TYPES, SUMS, A, B, TA, TB, ...)                                                  \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" N               \
+                 "k16.f32." TYPES " {" SUMS "}, " A ", " B ", p, 1, 1, " TA ", " TB ";\n}"                   \
+                 : __VA_ARGS__                                                                               \
+                 : "l"(a), "l"(b), "n"(ACROSS != 0), "n"(ACROSS % 2))
+
+/* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: 128-byte swizzle, 1024
+   bytes to the next eight rows, slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
+CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
+{
+    return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
+}
+
+template <class T, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
+{
+    if constexpr (N == 256 && T::TYPE == CKCONV_F16) {
+        CKCI_K_WGMMA_ASM("256", "f16.f16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
+                         CKCI_K_SUM32(d, 0), CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
+    } else if constexpr (N == 256 && T::TYPE == CKCONV_BF16) {
+        CKCI_K_WGMMA_ASM("256", "bf16.bf16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
+                         CKCI_K_SUM32(d, 0), CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64), CKCI_K_SUM32(d, 96));
+    } else if constexpr (N == 192 && T::TYPE == CKCONV_F16) {
+        CKCI_K_WGMMA_ASM("192", "f16.f16", CKCI_K_SUMS_96, "%96", "%97", "%98", "%99", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
+    } else if constexpr (N == 192 && T::TYPE == CKCONV_BF16) {
+        CKCI_K_WGMMA_ASM("192", "bf16.bf16", CKCI_K_SUMS_96, "%96", "%97", "%98", "%99", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32), CKCI_K_SUM32(d, 64));
+    } else if constexpr (N == 128 && T::TYPE == CKCONV_F16) {
+        CKCI_K_WGMMA_ASM("128", "f16.f16", CKCI_K_SUMS_64, "%64", "%65", "%66", "%67", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32));
+    } else if constexpr (N == 128 && T::TYPE == CKCONV_BF16) {
+        CKCI_K_WGMMA_ASM("128", "bf16.bf16", CKCI_K_SUMS_64, "%64", "%65", "%66", "%67", CKCI_K_SUM32(d, 0),
+                         CKCI_K_SUM32(d, 32));
+    } else if constexpr (N == 64 && T::TYPE == CKCONV_F16) {
+        CKCI_K_WGMMA_ASM("64", "f16.f16", CKCI_K_SUMS_32, "%32", "%33", "%34", "%35", CKCI_K_SUM32(d, 0));
+    } else if constexpr (N == 64 && T::TYPE == CKCONV_BF16) {
+        CKCI_K_WGMMA_ASM("64", "bf16.bf16", CKCI_K_SUMS_32, "%32", "%33", "%34", "%35", CKCI_K_SUM32(d, 0));
+    }
+}
+#endif
+
+/* The tile loop of ckci_k_fragments for such groups of waves. ACROSS: 0: none lies across, 2: the second
+   does, 1 and 3: both; with 1 the instruction's rows are the tile's, with the others its columns. Loads are
+   two steps ahead, with five tiles in LDS three; their tile is free once all have multiplied what it held and
+   met at the barrier. With four tiles a step's products are still under way at the next one's barrier. */
+template <int BM, int BN, int ACROSS> struct ckci_k_groups {
+    enum {
+        KB = 128,
+        STAGES = CKCI_GROUP_STAGES(BM + BN),
+        FLYING = STAGES > 3,         /* steps that are being multiplied at a barrier */
+        AHEAD = STAGES - 1 - FLYING, /* steps whose copies are on their way */
+        SECOND = BM * KB,            /* the second operand in a tile */
+        TILE = (BM + BN) * KB,
+        STRAIGHT = ACROSS == 1,           /* the tile's rows are the instruction's */
+        DOWN = (STRAIGHT ? BM : BN) / 64, /* groups along the instruction's rows, 1 or 2 */
+        WIDE = STRAIGHT ? BN : BM,
+        UNEVEN = DOWN == 1 && WIDE == 192,  /* whole slabs: the second group has 64 columns */
+        N = UNEVEN ? 128 : WIDE * DOWN / 2, /* the instruction's columns */
+        PITCH = BN + 4,
+        STRIPS = BM * PITCH * 4,
+        BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
+    };
+    enum { SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF };
+    typedef float number;
+    static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
+    float sum[N / 2];
+    int32_t at_a, at_b; /* what this thread's group multiplies in a tile, the same for all of a wave */
+    bool half;          /* and whether it has half of N columns */
+
+    CKCI_K_MEMBER ckci_k_groups()
+    {
+        int32_t group = (int32_t)threadIdx.x / 128;
+#if defined(__CUDA_ARCH__)
+        group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
+#endif
+        at_a = (STRAIGHT ? 0 : SECOND) + (DOWN == 2 ? group * 64 * KB : 0);
+        at_b = (STRAIGHT ? SECOND : 0) + (DOWN == 2 ? 0 : group * N * KB);
+        half = UNEVEN && group == 1;
+    }
+
+    CKCI_K_MEMBER void hold()
+    {
+#if defined(__CUDA_ARCH__)
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < N / 2; i++) {
+            asm volatile("" : "+f"(sum[i])::"memory");
+        }
+#endif
+    }
+
+    template <int COUNT> CKCI_K_MEMBER void wait()
+    {
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT) : "memory");
+#endif
+        hold();
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < N / 2; i++) {
+            sum[i] = 0;
+        }
+    }
+
+    template <class T, class Loader>
+    CKCI_K_MEMBER void loop(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
+        int32_t full = (STAGES - AHEAD) * TILE, empty = 0;
+        CKCI_K_UNROLL(1)
+        for (int32_t s = -AHEAD; s < steps; s++) {
+            if (s >= 0) {
+                ckci_k_copies_wait<AHEAD - 1>();
+                arrive();
+                multiply<T>(tiles, full);
+            }
+            if (s + AHEAD < steps) {
+                loader.copy(s + AHEAD, tiles + empty);
+            }
+            ckci_k_copies_end();
+            full = full == (STAGES - 1) * TILE ? 0 : full + TILE;
+            empty = empty == (STAGES - 1) * TILE ? 0 : empty + TILE;
+        }
+        wait<0>();
+    }
+
+    /* To the barrier at which a step's tile is complete and all but FLYING steps are multiplied. */
+    CKCI_K_MEMBER void arrive()
+    {
+        wait<FLYING>();
+        ckci_k_proxy_fence();
+        __syncthreads();
+    }
+
+    template <class T> CKCI_K_MEMBER void multiply(const unsigned char *tiles, int32_t full)
+    {
+        hold();
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+        if constexpr (UNEVEN) {
+            if (half) {
+                multiply_columns<T, N / 2>(tiles, full);
+            } else {
+                multiply_columns<T, N>(tiles, full);
+            }
+        } else {
+            multiply_columns<T, N>(tiles, full);
+        }
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+        hold();
+    }
+
+    template <class T, int COUNT>
+    CKCI_K_MEMBER void multiply_columns(const unsigned char *tiles, int32_t full)
+    {
+        const int32_t a = full + at_a, b = full + at_b;
+#if defined(__CUDA_ARCH__)
+        const uint32_t start = (uint32_t)__cvta_generic_to_shared(tiles), from_a = (start + (uint32_t)a) >> 4,
+                       from_b = (start + (uint32_t)b) >> 4;
+#endif
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const int more_a = ACROSS ? i * 16 * KB : i * 32, more_b = ACROSS % 2 ? i * 16 * KB : i * 32;
+#if defined(CKCI_SIMULATOR)
+            sim_wgmma_m64nNk16<T>(sum, tiles + a + more_a, tiles + b + more_b, COUNT, ACROSS != 0,
+                                  ACROSS % 2 != 0);
+#else
+            ckci_k_multiply_groups<T, COUNT, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)more_a / 16),
+                                                     ckci_k_describe(from_b + (uint32_t)more_b / 16));
+#endif
+        }
+    }
+
+    /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
+       out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
+       whose products are done: those before `full`, the two last ones where there are four or more. */
+    CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, int32_t dtype, const int32_t *places,
+                                int32_t columns, unsigned char *out)
+    {
+        const int thread = (int)threadIdx.x % 128, lane = thread % 32, group = (int)threadIdx.x / 128;
+        const int column = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8; /* in eights; */
+        int32_t at = full - (FLYING ? 1 + group : 1) * TILE;
+        at = (at < 0 ? at + STAGES * TILE : at) + (FLYING ? 0 : group * N * 128);
+        unsigned char *to = tiles + at + row * 128 + (column ^ (lane & 7)) * 16;
+        __syncthreads();
+        CKCI_K_UNROLL(16)
+        for (int j = 0; j < N / 8; j += 2) {
+            uint32_t two[4];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                two[i] =
+                    ckci_k_two(dtype, ckci_k_bits(sum[4 * j + 2 * i]), ckci_k_bits(sum[4 * j + 2 * i + 1]));
+            }
+#if defined(CKCI_SIMULATOR)
+            sim_stmatrix_x4_trans(to + j * 1024, two);
+#else
+            asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                             (uint32_t)__cvta_generic_to_shared(to + j * 1024)),
+                         "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
+                         : "memory");
+#endif
+        }
+#if defined(__CUDA_ARCH__)
+        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
+#else
+        __syncthreads();
+#endif
+        const int r0 = thread / 8, c = thread % 8, from = DOWN == 2 ? group * 64 : 0;
+        const bool good = from + c * 8 < columns;
+        places += (DOWN == 2 ? 0 : group * N) + r0;
+        out += 2 * (from + c * 8);
+        CKCI_K_UNROLL(8)
+        for (int r = 0; r < N; r += 16) {
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(tiles + at + (r0 + r) * 128 + (c ^ (r0 & 7)) * 16);
+            if (good && places[r] >= 0) {
+                *(ckci_k_uint4 *)(out + 2 * (int64_t)places[r]) = v;
+            }
+        }
+    }
+
+    /* Sums as they lie in registers, as f32, f16 or bf16: of so many rows and columns, to rows that are
+       `pitch` numbers apart. Four threads fill a sector of f32 (columns are an even number); where the
+       instruction's rows are the tile's columns, eight, one number each. */
+    CKCI_K_MEMBER void store(unsigned char *to, int64_t pitch, int32_t rows, int32_t columns,
+                             int32_t dtype) const
+    {
+        const int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        const int row = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
+        const int column = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2, size = dtype == CKCONV_F32 ? 4 : 2;
+        if constexpr (!STRAIGHT) {
+            to += size * (column * pitch + row);
+            CKCI_K_UNROLL(64)
+            for (int i = 0; i < N / 4; i++, to += size * pitch) {
+                if (column + i / 2 * 8 + i % 2 >= rows) {
+                    return;
+                }
+                if (row < columns) {
+                    one(to, dtype, sum[i / 2 * 4 + i % 2]);
+                }
+                if (row + 8 < columns) {
+                    one(to + size * 8, dtype, sum[i / 2 * 4 + i % 2 + 2]);
+                }
+                to += i % 2 ? size * 6 * pitch : 0;
+            }
+            return;
+        }
+        unsigned char *down = to + size * ((row + 8) * pitch + column);
+        const bool above = row < rows, below = row + 8 < rows;
+        to += size * (row * pitch + column);
+        columns -= column;
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N / 8; i++) {
+            if (i * 8 >= columns || (i >= N / 16 && half)) {
+                return;
+            }
+            if (above) {
+                pair(to, i, dtype, sum[4 * i], sum[4 * i + 1]);
+            }
+            if (below) {
+                pair(down, i, dtype, sum[4 * i + 2], sum[4 * i + 3]);
+            }
+        }
+    }
+
+    /* Adds what store() has put there as f32. Some loads at a time: registers hold no more. */
+    CKCI_K_MEMBER void add(const unsigned char *from, int64_t pitch, int32_t rows, int32_t columns)
+    {
+        const int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        const int row = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
+        const int column = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2;
+        from += 4 * (STRAIGHT ? row * pitch + column : column * pitch + row);
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N / 8; i++) {
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < 2; j++) {
+                if constexpr (STRAIGHT) {
+                    if (row + 8 * j < rows && column + i * 8 < columns && (i < N / 16 || !half)) {
+                        const ckci_k_uint2 two =
+                            *(const ckci_k_uint2 *)(from + 4 * (8 * j * pitch + i * 8));
+                        sum[4 * i + 2 * j] += ckci_k_float(two.x);
+                        sum[4 * i + 2 * j + 1] += ckci_k_float(two.y);
+                    }
+                } else {
+                    const float *at = (const float *)(from + 4 * (i * 8 + j) * pitch);
+                    if (column + i * 8 + j < rows) {
+                        sum[4 * i + j] += row < columns ? at[0] : 0.f;
+                        sum[4 * i + j + 2] += row + 8 < columns ? at[8] : 0.f;
+                    }
+                }
+            }
+#if defined(__CUDA_ARCH__)
+            if (i % 8 == 7) {
+                asm volatile("" ::: "memory");
+            }
+#endif
+        }
+    }
+
+    static CKCI_K_MEMBER void one(unsigned char *to, int32_t dtype, float x)
+    {
+        if (dtype == CKCONV_F32) {
+            *(float *)to = x;
+        } else {
+            *(uint16_t *)to = (uint16_t)ckci_k_two(dtype, ckci_k_bits(x), 0);
+        }
+    }
+
+    static CKCI_K_MEMBER void pair(unsigned char *to, int i, int32_t dtype, float x, float y)
+    {
+        if (dtype == CKCONV_F32) {
+            const ckci_k_uint2 two = {ckci_k_bits(x), ckci_k_bits(y)};
+            *(ckci_k_uint2 *)(to + i * 32) = two;
+        } else {
+            *(uint32_t *)(to + i * 16) = ckci_k_two(dtype, ckci_k_bits(x), ckci_k_bits(y));
+        }
+    }
+
+    /* Sums through LDS, all at once; see ckci_k_fragments::finish. */
+    template <int, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+    {
+        int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        int row0 = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
+        int column0 = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2;
+        float *strip = (float *)tiles;
+        __syncthreads();
+        CKCI_K_UNROLL(128)
+        for (int i = 0; i < N / 2; i++) {
+            int row = row0 + i % 4 / 2 * 8, column = column0 + i / 4 * 8 + i % 2;
+            if (i < N / 4 || !half) {
+                strip[STRAIGHT ? row * PITCH + column : column * PITCH + row] = sum[i];
+            }
+        }
+        __syncthreads();
+        int count = rows_fast ? 1 : 8;
+        CKCI_K_UNROLL(1)
+        for (int e = thread; e < BM * BN / count; e += 256) {
+            int r = rows_fast ? e % BM : e / (BN / 8), c = rows_fast ? e / BM : e % (BN / 8) * 8;
+            out(r, c, strip + r * PITCH + c, count);
+        }
+    }
+};
+#endif
+
+/* All of a block's tile loop, F: fragments or groups. type: what is multiplied, but by units of one type. */
+template <class F, class Loader>
+CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, int32_t steps,
+                                   ckconv_dtype type)
+{
+    f.clear();
+    if (steps <= 0) {
+        return;
+    }
+    if constexpr (F::SIZE == 1) {
+        f.template loop<ckci_k_i8>(tiles, loader, steps);
+    } else if constexpr (F::SIZE == 8) {
+        f.template loop<ckci_k_f64>(tiles, loader, steps);
+    } else if constexpr (F::SIZE == 4) {
+        if constexpr (F::unit::F32) {
+            if (!F::unit::TF32 || type == CKCONV_F32) {
+                f.template loop<ckci_k_f32>(tiles, loader, steps);
+            }
+        }
+        if constexpr (F::unit::TF32) {
+            if (!F::unit::F32 || type == CKCONV_TF32) {
+                f.template loop<ckci_k_tf32>(tiles, loader, steps);
+            }
+        }
+    } else if (type == CKCONV_BF16) {
+        f.template loop<ckci_k_bf16>(tiles, loader, steps);
+    } else {
+        f.template loop<ckci_k_f16>(tiles, loader, steps);
+    }
+}

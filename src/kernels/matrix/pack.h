@@ -1,0 +1,195 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-pack
+  Weights and tensors in the order and type in which the matrix kernels read them.
+*/
+#pragma once
+#include "kernels/map.h"
+#include "kernels/epilogue.h"
+#include "kernels/chunks.h"
+
+/* The bits of v as f32, f16, bf16 or i8. As a sum of two bf16 numbers (bf16x3) it is written three times:
+   high, and then, number `low`, the rest, and high again. One operand has low = 1, the other one 2: that
+   leaves out the product of both rests. The second high meets the other one's rest; it is 0 where it is not
+   finite, so that infinity * 0 and infinity - infinity do not come about. */
+CKCI_K_FN uint32_t ckci_k_term(int32_t type, float v, int32_t term, int32_t low)
+{
+    uint32_t high = type == CKCONV_F32   ? ckci_k_bits(v)
+                    : type == CKCONV_F16 ? ckci_k_float_half(v)
+                    : type == CKCONV_I8  ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
+                                         : ckci_k_float_bf16(v);
+    if (term == 0) {
+        return high;
+    }
+    float rest = v - ckci_k_float(high << 16);
+    return rest - rest != 0 ? 0 : term == low ? ckci_k_float_bf16(rest) : high;
+}
+
+/* ---- Weights for the gather kernels. */
+struct ckci_k_pack {
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pack &p, lds &)
+    {
+        int32_t e = (int32_t)blockIdx.x * 256 + (int32_t)threadIdx.x;
+        if (e >= p.count) {
+            return;
+        }
+        int32_t tap_row = ckci_k_divide(e, p.by_red), red = (e - tap_row * (p.red / 2)) * 2;
+        int32_t row = ckci_k_divide(tap_row, p.by_taps), tap = tap_row - row * (int32_t)p.by_taps.d;
+        int32_t group = ckci_k_divide(row, p.by_columns), column = row - group * p.columns;
+        int32_t one = ckci_k_divide(column, p.by_one_column), rest = ckci_k_divide(tap, p.by_x);
+        int32_t z = ckci_k_divide(rest, p.by_y);
+        column -= one * (int32_t)p.by_one_column.d;
+        int64_t base = (group * p.merge + one) * p.w.stride[0] + column * p.column + z * p.w.stride[3] +
+                       (rest - z * p.taps[1]) * p.w.stride[4] + (tap - rest * p.taps[2]) * p.w.stride[5];
+        uint32_t h[2];
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 2; i++) {
+            int32_t term = ckci_k_divide(red + i, p.by_term), r = red + i - term * (int32_t)p.by_term.d;
+            int32_t other = ckci_k_divide(r, p.by_one_red), place = r - other * (int32_t)p.by_one_red.d;
+            int64_t at = base + place * p.step;
+            bool good = other == one;
+            if (p.pairs) {
+                int32_t c = r % 4, x = 2 * (tap - rest * p.taps[2]) + r / 4 - p.shift;
+                good = c < (int32_t)p.by_one_red.d && x >= 0 && x < p.filter_x;
+                at = base + (x - (tap - rest * p.taps[2])) * p.w.stride[5] + c * p.step;
+            }
+            if (p.type == CKCONV_F64) {
+                ((double *)p.dst)[2 * e + i] = good ? ckci_k_value<double>(p.w, at) : 0.;
+                continue;
+            }
+            float v = good ? ckci_k_value<float>(p.w, at) : 0.f;
+            h[i] = ckci_k_term(p.type, v, term, p.low);
+        }
+        if (p.type == CKCONV_F64) {
+            return;
+        }
+        if (p.type == CKCONV_I8) {
+            ((uint16_t *)p.dst)[e] = (uint16_t)(h[0] | h[1] << 8);
+        } else if (p.type == CKCONV_F32) {
+            const ckci_k_uint2 two = {h[0], h[1]};
+            ((ckci_k_uint2 *)p.dst)[e] = two;
+        } else {
+            ((uint32_t *)p.dst)[e] = h[0] | h[1] << 16;
+        }
+    }
+};
+
+/* The same for groups as they are, where columns lie side by side: through LDS, 64 columns of 64 places of
+   the reduction, so that both sides are read and written along their lines. Planned for AMD; NVIDIA reads
+   such weights as they are. */
+struct ckci_k_pack_turn {
+    enum { PITCH = 65 };
+    struct lds {
+        uint16_t half[64 * PITCH];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pack &p, lds &m)
+    {
+        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_one_column);
+        int32_t column0 = (work - rest * (int32_t)p.by_one_column.d) * 64;
+        int32_t up = ckci_k_divide(rest, p.by_one_red), red0 = (rest - up * (int32_t)p.by_one_red.d) * 64;
+        int32_t group = ckci_k_divide(up, p.by_taps), tap = up - group * (int32_t)p.by_taps.d;
+        int32_t line = ckci_k_divide(tap, p.by_x), z = ckci_k_divide(line, p.by_y);
+        int64_t base = group * p.w.stride[0] + z * p.w.stride[3] + (line - z * p.taps[1]) * p.w.stride[4] +
+                       (tap - line * p.taps[2]) * p.w.stride[5];
+        int32_t thread = (int32_t)threadIdx.x, c = column0 + thread % 64;
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 16; i++) {
+            int32_t r = i * 4 + thread / 64;
+            float x = c < p.columns && red0 + r < p.red
+                          ? ckci_k_value<float>(p.w, base + c * p.column + (red0 + r) * p.step)
+                          : 0.f;
+            m.half[r * PITCH + thread % 64] =
+                (uint16_t)(p.type == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+        }
+        __syncthreads();
+        int32_t r = thread % 32 * 2;
+        CKCI_K_UNROLL(4)
+        for (int n = 0; n < 8; n++) {
+            int32_t i = n * 8 + thread / 32;
+            if (column0 + i < p.columns && red0 + r < p.red) {
+                int64_t row = ((int64_t)group * p.columns + column0 + i) * (int32_t)p.by_taps.d + tap;
+                ((uint32_t *)p.dst)[(row * p.red + red0 + r) / 2] =
+                    m.half[r * PITCH + i] | (uint32_t)m.half[(r + 1) * PITCH + i] << 16;
+            }
+        }
+    }
+};
+
+/* ---- Tensors for the matrix kernels, where those cannot read them as they are: converted, in the order
+   [n][z][y][x][g][channels], with zeros after the last channel. A block owns 2048 values, of 8, 16 or 32
+   channels of a group; they pass through LDS, so that reads run along the tensor's own fastest dimension. */
+struct ckci_k_pack_data {
+    struct lds {
+        float v[2304]; /* rows of channels, one apart */
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_pack_data &p, lds &m)
+    {
+        const int wide = 1 << p.log_c, high = 2048 >> p.log_c, t = (int)threadIdx.x;
+        int32_t rest = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
+        const int32_t first = ((int32_t)blockIdx.x - rest * p.tiles_c) << p.log_c;
+        const int32_t tile = ckci_k_divide(rest, p.by_groups), group = rest - tile * p.groups;
+        const int32_t row0 = tile * high;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8; i++) {
+            int e = t + 256 * i, column = p.along ? e & (wide - 1) : e >> (11 - p.log_c);
+            int row = p.along ? e >> p.log_c : e & (high - 1);
+            const ckci_k_place q = ckci_k_decode(row0 + row, p.by_z, p.by_y, p.by_x);
+            int32_t c = first + column, x = q.x;
+            if (p.pairs) {
+                x = 2 * x + (c >> 2);
+                c = c & 3;
+            }
+            const int64_t *s = p.t.stride;
+            const int64_t from =
+                group * s[0] + q.n * s[1] + c * s[2] + q.z * s[3] + q.y * s[4] + (int64_t)x * s[5];
+            const bool good = row0 + row < p.positions && c < p.channels && x < p.wide;
+            if (p.type == CKCONV_F64) { /* LDS is for floats: straight to memory */
+                if (row0 + row < p.positions && c < p.padded) {
+                    const int64_t to = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + c;
+                    ((double *)p.dst)[to] = good ? ckci_k_value<double>(p.t, from) : 0.;
+                }
+                continue;
+            }
+            m.v[row * (wide + 1) + column] = good ? ckci_k_value<float>(p.t, from) : 0.f;
+        }
+        if (p.type == CKCONV_F64) {
+            return;
+        }
+        __syncthreads();
+        const int row = t >> (p.log_c - 3), column = (t & ((wide >> 3) - 1)) * 8;
+        if (row0 + row < p.positions && first + column < p.padded) {
+            const float *v = m.v + row * (wide + 1) + column;
+            int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + first + column;
+            if (p.type == CKCONV_F32) {
+                for (int i = 0; i < 8 && first + column + i < p.padded; i += 4) {
+                    const ckci_k_uint4 out = {ckci_k_bits(v[i]), ckci_k_bits(v[i + 1]), ckci_k_bits(v[i + 2]),
+                                              ckci_k_bits(v[i + 3])};
+                    *(ckci_k_uint4 *)(p.dst + 4 * (at + i)) = out;
+                }
+                return;
+            }
+            CKCI_K_UNROLL(1)
+            for (int32_t term = 0; term < p.terms; term++) {
+                uint32_t two[4];
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    two[i] = ckci_k_term(p.type, v[2 * i], term, p.low) |
+                             ckci_k_term(p.type, v[2 * i + 1], term, p.low) << 16;
+                }
+                if (p.type == CKCONV_I8) {
+                    const ckci_k_uint2 out = {ckci_k_halves<0>(two[0] | two[0] >> 8, two[1] | two[1] >> 8),
+                                              ckci_k_halves<0>(two[2] | two[2] >> 8, two[3] | two[3] >> 8)};
+                    *(ckci_k_uint2 *)(p.dst + at) = out;
+                    return;
+                }
+                const ckci_k_uint4 out = {two[0], two[1], two[2], two[3]};
+                *(ckci_k_uint4 *)(p.dst + 2 * (at + term * p.term_step)) = out;
+            }
+        }
+    }
+};

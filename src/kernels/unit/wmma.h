@@ -1,0 +1,106 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-unit-wmma
+  RDNA 3 and 4: WMMA for f16, bf16 and i8. The two differ in where operands lie.
+*/
+#pragma once
+#include "kernels/unit/unit.h"
+
+#if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+/* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
+   on each holds eight. */
+template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
+    enum { WAVE = 32 };
+    struct operand {
+        ckci_k_uint4 v[GFX == 11 ? 2 : 1];
+    };
+
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        int lane = (int)threadIdx.x % WAVE;
+        operand r;
+        if constexpr (GFX == 11) {
+            r.v[0] = *(const ckci_k_uint4 *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16));
+            r.v[1] = *(const ckci_k_uint4 *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16 + 1));
+        } else {
+            r.v[0] =
+                *(const ckci_k_uint4 *)(tile + row0 * KB + ckci_k_spot<KB>(lane % M, at / 16 + lane / M));
+        }
+        return r;
+    }
+
+    /* 16 rows of their own addresses, this lane's (of row lane % 16) in `row`. */
+    static CKCI_K_MEMBER operand load_rows(const unsigned char *row, int at)
+    {
+        const int half = (int)threadIdx.x % WAVE / 16;
+        operand r;
+        if constexpr (GFX == 11) {
+            r.v[0] = *(const ckci_k_uint4 *)(row + at);
+            r.v[1] = *(const ckci_k_uint4 *)(row + at + 16);
+        } else {
+            r.v[0] = *(const ckci_k_uint4 *)(row + at + half * 16);
+        }
+        (void)half;
+        return r;
+    }
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_wmma_16x16x16<T>(GFX, &a, &b, d.v);
+#elif defined(CKCI_K_WMMA)
+        if constexpr (T::TYPE == CKCONV_F16) {
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(ckci_k_as<_Float16, 16>(a),
+                                                             ckci_k_as<_Float16, 16>(b), d.v);
+        } else {
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(ckci_k_as<short, 16>(a),
+                                                              ckci_k_as<short, 16>(b), d.v);
+        }
+#else
+        if constexpr (T::TYPE == CKCONV_F16) {
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_as<_Float16, 8>(a),
+                                                                   ckci_k_as<_Float16, 8>(b), d.v);
+        } else {
+            d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(ckci_k_as<short, 8>(a),
+                                                                    ckci_k_as<short, 8>(b), d.v);
+        }
+#endif
+    }
+
+    static CKCI_K_MEMBER int row(int i)
+    {
+        int half = (int)threadIdx.x % WAVE / 16;
+        return GFX == 11 ? 2 * i + half : 8 * half + i;
+    }
+};
+
+/* Two products of 16 places of the reduction. */
+template <int GFX> struct ckci_k_whole<ckci_k_wmma<GFX>> : ckci_k_wmma<GFX> {
+    enum { SIZE = 1 };
+    typedef int32_t number;
+    typedef ckci_k_lane_sums<int32_t, 8> sums;
+    typedef typename ckci_k_wmma<GFX>::operand operand;
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        for (int i = 0; i < 2; i++) { /* chunks; of one chunk its halves */
+            const int at = GFX == 11 ? 16 * i : 8 * i;
+            sim_wmma_i32_16x16x16(GFX, (const unsigned char *)&a + at, (const unsigned char *)&b + at, d.v);
+        }
+#elif defined(CKCI_K_WMMA)
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            d.v = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, ckci_k_as<int, 4>(a.v[i]), true,
+                                                             ckci_k_as<int, 4>(b.v[i]), d.v, false);
+        }
+#else
+        const ckci_k_uint4 &c = a.v[0], &e = b.v[0];
+        const ckci_k_uint2 a0 = {c.x, c.y}, a1 = {c.z, c.w}, b0 = {e.x, e.y}, b1 = {e.z, e.w};
+        d.v = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, ckci_k_as<int, 2>(a0), true,
+                                                               ckci_k_as<int, 2>(b0), d.v, false);
+        d.v = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, ckci_k_as<int, 2>(a1), true,
+                                                               ckci_k_as<int, 2>(b1), d.v, false);
+#endif
+    }
+};
+#endif

@@ -1,0 +1,338 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>plan-describe
+  A plan in words: what runs, on what, and why; its tensors for drivers.
+*/
+#pragma once
+#include "plan/run.h"
+
+/* Append to a text that may be cut; returns the length it would have. */
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+{
+    char piece[256];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    size_t length = n < 0 ? 0 : ckci_min(n, (int64_t)sizeof piece - 1) > 0 ? (size_t)ckci_min(n, 255) : 0;
+    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
+        text[at + i] = piece[i];
+    }
+    if (size > 0) {
+        text[at + length < size ? at + length : size - 1] = 0;
+    }
+    return at + length;
+}
+
+CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
+                                 int32_t ndim)
+{
+    for (int32_t i = 0; i < ndim; i++) {
+        at = ckci_append(text, size, at, "%s%lld", i == 0 ? label : "x", CKCI_LL(v[i]));
+    }
+    return at;
+}
+
+CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckconv_conv_desc *d)
+{
+    at = ckci_append(text, size, at, " %s/%s/%s G%lld N%lld K%lld C%lld", ckconv_dtype_name(d->in.dtype),
+                     ckconv_dtype_name(d->wei.dtype), ckconv_dtype_name(d->out.dtype), CKCI_LL(d->g),
+                     CKCI_LL(d->n), CKCI_LL(d->k), CKCI_LL(d->c));
+    at = ckci_append_sizes(text, size, at, " filter ", d->filter, d->ndim);
+    at = ckci_append_sizes(text, size, at, " input ", d->input, d->ndim);
+    return ckci_append_sizes(text, size, at, " stride ", d->stride, d->ndim);
+}
+
+/* One clause for ckconv_plan_describe: why this family. */
+CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
+{
+    switch (family) {
+    case CKCONV_FAMILY_REF:
+        return "the specification, asked for by name or engine";
+    case CKCONV_FAMILY_SINGLE_STAGE:
+        return plan->workspace_bytes
+                   ? "implicit GEMM: groups are wide enough to fill vectors, or nothing else fits"
+                   : "implicit GEMM with packed blocks on the stack: no workspace allowed";
+    case CKCONV_FAMILY_TWO_STAGE:
+        return "implicit GEMM with a split reduction: few outputs, a long sum over batch and positions";
+    case CKCONV_FAMILY_DIRECT:
+        return "direct: few channels per group; lanes run over groups or positions";
+    case CKCONV_FAMILY_FUSED:
+        return plan->workspace_bytes
+                   ? "the intermediate stays in each thread's scratch"
+                   : "slow: no workspace allowed, the intermediate is computed again for each use";
+    case CKCONV_FAMILY_UNFUSED:
+        return ckci_pointwise(&p->pair.second)
+                   ? "two convolutions through workspace"
+                   : "two convolutions through workspace: the second one is not pointwise";
+    default:
+        return "two-pass statistics in double";
+    }
+}
+
+/* Why the planner took this one; rates are the planner's model, not measurements. */
+CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
+                                 const ckci_instance *instance)
+{
+    static const char *const unit[2][2] = {
+        {"implicit GEMM on the matrix unit",
+         "implicit GEMM on the matrix unit; parts of the reduction go through "
+         "workspace and are added in a fixed order"},
+        {"implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first",
+         "implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first; "
+         "parts "
+         "of the reduction are added in a fixed order"}};
+    int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1;
+    switch (instance->family) {
+    case CKCONV_FAMILY_MFMA:
+    case CKCONV_FAMILY_WMMA:
+    case CKCONV_FAMILY_MMA:
+        return unit[plan->launches > 1 + split][split];
+    case CKCONV_FAMILY_DIRECT:
+        return plan->op == CKCONV_BWD_WEIGHT
+                   ? "few channels per group: a block owns filters, its threads share the positions"
+                   : "few channels per group: a thread owns outputs, one or a strip of them";
+    case CKCONV_FAMILY_FUSED:
+        return instance->tile_rows == 0 ? "slow: each thread computes mid again for each use"
+                                        : "mid stays in LDS";
+    case CKCONV_FAMILY_UNFUSED:
+        return p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
+                   ? "mid goes through workspace: the second filter has more than one tap"
+               : ckci_conv_kind(&p->pair.first) != CKCONV_F32
+                   ? "mid goes through workspace: fused kernels have f32 sums only"
+                   : "mid goes through workspace: by the planner's estimate one kernel for both takes longer";
+    case CKCONV_FAMILY_GROUPNORM:
+        return plan->launches > (back ? 2 : 1)   ? "slabs are shared by several blocks"
+               : plan->tune[CKCI_TUNE_KEPT] > 1  ? "the blocks of a cluster share a slab, which stays in LDS"
+               : plan->tune[CKCI_TUNE_KEPT] == 1 ? "a block owns a slab, which stays in LDS"
+                                                 : "a block owns a slab";
+    default:
+        return split ? "implicit GEMM on multiply-adds; parts of the reduction go through "
+                       "workspace and are added in a fixed order"
+                     : "implicit GEMM on multiply-adds";
+    }
+}
+
+/* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
+   turns where a plan has many launches. */
+typedef struct ckci_name_list {
+    char *text;
+    size_t size, at;
+    int32_t count, last[2];
+} ckci_name_list;
+
+CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, ckconv_error *err)
+{
+    ckci_name_list *list = (ckci_name_list *)context;
+    (void)err;
+    if (launch->kernel == list->last[0] || launch->kernel == list->last[1]) {
+        return CKCONV_OK;
+    }
+    list->last[0] = list->last[1];
+    list->last[1] = launch->kernel;
+    list->at = ckci_append(list->text, list->size, list->at, "%s%s", list->count++ ? ", " : "; kernels ",
+                           ckci_kernel_name(launch->kernel));
+    return CKCONV_OK;
+}
+
+/* The kernels that run where all tensors (but mid and saved statistics) are there and aligned: at an address
+   that nothing reads. */
+CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
+                                   char *text, size_t size, size_t at)
+{
+    unsigned char *place = (unsigned char *)(uintptr_t)4096;
+    ckci_name_list list = {text, size, at, 0, {-1, -1}};
+    ckci_buffer buffers[20];
+    ckci_emitter e;
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    a.in = a.wei = a.dout = a.wei1 = a.gamma = a.beta = place;
+    a.d[0] = a.d[1] = a.d[2] = a.d[3] = place;
+    a.out = a.din = a.dwei = a.dgamma = a.dbeta = place;
+    (void)ckci_list_buffers(plan->op, p, &a, buffers);
+    e.emit = ckci_keep_name;
+    e.context = &list;
+    return instance->list(plan, p, &a, place, instance->tile_rows, &e, NULL) == CKCONV_OK ? list.at : at;
+}
+
+CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size)
+{
+    ckci_problem p;
+    size_t at = 0;
+    if (!text) {
+        size = 0;
+    }
+    ckconv_error why;
+    if (ckci_refused(plan, &why)) {
+        return ckci_append(text, size, 0, "refused when it was made: %s", why.text);
+    }
+    if (ckci_recover(plan, "plan", &p, NULL) != CKCONV_OK) {
+        return ckci_append(text, size, 0, "not a plan of this version");
+    }
+    const ckci_instance *instance = ckci_find_instance(plan->instance);
+    at = ckci_append(text, size, at, "%s", ckconv_op_name(plan->op));
+    if (plan->op == CKCONV_CONV_CONV_FWD) {
+        const ckconv_conv_conv_desc *d = &plan->u.conv_conv;
+        at = ckci_describe_conv(text, size, at, &d->conv0);
+        at = ckci_append(text, size, at, " then G%lld K%lld", CKCI_LL(d->g1), CKCI_LL(d->k1));
+        at = ckci_append_sizes(text, size, at, " filter ", d->filter1, d->conv0.ndim);
+    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+        at = ckci_describe_conv(text, size, at, &plan->u.conv);
+    } else {
+        const ckconv_groupnorm_desc *d = &plan->u.groupnorm;
+        at = ckci_append(text, size, at, " %s G%lld N%lld C%lld", ckconv_dtype_name(d->in.dtype),
+                         CKCI_LL(d->g), CKCI_LL(d->n), CKCI_LL(d->c));
+        at = ckci_append_sizes(text, size, at, " input ", d->input, d->ndim);
+    }
+    at = ckci_append(text, size, at, ": engine %s, %s (family %s", ckconv_engine_name(plan->engine),
+                     instance->name, ckconv_family_name(instance->family));
+    if (plan->engine == CKCONV_ENGINE_GPU) {
+        /* codes of tiles: rows * 1000 + columns, millions are of a kind */
+        int rows = (int)instance->tile_rows % CKCI_TILE_KIND, both = rows < 1000;
+        at = rows == 0 ? ckci_append(text, size, at, ")")
+                       : ckci_append(text, size, at, ", tile %dx%d)", both ? rows : rows / 1000, rows % 1000);
+        if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
+            at = ckci_append(text, size, at, " of %s and %s",
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_SECOND]));
+        }
+        at = ckci_append(text, size, at,
+                         ", split_k %d, %d launch%s on %s, %lld blocks of %d threads, workspace %lld bytes",
+                         (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "es",
+                         plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
+                         CKCI_LL(plan->workspace_bytes));
+        at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
+        if (!ckci_find_architecture(plan->device.arch)) {
+            at = ckci_append(text, size, at,
+                             "; %s: no row in the table of architectures, so no matrix unit is known: "
+                             "portable kernels",
+                             plan->device.arch);
+        }
+        return ckci_append_kernels(plan, &p, instance, text, size, at);
+    }
+    at = ckci_append(text, size, at, ", tile %dx%d, vector %d)", (int)instance->tile_rows,
+                     (int)instance->tile_columns, (int)instance->lanes);
+    at = ckci_append(text, size, at,
+                     ", split_k %d, %d parallel loop%s, %lld work items on %d thread%s, workspace %lld bytes",
+                     (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
+                     CKCI_LL(plan->grid[0]), (int)plan->block[0], plan->block[0] == 1 ? "" : "s",
+                     CKCI_LL(plan->workspace_bytes));
+    return ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
+}
+
+CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
+                              ckconv_tensor_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->dtype = d->dtype;
+    info->layout = d->layout;
+    info->rank = 3 + ndim;
+    info->written = written;
+    for (int i = 0; i < 3 + ndim; i++) {
+        int from = i < 3 ? i : i + 3 - ndim;
+        info->length[i] = t->len[from];
+        info->stride[i] = t->stride[from];
+    }
+    info->count = ckci_count(t);
+    info->bytes = ckci_span(t);
+}
+
+/* A packed vector or matrix: [a, b]. */
+CKCI_FN void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->dtype = dtype;
+    info->rank = 2;
+    info->length[0] = a;
+    info->length[1] = b;
+    info->stride[0] = b;
+    info->stride[1] = 1;
+    info->count = a * b;
+    info->bytes = info->count * (int64_t)ckci_size(dtype);
+}
+
+CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
+{
+    int w = ckci_written(p->op);
+    const ckconv_tensor *desc[3];
+    desc[CKCI_IN] = &d->in;
+    desc[CKCI_WEI] = &d->wei;
+    desc[CKCI_OUT] = &d->out;
+    if (which >= CKCONV_TENSOR_IN && which <= CKCONV_TENSOR_OUT) {
+        ckci_show_tensor(&p->t[which], desc[which], d->ndim, which == w, info);
+        return 1;
+    }
+    if (which >= CKCONV_TENSOR_D0 && which < CKCONV_TENSOR_D0 + p->num_d) {
+        int i = which - CKCONV_TENSOR_D0;
+        ckci_show_tensor(&p->d[i], &d->d[i], d->ndim, 0, info);
+        return 1;
+    }
+    return 0;
+}
+
+CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
+{
+    ckconv_conv_desc second;
+    memset(&second, 0, sizeof second);
+    second.ndim = d->conv0.ndim;
+    second.wei = d->wei1;
+    second.out = d->out;
+    memcpy(second.d, d->d, sizeof second.d);
+    if (which == CKCONV_TENSOR_IN || which == CKCONV_TENSOR_WEI) {
+        return ckci_show_conv(&p->first, &d->conv0, which, info);
+    }
+    if (which == CKCONV_TENSOR_MID) {
+        ckci_show_tensor(&p->first.t[CKCI_OUT], &d->conv0.out, d->conv0.ndim, 1, info);
+        return 1;
+    }
+    if (which == CKCONV_TENSOR_WEI1) {
+        return ckci_show_conv(&p->second, &second, CKCONV_TENSOR_WEI, info);
+    }
+    if (which == CKCONV_TENSOR_CHANNEL) {
+        ckci_show_vector(p->first.t[0].dtype == CKCONV_F64 ? (ckconv_dtype)CKCONV_F64
+                                                           : (ckconv_dtype)CKCONV_F32,
+                         p->first.g, p->first.k, info);
+        return 1;
+    }
+    return ckci_show_conv(&p->second, &second, which, info);
+}
+
+CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
+{
+    int fwd = p->op == CKCONV_GROUPNORM_FWD;
+    if (which == CKCONV_TENSOR_IN) {
+        ckci_show_tensor(&p->in, &d->in, d->ndim, 0, info);
+    } else if (which == CKCONV_TENSOR_OUT) {
+        ckci_show_tensor(&p->out, &d->out, d->ndim, fwd, info);
+    } else if (which == CKCONV_TENSOR_DIN && !fwd) {
+        ckci_show_tensor(&p->din, &d->din, d->ndim, 1, info);
+    } else if (which == CKCONV_TENSOR_CHANNEL) {
+        ckci_show_vector(p->param, p->g, p->c, info);
+    } else if (which == CKCONV_TENSOR_STAT) {
+        ckci_show_vector(p->stat, p->n, p->g, info);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t which, ckconv_tensor_info *info,
+                                            ckconv_error *err)
+{
+    ckci_problem p;
+    if (!info) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "info is NULL");
+    }
+    CKCI_TRY(ckci_recover(plan, "plan", &p, err));
+    int found = plan->op == CKCONV_CONV_CONV_FWD ? ckci_show_pair(&p.pair, &plan->u.conv_conv, which, info)
+                : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_show_conv(&p.conv, &plan->u.conv, which, info)
+                                                 : ckci_show_norm(&p.norm, &plan->u.groupnorm, which, info);
+    if (!found) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "which is %d: %s has no such tensor", (int)which,
+                         ckconv_op_name(plan->op));
+    }
+    return ckci_ok(err);
+}
