@@ -167,6 +167,7 @@ static void test_interleaved(void)
     d.in.layout = CKCONV_STRIDED;
     const int64_t stride[5] = {8, 6 * 6 * 16, 1, 6 * 16, 16};
     memcpy(d.in.stride, stride, sizeof stride);
+    d.out.layout = CKCONV_NHWGC;
     CHECK_OK(ckconv_fwd(&d, buffer, w, apart, NULL, 0, NULL, &err), err);
     for (int i = 0; i < PIXELS * 8; i++) {
         before[i] = buffer[i / 8 * 16 + i % 8];

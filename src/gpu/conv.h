@@ -211,8 +211,10 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
 }
 
 /* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
-   registers have no room for long sums (kernels.hip.h, CKCI_K_STRETCH). */
-enum { CKCI_GPU_CHAIN = 1024 };
+   registers have no room for long sums (kernels/prim.h, CKCI_K_STRETCH). Their roundings add up to sqrt(4096) / 4
+   = 16 units in the mean; parts that fill a GPU are hardly ever longer, so that ordinary layers do not pause
+   (H100: at 1024 they took 5 to 10 % longer). */
+enum { CKCI_GPU_CHAIN = 4096 };
 
 /* What costs count beside those of tiles, vector and matrix units' alike, of which 8e4 to 15e4 are a
    microsecond on an H100 (216 problems there: 1 to 8 channels per group on each side, f16, f32, both
