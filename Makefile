@@ -266,9 +266,9 @@ $(B)/test/gpu/ckconv.o: examples/ckconv_impl.c $(SOURCES) $(B)/openmp $(GPU_PROB
 	$(COMPILE_GPU)
 $(B)/test/gpu/%: $(B)/test/main/%.o $(B)/test/gpu/ckconv.o
 	$(LINK)
-test-gpu: $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%))
+test-gpu: $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%) $(B)/test/gpu/test_sums)
 	@if [ '$(GPU)' = none ]; then echo 'test-gpu: no GPU with hipcc or nvcc here (GPU=hip or GPU=cuda forces one)'; \
-	else BUILD=$(B) JOBS=1 sh tests/run.sh $(GPU_TESTS:%=$(B)/test/gpu/%); fi
+	else BUILD=$(B) JOBS=1 sh tests/run.sh $(GPU_TESTS:%=$(B)/test/gpu/%) $(B)/test/gpu/test_sums; fi
 
 # With TINYGRAD and AMDEMU (tests/amd_emulate.py says what they are) the code objects are executed too: PyTorch's
 # problems, then the tables of the simulated programs. EMULATED: targets. EMULATED_SECONDS: for each program.
@@ -289,7 +289,7 @@ test-amd: $(B)/ckconv $(GPU_TESTS:%=$(B)/test/sim/%)
 SIM_SANITIZED := test_golden test_groupnorm test_transform test_cross
 SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%) \
     $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross $(B)/test/simsm/test_groupnorm $(B)/test/simsm/test_transform \
-    $(B)/test/simsm/test_conv_conv $(B)/test/simmma/test_conv_conv
+    $(B)/test/simsm/test_conv_conv $(B)/test/simmma/test_conv_conv $(B)/test/sim/test_sums $(B)/test/simsm/test_sums
 # First, so that at the end no core waits for them.
 LONGEST := $(B)/test/simsm/test_cross $(B)/test/sim/test_cross $(B)/test/sim32/test_cross
 
