@@ -2387,6 +2387,122 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>core-axes
+  Spatial axes that carry nothing leave a checked problem, and the others move to the innermost places. So a
+  convolution has one final form, hence one plan, the same kernels and the same bits, whether it is written in
+  1D, 2D or 3D, and whichever of its axes has size 1. Descriptions keep the axes of the caller.
+*/
+/* One position is written and read through one tap, and nothing else lies along this axis. Of a longer axis
+   of in only the first position is read; bwd_data writes the others, too. */
+CKCI_FN int ckci_idle_axis(const ckci_conv *p, int axis)
+{
+    return p->filter[axis] == 1 && p->output[axis] == 1 && p->pad[axis] == 0 &&
+           (p->input[axis] == 1 || p->op != CKCONV_BWD_DATA);
+}
+
+/* Three values, those of idle axes left out: z, y, x from the right, and `none` for what is missing. */
+CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
+{
+    int to = 2;
+    for (int i = 2; i >= 0; i--) {
+        if (!idle[i]) {
+            v[to--] = v[i];
+        }
+    }
+    while (to >= 0) {
+        v[to--] = none;
+    }
+}
+
+/* The same with a tensor. Missing axes get the strides that layouts give them; where all three are missing, x
+   gets that of channels side by side: every layout is one matrix then. A D tensor that is broadcast keeps its
+   0. */
+CKCI_FN void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
+{
+    int64_t *s = t->stride, x = s[5] == 0 ? 0 : ckci_saturating_mul(s[2], t->len[2]);
+    ckci_close_up(t->len + 3, idle, 1);
+    ckci_close_up(s + 3, idle, -1);
+    for (int i = 5; i >= 3; i--) {
+        if (s[i] < 0) {
+            /* any number will do, but their bytes are counted */
+            s[i] = ckci_min(i == 5 ? x : ckci_saturating_mul(s[i + 1], t->len[i + 1]), CKCI_MAX_BYTES / 8);
+        }
+    }
+}
+
+CKCI_FN void ckci_close_up_conv(ckci_conv *p, const int idle[3])
+{
+    ckci_close_up(p->filter, idle, 1);
+    ckci_close_up(p->input, idle, 1);
+    ckci_close_up(p->output, idle, 1);
+    ckci_close_up(p->stride, idle, 1);
+    ckci_close_up(p->dilation, idle, 1);
+    ckci_close_up(p->pad, idle, 0);
+    for (int i = 0; i < 3; i++) {
+        ckci_close_up_tensor(&p->t[i], idle);
+    }
+    for (int i = 0; i < p->num_d; i++) {
+        ckci_close_up_tensor(&p->d[i], idle);
+    }
+}
+
+CKCI_FN void ckci_drop_conv(ckci_conv *p)
+{
+    int idle[3];
+    for (int i = 0; i < 3; i++) {
+        idle[i] = ckci_idle_axis(p, i);
+    }
+    ckci_close_up_conv(p, idle);
+}
+
+/* Mid has its axes from both convolutions. */
+CKCI_FN void ckci_drop_pair(ckci_conv_conv *p)
+{
+    int idle[3];
+    for (int i = 0; i < 3; i++) {
+        idle[i] = ckci_idle_axis(&p->first, i) && ckci_idle_axis(&p->second, i);
+    }
+    ckci_close_up_conv(&p->first, idle);
+    ckci_close_up_conv(&p->second, idle);
+}
+
+CKCI_FN void ckci_swap(int64_t *v, int i, int j)
+{
+    int64_t x = v[i];
+    v[i] = v[j];
+    v[j] = x;
+}
+
+/* The same convolution with two of its axes exchanged. */
+CKCI_FN void ckci_swap_axes(ckci_conv *p, int i, int j)
+{
+    ckci_swap(p->filter, i, j);
+    ckci_swap(p->input, i, j);
+    ckci_swap(p->output, i, j);
+    ckci_swap(p->stride, i, j);
+    ckci_swap(p->dilation, i, j);
+    ckci_swap(p->pad, i, j);
+    for (int t = 0; t < 3 + p->num_d; t++) {
+        ckci_tensor *x = t < 3 ? &p->t[t] : &p->d[t - 3];
+        ckci_swap(x->len, 3 + i, 3 + j);
+        ckci_swap(x->stride, 3 + i, 3 + j);
+    }
+}
+
+/* Tensors of one shape: those of a group norm or a transform. */
+CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
+{
+    int idle[3];
+    for (int i = 0; i < 3; i++) {
+        idle[i] = t[0]->len[3 + i] == 1;
+    }
+    for (int i = 0; i < count; i++) {
+        ckci_close_up_tensor(t[i], idle);
+    }
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>core-layout
   Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines read and
   write memory, whatever the type, stride and element operation.
@@ -7441,9 +7557,30 @@ CKCI_FN ckconv_status ckci_fit_direct_view(ckci_fit *f, const ckci_view *v, ckco
     return CKCONV_OK;
 }
 
+/* Kernels of rows that are read in place take 7 outputs at least: where rows are shorter and channels are
+   neighbours in memory, the longest axis of a depthwise problem becomes x, in `turned`. */
+CKCI_FN const ckci_conv *ckci_long_rows(const ckci_conv *p, ckci_conv *turned)
+{
+    int back = p->op == CKCONV_BWD_DATA;
+    const int64_t *len = back ? p->input : p->output, *step = p->stride;
+    int64_t rows[3];
+    for (int i = 0; i < 3; i++) {
+        rows[i] = back ? len[i] / step[i] : len[i];
+    }
+    int along = rows[0] > rows[1] ? 0 : 1;
+    if (p->k != 1 || p->c != 1 || rows[2] >= 7 || rows[along] <= rows[2] || p->t[CKCI_IN].stride[0] != 1 ||
+        p->t[CKCI_OUT].stride[0] != 1) {
+        return p;
+    }
+    *turned = *p;
+    ckci_swap_axes(turned, along, 2);
+    return turned;
+}
+
 CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
 {
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    ckci_conv turned;
+    ckci_view v = ckci_make_view(ckci_long_rows(&f->p->conv, &turned), f->features);
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
@@ -7468,10 +7605,12 @@ CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, con
                              unsigned char *ws, int32_t features)
 {
     ckci_direct_job job;
+    ckci_conv turned;
+    const ckci_conv *conv = ckci_long_rows(&p->conv, &turned);
     (void)args;
-    job.v = ckci_make_view(&p->conv, features);
+    job.v = ckci_make_view(conv, features);
     job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
-    job.target = ckci_make_target(&p->conv);
+    job.target = ckci_make_target(conv);
     ckci_run_direct_job(&job, ws);
 }
 
@@ -7519,13 +7658,15 @@ CKCI_FN int ckci_dot_view(const ckci_conv *p, ckconv_family family, ckci_conv *p
 
 CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
 {
-    ckci_conv paired;
+    ckci_conv paired, turned;
+    const ckci_conv *conv =
+        f->family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&f->p->conv, &turned) : &f->p->conv;
     ckci_view v;
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
     }
-    if (!ckci_dot_view(&f->p->conv, f->family, &paired, &v, f->features)) {
+    if (!ckci_dot_view(conv, f->family, &paired, &v, f->features)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
                          "side, and even strides; direct takes depthwise ones too");
@@ -7538,14 +7679,16 @@ CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, cons
 {
     ckci_gather_job job;
     ckci_direct_job line;
-    ckci_conv paired;
+    ckci_conv paired, turned;
     ckconv_family family = ckconv_instance_family(plan->instance);
+    const ckci_conv *conv =
+        family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&p->conv, &turned) : &p->conv;
     int64_t limit = ckci_plan_limit(plan);
     (void)args;
-    if (!ckci_dot_view(&p->conv, family, &paired, &job.v, features)) {
+    if (!ckci_dot_view(conv, family, &paired, &job.v, features)) {
         return;
     }
-    job.target = line.target = ckci_make_target(&p->conv);
+    job.target = line.target = ckci_make_target(conv);
     line.v = job.v;
     if (family == CKCONV_FAMILY_DIRECT) {
         line.t = ckci_find_direct_tiles(&line.v, plan->device.threads, limit);
@@ -16157,6 +16300,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
   Checks of options and devices, the choice of the cheapest instance that fits, and the plan made of it. No
   GPU call is made here.
 */
+/* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     if (op == CKCONV_CONV_CONV_FWD) {
@@ -16166,6 +16310,21 @@ CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem 
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
+}
+
+CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
+{
+    if (op == CKCONV_CONV_CONV_FWD) {
+        ckci_drop_pair(&p->pair);
+    } else if (op <= CKCONV_BWD_WEIGHT) {
+        ckci_drop_conv(&p->conv);
+    } else {
+        ckci_tensor *t[3];
+        t[0] = &p->norm.in;
+        t[1] = &p->norm.out;
+        t[2] = &p->norm.din;
+        ckci_drop_tensors(t, 3);
+    }
 }
 
 CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
@@ -16614,6 +16773,7 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
                           : plan.device.threads            ? plan.device.threads
                                                            : 1;
     ckci_measure(&plan, problem);
+    ckci_drop_axes(op, problem);
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;
@@ -17912,6 +18072,8 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
         return ckci_fail(err, CKCONV_ERR_NULL, "info is NULL");
     }
     CKCI_TRY(ckci_recover(plan, "plan", &p, err));
+    ckconv_plan copy = *plan; /* its description has all axes that the caller knows */
+    CKCI_TRY(ckci_check_problem(copy.op, &copy.u, &p, err));
     int found = plan->op == CKCONV_CONV_CONV_FWD ? ckci_show_pair(&p.pair, &plan->u.conv_conv, which, info)
                 : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_show_conv(&p.conv, &plan->u.conv, which, info)
                                                  : ckci_show_norm(&p.norm, &plan->u.groupnorm, which, info);
@@ -18370,6 +18532,10 @@ CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, 
                                    0, err));
         CKCI_TRY(ckci_resolve("", name, &d, ndim, len, i == 1, &t[i], err));
     }
+    ckci_tensor *both[2];
+    both[0] = &t[0];
+    both[1] = &t[1];
+    ckci_drop_tensors(both, 2);
     t[0].p = (unsigned char *)(uintptr_t)src;
     t[1].p = (unsigned char *)dst;
     ckci_buffer list[2];

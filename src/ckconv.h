@@ -20,6 +20,7 @@ extern "C" {
 #include "core/names.h"
 #include "core/target.h"
 #include "core/check.h"
+#include "core/axes.h"
 #include "core/layout.h"
 #include "core/parallel.h"
 #include "core/problem.h"

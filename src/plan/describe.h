@@ -327,6 +327,8 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
         return ckci_fail(err, CKCONV_ERR_NULL, "info is NULL");
     }
     CKCI_TRY(ckci_recover(plan, "plan", &p, err));
+    ckconv_plan copy = *plan; /* its description has all axes that the caller knows */
+    CKCI_TRY(ckci_check_problem(copy.op, &copy.u, &p, err));
     int found = plan->op == CKCONV_CONV_CONV_FWD ? ckci_show_pair(&p.pair, &plan->u.conv_conv, which, info)
                 : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_show_conv(&p.conv, &plan->u.conv, which, info)
                                                  : ckci_show_norm(&p.norm, &plan->u.groupnorm, which, info);
