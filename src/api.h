@@ -204,8 +204,11 @@ enum {
    f16                   f16                                       f16; any fp8 per operand    f32
    bf16                  bf16                                      bf16                        f32
    bf16, f32 weight      bf16, f32, bf16                           bf16                        f32
-   fp8 / bf8             any fp8 in and wei; out f16 bf16 f32 fp8  that of each tensor         f32
-   i8                    i8; the written tensor i8 or i32          i8                          int32
+   fp8 / bf8             any fp8; out may be f16, bf16, f32        that of each tensor         f32
+   i8                    i8                                        i8                          int32
+
+   The tensor that is written (out, dX, dW) may be wider: f32 of f16 and bf16, f16, bf16 or f32 of fp8, i32 of
+   i8. What is not said takes its type from in, also where in is what bwd_data writes.
 
    bf16x3 keeps two bf16 terms of each f32 operand (16 significant bits); an engine may leave out the product
    of the two small terms. */
