@@ -678,7 +678,7 @@ CKCONV_API ckconv_status ckconv_device_upload(const ckconv_device *device, void 
                                               size_t bytes, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, void *dst, const void *src,
                                                 size_t bytes, ckconv_error *err);
-CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int byte, size_t bytes,
+CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int value, size_t bytes,
                                             ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err);
 /* The time between two points of a stream: create, then start and stop as often as wanted; seconds waits for

@@ -10,6 +10,8 @@
 #ifndef CKCONV_IMPLEMENTED
 #define CKCONV_IMPLEMENTED
 
+#include "hide.h"
+
 #include "core/platform.h"
 
 #ifdef __cplusplus
@@ -70,6 +72,7 @@ extern "C" {
 #endif
 
 #include "undef.h"
+#include "show.h"
 #endif /* CKCONV_IMPLEMENTED */
 #endif /* CKCONV_IMPLEMENTATION */
 

@@ -60,6 +60,21 @@ strict() {
     quiet "$text" "$compiler" -std="$std" $warnings -I"$INCLUDE" -x $language "$@"
 }
 
+# A program with a macro for every word that the implementation hides and for others that programs define.
+{
+    sed -n 's/^#pragma push_macro("\(.*\)")$/\1/p' "$header"
+    echo FWD BWD_DATA BWD_WEIGHT ALL REF CPU GPU DIRECT FUSED SIMD MIN MAX ERROR IN OUT DEBUG SIZE COUNT TILE | tr ' ' '\n'
+    echo A B C D E F G H I J K L M N O P Q R S T U V W X Y Z NONE TRUE FALSE SUCCESS STRICT DIM BLOCK | tr ' ' '\n'
+    echo min max near far small huge byte interface major minor ceil_div clamp swap | tr ' ' '\n'
+} | LC_ALL=C sort -u >"$dir/words"
+{
+    sed 's/.*/#define & 5/' "$dir/words"
+    echo '#define CKCONV_IMPLEMENTATION'
+    echo '#include "ckconv.h"'
+    # C++'s own headers take min and max
+    grep -v -x -e min -e max "$dir/words" | sed 's/.*/#if & != 5\n#error "&"\n#endif/'
+} >"$dir/nasty.c"
+
 # one_compiler CC: all languages, with and without OpenMP
 one_compiler() {
     openmp=
@@ -88,6 +103,14 @@ one_compiler() {
             # shellcheck disable=SC2086
             strict implementation "$compiler" $std $omp $extra $output "$src/impl.c"
         done
+    done
+    # macros of all names that the implementation hides, and more; they are there again behind it
+    for std in c99 c++11 c++17; do
+        compiler=$1
+        case $std in c++*) compiler=$(cxx_of "$1") ;; esac
+        if have "$compiler"; then
+            strict "nasty macros" "$compiler" $std -fsyntax-only "$dir/nasty.c"
+        fi
     done
     # what release builds add, and programs that define macros with common names
     strict NDEBUG "$1" c99 -O3 -DNDEBUG -c "$src/impl.c" -o "$dir/ndebug.o"
