@@ -49,6 +49,8 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_API              how functions are declared, wherever this is read (extern): dllexport, visibility
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
+    CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
+                            and group norms always; calls take up to 24 KiB beside it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
     CKCONV_NO_F64           drop f64 tensors            a dropped type or operation answers
     CKCONV_NO_I8            drop i8 tensors             CKCONV_ERR_UNSUPPORTED and the name of the switch
@@ -1327,7 +1329,16 @@ extern "C" {
   >>core-base
   What every room may use: how a call fails, and how that is passed on.
 */
-enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655, CKCI_STACK = 65536 };
+/* Bytes on a thread's stack that take the place of workspace; buffers of group norms are parts of it, too. */
+#ifdef CKCONV_STACK_BYTES
+#if CKCONV_STACK_BYTES < 16384 || CKCONV_STACK_BYTES > 65536
+#error "CKCONV_STACK_BYTES must be 16384 to 65536"
+#endif
+enum { CKCI_STACK = CKCONV_STACK_BYTES / 4096 * 4096 };
+#else
+enum { CKCI_STACK = 65536 };
+#endif
+enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655 };
 
 /* Every failure goes through here: status, and a text with the argument, the value and what is allowed. */
 CKCI_FN ckconv_status ckci_fail(ckconv_error *err, ckconv_status status, const char *format, ...)
@@ -3806,7 +3817,7 @@ CKCI_FN void ckci_ref_conv(const ckci_conv *p, int32_t threads)
 
 /* The pair without workspace: mid is computed where it is needed, CKCI_REF_MID channels at a time, for
    CKCI_REF_OUT output channels at a time. A work item owns one output position, in all channels. */
-enum { CKCI_REF_MID = 2048, CKCI_REF_OUT = 1024 };
+enum { CKCI_REF_MID = CKCI_STACK / 32, CKCI_REF_OUT = CKCI_STACK / 64 };
 
 typedef struct ckci_ref_pair {
     const ckci_conv *first, *second;
@@ -6006,6 +6017,7 @@ CKCI_FN void ckci_zip_patch(const ckci_view *v, const ckci_patch *p, const ckci_
 /* Block sizes of a GEMM pass and the memory that they need. */
 typedef struct ckci_tiles {
     int64_t mc, kc, nc, ldc; /* rows, reduction and columns of a block; row length of its sums */
+    int64_t lda;             /* that of its im2col rows */
     int64_t blocks_m, blocks_n, items;
     int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
     int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
@@ -6247,6 +6259,7 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
     int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
     int deep = ckci_saturating_mul(v->taps, v->red) > 2 * CKCI_LONG;
     t.kc = CKCI_KC;
+    t.lda = CKCI_LDA;
     t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 256);
     t.blocks_n = ckci_ceil_div(v->cols, t.nc);
     t.packed =
@@ -6292,7 +6305,15 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
         t.blocks_n = ckci_ceil_div(v->cols, t.nc);
         t.packed = t.bytes = 0;
         t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
-        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.totals + t.kc * nr * size;
+        t.scratch = t.mc * (t.lda + t.ldc) * size + t.totals + t.kc * nr * size;
+        while (t.scratch > CKCI_STACK && t.kc > 16) { /* a small one */
+            t.kc /= 2;
+            t.lda = t.kc + 16;
+            t.nc = t.ldc = ckci_min(t.ldc, nr);
+            t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+            t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
+            t.scratch = t.mc * (t.lda + t.ldc) * size + t.totals + t.kc * nr * size;
+        }
         t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
     }
     t.items = rows == 0 ? 0 : ckci_saturating_mul(ckci_saturating_mul(others, t.blocks_n), t.blocks_m);
@@ -6604,7 +6625,7 @@ CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b,
     tile.segments = 1;
     tile.len = k1 - k0;
     tile.offset = &zero;
-    tile.a_step = CKCI_LDA;
+    tile.a_step = t->lda;
     tile.ldc = t->ldc;
     tile.add = add;
     for (int64_t j = 0; j < b->cols; j += 2 * k->lanes) {
@@ -6617,7 +6638,7 @@ CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b,
         }
         for (int64_t r = 0; r < b->rows; r += 2 * run) {
             for (int i = 0; i < 2; i++) {
-                tile.a[i] = a + (r + i * run) * CKCI_LDA * size;
+                tile.a[i] = a + (r + i * run) * t->lda * size;
                 tile.c[i] = c + ((r + i * run) * t->ldc + j) * size;
             }
             k->tile[0][width > k->lanes](&tile);
@@ -6641,7 +6662,7 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
         return;
     }
     /* packed rows are whole cache lines, so that nothing is lost between the parts of the scratch */
-    unsigned char *a = scratch, *c = a + t->mc * CKCI_LDA * size;
+    unsigned char *a = scratch, *c = a + t->mc * t->lda * size;
     unsigned char *totals = c + t->mc * t->ldc * size, *own = t->packed ? NULL : totals + t->totals;
     ckci_progress reached = {t->totals ? totals : NULL, 0, 0};
     int64_t all = b.taps * v->red, cb = t->packed ? t->cb : v->red, done = 0;
@@ -6654,9 +6675,9 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
         for (int64_t first = c0; first < all; first += n == v->red ? all : v->red) {
             for (int64_t k0 = 0; k0 < part; k0 += t->kc) {
                 int64_t len = ckci_min(part - k0, t->kc);
-                ckci_pack_rows(v, b.axis, b.group, b.m0, b.rows, first + k0, first + k0 + len, a, CKCI_LDA);
+                ckci_pack_rows(v, b.axis, b.group, b.m0, b.rows, first + k0, first + k0 + len, a, t->lda);
                 for (int64_t r = b.rows; r < ckci_round_up(b.rows, mr); r++) {
-                    ckci_clear(v->kind, a + r * CKCI_LDA * size, len);
+                    ckci_clear(v->kind, a + r * t->lda * size, len);
                 }
                 ckci_multiply_rows(job, &b, done, done + len, reached.since > 0, a, c, own);
                 done += len;
@@ -6874,7 +6895,7 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
     } else if (t.split == 1) {
         t.entries = t.table = t.joined = 0;
         t.kc = CKCI_KC / 8;
-        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(64, lanes));
+        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(CKCI_STACK / 1024, lanes));
         /* channels whose gradient, sums and totals fit beside the rows */
         int64_t most = (CKCI_STACK / size - t.kc * t.ldc - lanes - 64) / (t.kc + 3 * t.ldc);
         t.nc = ckci_weight_rows(v, &t, ckci_min(2048, most * t.ldc));
@@ -9170,7 +9191,7 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
   dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
   added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own.
 */
-enum { CKCI_NORM_TILE = 1024 };
+enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
 
 /* Rows that lie side by side, of channels or of positions, go through vectors of doubles instead. A slab's
    statistics are then one pass over x - shift, shift being one of its values: at most sqrt(numbers) standard
@@ -9181,7 +9202,7 @@ enum { CKCI_NORM_TILE = 1024 };
 #define CKCI_NORM_ROWS 0
 #endif
 
-enum { CKCI_NORM_WIDTH = 256, CKCI_NORM_BATCH = 4 };
+enum { CKCI_NORM_WIDTH = CKCI_STACK / 256, CKCI_NORM_BATCH = 4 };
 
 /* sums[c] += u, sums[width + c] += v over rows: (u, v) = (x - shift, its square) or (dy * (x - shift), dy) */
 typedef void (*ckci_norm_sum_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,

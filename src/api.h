@@ -45,6 +45,8 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_API              how functions are declared, wherever this is read (extern): dllexport, visibility
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
+    CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
+                            and group norms always; calls take up to 24 KiB beside it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
     CKCONV_NO_F64           drop f64 tensors            a dropped type or operation answers
     CKCONV_NO_I8            drop i8 tensors             CKCONV_ERR_UNSUPPORTED and the name of the switch

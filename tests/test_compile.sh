@@ -119,6 +119,26 @@ one_compiler() {
     strict "common names" "$1" c11 $openmp -fsyntax-only "$src/names_impl.c"
 }
 
+# Without workspace, calls stay on the stack that they were given.
+test_stack() {
+    printf '#include <pthread.h>\nint main(void)\n{\n    return 0;\n}\n' >"$dir/pthread.c"
+    if ! "$1" "$dir/pthread.c" -o "$dir/pthread" -lpthread >/dev/null 2>&1; then
+        echo "skipped: stacks ($1 has no pthread)"
+        return
+    fi
+    for bytes in 65536 16384; do
+        quiet "stack of $bytes" "$1" -std=c99 -O1 -Wall -Wextra -DCKCONV_STACK_BYTES=$bytes -I"$INCLUDE" \
+            "$src/stack.c" -o "$dir/stack" -lm -lpthread || continue
+        if "$dir/stack" >"$dir/log" 2>&1; then
+            good
+        else
+            bad "stack of $bytes bytes" "$dir/log"
+        fi
+    done
+    fails "stack of 8192" "must be 16384 to 65536" "$1" -std=c99 -fsyntax-only -DCKCONV_STACK_BYTES=8192 \
+        -I"$INCLUDE" "$src/impl.c"
+}
+
 # Programs of several units: implementation as C and as C++, users in both languages.
 test_linking() {
     cxx=$(cxx_of "$1")
@@ -359,6 +379,7 @@ test_compile_cost
 for cc in $compilers; do
     one_compiler "$cc"
     test_linking "$cc"
+    test_stack "$cc"
 done
 test_old_gcc
 test_manual
