@@ -547,8 +547,9 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
                                               ckconv_launch *launches, int32_t capacity, int32_t *count,
                                               ckconv_error *err);
 
-/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes; of a GPU's plan
-   also its kernels' names, for tensors that are aligned. Returns the full length, as snprintf does. */
+/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes; also how much
+   workspace the plan would take without options.max_workspace, and a GPU's kernels by name, for tensors that
+   are aligned. Returns the full length, as snprintf does. */
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size);
 
 /* Shape, strides, bytes of one tensor of a plan (CKCONV_TENSOR_...). */
