@@ -49,6 +49,8 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_API              how functions are declared, wherever this is read (extern): dllexport, visibility
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
+    CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
+                            and group norms always; calls take up to 24 KiB beside it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
     CKCONV_NO_F64           drop f64 tensors            a dropped type or operation answers
     CKCONV_NO_I8            drop i8 tensors             CKCONV_ERR_UNSUPPORTED and the name of the switch
@@ -208,8 +210,11 @@ enum {
    f16                   f16                                       f16; any fp8 per operand    f32
    bf16                  bf16                                      bf16                        f32
    bf16, f32 weight      bf16, f32, bf16                           bf16                        f32
-   fp8 / bf8             any fp8 in and wei; out f16 bf16 f32 fp8  that of each tensor         f32
-   i8                    i8; the written tensor i8 or i32          i8                          int32
+   fp8 / bf8             any fp8; out may be f16, bf16, f32        that of each tensor         f32
+   i8                    i8                                        i8                          int32
+
+   The tensor that is written (out, dX, dW) may be wider: f32 of f16 and bf16, f16, bf16 or f32 of fp8, i32 of
+   i8. What is not said takes its type from in, also where in is what bwd_data writes.
 
    bf16x3 keeps two bf16 terms of each f32 operand (16 significant bits); an engine may leave out the product
    of the two small terms. */
@@ -546,8 +551,9 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
                                               ckconv_launch *launches, int32_t capacity, int32_t *count,
                                               ckconv_error *err);
 
-/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes; of a GPU's plan
-   also its kernels' names, for tensors that are aligned. Returns the full length, as snprintf does. */
+/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes; also how much
+   workspace the plan would take without options.max_workspace, and a GPU's kernels by name, for tensors that
+   are aligned. Returns the full length, as snprintf does. */
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size);
 
 /* Shape, strides, bytes of one tensor of a plan (CKCONV_TENSOR_...). */
@@ -679,7 +685,7 @@ CKCONV_API ckconv_status ckconv_device_upload(const ckconv_device *device, void 
                                               size_t bytes, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, void *dst, const void *src,
                                                 size_t bytes, ckconv_error *err);
-CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int byte, size_t bytes,
+CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int value, size_t bytes,
                                             ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err);
 /* The time between two points of a stream: create, then start and stop as often as wanted; seconds waits for
@@ -705,6 +711,559 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #ifdef CKCONV_IMPLEMENTATION
 #ifndef CKCONV_IMPLEMENTED
 #define CKCONV_IMPLEMENTED
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>hide
+  Macros of the program that includes this file lie aside while the implementation is read: whatever N or
+  SIZE are there, here they are names. They come back at the end (>>show).
+*/
+#if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
+#pragma push_macro("A")
+#undef A
+#pragma push_macro("ACROSS")
+#undef ACROSS
+#pragma push_macro("ACROSS_STRIPS")
+#undef ACROSS_STRIPS
+#pragma push_macro("ADD")
+#undef ADD
+#pragma push_macro("AGAIN")
+#undef AGAIN
+#pragma push_macro("AHEAD")
+#undef AHEAD
+#pragma push_macro("ALIGNED")
+#undef ALIGNED
+#pragma push_macro("ALIKE")
+#undef ALIKE
+#pragma push_macro("ALL")
+#undef ALL
+#pragma push_macro("ALONE")
+#undef ALONE
+#pragma push_macro("AMD")
+#undef AMD
+#pragma push_macro("ANY")
+#undef ANY
+#pragma push_macro("ANYWHERE")
+#undef ANYWHERE
+#pragma push_macro("APART")
+#undef APART
+#pragma push_macro("ASK")
+#undef ASK
+#pragma push_macro("ASYNC")
+#undef ASYNC
+#pragma push_macro("B")
+#undef B
+#pragma push_macro("BACK")
+#undef BACK
+#pragma push_macro("BEFORE")
+#undef BEFORE
+#pragma push_macro("BESIDE")
+#undef BESIDE
+#pragma push_macro("BETA")
+#undef BETA
+#pragma push_macro("BF16")
+#undef BF16
+#pragma push_macro("BLOCKS")
+#undef BLOCKS
+#pragma push_macro("BM")
+#undef BM
+#pragma push_macro("BN")
+#undef BN
+#pragma push_macro("BUFFERS")
+#undef BUFFERS
+#pragma push_macro("BWD_DATA")
+#undef BWD_DATA
+#pragma push_macro("BWD_WEIGHT")
+#undef BWD_WEIGHT
+#pragma push_macro("BYTES")
+#undef BYTES
+#pragma push_macro("C")
+#undef C
+#pragma push_macro("CB")
+#undef CB
+#pragma push_macro("CDNA1")
+#undef CDNA1
+#pragma push_macro("CDNA2")
+#undef CDNA2
+#pragma push_macro("CDNA3")
+#undef CDNA3
+#pragma push_macro("CDNA4")
+#undef CDNA4
+#pragma push_macro("CHANNELS")
+#undef CHANNELS
+#pragma push_macro("CHUNK")
+#undef CHUNK
+#pragma push_macro("CHUNKS")
+#undef CHUNKS
+#pragma push_macro("COLUMNS")
+#undef COLUMNS
+#pragma push_macro("CONVERT")
+#undef CONVERT
+#pragma push_macro("CONV_CONV_FWD")
+#undef CONV_CONV_FWD
+#pragma push_macro("COPIES")
+#undef COPIES
+#pragma push_macro("COUNT")
+#undef COUNT
+#pragma push_macro("CPU")
+#undef CPU
+#pragma push_macro("D")
+#undef D
+#pragma push_macro("DEEP")
+#undef DEEP
+#pragma push_macro("DEPTH")
+#undef DEPTH
+#pragma push_macro("DIRECT")
+#undef DIRECT
+#pragma push_macro("DOWN")
+#undef DOWN
+#pragma push_macro("DY")
+#undef DY
+#pragma push_macro("E")
+#undef E
+#pragma push_macro("EACH")
+#undef EACH
+#pragma push_macro("EIGHTS")
+#undef EIGHTS
+#pragma push_macro("EMPTY")
+#undef EMPTY
+#pragma push_macro("ENTRIES")
+#undef ENTRIES
+#pragma push_macro("EXACT")
+#undef EXACT
+#pragma push_macro("EXISTS")
+#undef EXISTS
+#pragma push_macro("F")
+#undef F
+#pragma push_macro("F32")
+#undef F32
+#pragma push_macro("FAR")
+#undef FAR
+#pragma push_macro("FILL")
+#undef FILL
+#pragma push_macro("FIRST")
+#undef FIRST
+#pragma push_macro("FLAT")
+#undef FLAT
+#pragma push_macro("FLYING")
+#undef FLYING
+#pragma push_macro("FOUR")
+#undef FOUR
+#pragma push_macro("FOURS")
+#undef FOURS
+#pragma push_macro("FREE")
+#undef FREE
+#pragma push_macro("FRONT")
+#undef FRONT
+#pragma push_macro("FULL")
+#undef FULL
+#pragma push_macro("FUSED")
+#undef FUSED
+#pragma push_macro("FWD")
+#undef FWD
+#pragma push_macro("G")
+#undef G
+#pragma push_macro("GAMMA")
+#undef GAMMA
+#pragma push_macro("GAP")
+#undef GAP
+#pragma push_macro("GELU")
+#undef GELU
+#pragma push_macro("GFX")
+#undef GFX
+#pragma push_macro("GROUP")
+#undef GROUP
+#pragma push_macro("GROUPNORM")
+#undef GROUPNORM
+#pragma push_macro("GROUPNORM_BWD")
+#undef GROUPNORM_BWD
+#pragma push_macro("GROUPNORM_FWD")
+#undef GROUPNORM_FWD
+#pragma push_macro("GROUPS")
+#undef GROUPS
+#pragma push_macro("GUARDS")
+#undef GUARDS
+#pragma push_macro("H")
+#undef H
+#pragma push_macro("HALF")
+#undef HALF
+#pragma push_macro("HALVES")
+#undef HALVES
+#pragma push_macro("HELD")
+#undef HELD
+#pragma push_macro("HIGH")
+#undef HIGH
+#pragma push_macro("HOLDS")
+#undef HOLDS
+#pragma push_macro("HOLES")
+#undef HOLES
+#pragma push_macro("HOW")
+#undef HOW
+#pragma push_macro("I")
+#undef I
+#pragma push_macro("INNER")
+#undef INNER
+#pragma push_macro("IS_ACROSS")
+#undef IS_ACROSS
+#pragma push_macro("K")
+#undef K
+#pragma push_macro("KB")
+#undef KB
+#pragma push_macro("KEPT")
+#undef KEPT
+#pragma push_macro("KT")
+#undef KT
+#pragma push_macro("L")
+#undef L
+#pragma push_macro("LA")
+#undef LA
+#pragma push_macro("LANES")
+#undef LANES
+#pragma push_macro("LARGE")
+#undef LARGE
+#pragma push_macro("LAST")
+#undef LAST
+#pragma push_macro("LATE")
+#undef LATE
+#pragma push_macro("LB")
+#undef LB
+#pragma push_macro("LEAST")
+#undef LEAST
+#pragma push_macro("LIE")
+#undef LIE
+#pragma push_macro("LINE")
+#undef LINE
+#pragma push_macro("LOADED")
+#undef LOADED
+#pragma push_macro("LONG")
+#undef LONG
+#pragma push_macro("LOOPS")
+#undef LOOPS
+#pragma push_macro("M")
+#undef M
+#pragma push_macro("M1")
+#undef M1
+#pragma push_macro("MERGE")
+#undef MERGE
+#pragma push_macro("MFMA")
+#undef MFMA
+#pragma push_macro("MMA")
+#undef MMA
+#pragma push_macro("MN")
+#undef MN
+#pragma push_macro("MORE")
+#undef MORE
+#pragma push_macro("MOST")
+#undef MOST
+#pragma push_macro("MOVE")
+#undef MOVE
+#pragma push_macro("MX")
+#undef MX
+#pragma push_macro("N")
+#undef N
+#pragma push_macro("N1")
+#undef N1
+#pragma push_macro("NONE")
+#undef NONE
+#pragma push_macro("NOTHING")
+#undef NOTHING
+#pragma push_macro("NO_256")
+#undef NO_256
+#pragma push_macro("NVIDIA")
+#undef NVIDIA
+#pragma push_macro("ODD")
+#undef ODD
+#pragma push_macro("OF_X")
+#undef OF_X
+#pragma push_macro("ON")
+#undef ON
+#pragma push_macro("ONES")
+#undef ONES
+#pragma push_macro("OUT")
+#undef OUT
+#pragma push_macro("OUTSIDE")
+#undef OUTSIDE
+#pragma push_macro("P")
+#undef P
+#pragma push_macro("PA")
+#undef PA
+#pragma push_macro("PAIRS")
+#undef PAIRS
+#pragma push_macro("PARTS")
+#undef PARTS
+#pragma push_macro("PASSES")
+#undef PASSES
+#pragma push_macro("PATCH")
+#undef PATCH
+#pragma push_macro("PB")
+#undef PB
+#pragma push_macro("PER")
+#undef PER
+#pragma push_macro("PHASE")
+#undef PHASE
+#pragma push_macro("PIECES")
+#undef PIECES
+#pragma push_macro("PITCH")
+#undef PITCH
+#pragma push_macro("PIXEL")
+#undef PIXEL
+#pragma push_macro("PIXELS")
+#undef PIXELS
+#pragma push_macro("PLACE")
+#undef PLACE
+#pragma push_macro("PLACES")
+#undef PLACES
+#pragma push_macro("PLAIN")
+#undef PLAIN
+#pragma push_macro("PLANE")
+#undef PLANE
+#pragma push_macro("PLANES")
+#undef PLANES
+#pragma push_macro("POSITIONS")
+#undef POSITIONS
+#pragma push_macro("PT")
+#undef PT
+#pragma push_macro("Q")
+#undef Q
+#pragma push_macro("QA")
+#undef QA
+#pragma push_macro("QB")
+#undef QB
+#pragma push_macro("QUADS")
+#undef QUADS
+#pragma push_macro("R")
+#undef R
+#pragma push_macro("RANGES")
+#undef RANGES
+#pragma push_macro("RDNA3")
+#undef RDNA3
+#pragma push_macro("RDNA4")
+#undef RDNA4
+#pragma push_macro("READ")
+#undef READ
+#pragma push_macro("REF")
+#undef REF
+#pragma push_macro("RING")
+#undef RING
+#pragma push_macro("RM")
+#undef RM
+#pragma push_macro("RN")
+#undef RN
+#pragma push_macro("ROOM")
+#undef ROOM
+#pragma push_macro("ROUND")
+#undef ROUND
+#pragma push_macro("ROUNDS")
+#undef ROUNDS
+#pragma push_macro("ROW")
+#undef ROW
+#pragma push_macro("ROWS")
+#undef ROWS
+#pragma push_macro("RP")
+#undef RP
+#pragma push_macro("RUN")
+#undef RUN
+#pragma push_macro("S")
+#undef S
+#pragma push_macro("SCALED")
+#undef SCALED
+#pragma push_macro("SCATTER")
+#undef SCATTER
+#pragma push_macro("SECOND")
+#undef SECOND
+#pragma push_macro("SEGMENT")
+#undef SEGMENT
+#pragma push_macro("SEVERAL")
+#undef SEVERAL
+#pragma push_macro("SHARED")
+#undef SHARED
+#pragma push_macro("SHIFT")
+#undef SHIFT
+#pragma push_macro("SHIFTED")
+#undef SHIFTED
+#pragma push_macro("SIDE")
+#undef SIDE
+#pragma push_macro("SILU")
+#undef SILU
+#pragma push_macro("SIM_MFMA")
+#undef SIM_MFMA
+#pragma push_macro("SIM_MMA")
+#undef SIM_MMA
+#pragma push_macro("SIM_WGMMA")
+#undef SIM_WGMMA
+#pragma push_macro("SIM_WMMA")
+#undef SIM_WMMA
+#pragma push_macro("SIM_WMMA12")
+#undef SIM_WMMA12
+#pragma push_macro("SINGLE_STAGE")
+#undef SINGLE_STAGE
+#pragma push_macro("SIXTEEN")
+#undef SIXTEEN
+#pragma push_macro("SIZE")
+#undef SIZE
+#pragma push_macro("SLAB")
+#undef SLAB
+#pragma push_macro("SLABS")
+#undef SLABS
+#pragma push_macro("SLICES")
+#undef SLICES
+#pragma push_macro("SLIP")
+#undef SLIP
+#pragma push_macro("SLOTS")
+#undef SLOTS
+#pragma push_macro("SOME")
+#undef SOME
+#pragma push_macro("SPAN")
+#undef SPAN
+#pragma push_macro("SPREAD")
+#undef SPREAD
+#pragma push_macro("STAGE")
+#undef STAGE
+#pragma push_macro("STAGES")
+#undef STAGES
+#pragma push_macro("STEP")
+#undef STEP
+#pragma push_macro("STEPS")
+#undef STEPS
+#pragma push_macro("STORED")
+#undef STORED
+#pragma push_macro("STRAIGHT")
+#undef STRAIGHT
+#pragma push_macro("STREAM")
+#undef STREAM
+#pragma push_macro("STRETCHES")
+#undef STRETCHES
+#pragma push_macro("STRIDE")
+#undef STRIDE
+#pragma push_macro("STRIP")
+#undef STRIP
+#pragma push_macro("STRIPS")
+#undef STRIPS
+#pragma push_macro("SUMS")
+#undef SUMS
+#pragma push_macro("SUMS_WIDE")
+#undef SUMS_WIDE
+#pragma push_macro("T")
+#undef T
+#pragma push_macro("TAPS")
+#undef TAPS
+#pragma push_macro("TASKS")
+#undef TASKS
+#pragma push_macro("TERMS")
+#undef TERMS
+#pragma push_macro("TF32")
+#undef TF32
+#pragma push_macro("THREADS")
+#undef THREADS
+#pragma push_macro("TILE")
+#undef TILE
+#pragma push_macro("TILES")
+#undef TILES
+#pragma push_macro("TIMES")
+#undef TIMES
+#pragma push_macro("TM")
+#undef TM
+#pragma push_macro("TN")
+#undef TN
+#pragma push_macro("TOGETHER")
+#undef TOGETHER
+#pragma push_macro("TURN")
+#undef TURN
+#pragma push_macro("TURNED")
+#undef TURNED
+#pragma push_macro("TWO")
+#undef TWO
+#pragma push_macro("TWO_STAGE")
+#undef TWO_STAGE
+#pragma push_macro("TX")
+#undef TX
+#pragma push_macro("TY")
+#undef TY
+#pragma push_macro("TYPE")
+#undef TYPE
+#pragma push_macro("U")
+#undef U
+#pragma push_macro("UNEVEN")
+#undef UNEVEN
+#pragma push_macro("UNFUSED")
+#undef UNFUSED
+#pragma push_macro("UNIT")
+#undef UNIT
+#pragma push_macro("USUAL")
+#undef USUAL
+#pragma push_macro("V")
+#undef V
+#pragma push_macro("VECTOR")
+#undef VECTOR
+#pragma push_macro("VECTORS")
+#undef VECTORS
+#pragma push_macro("W")
+#undef W
+#pragma push_macro("WALKS")
+#undef WALKS
+#pragma push_macro("WAVE")
+#undef WAVE
+#pragma push_macro("WAVES")
+#undef WAVES
+#pragma push_macro("WEIGHT")
+#undef WEIGHT
+#pragma push_macro("WGMMA")
+#undef WGMMA
+#pragma push_macro("WHERE")
+#undef WHERE
+#pragma push_macro("WHOLE")
+#undef WHOLE
+#pragma push_macro("WIDE")
+#undef WIDE
+#pragma push_macro("WIDEST")
+#undef WIDEST
+#pragma push_macro("WINDOW")
+#undef WINDOW
+#pragma push_macro("WM")
+#undef WM
+#pragma push_macro("WMMA")
+#undef WMMA
+#pragma push_macro("WN")
+#undef WN
+#pragma push_macro("WORDS")
+#undef WORDS
+#pragma push_macro("X")
+#undef X
+#pragma push_macro("XO")
+#undef XO
+#pragma push_macro("YES")
+#undef YES
+#pragma push_macro("Z")
+#undef Z
+#pragma push_macro("ZEROS")
+#undef ZEROS
+#pragma push_macro("byte")
+#undef byte
+#pragma push_macro("clamp")
+#undef clamp
+#pragma push_macro("far")
+#undef far
+#pragma push_macro("huge")
+#undef huge
+#pragma push_macro("interface")
+#undef interface
+#pragma push_macro("major")
+#undef major
+#pragma push_macro("max")
+#undef max
+#pragma push_macro("min")
+#undef min
+#pragma push_macro("minor")
+#undef minor
+#pragma push_macro("near")
+#undef near
+#pragma push_macro("single")
+#undef single
+#pragma push_macro("small")
+#undef small
+#pragma push_macro("swap")
+#undef swap
+#endif
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -771,7 +1330,16 @@ extern "C" {
   >>core-base
   What every room may use: how a call fails, and how that is passed on.
 */
-enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655, CKCI_STACK = 65536 };
+/* Bytes on a thread's stack that take the place of workspace; buffers of group norms are parts of it, too. */
+#ifdef CKCONV_STACK_BYTES
+#if CKCONV_STACK_BYTES < 16384 || CKCONV_STACK_BYTES > 65536
+#error "CKCONV_STACK_BYTES must be 16384 to 65536"
+#endif
+enum { CKCI_STACK = CKCONV_STACK_BYTES / 4096 * 4096 };
+#else
+enum { CKCI_STACK = 65536 };
+#endif
+enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655 };
 
 /* Every failure goes through here: status, and a text with the argument, the value and what is allowed. */
 CKCI_FN ckconv_status ckci_fail(ckconv_error *err, ckconv_status status, const char *format, ...)
@@ -1904,12 +2472,13 @@ CKCI_FN ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *
                            "%sout.layout is 0 (as in), but in is CKCONV_STRIDED: must be given", at);
 }
 
-CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype in)
+/* base: the type of the activations that are read, in or dout. */
+CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype base)
 {
     if (compute != 0) {
         return compute;
     }
-    return storage == CKCONV_F32 && in == CKCONV_BF16 ? (ckconv_dtype)CKCONV_BF16 : storage;
+    return storage == CKCONV_F32 && base == CKCONV_BF16 ? (ckconv_dtype)CKCONV_BF16 : storage;
 }
 
 /* Defaults of a convolution's sizes. */
@@ -1949,38 +2518,69 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
         }
         ckci_default_tensor(t, written->dtype, written->layout);
     }
-    d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, d->in.dtype);
-    d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, d->in.dtype);
-    d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, d->in.dtype);
+    ckconv_dtype base = op == CKCONV_BWD_DATA ? d->out.dtype : d->in.dtype;
+    d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, base);
+    d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, base);
+    d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, base);
 }
 
-/* The rows of the type table (>>types). read[i], written: CKCI_IN, CKCI_WEI, CKCI_OUT. */
+/* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as wide
+   as its sums, and bf16 may have f32 weights. */
+CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
+{
+    int w = ckci_written(op);
+    ckconv_dtype base = types[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+    int good = base >= CKCONV_F64 && base <= CKCONV_BF16;
+    for (int i = 0; i < 3; i++) {
+        int wide = types[i] == CKCONV_F32 && ((i == w && (base == CKCONV_F16 || base == CKCONV_BF16)) ||
+                                              (i == CKCI_WEI && base == CKCONV_BF16));
+        good = good && (types[i] == base || wide);
+    }
+    return good;
+}
+
+/* fp8 in and weights; gradients that are read may be wider, and whatever is written. */
+CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
+{
+    int w = ckci_written(op), good = 1;
+    for (int i = 0; i < 3; i++) {
+        int wide = types[i] == CKCONV_F16 || types[i] == CKCONV_BF16 || types[i] == CKCONV_F32;
+        good = good && (ckci_is_fp8(types[i]) || (wide && (i == w || i == CKCI_OUT)));
+    }
+    return good;
+}
+
+CKCI_FN int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
+{
+    int w = ckci_written(op), good = 1;
+    for (int i = 0; i < 3; i++) {
+        good = good && (types[i] == CKCONV_I8 || (i == w && types[i] == CKCONV_I32));
+    }
+    return good;
+}
+
 CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
                                        ckconv_op op, ckconv_error *err)
 {
     static const char *const names[3] = {"compute_in", "compute_wei", "compute_out"};
-    ckconv_dtype in = d->in.dtype, wei = d->wei.dtype, out = d->out.dtype;
     ckconv_dtype storage[3], compute[3];
-    storage[0] = in;
-    storage[1] = wei;
-    storage[2] = out;
+    storage[0] = d->in.dtype;
+    storage[1] = d->wei.dtype;
+    storage[2] = d->out.dtype;
     compute[0] = d->compute_in;
     compute[1] = d->compute_wei;
     compute[2] = d->compute_out;
     int w = ckci_written(op);
     int r0 = w == CKCI_IN ? CKCI_WEI : CKCI_IN, r1 = w == CKCI_OUT ? CKCI_WEI : CKCI_OUT;
-    int i8 = storage[r0] == CKCONV_I8 && storage[r1] == CKCONV_I8 &&
-             (storage[w] == CKCONV_I8 || storage[w] == CKCONV_I32);
-    int fp8 = ckci_is_fp8(in) && ckci_is_fp8(wei) &&
-              (ckci_is_fp8(out) || out == CKCONV_F16 || out == CKCONV_BF16 || out == CKCONV_F32);
-    int same = in == out && (wei == in || (in == CKCONV_BF16 && wei == CKCONV_F32)) && in <= CKCONV_BF16;
-    if (!i8 && !fp8 && !same) {
+    int same = ckci_same_row(op, storage);
+    ckconv_dtype base = same ? storage[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN] : (ckconv_dtype)0;
+    if (!same && !ckci_fp8_row(op, storage) && !ckci_i8_row(op, storage)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
-                         "alike, bf16 with f32 "
-                         "wei, fp8 with f16, bf16 or f32 out, or i8 with the result in i8 or i32)",
-                         at, sfx, ckconv_dtype_name(in), ckconv_dtype_name(wei), ckconv_dtype_name(out),
-                         ckconv_op_name(op));
+                         "alike, bf16 with f32 wei, fp8, i8; what is written may be wider: f32, of fp8 f16 or "
+                         "bf16, too, of i8 i32)",
+                         at, sfx, ckconv_dtype_name(storage[0]), ckconv_dtype_name(storage[1]),
+                         ckconv_dtype_name(storage[2]), ckconv_op_name(op));
     }
     for (int i = 0; i < 3; i++) {
         ckconv_dtype c = compute[i];
@@ -1997,9 +2597,9 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
             continue;
         }
         int fits = c == storage[i];
-        fits |= in == CKCONV_F32 && (c == CKCONV_TF32 || c == CKCONV_BF16 || c == CKCONV_BF16X3);
-        fits |= in == CKCONV_F16 && ckci_is_fp8(c);
-        if (in == CKCONV_BF16) {
+        fits |= base == CKCONV_F32 && (c == CKCONV_TF32 || c == CKCONV_BF16 || c == CKCONV_BF16X3);
+        fits |= base == CKCONV_F16 && ckci_is_fp8(c);
+        if (base == CKCONV_BF16) {
             fits = c == CKCONV_BF16;
         }
         if (!fits) {
@@ -2008,7 +2608,7 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
                              ckconv_dtype_name(storage[i]));
         }
     }
-    if (in == CKCONV_F32 && compute[r0] != compute[r1]) {
+    if (base == CKCONV_F32 && compute[r0] != compute[r1]) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "%s%s is %s and %s%s%s is %s: f32 tensors need the same on both", at, names[r0],
                          ckconv_dtype_name(compute[r0]), at, names[r1], r1 == CKCI_WEI ? sfx : "",
@@ -2383,6 +2983,122 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
     }
     memcpy(out, size, (size_t)d.ndim * sizeof out[0]);
     return ckci_ok(err);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>core-axes
+  Spatial axes that carry nothing leave a checked problem, and the others move to the innermost places. So a
+  convolution has one final form, hence one plan, the same kernels and the same bits, whether it is written in
+  1D, 2D or 3D, and whichever of its axes has size 1. Descriptions keep the axes of the caller.
+*/
+/* One position is written and read through one tap, and nothing else lies along this axis. Of a longer axis
+   of in only the first position is read; bwd_data writes the others, too. */
+CKCI_FN int ckci_idle_axis(const ckci_conv *p, int axis)
+{
+    return p->filter[axis] == 1 && p->output[axis] == 1 && p->pad[axis] == 0 &&
+           (p->input[axis] == 1 || p->op != CKCONV_BWD_DATA);
+}
+
+/* Three values, those of idle axes left out: z, y, x from the right, and `none` for what is missing. */
+CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
+{
+    int to = 2;
+    for (int i = 2; i >= 0; i--) {
+        if (!idle[i]) {
+            v[to--] = v[i];
+        }
+    }
+    while (to >= 0) {
+        v[to--] = none;
+    }
+}
+
+/* The same with a tensor. Missing axes get the strides that layouts give them; where all three are missing, x
+   gets that of channels side by side: every layout is one matrix then. A D tensor that is broadcast keeps its
+   0. */
+CKCI_FN void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
+{
+    int64_t *s = t->stride, x = s[5] == 0 ? 0 : ckci_saturating_mul(s[2], t->len[2]);
+    ckci_close_up(t->len + 3, idle, 1);
+    ckci_close_up(s + 3, idle, -1);
+    for (int i = 5; i >= 3; i--) {
+        if (s[i] < 0) {
+            /* any number will do, but their bytes are counted */
+            s[i] = ckci_min(i == 5 ? x : ckci_saturating_mul(s[i + 1], t->len[i + 1]), CKCI_MAX_BYTES / 8);
+        }
+    }
+}
+
+CKCI_FN void ckci_close_up_conv(ckci_conv *p, const int idle[3])
+{
+    ckci_close_up(p->filter, idle, 1);
+    ckci_close_up(p->input, idle, 1);
+    ckci_close_up(p->output, idle, 1);
+    ckci_close_up(p->stride, idle, 1);
+    ckci_close_up(p->dilation, idle, 1);
+    ckci_close_up(p->pad, idle, 0);
+    for (int i = 0; i < 3; i++) {
+        ckci_close_up_tensor(&p->t[i], idle);
+    }
+    for (int i = 0; i < p->num_d; i++) {
+        ckci_close_up_tensor(&p->d[i], idle);
+    }
+}
+
+CKCI_FN void ckci_drop_conv(ckci_conv *p)
+{
+    int idle[3];
+    for (int i = 0; i < 3; i++) {
+        idle[i] = ckci_idle_axis(p, i);
+    }
+    ckci_close_up_conv(p, idle);
+}
+
+/* Mid has its axes from both convolutions. */
+CKCI_FN void ckci_drop_pair(ckci_conv_conv *p)
+{
+    int idle[3];
+    for (int i = 0; i < 3; i++) {
+        idle[i] = ckci_idle_axis(&p->first, i) && ckci_idle_axis(&p->second, i);
+    }
+    ckci_close_up_conv(&p->first, idle);
+    ckci_close_up_conv(&p->second, idle);
+}
+
+CKCI_FN void ckci_swap(int64_t *v, int i, int j)
+{
+    int64_t x = v[i];
+    v[i] = v[j];
+    v[j] = x;
+}
+
+/* The same convolution with two of its axes exchanged. */
+CKCI_FN void ckci_swap_axes(ckci_conv *p, int i, int j)
+{
+    ckci_swap(p->filter, i, j);
+    ckci_swap(p->input, i, j);
+    ckci_swap(p->output, i, j);
+    ckci_swap(p->stride, i, j);
+    ckci_swap(p->dilation, i, j);
+    ckci_swap(p->pad, i, j);
+    for (int t = 0; t < 3 + p->num_d; t++) {
+        ckci_tensor *x = t < 3 ? &p->t[t] : &p->d[t - 3];
+        ckci_swap(x->len, 3 + i, 3 + j);
+        ckci_swap(x->stride, 3 + i, 3 + j);
+    }
+}
+
+/* Tensors of one shape: those of a group norm or a transform. */
+CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
+{
+    int idle[3];
+    for (int i = 0; i < 3; i++) {
+        idle[i] = t[0]->len[3 + i] == 1;
+    }
+    for (int i = 0; i < count; i++) {
+        ckci_close_up_tensor(t[i], idle);
+    }
 }
 
 
@@ -3102,7 +3818,7 @@ CKCI_FN void ckci_ref_conv(const ckci_conv *p, int32_t threads)
 
 /* The pair without workspace: mid is computed where it is needed, CKCI_REF_MID channels at a time, for
    CKCI_REF_OUT output channels at a time. A work item owns one output position, in all channels. */
-enum { CKCI_REF_MID = 2048, CKCI_REF_OUT = 1024 };
+enum { CKCI_REF_MID = CKCI_STACK / 32, CKCI_REF_OUT = CKCI_STACK / 64 };
 
 typedef struct ckci_ref_pair {
     const ckci_conv *first, *second;
@@ -5302,6 +6018,7 @@ CKCI_FN void ckci_zip_patch(const ckci_view *v, const ckci_patch *p, const ckci_
 /* Block sizes of a GEMM pass and the memory that they need. */
 typedef struct ckci_tiles {
     int64_t mc, kc, nc, ldc; /* rows, reduction and columns of a block; row length of its sums */
+    int64_t lda;             /* that of its im2col rows */
     int64_t blocks_m, blocks_n, items;
     int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
     int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
@@ -5543,6 +6260,7 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
     int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
     int deep = ckci_saturating_mul(v->taps, v->red) > 2 * CKCI_LONG;
     t.kc = CKCI_KC;
+    t.lda = CKCI_LDA;
     t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 256);
     t.blocks_n = ckci_ceil_div(v->cols, t.nc);
     t.packed =
@@ -5588,7 +6306,15 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
         t.blocks_n = ckci_ceil_div(v->cols, t.nc);
         t.packed = t.bytes = 0;
         t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
-        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.totals + t.kc * nr * size;
+        t.scratch = t.mc * (t.lda + t.ldc) * size + t.totals + t.kc * nr * size;
+        while (t.scratch > CKCI_STACK && t.kc > 16) { /* a small one */
+            t.kc /= 2;
+            t.lda = t.kc + 16;
+            t.nc = t.ldc = ckci_min(t.ldc, nr);
+            t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+            t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
+            t.scratch = t.mc * (t.lda + t.ldc) * size + t.totals + t.kc * nr * size;
+        }
         t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
     }
     t.items = rows == 0 ? 0 : ckci_saturating_mul(ckci_saturating_mul(others, t.blocks_n), t.blocks_m);
@@ -5900,7 +6626,7 @@ CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b,
     tile.segments = 1;
     tile.len = k1 - k0;
     tile.offset = &zero;
-    tile.a_step = CKCI_LDA;
+    tile.a_step = t->lda;
     tile.ldc = t->ldc;
     tile.add = add;
     for (int64_t j = 0; j < b->cols; j += 2 * k->lanes) {
@@ -5913,7 +6639,7 @@ CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b,
         }
         for (int64_t r = 0; r < b->rows; r += 2 * run) {
             for (int i = 0; i < 2; i++) {
-                tile.a[i] = a + (r + i * run) * CKCI_LDA * size;
+                tile.a[i] = a + (r + i * run) * t->lda * size;
                 tile.c[i] = c + ((r + i * run) * t->ldc + j) * size;
             }
             k->tile[0][width > k->lanes](&tile);
@@ -5937,7 +6663,7 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
         return;
     }
     /* packed rows are whole cache lines, so that nothing is lost between the parts of the scratch */
-    unsigned char *a = scratch, *c = a + t->mc * CKCI_LDA * size;
+    unsigned char *a = scratch, *c = a + t->mc * t->lda * size;
     unsigned char *totals = c + t->mc * t->ldc * size, *own = t->packed ? NULL : totals + t->totals;
     ckci_progress reached = {t->totals ? totals : NULL, 0, 0};
     int64_t all = b.taps * v->red, cb = t->packed ? t->cb : v->red, done = 0;
@@ -5950,9 +6676,9 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
         for (int64_t first = c0; first < all; first += n == v->red ? all : v->red) {
             for (int64_t k0 = 0; k0 < part; k0 += t->kc) {
                 int64_t len = ckci_min(part - k0, t->kc);
-                ckci_pack_rows(v, b.axis, b.group, b.m0, b.rows, first + k0, first + k0 + len, a, CKCI_LDA);
+                ckci_pack_rows(v, b.axis, b.group, b.m0, b.rows, first + k0, first + k0 + len, a, t->lda);
                 for (int64_t r = b.rows; r < ckci_round_up(b.rows, mr); r++) {
-                    ckci_clear(v->kind, a + r * CKCI_LDA * size, len);
+                    ckci_clear(v->kind, a + r * t->lda * size, len);
                 }
                 ckci_multiply_rows(job, &b, done, done + len, reached.since > 0, a, c, own);
                 done += len;
@@ -6170,7 +6896,7 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
     } else if (t.split == 1) {
         t.entries = t.table = t.joined = 0;
         t.kc = CKCI_KC / 8;
-        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(64, lanes));
+        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(CKCI_STACK / 1024, lanes));
         /* channels whose gradient, sums and totals fit beside the rows */
         int64_t most = (CKCI_STACK / size - t.kc * t.ldc - lanes - 64) / (t.kc + 3 * t.ldc);
         t.nc = ckci_weight_rows(v, &t, ckci_min(2048, most * t.ldc));
@@ -7441,9 +8167,30 @@ CKCI_FN ckconv_status ckci_fit_direct_view(ckci_fit *f, const ckci_view *v, ckco
     return CKCONV_OK;
 }
 
+/* Kernels of rows that are read in place take 7 outputs at least: where rows are shorter and channels are
+   neighbours in memory, the longest axis of a depthwise problem becomes x, in `turned`. */
+CKCI_FN const ckci_conv *ckci_long_rows(const ckci_conv *p, ckci_conv *turned)
+{
+    int back = p->op == CKCONV_BWD_DATA;
+    const int64_t *len = back ? p->input : p->output, *step = p->stride;
+    int64_t rows[3];
+    for (int i = 0; i < 3; i++) {
+        rows[i] = back ? len[i] / step[i] : len[i];
+    }
+    int along = rows[0] > rows[1] ? 0 : 1;
+    if (p->k != 1 || p->c != 1 || rows[2] >= 7 || rows[along] <= rows[2] || p->t[CKCI_IN].stride[0] != 1 ||
+        p->t[CKCI_OUT].stride[0] != 1) {
+        return p;
+    }
+    *turned = *p;
+    ckci_swap_axes(turned, along, 2);
+    return turned;
+}
+
 CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
 {
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    ckci_conv turned;
+    ckci_view v = ckci_make_view(ckci_long_rows(&f->p->conv, &turned), f->features);
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
@@ -7468,10 +8215,12 @@ CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, con
                              unsigned char *ws, int32_t features)
 {
     ckci_direct_job job;
+    ckci_conv turned;
+    const ckci_conv *conv = ckci_long_rows(&p->conv, &turned);
     (void)args;
-    job.v = ckci_make_view(&p->conv, features);
+    job.v = ckci_make_view(conv, features);
     job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
-    job.target = ckci_make_target(&p->conv);
+    job.target = ckci_make_target(conv);
     ckci_run_direct_job(&job, ws);
 }
 
@@ -7519,13 +8268,15 @@ CKCI_FN int ckci_dot_view(const ckci_conv *p, ckconv_family family, ckci_conv *p
 
 CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
 {
-    ckci_conv paired;
+    ckci_conv paired, turned;
+    const ckci_conv *conv =
+        f->family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&f->p->conv, &turned) : &f->p->conv;
     ckci_view v;
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
     }
-    if (!ckci_dot_view(&f->p->conv, f->family, &paired, &v, f->features)) {
+    if (!ckci_dot_view(conv, f->family, &paired, &v, f->features)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
                          "side, and even strides; direct takes depthwise ones too");
@@ -7538,14 +8289,16 @@ CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, cons
 {
     ckci_gather_job job;
     ckci_direct_job line;
-    ckci_conv paired;
+    ckci_conv paired, turned;
     ckconv_family family = ckconv_instance_family(plan->instance);
+    const ckci_conv *conv =
+        family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&p->conv, &turned) : &p->conv;
     int64_t limit = ckci_plan_limit(plan);
     (void)args;
-    if (!ckci_dot_view(&p->conv, family, &paired, &job.v, features)) {
+    if (!ckci_dot_view(conv, family, &paired, &job.v, features)) {
         return;
     }
-    job.target = line.target = ckci_make_target(&p->conv);
+    job.target = line.target = ckci_make_target(conv);
     line.v = job.v;
     if (family == CKCONV_FAMILY_DIRECT) {
         line.t = ckci_find_direct_tiles(&line.v, plan->device.threads, limit);
@@ -8439,7 +9192,7 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
   dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
   added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own.
 */
-enum { CKCI_NORM_TILE = 1024 };
+enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
 
 /* Rows that lie side by side, of channels or of positions, go through vectors of doubles instead. A slab's
    statistics are then one pass over x - shift, shift being one of its values: at most sqrt(numbers) standard
@@ -8450,7 +9203,7 @@ enum { CKCI_NORM_TILE = 1024 };
 #define CKCI_NORM_ROWS 0
 #endif
 
-enum { CKCI_NORM_WIDTH = 256, CKCI_NORM_BATCH = 4 };
+enum { CKCI_NORM_WIDTH = CKCI_STACK / 256, CKCI_NORM_BATCH = 4 };
 
 /* sums[c] += u, sums[width + c] += v over rows: (u, v) = (x - shift, its square) or (dy * (x - shift), dy) */
 typedef void (*ckci_norm_sum_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
@@ -11677,7 +12430,7 @@ CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_devi
     }
     k->sums = k->parts > 1 || k->full;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
-    CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
+    CKCI_TRY(ckci_sums_fit((int32_t)split_k, *bytes, limit, err));
     if (k->sums && one > INT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^29 - 1 weights can be split",
                          (int)split_k);
@@ -12639,7 +13392,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
     double area = side * size, share = (double)blocks / (side * units);
     double rounds = share > (amd ? 6 : 16) ? share : ceil(share), once = 1700 + area * .125;
-    if (op == CKCONV_BWD_WEIGHT && red > CKCI_SUM_WHOLE) { /* pieces are read, too */
+    if (op == CKCONV_BWD_WEIGHT && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
@@ -16159,6 +16912,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
   Checks of options and devices, the choice of the cheapest instance that fits, and the plan made of it. No
   GPU call is made here.
 */
+/* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     if (op == CKCONV_CONV_CONV_FWD) {
@@ -16168,6 +16922,21 @@ CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem 
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
+}
+
+CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
+{
+    if (op == CKCONV_CONV_CONV_FWD) {
+        ckci_drop_pair(&p->pair);
+    } else if (op <= CKCONV_BWD_WEIGHT) {
+        ckci_drop_conv(&p->conv);
+    } else {
+        ckci_tensor *t[3];
+        t[0] = &p->norm.in;
+        t[1] = &p->norm.out;
+        t[2] = &p->norm.din;
+        ckci_drop_tensors(t, 3);
+    }
 }
 
 CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
@@ -16616,6 +17385,7 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
                           : plan.device.threads            ? plan.device.threads
                                                            : 1;
     ckci_measure(&plan, problem);
+    ckci_drop_axes(op, problem);
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;
@@ -17742,6 +18512,29 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     return instance->list(plan, p, &a, place, instance->tile_rows, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
+/* What a limit costs: the plan that would be made without one, where that takes more workspace. */
+CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
+{
+    ckconv_plan free_plan;
+    ckconv_options o;
+    ckci_problem p;
+    if (plan->tune[CKCI_TUNE_LIMIT] == 0 || plan->engine == CKCONV_ENGINE_REF) {
+        return at;
+    }
+    memset(&o, 0, sizeof o);
+    o.engine = plan->engine;
+    o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
+    o.flags = (int32_t)plan->tune[CKCI_TUNE_FLAGS];
+    ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
+                                     &plan->device, -1, NULL, &p, NULL);
+    if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
+        return at;
+    }
+    return ckci_append(
+        text, size, at, "; slower without %lld bytes of workspace, options.max_workspace is %lld",
+        CKCI_LL(free_plan.workspace_bytes), CKCI_LL(plan->tune[CKCI_TUNE_LIMIT]));
+}
+
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size)
 {
     ckci_problem p;
@@ -17789,6 +18582,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
                          CKCI_LL(plan->workspace_bytes));
         at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
+        at = ckci_append_limit(plan, text, size, at);
         if (!ckci_find_architecture(plan->device.arch)) {
             at = ckci_append(text, size, at,
                              "; %s: no row in the table of architectures, so no matrix unit is known: "
@@ -17804,7 +18598,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
                      CKCI_LL(plan->grid[0]), (int)plan->block[0], plan->block[0] == 1 ? "" : "s",
                      CKCI_LL(plan->workspace_bytes));
-    return ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
+    at = ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
+    return ckci_append_limit(plan, text, size, at);
 }
 
 CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
@@ -17914,6 +18709,8 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
         return ckci_fail(err, CKCONV_ERR_NULL, "info is NULL");
     }
     CKCI_TRY(ckci_recover(plan, "plan", &p, err));
+    ckconv_plan copy = *plan; /* its description has all axes that the caller knows */
+    CKCI_TRY(ckci_check_problem(copy.op, &copy.u, &p, err));
     int found = plan->op == CKCONV_CONV_CONV_FWD ? ckci_show_pair(&p.pair, &plan->u.conv_conv, which, info)
                 : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_show_conv(&p.conv, &plan->u.conv, which, info)
                                                  : ckci_show_norm(&p.norm, &plan->u.groupnorm, which, info);
@@ -18372,6 +19169,10 @@ CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, 
                                    0, err));
         CKCI_TRY(ckci_resolve("", name, &d, ndim, len, i == 1, &t[i], err));
     }
+    ckci_tensor *both[2];
+    both[0] = &t[0];
+    both[1] = &t[1];
+    ckci_drop_tensors(both, 2);
     t[0].p = (unsigned char *)(uintptr_t)src;
     t[1].p = (unsigned char *)dst;
     ckci_buffer list[2];
@@ -18516,6 +19317,286 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma GCC pop_options
 #endif
 #undef CKCI_PRECISE
+#endif
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>show
+  The macros of >>hide come back. The list is made of the words of all rooms: `make headers` writes both.
+*/
+#if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
+#pragma pop_macro("A")
+#pragma pop_macro("ACROSS")
+#pragma pop_macro("ACROSS_STRIPS")
+#pragma pop_macro("ADD")
+#pragma pop_macro("AGAIN")
+#pragma pop_macro("AHEAD")
+#pragma pop_macro("ALIGNED")
+#pragma pop_macro("ALIKE")
+#pragma pop_macro("ALL")
+#pragma pop_macro("ALONE")
+#pragma pop_macro("AMD")
+#pragma pop_macro("ANY")
+#pragma pop_macro("ANYWHERE")
+#pragma pop_macro("APART")
+#pragma pop_macro("ASK")
+#pragma pop_macro("ASYNC")
+#pragma pop_macro("B")
+#pragma pop_macro("BACK")
+#pragma pop_macro("BEFORE")
+#pragma pop_macro("BESIDE")
+#pragma pop_macro("BETA")
+#pragma pop_macro("BF16")
+#pragma pop_macro("BLOCKS")
+#pragma pop_macro("BM")
+#pragma pop_macro("BN")
+#pragma pop_macro("BUFFERS")
+#pragma pop_macro("BWD_DATA")
+#pragma pop_macro("BWD_WEIGHT")
+#pragma pop_macro("BYTES")
+#pragma pop_macro("C")
+#pragma pop_macro("CB")
+#pragma pop_macro("CDNA1")
+#pragma pop_macro("CDNA2")
+#pragma pop_macro("CDNA3")
+#pragma pop_macro("CDNA4")
+#pragma pop_macro("CHANNELS")
+#pragma pop_macro("CHUNK")
+#pragma pop_macro("CHUNKS")
+#pragma pop_macro("COLUMNS")
+#pragma pop_macro("CONVERT")
+#pragma pop_macro("CONV_CONV_FWD")
+#pragma pop_macro("COPIES")
+#pragma pop_macro("COUNT")
+#pragma pop_macro("CPU")
+#pragma pop_macro("D")
+#pragma pop_macro("DEEP")
+#pragma pop_macro("DEPTH")
+#pragma pop_macro("DIRECT")
+#pragma pop_macro("DOWN")
+#pragma pop_macro("DY")
+#pragma pop_macro("E")
+#pragma pop_macro("EACH")
+#pragma pop_macro("EIGHTS")
+#pragma pop_macro("EMPTY")
+#pragma pop_macro("ENTRIES")
+#pragma pop_macro("EXACT")
+#pragma pop_macro("EXISTS")
+#pragma pop_macro("F")
+#pragma pop_macro("F32")
+#pragma pop_macro("FAR")
+#pragma pop_macro("FILL")
+#pragma pop_macro("FIRST")
+#pragma pop_macro("FLAT")
+#pragma pop_macro("FLYING")
+#pragma pop_macro("FOUR")
+#pragma pop_macro("FOURS")
+#pragma pop_macro("FREE")
+#pragma pop_macro("FRONT")
+#pragma pop_macro("FULL")
+#pragma pop_macro("FUSED")
+#pragma pop_macro("FWD")
+#pragma pop_macro("G")
+#pragma pop_macro("GAMMA")
+#pragma pop_macro("GAP")
+#pragma pop_macro("GELU")
+#pragma pop_macro("GFX")
+#pragma pop_macro("GROUP")
+#pragma pop_macro("GROUPNORM")
+#pragma pop_macro("GROUPNORM_BWD")
+#pragma pop_macro("GROUPNORM_FWD")
+#pragma pop_macro("GROUPS")
+#pragma pop_macro("GUARDS")
+#pragma pop_macro("H")
+#pragma pop_macro("HALF")
+#pragma pop_macro("HALVES")
+#pragma pop_macro("HELD")
+#pragma pop_macro("HIGH")
+#pragma pop_macro("HOLDS")
+#pragma pop_macro("HOLES")
+#pragma pop_macro("HOW")
+#pragma pop_macro("I")
+#pragma pop_macro("INNER")
+#pragma pop_macro("IS_ACROSS")
+#pragma pop_macro("K")
+#pragma pop_macro("KB")
+#pragma pop_macro("KEPT")
+#pragma pop_macro("KT")
+#pragma pop_macro("L")
+#pragma pop_macro("LA")
+#pragma pop_macro("LANES")
+#pragma pop_macro("LARGE")
+#pragma pop_macro("LAST")
+#pragma pop_macro("LATE")
+#pragma pop_macro("LB")
+#pragma pop_macro("LEAST")
+#pragma pop_macro("LIE")
+#pragma pop_macro("LINE")
+#pragma pop_macro("LOADED")
+#pragma pop_macro("LONG")
+#pragma pop_macro("LOOPS")
+#pragma pop_macro("M")
+#pragma pop_macro("M1")
+#pragma pop_macro("MERGE")
+#pragma pop_macro("MFMA")
+#pragma pop_macro("MMA")
+#pragma pop_macro("MN")
+#pragma pop_macro("MORE")
+#pragma pop_macro("MOST")
+#pragma pop_macro("MOVE")
+#pragma pop_macro("MX")
+#pragma pop_macro("N")
+#pragma pop_macro("N1")
+#pragma pop_macro("NONE")
+#pragma pop_macro("NOTHING")
+#pragma pop_macro("NO_256")
+#pragma pop_macro("NVIDIA")
+#pragma pop_macro("ODD")
+#pragma pop_macro("OF_X")
+#pragma pop_macro("ON")
+#pragma pop_macro("ONES")
+#pragma pop_macro("OUT")
+#pragma pop_macro("OUTSIDE")
+#pragma pop_macro("P")
+#pragma pop_macro("PA")
+#pragma pop_macro("PAIRS")
+#pragma pop_macro("PARTS")
+#pragma pop_macro("PASSES")
+#pragma pop_macro("PATCH")
+#pragma pop_macro("PB")
+#pragma pop_macro("PER")
+#pragma pop_macro("PHASE")
+#pragma pop_macro("PIECES")
+#pragma pop_macro("PITCH")
+#pragma pop_macro("PIXEL")
+#pragma pop_macro("PIXELS")
+#pragma pop_macro("PLACE")
+#pragma pop_macro("PLACES")
+#pragma pop_macro("PLAIN")
+#pragma pop_macro("PLANE")
+#pragma pop_macro("PLANES")
+#pragma pop_macro("POSITIONS")
+#pragma pop_macro("PT")
+#pragma pop_macro("Q")
+#pragma pop_macro("QA")
+#pragma pop_macro("QB")
+#pragma pop_macro("QUADS")
+#pragma pop_macro("R")
+#pragma pop_macro("RANGES")
+#pragma pop_macro("RDNA3")
+#pragma pop_macro("RDNA4")
+#pragma pop_macro("READ")
+#pragma pop_macro("REF")
+#pragma pop_macro("RING")
+#pragma pop_macro("RM")
+#pragma pop_macro("RN")
+#pragma pop_macro("ROOM")
+#pragma pop_macro("ROUND")
+#pragma pop_macro("ROUNDS")
+#pragma pop_macro("ROW")
+#pragma pop_macro("ROWS")
+#pragma pop_macro("RP")
+#pragma pop_macro("RUN")
+#pragma pop_macro("S")
+#pragma pop_macro("SCALED")
+#pragma pop_macro("SCATTER")
+#pragma pop_macro("SECOND")
+#pragma pop_macro("SEGMENT")
+#pragma pop_macro("SEVERAL")
+#pragma pop_macro("SHARED")
+#pragma pop_macro("SHIFT")
+#pragma pop_macro("SHIFTED")
+#pragma pop_macro("SIDE")
+#pragma pop_macro("SILU")
+#pragma pop_macro("SIM_MFMA")
+#pragma pop_macro("SIM_MMA")
+#pragma pop_macro("SIM_WGMMA")
+#pragma pop_macro("SIM_WMMA")
+#pragma pop_macro("SIM_WMMA12")
+#pragma pop_macro("SINGLE_STAGE")
+#pragma pop_macro("SIXTEEN")
+#pragma pop_macro("SIZE")
+#pragma pop_macro("SLAB")
+#pragma pop_macro("SLABS")
+#pragma pop_macro("SLICES")
+#pragma pop_macro("SLIP")
+#pragma pop_macro("SLOTS")
+#pragma pop_macro("SOME")
+#pragma pop_macro("SPAN")
+#pragma pop_macro("SPREAD")
+#pragma pop_macro("STAGE")
+#pragma pop_macro("STAGES")
+#pragma pop_macro("STEP")
+#pragma pop_macro("STEPS")
+#pragma pop_macro("STORED")
+#pragma pop_macro("STRAIGHT")
+#pragma pop_macro("STREAM")
+#pragma pop_macro("STRETCHES")
+#pragma pop_macro("STRIDE")
+#pragma pop_macro("STRIP")
+#pragma pop_macro("STRIPS")
+#pragma pop_macro("SUMS")
+#pragma pop_macro("SUMS_WIDE")
+#pragma pop_macro("T")
+#pragma pop_macro("TAPS")
+#pragma pop_macro("TASKS")
+#pragma pop_macro("TERMS")
+#pragma pop_macro("TF32")
+#pragma pop_macro("THREADS")
+#pragma pop_macro("TILE")
+#pragma pop_macro("TILES")
+#pragma pop_macro("TIMES")
+#pragma pop_macro("TM")
+#pragma pop_macro("TN")
+#pragma pop_macro("TOGETHER")
+#pragma pop_macro("TURN")
+#pragma pop_macro("TURNED")
+#pragma pop_macro("TWO")
+#pragma pop_macro("TWO_STAGE")
+#pragma pop_macro("TX")
+#pragma pop_macro("TY")
+#pragma pop_macro("TYPE")
+#pragma pop_macro("U")
+#pragma pop_macro("UNEVEN")
+#pragma pop_macro("UNFUSED")
+#pragma pop_macro("UNIT")
+#pragma pop_macro("USUAL")
+#pragma pop_macro("V")
+#pragma pop_macro("VECTOR")
+#pragma pop_macro("VECTORS")
+#pragma pop_macro("W")
+#pragma pop_macro("WALKS")
+#pragma pop_macro("WAVE")
+#pragma pop_macro("WAVES")
+#pragma pop_macro("WEIGHT")
+#pragma pop_macro("WGMMA")
+#pragma pop_macro("WHERE")
+#pragma pop_macro("WHOLE")
+#pragma pop_macro("WIDE")
+#pragma pop_macro("WIDEST")
+#pragma pop_macro("WINDOW")
+#pragma pop_macro("WM")
+#pragma pop_macro("WMMA")
+#pragma pop_macro("WN")
+#pragma pop_macro("WORDS")
+#pragma pop_macro("X")
+#pragma pop_macro("XO")
+#pragma pop_macro("YES")
+#pragma pop_macro("Z")
+#pragma pop_macro("ZEROS")
+#pragma pop_macro("byte")
+#pragma pop_macro("clamp")
+#pragma pop_macro("far")
+#pragma pop_macro("huge")
+#pragma pop_macro("interface")
+#pragma pop_macro("major")
+#pragma pop_macro("max")
+#pragma pop_macro("min")
+#pragma pop_macro("minor")
+#pragma pop_macro("near")
+#pragma pop_macro("single")
+#pragma pop_macro("small")
+#pragma pop_macro("swap")
 #endif
 #endif /* CKCONV_IMPLEMENTED */
 #endif /* CKCONV_IMPLEMENTATION */

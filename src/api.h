@@ -45,6 +45,8 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_API              how functions are declared, wherever this is read (extern): dllexport, visibility
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
+    CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
+                            and group norms always; calls take up to 24 KiB beside it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
     CKCONV_NO_F64           drop f64 tensors            a dropped type or operation answers
     CKCONV_NO_I8            drop i8 tensors             CKCONV_ERR_UNSUPPORTED and the name of the switch
@@ -204,8 +206,11 @@ enum {
    f16                   f16                                       f16; any fp8 per operand    f32
    bf16                  bf16                                      bf16                        f32
    bf16, f32 weight      bf16, f32, bf16                           bf16                        f32
-   fp8 / bf8             any fp8 in and wei; out f16 bf16 f32 fp8  that of each tensor         f32
-   i8                    i8; the written tensor i8 or i32          i8                          int32
+   fp8 / bf8             any fp8; out may be f16, bf16, f32        that of each tensor         f32
+   i8                    i8                                        i8                          int32
+
+   The tensor that is written (out, dX, dW) may be wider: f32 of f16 and bf16, f16, bf16 or f32 of fp8, i32 of
+   i8. What is not said takes its type from in, also where in is what bwd_data writes.
 
    bf16x3 keeps two bf16 terms of each f32 operand (16 significant bits); an engine may leave out the product
    of the two small terms. */
@@ -542,8 +547,9 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
                                               ckconv_launch *launches, int32_t capacity, int32_t *count,
                                               ckconv_error *err);
 
-/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes; of a GPU's plan
-   also its kernels' names, for tensors that are aligned. Returns the full length, as snprintf does. */
+/* What will run and why, as text (one paragraph, no newline at its end), cut to `size` bytes; also how much
+   workspace the plan would take without options.max_workspace, and a GPU's kernels by name, for tensors that
+   are aligned. Returns the full length, as snprintf does. */
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size);
 
 /* Shape, strides, bytes of one tensor of a plan (CKCONV_TENSOR_...). */
@@ -675,7 +681,7 @@ CKCONV_API ckconv_status ckconv_device_upload(const ckconv_device *device, void 
                                               size_t bytes, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_download(const ckconv_device *device, void *dst, const void *src,
                                                 size_t bytes, ckconv_error *err);
-CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int byte, size_t bytes,
+CKCONV_API ckconv_status ckconv_device_fill(const ckconv_device *device, void *dst, int value, size_t bytes,
                                             ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_synchronise(const ckconv_device *device, ckconv_error *err);
 /* The time between two points of a stream: create, then start and stop as often as wanted; seconds waits for

@@ -10,6 +10,8 @@
 #ifndef CKCONV_IMPLEMENTED
 #define CKCONV_IMPLEMENTED
 
+#include "hide.h"
+
 #include "core/platform.h"
 
 #ifdef __cplusplus
@@ -20,6 +22,7 @@ extern "C" {
 #include "core/names.h"
 #include "core/target.h"
 #include "core/check.h"
+#include "core/axes.h"
 #include "core/layout.h"
 #include "core/parallel.h"
 #include "core/problem.h"
@@ -69,6 +72,7 @@ extern "C" {
 #endif
 
 #include "undef.h"
+#include "show.h"
 #endif /* CKCONV_IMPLEMENTED */
 #endif /* CKCONV_IMPLEMENTATION */
 

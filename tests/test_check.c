@@ -744,26 +744,23 @@ static int is_fp8(ckconv_dtype t)
 
 static int types_allowed(ckconv_op op, ckconv_dtype in, ckconv_dtype wei, ckconv_dtype out)
 {
-    if (in == CKCONV_F64 || in == CKCONV_F32 || in == CKCONV_F16) {
-        return wei == in && out == in;
-    }
-    if (in == CKCONV_BF16) {
-        return (wei == CKCONV_BF16 || wei == CKCONV_F32) && out == CKCONV_BF16;
-    }
-    if (is_fp8(in)) {
-        return is_fp8(wei) && (is_fp8(out) || out == CKCONV_F16 || out == CKCONV_BF16 || out == CKCONV_F32);
-    }
     const ckconv_dtype t[3] = {in, wei, out};
     const int written = op == CKCONV_BWD_DATA ? 0 : op == CKCONV_BWD_WEIGHT ? 1 : 2;
+    const ckconv_dtype base = written == 0 ? out : in; /* the activations that are read */
+    int same = base <= CKCONV_BF16, fp8 = 1, i8 = 1;
     for (int i = 0; i < 3; i++) {
-        if (t[i] != CKCONV_I8 && !(i == written && t[i] == CKCONV_I32)) {
-            return 0;
-        }
+        const int is_written = i == written, half = base == CKCONV_F16 || base == CKCONV_BF16;
+        const int float_weights = i == 1 && base == CKCONV_BF16;
+        same = same && (t[i] == base || (t[i] == CKCONV_F32 && ((is_written && half) || float_weights)));
+        fp8 = fp8 && (is_fp8(t[i]) || ((is_written || i == 2) && (t[i] == CKCONV_F16 || t[i] == CKCONV_BF16 ||
+                                                                  t[i] == CKCONV_F32)));
+        i8 = i8 && (t[i] == CKCONV_I8 || (is_written && t[i] == CKCONV_I32));
     }
-    return 1;
+    return same || fp8 || i8;
 }
 
-/* May a tensor stored as `storage` be computed in `compute`? row: the type of in. */
+/* May a tensor stored as `storage` be computed in `compute`? row: the type of activations that are read; an
+   fp8 one where weights or in, if they are read, are fp8. */
 static int compute_allowed(ckconv_dtype row, ckconv_dtype storage, ckconv_dtype compute)
 {
     if (row == CKCONV_F32) {
@@ -778,8 +775,9 @@ static int compute_allowed(ckconv_dtype row, ckconv_dtype storage, ckconv_dtype 
 
 static void test_compute_types(ckconv_op op, const problem *valid)
 {
-    const ckconv_dtype row = valid->u.conv.in.dtype;
     const int written = op == CKCONV_BWD_DATA ? 0 : op == CKCONV_BWD_WEIGHT ? 1 : 2;
+    const ckconv_dtype other = written == 0 ? valid->u.conv.wei.dtype : valid->u.conv.in.dtype;
+    const ckconv_dtype row = written == 0 && !is_fp8(other) ? valid->u.conv.out.dtype : other;
     const int a = written == 0 ? 1 : 0, b = written == 2 ? 1 : 2;
     for (ckconv_dtype x = CKCONV_F64; x <= CKCONV_BF16X3; x++) {
         for (ckconv_dtype y = CKCONV_F64; y <= CKCONV_BF16X3; y++) {
@@ -820,7 +818,8 @@ static void test_types(ckconv_op op)
                     continue;
                 }
                 expect_accepted(&p, what);
-                if (!is_fp8(in) || (in == wei && in != out)) { /* not 4 x 4 x 7 times the same */
+                if (!(is_fp8(in) || is_fp8(wei) || is_fp8(out)) || (in == wei && in != out)) {
+                    /* not 4 x 4 x 7 times the same */
                     test_compute_types(op, &p);
                 }
             }

@@ -60,6 +60,21 @@ strict() {
     quiet "$text" "$compiler" -std="$std" $warnings -I"$INCLUDE" -x $language "$@"
 }
 
+# A program with a macro for every word that the implementation hides and for others that programs define.
+{
+    sed -n 's/^#pragma push_macro("\(.*\)")$/\1/p' "$header"
+    echo FWD BWD_DATA BWD_WEIGHT ALL REF CPU GPU DIRECT FUSED SIMD MIN MAX ERROR IN OUT DEBUG SIZE COUNT TILE | tr ' ' '\n'
+    echo A B C D E F G H I J K L M N O P Q R S T U V W X Y Z NONE TRUE FALSE SUCCESS STRICT DIM BLOCK | tr ' ' '\n'
+    echo min max near far small huge byte interface major minor ceil_div clamp swap | tr ' ' '\n'
+} | LC_ALL=C sort -u >"$dir/words"
+{
+    sed 's/.*/#define & 5/' "$dir/words"
+    echo '#define CKCONV_IMPLEMENTATION'
+    echo '#include "ckconv.h"'
+    # C++'s own headers take min and max
+    grep -v -x -e min -e max "$dir/words" | sed 's/.*/#if & != 5\n#error "&"\n#endif/'
+} >"$dir/nasty.c"
+
 # one_compiler CC: all languages, with and without OpenMP
 one_compiler() {
     openmp=
@@ -89,11 +104,39 @@ one_compiler() {
             strict implementation "$compiler" $std $omp $extra $output "$src/impl.c"
         done
     done
+    # macros of all names that the implementation hides, and more; they are there again behind it
+    for std in c99 c++11 c++17; do
+        compiler=$1
+        case $std in c++*) compiler=$(cxx_of "$1") ;; esac
+        if have "$compiler"; then
+            strict "nasty macros" "$compiler" $std -fsyntax-only "$dir/nasty.c"
+        fi
+    done
     # what release builds add, and programs that define macros with common names
     strict NDEBUG "$1" c99 -O3 -DNDEBUG -c "$src/impl.c" -o "$dir/ndebug.o"
     strict "common names" "$1" c11 -fsyntax-only "$src/names.c"
     # shellcheck disable=SC2086
     strict "common names" "$1" c11 $openmp -fsyntax-only "$src/names_impl.c"
+}
+
+# Without workspace, calls stay on the stack that they were given.
+test_stack() {
+    printf '#include <pthread.h>\nint main(void)\n{\n    return 0;\n}\n' >"$dir/pthread.c"
+    if ! "$1" "$dir/pthread.c" -o "$dir/pthread" -lpthread >/dev/null 2>&1; then
+        echo "skipped: stacks ($1 has no pthread)"
+        return
+    fi
+    for bytes in 65536 16384; do
+        quiet "stack of $bytes" "$1" -std=c99 -O1 -Wall -Wextra -DCKCONV_STACK_BYTES=$bytes -I"$INCLUDE" \
+            "$src/stack.c" -o "$dir/stack" -lm -lpthread || continue
+        if "$dir/stack" >"$dir/log" 2>&1; then
+            good
+        else
+            bad "stack of $bytes bytes" "$dir/log"
+        fi
+    done
+    fails "stack of 8192" "must be 16384 to 65536" "$1" -std=c99 -fsyntax-only -DCKCONV_STACK_BYTES=8192 \
+        -I"$INCLUDE" "$src/impl.c"
 }
 
 # Programs of several units: implementation as C and as C++, users in both languages.
@@ -336,6 +379,7 @@ test_compile_cost
 for cc in $compilers; do
     one_compiler "$cc"
     test_linking "$cc"
+    test_stack "$cc"
 done
 test_old_gcc
 test_manual

@@ -933,6 +933,50 @@ static void part_sides(void)
     printf("sides: %d problems, %ld runs\n", count * 2, runs - before);
 }
 
+/*------------------------------------------------------------------------------------------------------------
+  wide: what is written is wider than what is read, dense, in small groups, in first layers and depthwise
+*/
+static void part_wide(void)
+{
+    /* in or dout, wei, and what is written */
+    static const ckconv_dtype kinds[][3] = {{CKCONV_F16, CKCONV_F16, CKCONV_F32},
+                                            {CKCONV_BF16, CKCONV_BF16, CKCONV_F32},
+                                            {CKCONV_F8E4M3, CKCONV_F8E4M3, CKCONV_BF16},
+                                            {CKCONV_F8E5M2, CKCONV_F8E4M3, CKCONV_F32},
+                                            {CKCONV_F8E4M3FNUZ, CKCONV_F8E4M3FNUZ, CKCONV_F16}};
+    static const struct {
+        const block_case *list;
+        int count, kinds;
+    } tables[] = {{aligned, (int)(sizeof aligned / sizeof aligned[0]), 5},
+                  {blocks, (int)(sizeof blocks / sizeof blocks[0]), 5},
+                  {first, (int)(sizeof first / sizeof first[0]), 2},
+                  {depthwise, (int)(sizeof depthwise / sizeof depthwise[0]), 2}};
+    const long before = runs;
+    const long problems_before = problems;
+    int turn = 0;
+    for (size_t table = 0; table < sizeof tables / sizeof tables[0]; table++) {
+        for (int i = 0; i < tables[table].count * 3; i++) {
+            const ckconv_op op = passes[i % 3];
+            const int w = naive_written(op), layout = i / 3 % 3 == 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
+            ckconv_conv_desc d;
+            test_rng r = test_seed((uint64_t)i + 177);
+            set_block(&d, &tables[table].list[i / 3]);
+            const ckconv_dtype *kind = kinds[turn++ % tables[table].kinds];
+            d.in.dtype = kind[w == NAIVE_IN ? 2 : 0];
+            d.wei.dtype = kind[w == NAIVE_WEI ? 2 : 1];
+            d.out.dtype = kind[w == NAIVE_OUT ? 2 : 0];
+            set_layout(&d, NAIVE_IN, layout, &r);
+            set_layout(&d, NAIVE_WEI, wei_layouts[i / 2 % 2], &r);
+            set_layout(&d, NAIVE_OUT, layout, &r);
+            set_elements(&d, op, i % 4 == 3 ? 2 : 0, &r);
+            if (!test_thin() || test_below(&r, 3) == 0) {
+                run_problem(op, &d, (uint64_t)i * 7 + 2900001u, !test_thin() || test_below(&r, 8) == 0);
+            }
+        }
+    }
+    printf("wide: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
 static void check_executed(void)
 {
     test.plan = NULL;
@@ -959,7 +1003,7 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks, aligned, first, dense or depthwise, runs that part alone. */
+/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides or wide, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -994,6 +1038,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "sides") == 0)) {
         part_sides();
+    }
+    if (strcmp(only, "") == 0 || strcmp(only, "wide") == 0) {
+        part_wide();
     }
     if (strcmp(only, "") == 0) {
         check_executed();

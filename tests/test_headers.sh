@@ -17,6 +17,7 @@ failed=0
 
 mkdir -p "$dir" || exit 1
 src=$ROOT/src
+tools=$(cd "$ROOT/tools" && pwd)
 rooms=$(cd "$src" && find . -name '*.h' | sed 's|^\./||' | grep -v -x -e ckconv.h -e kernels.hip.h | LC_ALL=C sort)
 
 # check TEXT FILE: passes when FILE is empty; its first lines say what is wrong
@@ -42,7 +43,7 @@ floor_of() {
     core/*) echo 1 ;;
     ref/* | cpu/* | gpu/* | kernels/*) echo 2 ;;
     plan/* | device/*) echo 3 ;;
-    undef.h) echo 4 ;;
+    hide.h | undef.h | show.h) echo 4 ;;
     *) echo none ;;
     esac
 }
@@ -64,6 +65,12 @@ tag_of() {
     echo "${1%.h}" | sed 's|^kernels/|k/|; s|^k/unit/unit$|k/unit|; s|^ref/ref$|ref|; s|[/_]|-|g'
 }
 
+for what in hide show; do
+    # shellcheck disable=SC2046
+    (cd "$src" && awk -v what=$what -f "$tools/hide.awk" $(printf '%s\n' $rooms | grep -v -x -e hide.h -e show.h -e api.h)) |
+        diff - "$src/$what.h" >"$dir/out" 2>&1
+    check "src/$what.h has the words of all rooms (make headers)" "$dir/out"
+done
 for header in ckconv.h kernels.hip.h; do
     awk -f "$ROOT/tools/join.awk" "$src/$header" >"$dir/$header" 2>"$dir/log"
     check "src/$header can be joined" "$dir/log"
@@ -122,7 +129,7 @@ alone() {
 }
 for room in $rooms; do
     case $room in
-    undef.h | */undef.h) ;;
+    hide.h | show.h | undef.h | */undef.h) ;;
     kernels/*) if [ -n "$CKCONV_TEST_FULL" ]; then alone "$room"; fi ;;
     *) alone "$room" ;;
     esac

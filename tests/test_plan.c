@@ -525,6 +525,48 @@ static void test_describe(void)
     }
 }
 
+/* A plan under a limit tells what it would take without one: as much as that plan has, and only where it is
+   more. */
+static void test_describe_limit(void)
+{
+    static const char *const archs[] = {"x86_64", "gfx942", "sm_90"};
+    int told = 0;
+    for (ckconv_op op = CKCONV_FWD; op <= CKCONV_GROUPNORM_BWD; op++) {
+        for (int s = 0; s < SHAPES * 3; s++) {
+            const problem p = shape(op, s / 3);
+            ckconv_device d = full_cpu(3);
+            ckconv_plan most, plan;
+            ckconv_error err;
+            ckconv_options o;
+            char text[4096], want[96];
+            memset(&o, 0, sizeof o);
+            if (s % 3 > 0) {
+                CHECK_OK(ckconv_device_named(archs[s % 3], &d, &err), err);
+            }
+            if (plan_problem(&most, &p, NULL, &d, &err) != CKCONV_OK) {
+                continue;
+            }
+            ckconv_plan_describe(&most, text, sizeof text);
+            CHECK_MSG(strstr(text, "slower without") == NULL, "no limit, but: %s", text);
+            o.max_workspace = most.workspace_bytes > 0 ? most.workspace_bytes : -1;
+            CHECK_OK(plan_problem(&plan, &p, &o, &d, &err), err);
+            ckconv_plan_describe(&plan, text, sizeof text);
+            CHECK_MSG(strstr(text, "slower without") == NULL, "all that it wants, but: %s", text);
+            if (most.workspace_bytes == 0) {
+                continue;
+            }
+            o.max_workspace = -1;
+            CHECK_OK(plan_problem(&plan, &p, &o, &d, &err), err);
+            ckconv_plan_describe(&plan, text, sizeof text);
+            snprintf(want, sizeof want, "slower without %lld bytes of workspace",
+                     (long long)most.workspace_bytes);
+            CHECK_MSG(strstr(text, want) != NULL, "does not say \"%s\": %s", want, text);
+            told++;
+        }
+    }
+    CHECK(told > SHAPES);
+}
+
 /*------------------------------------------------------------------------------------------------------------
   workspace
 */
@@ -1369,6 +1411,7 @@ int main(void)
     test_defaults();
     test_layouts_follow();
     test_describe();
+    test_describe_limit();
     test_limits();
     test_exact_workspace();
     test_split();

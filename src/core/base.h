@@ -5,7 +5,16 @@
 #pragma once
 #include "core/platform.h"
 
-enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655, CKCI_STACK = 65536 };
+/* Bytes on a thread's stack that take the place of workspace; buffers of group norms are parts of it, too. */
+#ifdef CKCONV_STACK_BYTES
+#if CKCONV_STACK_BYTES < 16384 || CKCONV_STACK_BYTES > 65536
+#error "CKCONV_STACK_BYTES must be 16384 to 65536"
+#endif
+enum { CKCI_STACK = CKCONV_STACK_BYTES / 4096 * 4096 };
+#else
+enum { CKCI_STACK = 65536 };
+#endif
+enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655 };
 
 /* Every failure goes through here: status, and a text with the argument, the value and what is allowed. */
 CKCI_FN ckconv_status ckci_fail(ckconv_error *err, ckconv_status status, const char *format, ...)

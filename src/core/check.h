@@ -304,12 +304,13 @@ CKCI_FN ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *
                            "%sout.layout is 0 (as in), but in is CKCONV_STRIDED: must be given", at);
 }
 
-CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype in)
+/* base: the type of the activations that are read, in or dout. */
+CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype base)
 {
     if (compute != 0) {
         return compute;
     }
-    return storage == CKCONV_F32 && in == CKCONV_BF16 ? (ckconv_dtype)CKCONV_BF16 : storage;
+    return storage == CKCONV_F32 && base == CKCONV_BF16 ? (ckconv_dtype)CKCONV_BF16 : storage;
 }
 
 /* Defaults of a convolution's sizes. */
@@ -349,38 +350,69 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
         }
         ckci_default_tensor(t, written->dtype, written->layout);
     }
-    d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, d->in.dtype);
-    d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, d->in.dtype);
-    d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, d->in.dtype);
+    ckconv_dtype base = op == CKCONV_BWD_DATA ? d->out.dtype : d->in.dtype;
+    d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, base);
+    d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, base);
+    d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, base);
 }
 
-/* The rows of the type table (>>types). read[i], written: CKCI_IN, CKCI_WEI, CKCI_OUT. */
+/* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as wide
+   as its sums, and bf16 may have f32 weights. */
+CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
+{
+    int w = ckci_written(op);
+    ckconv_dtype base = types[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+    int good = base >= CKCONV_F64 && base <= CKCONV_BF16;
+    for (int i = 0; i < 3; i++) {
+        int wide = types[i] == CKCONV_F32 && ((i == w && (base == CKCONV_F16 || base == CKCONV_BF16)) ||
+                                              (i == CKCI_WEI && base == CKCONV_BF16));
+        good = good && (types[i] == base || wide);
+    }
+    return good;
+}
+
+/* fp8 in and weights; gradients that are read may be wider, and whatever is written. */
+CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
+{
+    int w = ckci_written(op), good = 1;
+    for (int i = 0; i < 3; i++) {
+        int wide = types[i] == CKCONV_F16 || types[i] == CKCONV_BF16 || types[i] == CKCONV_F32;
+        good = good && (ckci_is_fp8(types[i]) || (wide && (i == w || i == CKCI_OUT)));
+    }
+    return good;
+}
+
+CKCI_FN int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
+{
+    int w = ckci_written(op), good = 1;
+    for (int i = 0; i < 3; i++) {
+        good = good && (types[i] == CKCONV_I8 || (i == w && types[i] == CKCONV_I32));
+    }
+    return good;
+}
+
 CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
                                        ckconv_op op, ckconv_error *err)
 {
     static const char *const names[3] = {"compute_in", "compute_wei", "compute_out"};
-    ckconv_dtype in = d->in.dtype, wei = d->wei.dtype, out = d->out.dtype;
     ckconv_dtype storage[3], compute[3];
-    storage[0] = in;
-    storage[1] = wei;
-    storage[2] = out;
+    storage[0] = d->in.dtype;
+    storage[1] = d->wei.dtype;
+    storage[2] = d->out.dtype;
     compute[0] = d->compute_in;
     compute[1] = d->compute_wei;
     compute[2] = d->compute_out;
     int w = ckci_written(op);
     int r0 = w == CKCI_IN ? CKCI_WEI : CKCI_IN, r1 = w == CKCI_OUT ? CKCI_WEI : CKCI_OUT;
-    int i8 = storage[r0] == CKCONV_I8 && storage[r1] == CKCONV_I8 &&
-             (storage[w] == CKCONV_I8 || storage[w] == CKCONV_I32);
-    int fp8 = ckci_is_fp8(in) && ckci_is_fp8(wei) &&
-              (ckci_is_fp8(out) || out == CKCONV_F16 || out == CKCONV_BF16 || out == CKCONV_F32);
-    int same = in == out && (wei == in || (in == CKCONV_BF16 && wei == CKCONV_F32)) && in <= CKCONV_BF16;
-    if (!i8 && !fp8 && !same) {
+    int same = ckci_same_row(op, storage);
+    ckconv_dtype base = same ? storage[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN] : (ckconv_dtype)0;
+    if (!same && !ckci_fp8_row(op, storage) && !ckci_i8_row(op, storage)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
-                         "alike, bf16 with f32 "
-                         "wei, fp8 with f16, bf16 or f32 out, or i8 with the result in i8 or i32)",
-                         at, sfx, ckconv_dtype_name(in), ckconv_dtype_name(wei), ckconv_dtype_name(out),
-                         ckconv_op_name(op));
+                         "alike, bf16 with f32 wei, fp8, i8; what is written may be wider: f32, of fp8 f16 or "
+                         "bf16, too, of i8 i32)",
+                         at, sfx, ckconv_dtype_name(storage[0]), ckconv_dtype_name(storage[1]),
+                         ckconv_dtype_name(storage[2]), ckconv_op_name(op));
     }
     for (int i = 0; i < 3; i++) {
         ckconv_dtype c = compute[i];
@@ -397,9 +429,9 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
             continue;
         }
         int fits = c == storage[i];
-        fits |= in == CKCONV_F32 && (c == CKCONV_TF32 || c == CKCONV_BF16 || c == CKCONV_BF16X3);
-        fits |= in == CKCONV_F16 && ckci_is_fp8(c);
-        if (in == CKCONV_BF16) {
+        fits |= base == CKCONV_F32 && (c == CKCONV_TF32 || c == CKCONV_BF16 || c == CKCONV_BF16X3);
+        fits |= base == CKCONV_F16 && ckci_is_fp8(c);
+        if (base == CKCONV_BF16) {
             fits = c == CKCONV_BF16;
         }
         if (!fits) {
@@ -408,7 +440,7 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
                              ckconv_dtype_name(storage[i]));
         }
     }
-    if (in == CKCONV_F32 && compute[r0] != compute[r1]) {
+    if (base == CKCONV_F32 && compute[r0] != compute[r1]) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "%s%s is %s and %s%s%s is %s: f32 tensors need the same on both", at, names[r0],
                          ckconv_dtype_name(compute[r0]), at, names[r1], r1 == CKCI_WEI ? sfx : "",

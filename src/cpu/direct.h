@@ -8,6 +8,7 @@
   laid out [block][tap][channel][lane].
 */
 #pragma once
+#include "core/axes.h"
 #include "cpu/gather.h"
 
 /* Which (group, channel) each lane of a block reads. */
@@ -867,9 +868,30 @@ CKCI_FN ckconv_status ckci_fit_direct_view(ckci_fit *f, const ckci_view *v, ckco
     return CKCONV_OK;
 }
 
+/* Kernels of rows that are read in place take 7 outputs at least: where rows are shorter and channels are
+   neighbours in memory, the longest axis of a depthwise problem becomes x, in `turned`. */
+CKCI_FN const ckci_conv *ckci_long_rows(const ckci_conv *p, ckci_conv *turned)
+{
+    int back = p->op == CKCONV_BWD_DATA;
+    const int64_t *len = back ? p->input : p->output, *step = p->stride;
+    int64_t rows[3];
+    for (int i = 0; i < 3; i++) {
+        rows[i] = back ? len[i] / step[i] : len[i];
+    }
+    int along = rows[0] > rows[1] ? 0 : 1;
+    if (p->k != 1 || p->c != 1 || rows[2] >= 7 || rows[along] <= rows[2] || p->t[CKCI_IN].stride[0] != 1 ||
+        p->t[CKCI_OUT].stride[0] != 1) {
+        return p;
+    }
+    *turned = *p;
+    ckci_swap_axes(turned, along, 2);
+    return turned;
+}
+
 CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
 {
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    ckci_conv turned;
+    ckci_view v = ckci_make_view(ckci_long_rows(&f->p->conv, &turned), f->features);
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
@@ -894,10 +916,12 @@ CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, con
                              unsigned char *ws, int32_t features)
 {
     ckci_direct_job job;
+    ckci_conv turned;
+    const ckci_conv *conv = ckci_long_rows(&p->conv, &turned);
     (void)args;
-    job.v = ckci_make_view(&p->conv, features);
+    job.v = ckci_make_view(conv, features);
     job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
-    job.target = ckci_make_target(&p->conv);
+    job.target = ckci_make_target(conv);
     ckci_run_direct_job(&job, ws);
 }
 
@@ -945,13 +969,15 @@ CKCI_FN int ckci_dot_view(const ckci_conv *p, ckconv_family family, ckci_conv *p
 
 CKCI_FN ckconv_status ckci_fit_pairs(ckci_fit *f, ckconv_error *err)
 {
-    ckci_conv paired;
+    ckci_conv paired, turned;
+    const ckci_conv *conv =
+        f->family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&f->p->conv, &turned) : &f->p->conv;
     ckci_view v;
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
     }
-    if (!ckci_dot_view(&f->p->conv, f->family, &paired, &v, f->features)) {
+    if (!ckci_dot_view(conv, f->family, &paired, &v, f->features)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "bf16 dot products take plain bf16 tensors of an even number of channels, side by "
                          "side, and even strides; direct takes depthwise ones too");
@@ -964,14 +990,16 @@ CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, cons
 {
     ckci_gather_job job;
     ckci_direct_job line;
-    ckci_conv paired;
+    ckci_conv paired, turned;
     ckconv_family family = ckconv_instance_family(plan->instance);
+    const ckci_conv *conv =
+        family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&p->conv, &turned) : &p->conv;
     int64_t limit = ckci_plan_limit(plan);
     (void)args;
-    if (!ckci_dot_view(&p->conv, family, &paired, &job.v, features)) {
+    if (!ckci_dot_view(conv, family, &paired, &job.v, features)) {
         return;
     }
-    job.target = line.target = ckci_make_target(&p->conv);
+    job.target = line.target = ckci_make_target(conv);
     line.v = job.v;
     if (family == CKCONV_FAMILY_DIRECT) {
         line.t = ckci_find_direct_tiles(&line.v, plan->device.threads, limit);

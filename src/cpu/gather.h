@@ -10,6 +10,7 @@
 /* Block sizes of a GEMM pass and the memory that they need. */
 typedef struct ckci_tiles {
     int64_t mc, kc, nc, ldc; /* rows, reduction and columns of a block; row length of its sums */
+    int64_t lda;             /* that of its im2col rows */
     int64_t blocks_m, blocks_n, items;
     int64_t packed;         /* bytes of packed weights, shared by all threads; 0: packed by each item */
     int64_t scratch;        /* bytes per thread; at most CKCI_STACK when there is no workspace */
@@ -251,6 +252,7 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
     int64_t others = v->phases[0] * v->phases[1] * v->phases[2] * v->p->g;
     int deep = ckci_saturating_mul(v->taps, v->red) > 2 * CKCI_LONG;
     t.kc = CKCI_KC;
+    t.lda = CKCI_LDA;
     t.nc = t.ldc = ckci_min(ckci_round_up(v->cols, nr), 256);
     t.blocks_n = ckci_ceil_div(v->cols, t.nc);
     t.packed =
@@ -296,7 +298,15 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
         t.blocks_n = ckci_ceil_div(v->cols, t.nc);
         t.packed = t.bytes = 0;
         t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
-        t.scratch = t.mc * (CKCI_LDA + t.ldc) * size + t.totals + t.kc * nr * size;
+        t.scratch = t.mc * (t.lda + t.ldc) * size + t.totals + t.kc * nr * size;
+        while (t.scratch > CKCI_STACK && t.kc > 16) { /* a small one */
+            t.kc /= 2;
+            t.lda = t.kc + 16;
+            t.nc = t.ldc = ckci_min(t.ldc, nr);
+            t.blocks_n = ckci_ceil_div(v->cols, t.nc);
+            t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
+            t.scratch = t.mc * (t.lda + t.ldc) * size + t.totals + t.kc * nr * size;
+        }
         t.blocks_m = ckci_max(ckci_ceil_div(rows, t.mc), 1);
     }
     t.items = rows == 0 ? 0 : ckci_saturating_mul(ckci_saturating_mul(others, t.blocks_n), t.blocks_m);
@@ -608,7 +618,7 @@ CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b,
     tile.segments = 1;
     tile.len = k1 - k0;
     tile.offset = &zero;
-    tile.a_step = CKCI_LDA;
+    tile.a_step = t->lda;
     tile.ldc = t->ldc;
     tile.add = add;
     for (int64_t j = 0; j < b->cols; j += 2 * k->lanes) {
@@ -621,7 +631,7 @@ CKCI_FN void ckci_multiply_rows(const ckci_gather_job *job, const ckci_block *b,
         }
         for (int64_t r = 0; r < b->rows; r += 2 * run) {
             for (int i = 0; i < 2; i++) {
-                tile.a[i] = a + (r + i * run) * CKCI_LDA * size;
+                tile.a[i] = a + (r + i * run) * t->lda * size;
                 tile.c[i] = c + ((r + i * run) * t->ldc + j) * size;
             }
             k->tile[0][width > k->lanes](&tile);
@@ -645,7 +655,7 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
         return;
     }
     /* packed rows are whole cache lines, so that nothing is lost between the parts of the scratch */
-    unsigned char *a = scratch, *c = a + t->mc * CKCI_LDA * size;
+    unsigned char *a = scratch, *c = a + t->mc * t->lda * size;
     unsigned char *totals = c + t->mc * t->ldc * size, *own = t->packed ? NULL : totals + t->totals;
     ckci_progress reached = {t->totals ? totals : NULL, 0, 0};
     int64_t all = b.taps * v->red, cb = t->packed ? t->cb : v->red, done = 0;
@@ -658,9 +668,9 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
         for (int64_t first = c0; first < all; first += n == v->red ? all : v->red) {
             for (int64_t k0 = 0; k0 < part; k0 += t->kc) {
                 int64_t len = ckci_min(part - k0, t->kc);
-                ckci_pack_rows(v, b.axis, b.group, b.m0, b.rows, first + k0, first + k0 + len, a, CKCI_LDA);
+                ckci_pack_rows(v, b.axis, b.group, b.m0, b.rows, first + k0, first + k0 + len, a, t->lda);
                 for (int64_t r = b.rows; r < ckci_round_up(b.rows, mr); r++) {
-                    ckci_clear(v->kind, a + r * CKCI_LDA * size, len);
+                    ckci_clear(v->kind, a + r * t->lda * size, len);
                 }
                 ckci_multiply_rows(job, &b, done, done + len, reached.since > 0, a, c, own);
                 done += len;

@@ -11,7 +11,7 @@
 #include "ref/ref.h"
 #include "cpu/isa.h"
 
-enum { CKCI_NORM_TILE = 1024 };
+enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
 
 /* Rows that lie side by side, of channels or of positions, go through vectors of doubles instead. A slab's
    statistics are then one pass over x - shift, shift being one of its values: at most sqrt(numbers) standard
@@ -22,7 +22,7 @@ enum { CKCI_NORM_TILE = 1024 };
 #define CKCI_NORM_ROWS 0
 #endif
 
-enum { CKCI_NORM_WIDTH = 256, CKCI_NORM_BATCH = 4 };
+enum { CKCI_NORM_WIDTH = CKCI_STACK / 256, CKCI_NORM_BATCH = 4 };
 
 /* sums[c] += u, sums[width + c] += v over rows: (u, v) = (x - shift, its square) or (dy * (x - shift), dy) */
 typedef void (*ckci_norm_sum_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,

@@ -134,7 +134,7 @@ CKCI_FN ckci_tiles ckci_weight_tiles(const ckci_view *v, ckconv_family family, i
     } else if (t.split == 1) {
         t.entries = t.table = t.joined = 0;
         t.kc = CKCI_KC / 8;
-        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(64, lanes));
+        t.mc = t.ldc = ckci_min(ckci_round_up(all, lanes), ckci_round_up(CKCI_STACK / 1024, lanes));
         /* channels whose gradient, sums and totals fit beside the rows */
         int64_t most = (CKCI_STACK / size - t.kc * t.ldc - lanes - 64) / (t.kc + 3 * t.ldc);
         t.nc = ckci_weight_rows(v, &t, ckci_min(2048, most * t.ldc));

@@ -1067,7 +1067,7 @@ CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_devi
     }
     k->sums = k->parts > 1 || k->full;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
-    CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
+    CKCI_TRY(ckci_sums_fit((int32_t)split_k, *bytes, limit, err));
     if (k->sums && one > INT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^29 - 1 weights can be split",
                          (int)split_k);

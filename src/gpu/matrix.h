@@ -424,7 +424,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
     double area = side * size, share = (double)blocks / (side * units);
     double rounds = share > (amd ? 6 : 16) ? share : ceil(share), once = 1700 + area * .125;
-    if (op == CKCONV_BWD_WEIGHT && red > CKCI_SUM_WHOLE) { /* pieces are read, too */
+    if (op == CKCONV_BWD_WEIGHT && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {

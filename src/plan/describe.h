@@ -155,6 +155,29 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     return instance->list(plan, p, &a, place, instance->tile_rows, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
+/* What a limit costs: the plan that would be made without one, where that takes more workspace. */
+CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
+{
+    ckconv_plan free_plan;
+    ckconv_options o;
+    ckci_problem p;
+    if (plan->tune[CKCI_TUNE_LIMIT] == 0 || plan->engine == CKCONV_ENGINE_REF) {
+        return at;
+    }
+    memset(&o, 0, sizeof o);
+    o.engine = plan->engine;
+    o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
+    o.flags = (int32_t)plan->tune[CKCI_TUNE_FLAGS];
+    ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
+                                     &plan->device, -1, NULL, &p, NULL);
+    if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
+        return at;
+    }
+    return ckci_append(
+        text, size, at, "; slower without %lld bytes of workspace, options.max_workspace is %lld",
+        CKCI_LL(free_plan.workspace_bytes), CKCI_LL(plan->tune[CKCI_TUNE_LIMIT]));
+}
+
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size)
 {
     ckci_problem p;
@@ -202,6 +225,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
                          CKCI_LL(plan->workspace_bytes));
         at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
+        at = ckci_append_limit(plan, text, size, at);
         if (!ckci_find_architecture(plan->device.arch)) {
             at = ckci_append(text, size, at,
                              "; %s: no row in the table of architectures, so no matrix unit is known: "
@@ -217,7 +241,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
                      CKCI_LL(plan->grid[0]), (int)plan->block[0], plan->block[0] == 1 ? "" : "s",
                      CKCI_LL(plan->workspace_bytes));
-    return ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
+    at = ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
+    return ckci_append_limit(plan, text, size, at);
 }
 
 CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
@@ -327,6 +352,8 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
         return ckci_fail(err, CKCONV_ERR_NULL, "info is NULL");
     }
     CKCI_TRY(ckci_recover(plan, "plan", &p, err));
+    ckconv_plan copy = *plan; /* its description has all axes that the caller knows */
+    CKCI_TRY(ckci_check_problem(copy.op, &copy.u, &p, err));
     int found = plan->op == CKCONV_CONV_CONV_FWD ? ckci_show_pair(&p.pair, &plan->u.conv_conv, which, info)
                 : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_show_conv(&p.conv, &plan->u.conv, which, info)
                                                  : ckci_show_norm(&p.norm, &plan->u.groupnorm, which, info);

@@ -5,7 +5,9 @@
 */
 #pragma once
 #include "plan/instances.h"
+#include "core/axes.h"
 
+/* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     if (op == CKCONV_CONV_CONV_FWD) {
@@ -15,6 +17,21 @@ CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem 
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
+}
+
+CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
+{
+    if (op == CKCONV_CONV_CONV_FWD) {
+        ckci_drop_pair(&p->pair);
+    } else if (op <= CKCONV_BWD_WEIGHT) {
+        ckci_drop_conv(&p->conv);
+    } else {
+        ckci_tensor *t[3];
+        t[0] = &p->norm.in;
+        t[1] = &p->norm.out;
+        t[2] = &p->norm.din;
+        ckci_drop_tensors(t, 3);
+    }
 }
 
 CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
@@ -463,6 +480,7 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
                           : plan.device.threads            ? plan.device.threads
                                                            : 1;
     ckci_measure(&plan, problem);
+    ckci_drop_axes(op, problem);
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;

@@ -4,6 +4,7 @@
 */
 #pragma once
 #include "plan/run.h"
+#include "core/axes.h"
 
 typedef struct ckci_move {
     const ckci_tensor *src, *dst;
@@ -70,6 +71,10 @@ CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, 
                                    0, err));
         CKCI_TRY(ckci_resolve("", name, &d, ndim, len, i == 1, &t[i], err));
     }
+    ckci_tensor *both[2];
+    both[0] = &t[0];
+    both[1] = &t[1];
+    ckci_drop_tensors(both, 2);
     t[0].p = (unsigned char *)(uintptr_t)src;
     t[1].p = (unsigned char *)dst;
     ckci_buffer list[2];

@@ -178,7 +178,7 @@ CKCI_FN void ckci_ref_conv(const ckci_conv *p, int32_t threads)
 
 /* The pair without workspace: mid is computed where it is needed, CKCI_REF_MID channels at a time, for
    CKCI_REF_OUT output channels at a time. A work item owns one output position, in all channels. */
-enum { CKCI_REF_MID = 2048, CKCI_REF_OUT = 1024 };
+enum { CKCI_REF_MID = CKCI_STACK / 32, CKCI_REF_OUT = CKCI_STACK / 64 };
 
 typedef struct ckci_ref_pair {
     const ckci_conv *first, *second;

@@ -1,0 +1,117 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>core-axes
+  Spatial axes that carry nothing leave a checked problem, and the others move to the innermost places. So a
+  convolution has one final form, hence one plan, the same kernels and the same bits, whether it is written in
+  1D, 2D or 3D, and whichever of its axes has size 1. Descriptions keep the axes of the caller.
+*/
+#pragma once
+#include "core/check.h"
+
+/* One position is written and read through one tap, and nothing else lies along this axis. Of a longer axis
+   of in only the first position is read; bwd_data writes the others, too. */
+CKCI_FN int ckci_idle_axis(const ckci_conv *p, int axis)
+{
+    return p->filter[axis] == 1 && p->output[axis] == 1 && p->pad[axis] == 0 &&
+           (p->input[axis] == 1 || p->op != CKCONV_BWD_DATA);
+}
+
+/* Three values, those of idle axes left out: z, y, x from the right, and `none` for what is missing. */
+CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
+{
+    int to = 2;
+    for (int i = 2; i >= 0; i--) {
+        if (!idle[i]) {
+            v[to--] = v[i];
+        }
+    }
+    while (to >= 0) {
+        v[to--] = none;
+    }
+}
+
+/* The same with a tensor. Missing axes get the strides that layouts give them; where all three are missing, x
+   gets that of channels side by side: every layout is one matrix then. A D tensor that is broadcast keeps its
+   0. */
+CKCI_FN void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
+{
+    int64_t *s = t->stride, x = s[5] == 0 ? 0 : ckci_saturating_mul(s[2], t->len[2]);
+    ckci_close_up(t->len + 3, idle, 1);
+    ckci_close_up(s + 3, idle, -1);
+    for (int i = 5; i >= 3; i--) {
+        if (s[i] < 0) {
+            /* any number will do, but their bytes are counted */
+            s[i] = ckci_min(i == 5 ? x : ckci_saturating_mul(s[i + 1], t->len[i + 1]), CKCI_MAX_BYTES / 8);
+        }
+    }
+}
+
+CKCI_FN void ckci_close_up_conv(ckci_conv *p, const int idle[3])
+{
+    ckci_close_up(p->filter, idle, 1);
+    ckci_close_up(p->input, idle, 1);
+    ckci_close_up(p->output, idle, 1);
+    ckci_close_up(p->stride, idle, 1);
+    ckci_close_up(p->dilation, idle, 1);
+    ckci_close_up(p->pad, idle, 0);
+    for (int i = 0; i < 3; i++) {
+        ckci_close_up_tensor(&p->t[i], idle);
+    }
+    for (int i = 0; i < p->num_d; i++) {
+        ckci_close_up_tensor(&p->d[i], idle);
+    }
+}
+
+CKCI_FN void ckci_drop_conv(ckci_conv *p)
+{
+    int idle[3];
+    for (int i = 0; i < 3; i++) {
+        idle[i] = ckci_idle_axis(p, i);
+    }
+    ckci_close_up_conv(p, idle);
+}
+
+/* Mid has its axes from both convolutions. */
+CKCI_FN void ckci_drop_pair(ckci_conv_conv *p)
+{
+    int idle[3];
+    for (int i = 0; i < 3; i++) {
+        idle[i] = ckci_idle_axis(&p->first, i) && ckci_idle_axis(&p->second, i);
+    }
+    ckci_close_up_conv(&p->first, idle);
+    ckci_close_up_conv(&p->second, idle);
+}
+
+CKCI_FN void ckci_swap(int64_t *v, int i, int j)
+{
+    int64_t x = v[i];
+    v[i] = v[j];
+    v[j] = x;
+}
+
+/* The same convolution with two of its axes exchanged. */
+CKCI_FN void ckci_swap_axes(ckci_conv *p, int i, int j)
+{
+    ckci_swap(p->filter, i, j);
+    ckci_swap(p->input, i, j);
+    ckci_swap(p->output, i, j);
+    ckci_swap(p->stride, i, j);
+    ckci_swap(p->dilation, i, j);
+    ckci_swap(p->pad, i, j);
+    for (int t = 0; t < 3 + p->num_d; t++) {
+        ckci_tensor *x = t < 3 ? &p->t[t] : &p->d[t - 3];
+        ckci_swap(x->len, 3 + i, 3 + j);
+        ckci_swap(x->stride, 3 + i, 3 + j);
+    }
+}
+
+/* Tensors of one shape: those of a group norm or a transform. */
+CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
+{
+    int idle[3];
+    for (int i = 0; i < 3; i++) {
+        idle[i] = t[0]->len[3 + i] == 1;
+    }
+    for (int i = 0; i < count; i++) {
+        ckci_close_up_tensor(t[i], idle);
+    }
+}
