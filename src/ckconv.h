@@ -10,6 +10,7 @@
 #ifndef CKCONV_IMPLEMENTED
 #define CKCONV_IMPLEMENTED
 
+#include "core/switches.h"
 #include "core/platform.h"
 
 #ifdef __cplusplus
@@ -20,12 +21,19 @@ extern "C" {
 #include "core/names.h"
 #include "core/target.h"
 #include "core/check.h"
+
+#include "gpu/args.h"
+#include "gpu/table.h"
+#include "device/code.h"
+
+#if !CKCI_PART
 #include "core/layout.h"
 #include "core/parallel.h"
 #include "core/problem.h"
 
 #include "ref/ref.h"
 
+#if CKCI_HAS_CPU
 #include "cpu/vector.h"
 #include "cpu/micro.h"
 #include "cpu/isa.h"
@@ -38,9 +46,8 @@ extern "C" {
 #include "cpu/pair.h"
 #include "cpu/norm.h"
 #include "cpu/undef.h"
+#endif /* CKCI_HAS_CPU */
 
-#include "gpu/args.h"
-#include "gpu/table.h"
 #include "gpu/conv.h"
 #include "gpu/depth.h"
 #include "gpu/depth_matrix.h"
@@ -63,6 +70,7 @@ extern "C" {
 #include "plan/calls.h"
 #include "plan/tune.h"
 #include "plan/transform.h"
+#endif /* !CKCI_PART */
 
 #ifdef __cplusplus
 }

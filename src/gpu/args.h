@@ -44,6 +44,10 @@
 #define CKCI_PAIR_COPIES 8
 #define CKCI_PAIR_LIST 24 /* regions whose places a block lists at a time */
 
+/* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
+   registers have no room for long sums (kernels.hip.h, CKCI_K_STRETCH). */
+enum { CKCI_GPU_CHAIN = 1024 };
+
 /* n / d for n < 2^31 without a division: (mulhi(n, mul) + n) >> shift */
 typedef struct ckci_divisor {
     uint32_t d, mul, shift;

@@ -8,6 +8,7 @@
 
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
+    CKCI_TRY(ckci_check_op(op, err));
     if (op == CKCONV_CONV_CONV_FWD) {
         return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
     }
