@@ -50,12 +50,28 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
-    CKCONV_NO_F64           drop f64 tensors            a dropped type or operation answers
-    CKCONV_NO_I8            drop i8 tensors             CKCONV_ERR_UNSUPPORTED and the name of the switch
+    What these drop is not compiled, on CPU and GPU; calls that need it answer CKCONV_ERR_UNSUPPORTED and the
+    name of the switch, never with a slow kernel. ckconv_build_text() tells what is left.
+    CKCONV_NO_F64           drop f64 tensors
+    CKCONV_NO_F32           drop f32 tensors as what is read: those that are written, D and parameters stay
+    CKCONV_NO_F16           drop f16 tensors
+    CKCONV_NO_BF16          drop bf16 tensors, and bf16 and bf16x3 arithmetic
+    CKCONV_NO_I8            drop i8 and i32 tensors
     CKCONV_NO_FP8           drop the four fp8 formats
+    CKCONV_NO_FWD           drop fwd (conv_conv_fwd stays)
+    CKCONV_NO_BWD_DATA      drop bwd_data, which also is the transposed convolution
+    CKCONV_NO_BWD_WEIGHT    drop bwd_weight
     CKCONV_NO_CONV_CONV     drop conv_conv_fwd
     CKCONV_NO_GROUPNORM     drop groupnorm_fwd and groupnorm_bwd
-    What is dropped leaves the CPU engines; a GPU build keeps all kernels, and takes as long to compile.
+    CKCONV_NO_TRANSFORM     drop transforms of layout and type
+    CKCONV_NO_CHANNELS_FIRST  drop tensors whose channels do not lie side by side (not D, not transforms)
+    CKCONV_NO_GROUPS        drop g above 1, and k = c = 1: grouped and depthwise convolutions
+    CKCONV_NO_CPU           drop the CPU engine; ref stays
+    CKCONV_ONLY_F16, ..     all types (operations) but those so named are dropped: CKCONV_ONLY_F16 with
+                            CKCONV_ONLY_BF16 and CKCONV_ONLY_BWD_WEIGHT, say
+    CKCONV_ONLY_CHANNELS_LAST  the same as CKCONV_NO_CHANNELS_FIRST
+    CKCONV_PART             1 to 4: only these kernels, 0: the rest. Five objects of one file, compiled side
+                            by side with all other switches alike, are what one is without it.
 
 HELLO CONV
     ckconv_conv_desc d;  memset(&d, 0, sizeof d);          // zero means default
@@ -637,6 +653,9 @@ CKCONV_API ckconv_status ckconv_ref_groupnorm(ckconv_op op, const ckconv_groupno
 */
 CKCONV_API int32_t ckconv_version(void);                         /* CKCONV_VERSION of the implementation */
 CKCONV_API const char *ckconv_status_text(ckconv_status status); /* a few words; never NULL */
+/* What the build switches left: "types f64 ...; operations fwd ...; layouts channels_last ...; engines ref
+   ...", one line. */
+CKCONV_API const char *ckconv_build_text(void);
 
 /* Names as the command line spells them ("f16", "NHWGC", "bwd_weight", "silu"). NULL for unknown values, 0
    for unknown names; element and engine, whose 0 has a name ("pass", "auto"), answer -1. */
@@ -1544,6 +1563,7 @@ CKCI_INLINE float ckci_odd_float(double x)
     return f;
 }
 
+#if !CKCI_PART
 CKCONV_API void ckconv_from_double(ckconv_dtype dtype, const double *src, void *dst, size_t count)
 {
     size_t size = ckci_size(dtype), done = 0;
@@ -1585,6 +1605,7 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
         dst[i] = ckci_load(dtype, p + i * size);
     }
 }
+#endif /* !CKCI_PART */
 
 /* d act(v) / d v */
 CKCI_FN double ckci_act_slope(ckconv_element act, double v)
@@ -1595,184 +1616,20 @@ CKCI_FN double ckci_act_slope(ckconv_element act, double v)
 
 
 /*------------------------------------------------------------------------------------------------------------
-  >>core-names
-  Names of every enumeration, in one table each, and back; the text of a status.
+  >>core-tensor
+  What checks make of a tensor, and engines read: on the GPU, too.
 */
-CKCONV_API int32_t ckconv_version(void)
-{
-    return CKCONV_VERSION;
-}
-
-CKCONV_API const char *ckconv_status_text(ckconv_status status)
-{
-    static const char *const texts[] = {"ok",
-                                        "argument not allowed",
-                                        "required pointer is NULL",
-                                        "size does not fit",
-                                        "workspace too small",
-                                        "not supported",
-                                        "not a plan of this version",
-                                        "no device code in this build",
-                                        "no such device",
-                                        "wrong device",
-                                        "GPU runtime refused",
-                                        "out of memory",
-                                        "tensors overlap"};
-    return status >= 0 && status < (ckconv_status)(sizeof texts / sizeof texts[0]) ? texts[status]
-                                                                                   : "unknown status";
-}
-
-/* A name and its value; tables end with NULL. The first name of a value is the one that is printed. */
-typedef struct ckci_name {
-    const char *name;
-    int32_t value;
-} ckci_name;
-
-CKCI_FN const char *ckci_name_of(const ckci_name *table, int32_t value)
-{
-    while (table->name && table->value != value) {
-        table++;
-    }
-    return table->name;
-}
-
-CKCI_FN int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
-{
-    while (table->name && !ckci_same_text(table->name, name)) {
-        table++;
-    }
-    return table->name ? table->value : unknown;
-}
-
-CKCI_FN const ckci_name *ckci_dtype_names(void)
-{
-    static const ckci_name table[] = {{"f64", CKCONV_F64},
-                                      {"f32", CKCONV_F32},
-                                      {"f16", CKCONV_F16},
-                                      {"bf16", CKCONV_BF16},
-                                      {"f8e4m3", CKCONV_F8E4M3},
-                                      {"f8e5m2", CKCONV_F8E5M2},
-                                      {"f8e4m3fnuz", CKCONV_F8E4M3FNUZ},
-                                      {"f8e5m2fnuz", CKCONV_F8E5M2FNUZ},
-                                      {"i8", CKCONV_I8},
-                                      {"i32", CKCONV_I32},
-                                      {"tf32", CKCONV_TF32},
-                                      {"bf16x3", CKCONV_BF16X3},
-                                      {NULL, 0}};
-    return table;
-}
-
-CKCI_FN const ckci_name *ckci_layout_names(void)
-{
-    static const ckci_name table[] = {
-        {"NHWGC", CKCONV_NHWGC},     {"NWGC", CKCONV_NHWGC},      {"NDHWGC", CKCONV_NHWGC},
-        {"NHWGK", CKCONV_NHWGC},     {"NWGK", CKCONV_NHWGC},      {"NDHWGK", CKCONV_NHWGC},
-        {"GNHWC", CKCONV_GNHWC},     {"GNWC", CKCONV_GNHWC},      {"GNDHWC", CKCONV_GNHWC},
-        {"GNHWK", CKCONV_GNHWC},     {"GNWK", CKCONV_GNHWC},      {"GNDHWK", CKCONV_GNHWC},
-        {"NGCHW", CKCONV_NGCHW},     {"NGCW", CKCONV_NGCHW},      {"NGCDHW", CKCONV_NGCHW},
-        {"NGKHW", CKCONV_NGCHW},     {"NGKW", CKCONV_NGCHW},      {"NGKDHW", CKCONV_NGCHW},
-        {"GKYXC", CKCONV_GKYXC},     {"GKXC", CKCONV_GKYXC},      {"GKZYXC", CKCONV_GKYXC},
-        {"GKCYX", CKCONV_GKCYX},     {"GKCX", CKCONV_GKCYX},      {"GKCZYX", CKCONV_GKCYX},
-        {"CHANNEL", CKCONV_CHANNEL}, {"STRIDED", CKCONV_STRIDED}, {NULL, 0}};
-    return table;
-}
-
-CKCI_FN const ckci_name *ckci_op_names(void)
-{
-    static const ckci_name table[] = {{"fwd", CKCONV_FWD},
-                                      {"bwd_data", CKCONV_BWD_DATA},
-                                      {"bwd_weight", CKCONV_BWD_WEIGHT},
-                                      {"conv_conv_fwd", CKCONV_CONV_CONV_FWD},
-                                      {"groupnorm_fwd", CKCONV_GROUPNORM_FWD},
-                                      {"groupnorm_bwd", CKCONV_GROUPNORM_BWD},
-                                      {NULL, 0}};
-    return table;
-}
-
-CKCI_FN const ckci_name *ckci_element_names(void)
-{
-    static const ckci_name table[] = {{"pass", CKCONV_PASS},
-                                      {"scale", CKCONV_SCALE},
-                                      {"relu", CKCONV_RELU},
-                                      {"clamp", CKCONV_CLAMP},
-                                      {"sigmoid", CKCONV_SIGMOID},
-                                      {"silu", CKCONV_SILU},
-                                      {"gelu", CKCONV_GELU},
-                                      {"bilinear", CKCONV_BILINEAR},
-                                      {"scale_add", CKCONV_SCALE_ADD},
-                                      {"bias", CKCONV_BIAS},
-                                      {"bias_relu", CKCONV_BIAS_RELU},
-                                      {"bias_residual_relu", CKCONV_BIAS_RESIDUAL_RELU},
-                                      {"add", CKCONV_ADD},
-                                      {"add_relu", CKCONV_ADD_RELU},
-                                      {NULL, 0}};
-    return table;
-}
-
-CKCI_FN const ckci_name *ckci_engine_names(void)
-{
-    static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
-                                      {"ref", CKCONV_ENGINE_REF},
-                                      {"cpu", CKCONV_ENGINE_CPU},
-                                      {"gpu", CKCONV_ENGINE_GPU},
-                                      {NULL, 0}};
-    return table;
-}
-
-CKCONV_API const char *ckconv_dtype_name(ckconv_dtype dtype)
-{
-    return ckci_name_of(ckci_dtype_names(), dtype);
-}
-
-CKCONV_API ckconv_dtype ckconv_dtype_from_name(const char *name)
-{
-    return ckci_value_of(ckci_dtype_names(), name, 0);
-}
-
-CKCONV_API const char *ckconv_layout_name(ckconv_layout layout)
-{
-    return ckci_name_of(ckci_layout_names(), layout);
-}
-
-CKCONV_API ckconv_layout ckconv_layout_from_name(const char *name)
-{
-    return ckci_value_of(ckci_layout_names(), name, 0);
-}
-
-CKCONV_API const char *ckconv_op_name(ckconv_op op)
-{
-    return ckci_name_of(ckci_op_names(), op);
-}
-
-CKCONV_API ckconv_op ckconv_op_from_name(const char *name)
-{
-    return ckci_value_of(ckci_op_names(), name, 0);
-}
-
-CKCONV_API const char *ckconv_element_name(ckconv_element kind)
-{
-    return ckci_name_of(ckci_element_names(), kind);
-}
-
-CKCONV_API ckconv_element ckconv_element_from_name(const char *name)
-{
-    return ckci_value_of(ckci_element_names(), name, -1);
-}
-
-CKCONV_API const char *ckconv_engine_name(ckconv_engine engine)
-{
-    return ckci_name_of(ckci_engine_names(), engine);
-}
-
-CKCONV_API ckconv_engine ckconv_engine_from_name(const char *name)
-{
-    return ckci_value_of(ckci_engine_names(), name, -1);
-}
-
-CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
-{
-    return ckci_size(dtype);
-}
+/* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length
+   1. */
+typedef struct ckci_tensor {
+    unsigned char *p;
+    ckconv_dtype dtype;   /* storage */
+    ckconv_dtype compute; /* what a read value is rounded to */
+    int32_t plain;        /* reading is a pure conversion: no operation, no rounding */
+    int32_t reserved;
+    int64_t len[6], stride[6];
+    ckconv_element_op op;
+} ckci_tensor;
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -1908,831 +1765,6 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 {
     int amd = ckci_architecture_vendor(arch) == CKCONV_DEVICE_AMD;
     return amd && ckci_architecture_length(arch) == strlen("gfx900") ? 64 : 32;
-}
-
-
-/*------------------------------------------------------------------------------------------------------------
-  >>core-check
-  Descriptions are copied, defaulted, then checked; each return has one reason. `at` prefixes member names in
-  texts ("conv0." inside a conv_conv description).
-*/
-/* What a layout is for. */
-enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
-/* The three tensors of a convolution, by index. */
-enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
-
-CKCI_FN int ckci_written(ckconv_op op)
-{
-    return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
-}
-
-CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
-                                       int64_t value, int64_t low, const char *allowed, ckconv_error *err)
-{
-    char place[16] = "";
-    if (index >= 0) {
-        snprintf(place, sizeof place, "[%d]", index);
-    }
-    if (value < low) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s%s is %lld: must be %s", at, name, sfx, place,
-                         CKCI_LL(value), allowed);
-    }
-    if (value > CKCI_MAX_BYTES) {
-        return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%s%s%s%s is %lld: must be 2^62 at most", at, name, sfx,
-                         place, CKCI_LL(value));
-    }
-    return CKCONV_OK;
-}
-
-/* why: the switch that dropped it (>>core-switches), NULL: none did. */
-CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
-{
-    return why ? ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s was left out of this build by %s", what, why)
-               : CKCONV_OK;
-}
-
-/* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
-   may be f32 in every build. */
-CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
-{
-    switch (dtype) {
-    case CKCONV_F64:
-        return ckci_check_held("f64", CKCI_WHY_F64, err);
-    case CKCONV_F32:
-    case CKCONV_TF32:
-        return ckci_check_held("f32", read ? CKCI_WHY_F32 : (const char *)NULL, err);
-    case CKCONV_F16:
-        return ckci_check_held("f16", CKCI_WHY_F16, err);
-    case CKCONV_BF16:
-    case CKCONV_BF16X3:
-        return ckci_check_held("bf16", CKCI_WHY_BF16, err);
-    case CKCONV_I8:
-    case CKCONV_I32:
-        return ckci_check_held("i8", CKCI_WHY_I8, err);
-    default:
-        return ckci_is_fp8(dtype) ? ckci_check_held("fp8", CKCI_WHY_FP8, err) : CKCONV_OK;
-    }
-}
-
-/* Is it an operation of this build? */
-CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
-{
-    switch (op) {
-    case CKCONV_FWD:
-        return ckci_check_held("fwd", CKCI_WHY_FWD, err);
-    case CKCONV_BWD_DATA:
-        return ckci_check_held("bwd_data", CKCI_WHY_BWD_DATA, err);
-    case CKCONV_BWD_WEIGHT:
-        return ckci_check_held("bwd_weight", CKCI_WHY_BWD_WEIGHT, err);
-    case CKCONV_CONV_CONV_FWD:
-        return ckci_check_held("conv_conv_fwd", CKCI_WHY_CONV_CONV, err);
-    case CKCONV_GROUPNORM_FWD:
-    case CKCONV_GROUPNORM_BWD:
-        return ckci_check_held("group norm", CKCI_WHY_GROUPNORM, err);
-    default:
-        return CKCONV_OK;
-    }
-}
-
-/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D
-   tensor. */
-CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
-                                        int32_t rank, int is_d, ckconv_error *err)
-{
-    if (ckci_size(t->dtype) == 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.dtype is %d: must be a storage type, CKCONV_F64 (1) to CKCONV_I32 (10)", at,
-                         name, (int)t->dtype);
-    }
-    CKCI_TRY(ckci_check_switches(t->dtype, 0, err));
-    int known =
-        t->layout == CKCONV_STRIDED || (t->layout == CKCONV_CHANNEL && is_d && role == CKCI_ROLE_ACTIVATION);
-    known |= role == CKCI_ROLE_ACTIVATION && t->layout >= CKCONV_NHWGC && t->layout <= CKCONV_NGCHW;
-    known |= role == CKCI_ROLE_WEIGHT && (t->layout == CKCONV_GKYXC || t->layout == CKCONV_GKCYX);
-    if (!known) {
-        const char *given = ckconv_layout_name(t->layout);
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.layout is %d (%s): must be %s%s or CKCONV_STRIDED",
-                         at, name, (int)t->layout, given ? given : "unknown",
-                         role == CKCI_ROLE_WEIGHT ? "CKCONV_GKYXC, CKCONV_GKCYX"
-                                                  : "CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW",
-                         is_d && role == CKCI_ROLE_ACTIVATION ? ", CKCONV_CHANNEL" : "");
-    }
-    for (int32_t i = 0; i < 6; i++) {
-        int64_t s = t->stride[i];
-        if (t->layout != CKCONV_STRIDED || i >= rank) {
-            if (s != 0) {
-                return ckci_fail(
-                    err, CKCONV_ERR_ARGUMENT, "%s%s.stride[%d] is %lld: must be 0 %s", at, name, (int)i,
-                    CKCI_LL(s), i >= rank ? "past the tensor's rank" : "unless the layout is CKCONV_STRIDED");
-            }
-        } else if (s < (is_d ? 0 : 1) || s > CKCI_MAX_BYTES) {
-            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.stride[%d] is %lld: must be %d to 2^62", at,
-                             name, (int)i, CKCI_LL(s), is_d ? 0 : 1);
-        }
-    }
-    return CKCONV_OK;
-}
-
-/* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes
-   2^62. */
-CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
-{
-    static const int order[6][6] = {{1, 3, 4, 5, 0, 2},  /* NHWGC */
-                                    {0, 1, 3, 4, 5, 2},  /* GNHWC */
-                                    {1, 0, 2, 3, 4, 5},  /* NGCHW */
-                                    {0, 1, 3, 4, 5, 2},  /* GKYXC */
-                                    {0, 1, 2, 3, 4, 5},  /* GKCYX */
-                                    {0, 2, 2, 2, 2, 2}}; /* CHANNEL: G, C */
-    int64_t next = 1;
-    if (layout == CKCONV_CHANNEL) {
-        memset(stride, 0, 6 * sizeof stride[0]);
-        stride[0] = len[2];
-        stride[2] = 1;
-        return 1;
-    }
-    for (int i = 5; i >= 0; i--) {
-        int axis = order[layout - 1][i];
-        stride[axis] = next;
-        if (!ckci_mul(&next, ckci_max(len[axis], 1))) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length
-   1. */
-typedef struct ckci_tensor {
-    unsigned char *p;
-    ckconv_dtype dtype;   /* storage */
-    ckconv_dtype compute; /* what a read value is rounded to */
-    int32_t plain;        /* reading is a pure conversion: no operation, no rounding */
-    int32_t reserved;
-    int64_t len[6], stride[6];
-    ckconv_element_op op;
-} ckci_tensor;
-
-/* Lengths and strides in 3D. len3: logical lengths, six entries. Overflow and nesting are checked here. */
-CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
-                                   const int64_t len3[6], int written, ckci_tensor *r, ckconv_error *err)
-{
-    memset(r, 0, sizeof *r);
-    r->dtype = t->dtype;
-    memcpy(r->len, len3, sizeof r->len);
-    int64_t count = 1;
-    int fits = 1;
-    for (int i = 0; i < 6; i++) {
-        fits = fits && ckci_mul(&count, len3[i] == 0 ? 1 : len3[i]);
-    }
-    if (t->layout == CKCONV_STRIDED) {
-        for (int i = 0; i < 3; i++) {
-            r->stride[i] = t->stride[i];
-        }
-        for (int32_t i = 0; i < ndim; i++) {
-            r->stride[6 - ndim + i] = t->stride[3 + i];
-        }
-        int64_t span = 1;
-        for (int i = 0; i < 6; i++) {
-            int64_t reach = ckci_max(r->len[i] - 1, 0);
-            fits = fits && ckci_mul(&reach, r->stride[i]) && reach <= CKCI_MAX_BYTES - span;
-            span = fits ? span + reach : span;
-        }
-        fits = fits && ckci_mul(&span, (int64_t)ckci_size(t->dtype));
-    } else {
-        fits = fits && ckci_layout_strides(t->layout, len3, r->stride);
-    }
-    if (!fits || !ckci_mul(&count, (int64_t)ckci_size(t->dtype))) {
-        return ckci_fail(err, CKCONV_ERR_OVERFLOW,
-                         "%s%s: lengths {%lld, %lld, %lld, %lld, %lld, %lld} and strides pass 2^62 bytes, "
-                         "the most allowed",
-                         at, name, CKCI_LL(len3[0]), CKCI_LL(len3[1]), CKCI_LL(len3[2]), CKCI_LL(len3[3]),
-                         CKCI_LL(len3[4]), CKCI_LL(len3[5]));
-    }
-    if (!written || t->layout != CKCONV_STRIDED) {
-        return CKCONV_OK;
-    }
-    /* axes by rising stride; each must reach past everything that the smaller ones address */
-    int axis[6];
-    int used = 0;
-    for (int i = 0; i < 6; i++) {
-        if (r->len[i] > 1) {
-            int at_slot = used++;
-            while (at_slot > 0 && r->stride[axis[at_slot - 1]] > r->stride[i]) {
-                axis[at_slot] = axis[at_slot - 1];
-                at_slot--;
-            }
-            axis[at_slot] = i;
-        }
-    }
-    int64_t past = 1;
-    for (int i = 0; i < used; i++) {
-        int64_t s = r->stride[axis[i]];
-        if (s < past) {
-            int shown = axis[i] < 3 ? axis[i] : axis[i] - (3 - ndim);
-            return ckci_fail(
-                err, CKCONV_ERR_ARGUMENT,
-                "%s%s.stride[%d] is %lld: elements of a written tensor overlap, must be %lld or more", at,
-                name, shown, CKCI_LL(s), CKCI_LL(past));
-        }
-        past += (r->len[axis[i]] - 1) * s;
-    }
-    return CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
-                                         int written, ckconv_error *err)
-{
-    int unary = op->kind >= CKCONV_PASS && op->kind <= CKCONV_GELU;
-    int with_d = op->kind >= CKCONV_BILINEAR && op->kind <= CKCONV_ADD_RELU;
-    if (!unary && !with_d) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %d: must be 0 to 6, or 16 to 22 on the written tensor", at, name,
-                         (int)op->kind);
-    }
-    if (with_d && !written) {
-        return ckci_fail(
-            err, CKCONV_ERR_ARGUMENT,
-            "%s%s.kind is %s: operations with D tensors belong to the written tensor; here 0 to 6", at, name,
-            ckconv_element_name(op->kind));
-    }
-    if (op->reserved != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
-                         at, name, (int)op->reserved);
-    }
-    int alpha = op->kind == CKCONV_SCALE || op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR ||
-                op->kind == CKCONV_SCALE_ADD;
-    int beta = op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR;
-    if ((!alpha && !(op->alpha == 0)) || (!beta && !(op->beta == 0))) {
-        int first = !alpha && !(op->alpha == 0);
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.%s is %g: must be 0, %s does not use it", at, name,
-                         first ? "alpha" : "beta", first ? op->alpha : op->beta,
-                         ckconv_element_name(op->kind));
-    }
-    if (op->kind == CKCONV_CLAMP && !(op->alpha <= op->beta)) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s clamps to [%g, %g]: alpha must be <= beta", at, name,
-                         op->alpha, op->beta);
-    }
-    return CKCONV_OK;
-}
-
-/* How many D tensors an epilogue takes. */
-CKCI_FN void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
-{
-    *low = *high = 0;
-    if (kind >= CKCONV_BILINEAR && kind <= CKCONV_BIAS_RELU) {
-        *low = *high = 1;
-    } else if (kind == CKCONV_BIAS_RESIDUAL_RELU) {
-        *low = *high = 2;
-    } else if (kind == CKCONV_ADD || kind == CKCONV_ADD_RELU) {
-        *low = 1;
-        *high = 4;
-    }
-}
-
-CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
-                                   const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
-{
-    static const char *const names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
-    int32_t low, high;
-    ckci_element_d_range(op->kind, &low, &high);
-    if (num_d < low || num_d > high) {
-        char range[32];
-        snprintf(range, sizeof range, low == high ? "%d" : "%d to %d", (int)low, (int)high);
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: the epilogue %s takes %s D tensor%s", at,
-                         (int)num_d, ckconv_element_name(op->kind), range, high == 1 ? "" : "s");
-    }
-    for (int32_t i = 0; i < 4; i++) {
-        if (i < num_d) {
-            CKCI_TRY(ckci_check_tensor(at, names[i], &d[i], role, rank, 1, err));
-            continue;
-        }
-        ckconv_tensor zero;
-        memset(&zero, 0, sizeof zero);
-        if (memcmp(&zero, &d[i], sizeof zero) != 0) {
-            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s is filled, but num_d is %d: must be all zero",
-                             at, names[i], (int)num_d);
-        }
-    }
-    return CKCONV_OK;
-}
-
-CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_layout layout)
-{
-    if (t->dtype == 0) {
-        t->dtype = dtype;
-    }
-    if (t->layout == 0) {
-        t->layout = layout;
-    }
-}
-
-/* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
-   layout stays 0, which is refused. */
-CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
-{
-    ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
-}
-
-CKCI_FN ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *out, ckconv_error *err)
-{
-    return out->layout != 0
-               ? CKCONV_OK
-               : ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                           "%sout.layout is 0 (as in), but in is CKCONV_STRIDED: must be given", at);
-}
-
-CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype in)
-{
-    if (compute != 0) {
-        return compute;
-    }
-    return storage == CKCONV_F32 && in == CKCONV_BF16 ? (ckconv_dtype)CKCONV_BF16 : storage;
-}
-
-/* Defaults of a convolution's sizes. */
-CKCI_FN void ckci_default_sizes(ckconv_conv_desc *d)
-{
-    if (d->g == 0) {
-        d->g = 1;
-    }
-    for (int32_t i = 0; i < 3; i++) {
-        if (i >= d->ndim) {
-            d->filter[i] = d->input[i] = d->stride[i] = d->dilation[i] = d->pad_lo[i] = d->pad_hi[i] = 0;
-            continue;
-        }
-        if (d->stride[i] == 0) {
-            d->stride[i] = 1;
-        }
-        if (d->dilation[i] == 0) {
-            d->dilation[i] = 1;
-        }
-    }
-}
-
-/* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor;
-   strided tensors give their strides along. */
-CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
-{
-    ckci_default_sizes(d);
-    ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
-    ckci_default_tensor(&d->wei, d->in.dtype, CKCONV_GKYXC);
-    ckci_default_out(&d->in, &d->out);
-    int w = ckci_written(op);
-    const ckconv_tensor *written = w == CKCI_IN ? &d->in : w == CKCI_WEI ? &d->wei : &d->out;
-    for (int32_t i = 0; i < 4 && i < d->num_d; i++) {
-        ckconv_tensor *t = &d->d[i];
-        if (t->layout == 0 && written->layout == CKCONV_STRIDED) {
-            memcpy(t->stride, written->stride, sizeof t->stride);
-        }
-        ckci_default_tensor(t, written->dtype, written->layout);
-    }
-    d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, d->in.dtype);
-    d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, d->in.dtype);
-    d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, d->in.dtype);
-}
-
-/* The rows of the type table (>>types). read[i], written: CKCI_IN, CKCI_WEI, CKCI_OUT. */
-CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
-                                       ckconv_op op, ckconv_error *err)
-{
-    static const char *const names[3] = {"compute_in", "compute_wei", "compute_out"};
-    ckconv_dtype in = d->in.dtype, wei = d->wei.dtype, out = d->out.dtype;
-    ckconv_dtype storage[3], compute[3];
-    storage[0] = in;
-    storage[1] = wei;
-    storage[2] = out;
-    compute[0] = d->compute_in;
-    compute[1] = d->compute_wei;
-    compute[2] = d->compute_out;
-    int w = ckci_written(op);
-    int r0 = w == CKCI_IN ? CKCI_WEI : CKCI_IN, r1 = w == CKCI_OUT ? CKCI_WEI : CKCI_OUT;
-    int i8 = storage[r0] == CKCONV_I8 && storage[r1] == CKCONV_I8 &&
-             (storage[w] == CKCONV_I8 || storage[w] == CKCONV_I32);
-    int fp8 = ckci_is_fp8(in) && ckci_is_fp8(wei) &&
-              (ckci_is_fp8(out) || out == CKCONV_F16 || out == CKCONV_BF16 || out == CKCONV_F32);
-    int same = in == out && (wei == in || (in == CKCONV_BF16 && wei == CKCONV_F32)) && in <= CKCONV_BF16;
-    if (!i8 && !fp8 && !same) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
-                         "alike, bf16 with f32 "
-                         "wei, fp8 with f16, bf16 or f32 out, or i8 with the result in i8 or i32)",
-                         at, sfx, ckconv_dtype_name(in), ckconv_dtype_name(wei), ckconv_dtype_name(out),
-                         ckconv_op_name(op));
-    }
-    for (int i = 0; i < 3; i++) {
-        ckconv_dtype c = compute[i];
-        if (c < CKCONV_F64 || c > CKCONV_BF16X3 || c == CKCONV_I32) {
-            if (i == w && c == storage[i]) {
-                continue;
-            }
-            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                             "%s%s%s is %d: must be a compute type, 0 to 9, 11 or 12", at, names[i],
-                             i == CKCI_WEI ? sfx : "", (int)c);
-        }
-        CKCI_TRY(ckci_check_switches(c, 0, err));
-        if (i == w) {
-            continue;
-        }
-        int fits = c == storage[i];
-        fits |= in == CKCONV_F32 && (c == CKCONV_TF32 || c == CKCONV_BF16 || c == CKCONV_BF16X3);
-        fits |= in == CKCONV_F16 && ckci_is_fp8(c);
-        if (in == CKCONV_BF16) {
-            fits = c == CKCONV_BF16;
-        }
-        if (!fits) {
-            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s is %s: %s tensors do not compute in it", at,
-                             names[i], i == CKCI_WEI ? sfx : "", ckconv_dtype_name(c),
-                             ckconv_dtype_name(storage[i]));
-        }
-    }
-    if (in == CKCONV_F32 && compute[r0] != compute[r1]) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s is %s and %s%s%s is %s: f32 tensors need the same on both", at, names[r0],
-                         ckconv_dtype_name(compute[r0]), at, names[r1], r1 == CKCI_WEI ? sfx : "",
-                         ckconv_dtype_name(compute[r1]));
-    }
-    return CKCONV_OK;
-}
-
-/* Output size of one dimension; 0 or less when the filter does not fit. Operands are at most 2^62. */
-CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
-                                        int64_t *out, ckconv_error *err)
-{
-    int64_t reach = d->filter[i] - 1;
-    int64_t padded = d->input[i];
-    if (!ckci_mul(&reach, d->dilation[i]) || d->pad_lo[i] > CKCI_MAX_BYTES - padded ||
-        d->pad_hi[i] > CKCI_MAX_BYTES - padded - d->pad_lo[i]) {
-        return ckci_fail(
-            err, CKCONV_ERR_OVERFLOW,
-            "%sfilter%s[%d] is %lld, dilation %lld, input %lld, pads %lld, %lld: together past 2^62", at, sfx,
-            i, CKCI_LL(d->filter[i]), CKCI_LL(d->dilation[i]), CKCI_LL(d->input[i]), CKCI_LL(d->pad_lo[i]),
-            CKCI_LL(d->pad_hi[i]));
-    }
-    padded += d->pad_lo[i] + d->pad_hi[i];
-    if (padded < reach + 1) {
-        return ckci_fail(
-            err, CKCONV_ERR_ARGUMENT,
-            "%sfilter%s[%d] spans %lld with its dilation, but the padded input is %lld: no output", at, sfx,
-            i, CKCI_LL(reach + 1), CKCI_LL(padded));
-    }
-    *out = (padded - reach - 1) / d->stride[i] + 1;
-    return CKCONV_OK;
-}
-
-/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
-CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
-{
-    int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
-    char what[64];
-    snprintf(what, sizeof what, "%s is not channels last: channels first", name);
-    return last ? CKCONV_OK : ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
-}
-
-/* A convolution in its final form, always 3D. t: in, wei, out; d in the written tensor's logical order. */
-typedef struct ckci_conv {
-    ckconv_op op;
-    int32_t num_d;
-    int64_t g, n, k, c;
-    int64_t filter[3], input[3], output[3], stride[3], dilation[3], pad[3];
-    ckci_tensor t[3];
-    ckci_tensor d[4];
-} ckci_conv;
-
-CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
-{
-    return ndim >= 1 && ndim <= 3
-               ? CKCONV_OK
-               : ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sndim is %d: must be 1, 2 or 3", at, (int)ndim);
-}
-
-/* The sizes of a convolution that has its defaults. */
-CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ckconv_conv_desc *d,
-                                       ckconv_error *err)
-{
-    CKCI_TRY(ckci_check_range(at, "g", sfx, -1, d->g, 1, "1 or more (0 means 1)", err));
-    CKCI_TRY(ckci_check_range(at, "n", "", -1, d->n, 0, "0 or more", err));
-    CKCI_TRY(ckci_check_range(at, "k", sfx, -1, d->k, 1, "1 or more output channels per group", err));
-    CKCI_TRY(ckci_check_range(at, "c", "", -1, d->c, 1, "1 or more input channels per group", err));
-    for (int i = 0; i < d->ndim; i++) {
-        CKCI_TRY(ckci_check_range(at, "filter", sfx, i, d->filter[i], 1, "1 or more", err));
-        CKCI_TRY(ckci_check_range(at, "input", "", i, d->input[i], 1, "1 or more", err));
-        CKCI_TRY(ckci_check_range(at, "stride", sfx, i, d->stride[i], 1, "1 or more (0 means 1)", err));
-        CKCI_TRY(ckci_check_range(at, "dilation", sfx, i, d->dilation[i], 1, "1 or more (0 means 1)", err));
-        CKCI_TRY(ckci_check_range(at, "pad_lo", sfx, i, d->pad_lo[i], 0, "0 or more", err));
-        CKCI_TRY(ckci_check_range(at, "pad_hi", sfx, i, d->pad_hi[i], 0, "0 or more", err));
-    }
-    return CKCONV_OK;
-}
-
-/* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx
-   make the member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its
-   second. */
-CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
-                                      ckci_conv *r, ckconv_error *err)
-{
-    if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
-                         (int)op);
-    }
-    CKCI_TRY(ckci_check_ndim(at, d->ndim, err));
-    if (d->num_d < 0 || d->num_d > 4) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
-                         at, (int)d->num_d);
-    }
-    if (d->reserved != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sreserved is %d: must be 0 (uninitialised struct?)", at,
-                         (int)d->reserved);
-    }
-    ckci_default_conv(d, op);
-    CKCI_TRY(ckci_check_sizes(at, sfx, d, err));
-    CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
-    if (d->g > 1 || (d->k == 1 && d->c == 1)) {
-        CKCI_TRY(ckci_check_held(d->g > 1 ? "g above 1" : "a convolution of one channel",
-                                 CKCI_HAS_GROUPS ? (const char *)NULL : "CKCONV_NO_GROUPS", err));
-    }
-    int w = ckci_written(op);
-    int32_t rank = 3 + d->ndim;
-    CKCI_TRY(ckci_check_tensor(at, "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
-    const char *wei = sfx[0] ? "wei1" : "wei";
-    CKCI_TRY(ckci_check_tensor(at, wei, &d->wei, CKCI_ROLE_WEIGHT, rank, 0, err));
-    CKCI_TRY(ckci_need_out_layout(at, &d->out, err));
-    CKCI_TRY(ckci_check_tensor(at, "out", &d->out, CKCI_ROLE_ACTIVATION, rank, 0, err));
-    CKCI_TRY(ckci_check_types(at, sfx, d, op, err));
-    CKCI_TRY(ckci_check_element(at, "op_in", &d->op_in, w == CKCI_IN, err));
-    CKCI_TRY(ckci_check_element(at, sfx[0] ? "op_wei1" : "op_wei", &d->op_wei, w == CKCI_WEI, err));
-    CKCI_TRY(ckci_check_element(at, "op_out", &d->op_out, w == CKCI_OUT, err));
-    const ckconv_element_op *epilogue = w == CKCI_IN ? &d->op_in : w == CKCI_WEI ? &d->op_wei : &d->op_out;
-    int role = w == CKCI_WEI ? CKCI_ROLE_WEIGHT : CKCI_ROLE_ACTIVATION;
-    CKCI_TRY(ckci_check_d(at, d->num_d, epilogue, d->d, role, rank, err));
-
-    memset(r, 0, sizeof *r);
-    r->op = op;
-    r->num_d = d->num_d;
-    r->g = d->g;
-    r->n = d->n;
-    r->k = d->k;
-    r->c = d->c;
-    for (int i = 0; i < 3; i++) {
-        int from = i - (3 - d->ndim);
-        r->filter[i] = r->input[i] = r->output[i] = r->stride[i] = r->dilation[i] = 1;
-        if (from >= 0) {
-            CKCI_TRY(ckci_check_output(at, sfx, d, from, &r->output[i], err));
-            r->filter[i] = d->filter[from];
-            r->input[i] = d->input[from];
-            r->stride[i] = d->stride[from];
-            r->dilation[i] = d->dilation[from];
-            r->pad[i] = d->pad_lo[from];
-            if (r->filter[i] == 1) {
-                r->dilation[i] = 1; /* both have no effect then, and may be huge */
-            }
-            if (r->output[i] == 1) {
-                r->stride[i] = ckci_min(r->stride[i], d->input[from] + d->pad_lo[from] + d->pad_hi[from] + 1);
-            }
-        }
-    }
-    int64_t len[3][6];
-    for (int i = 0; i < 3; i++) {
-        len[0][3 + i] = r->input[i];
-        len[1][3 + i] = r->filter[i];
-        len[2][3 + i] = r->output[i];
-        len[i][0] = r->g;
-        len[i][1] = i == CKCI_WEI ? r->k : r->n;
-        len[i][2] = i == CKCI_OUT ? r->k : r->c;
-    }
-    CKCI_TRY(ckci_resolve(at, "in", &d->in, d->ndim, len[0], w == CKCI_IN, &r->t[0], err));
-    CKCI_TRY(ckci_resolve(at, wei, &d->wei, d->ndim, len[1], w == CKCI_WEI, &r->t[1], err));
-    CKCI_TRY(ckci_resolve(at, "out", &d->out, d->ndim, len[2], w == CKCI_OUT, &r->t[2], err));
-    r->t[0].op = d->op_in;
-    r->t[1].op = d->op_wei;
-    r->t[2].op = d->op_out;
-    r->t[0].compute = d->compute_in;
-    r->t[1].compute = d->compute_wei;
-    r->t[2].compute = d->compute_out;
-    for (int i = 0; i < 3; i++) {
-        r->t[i].plain = r->t[i].op.kind == CKCONV_PASS && r->t[i].compute == r->t[i].dtype;
-    }
-    CKCI_TRY(ckci_check_last("in", &r->t[0], 0, err));
-    CKCI_TRY(ckci_check_last(wei, &r->t[1], 1, err));
-    CKCI_TRY(ckci_check_last("out", &r->t[2], 0, err));
-    for (int i = 0; i < d->num_d; i++) {
-        char name[8] = "d[0]";
-        name[2] = (char)('0' + i);
-        CKCI_TRY(ckci_resolve(at, name, &d->d[i], d->ndim, len[w], 0, &r->d[i], err));
-    }
-    return CKCONV_OK;
-}
-
-/* The second convolution of a pair, as a convolution of its own whose input is mid. */
-CKCI_FN ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckci_conv *first,
-                                       ckconv_conv_desc *second, ckconv_error *err)
-{
-    int32_t ndim = d->conv0.ndim;
-    int64_t channels = first->g * first->k; /* fits: wei0 was checked */
-    int64_t g1 = d->g1 == 0 ? 1 : d->g1;
-    if (g1 < 1 || channels % g1 != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "g1 is %lld: must divide the %lld channels of conv0",
-                         CKCI_LL(g1), CKCI_LL(channels));
-    }
-    memset(second, 0, sizeof *second);
-    second->ndim = ndim;
-    second->num_d = d->num_d;
-    second->g = g1;
-    second->n = first->n;
-    second->k = d->k1;
-    second->c = channels / g1;
-    for (int i = 0; i < ndim; i++) {
-        second->filter[i] = d->filter1[i] == 0 ? 1 : d->filter1[i];
-        second->input[i] = first->output[3 - ndim + i];
-        second->stride[i] = d->stride1[i];
-        second->dilation[i] = d->dilation1[i];
-        second->pad_lo[i] = d->pad_lo1[i];
-        second->pad_hi[i] = d->pad_hi1[i];
-    }
-    second->in.dtype = d->conv0.in.dtype;
-    second->wei = d->wei1;
-    second->out = d->out;
-    ckci_default_out(&d->conv0.in, &second->out);
-    CKCI_TRY(ckci_need_out_layout("", &second->out, err));
-    if (second->wei.dtype == 0) {
-        second->wei.dtype = d->conv0.wei.dtype;
-    }
-    second->compute_in = d->conv0.compute_in;
-    int like = d->compute_wei1 == 0 && second->wei.dtype == d->conv0.wei.dtype;
-    second->compute_wei = like ? d->conv0.compute_wei : d->compute_wei1;
-    second->op_wei = d->op_wei1;
-    second->op_out = d->op_out;
-    memcpy(second->d, d->d, sizeof second->d);
-    return CKCONV_OK;
-}
-
-/* Both stages of a pair. first writes mid, second reads it. */
-typedef struct ckci_conv_conv {
-    ckci_conv first, second;
-} ckci_conv_conv;
-
-CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
-{
-    ckconv_conv_desc *c0 = &d->conv0;
-    if (c0->num_d != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.num_d is %d: must be 0, D tensors belong to the pair's out", (int)c0->num_d);
-    }
-    if (c0->op_out.kind >= CKCONV_BILINEAR && c0->op_out.kind <= CKCONV_ADD_RELU) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.op_out.kind is %s: must be 0 to 6, D tensors belong to the pair's out",
-                         ckconv_element_name(c0->op_out.kind));
-    }
-    ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
-    if (c0->out.dtype != 0 && c0->out.dtype != in) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.out.dtype is %d: mid has the type of in (%d), leave it 0", (int)c0->out.dtype,
-                         (int)in);
-    }
-    CKCI_TRY(ckci_check_conv("conv0.", "", CKCONV_FWD, c0, &r->first, err));
-    ckconv_conv_desc second;
-    CKCI_TRY(ckci_second_conv(d, &r->first, &second, err));
-    for (int i = 0; i < d->conv0.ndim; i++) {
-        CKCI_TRY(ckci_check_range("", "filter1", "", i, second.filter[i], 1, "1 or more (0 means 1)", err));
-    }
-    CKCI_TRY(ckci_check_range("", "k1", "", -1, second.k, 1, "1 or more output channels per group", err));
-    CKCI_TRY(ckci_check_conv("", "1", CKCONV_FWD, &second, &r->second, err));
-    d->g1 = second.g;
-    memcpy(d->filter1, second.filter, sizeof d->filter1);
-    memcpy(d->stride1, second.stride, sizeof d->stride1);
-    memcpy(d->dilation1, second.dilation, sizeof d->dilation1);
-    memcpy(d->pad_lo1, second.pad_lo, sizeof d->pad_lo1);
-    memcpy(d->pad_hi1, second.pad_hi, sizeof d->pad_hi1);
-    d->wei1 = second.wei;
-    d->out = second.out;
-    d->compute_wei1 = second.compute_wei;
-    memcpy(d->d, second.d, sizeof d->d);
-    return CKCONV_OK;
-}
-
-/* A group norm in its final form. */
-typedef struct ckci_groupnorm {
-    ckconv_op op;
-    ckconv_element act;
-    ckconv_dtype param, stat;
-    int64_t g, n, c, space;
-    double eps;
-    ckci_tensor in, out, din;
-} ckci_groupnorm;
-
-CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
-                                           ckconv_error *err)
-{
-    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
-    }
-    if (d->ndim < 1 || d->ndim > 3) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)d->ndim);
-    }
-    for (int i = 0; i < 3; i++) {
-        if (d->reserved[i] != 0) {
-            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                             "reserved[%d] is %d: must be 0 (uninitialised struct?)", i, (int)d->reserved[i]);
-        }
-    }
-    d->g = d->g == 0 ? 1 : d->g;
-    ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
-    ckconv_tensor *like[2];
-    like[0] = &d->out;
-    like[1] = &d->din;
-    for (int i = 0; i < 2; i++) {
-        if (like[i]->layout == 0 && d->in.layout == CKCONV_STRIDED) {
-            memcpy(like[i]->stride, d->in.stride, sizeof d->in.stride);
-        }
-        ckci_default_tensor(like[i], d->in.dtype, d->in.layout);
-    }
-    d->param_dtype = d->param_dtype == 0 ? d->in.dtype : d->param_dtype;
-    CKCI_TRY(ckci_check_range("", "g", "", -1, d->g, 1, "1 or more groups (0 means 1)", err));
-    CKCI_TRY(ckci_check_range("", "n", "", -1, d->n, 0, "0 or more", err));
-    CKCI_TRY(ckci_check_range("", "c", "", -1, d->c, 1,
-                              "1 or more channels per group (gamma has g*c entries)", err));
-    int64_t len[6];
-    len[0] = d->g;
-    len[1] = d->n;
-    len[2] = d->c;
-    for (int i = 0; i < 3; i++) {
-        int from = i - (3 - d->ndim);
-        len[3 + i] = 1;
-        if (from >= 0) {
-            CKCI_TRY(ckci_check_range("", "input", "", from, d->input[from], 1, "1 or more", err));
-            len[3 + i] = d->input[from];
-        }
-        if (i >= d->ndim) {
-            d->input[i] = 0;
-        }
-    }
-    if (!(d->eps > 0) || !(d->eps < 1e300)) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "eps is %g: must be above 0 and finite (PyTorch's default is 1e-5)", d->eps);
-    }
-    if (d->act != CKCONV_PASS && d->act != CKCONV_SIGMOID && d->act != CKCONV_SILU) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "act is %d: must be CKCONV_PASS (0), CKCONV_SIGMOID (4) or CKCONV_SILU (5)",
-                         (int)d->act);
-    }
-    int32_t rank = 3 + d->ndim;
-    CKCI_TRY(ckci_check_tensor("", "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
-    CKCI_TRY(ckci_check_tensor("", "out", &d->out, CKCI_ROLE_ACTIVATION, rank, 0, err));
-    CKCI_TRY(ckci_check_tensor("", "din", &d->din, CKCI_ROLE_ACTIVATION, rank, 0, err));
-    static const char *const names[4] = {"in.dtype", "out.dtype", "din.dtype", "param_dtype"};
-    ckconv_dtype types[4];
-    types[0] = d->in.dtype;
-    types[1] = d->out.dtype;
-    types[2] = d->din.dtype;
-    types[3] = d->param_dtype;
-    for (int i = 0; i < 4; i++) {
-        int wide = types[0] == CKCONV_F64;
-        if (types[i] < CKCONV_F64 || types[i] > CKCONV_BF16 || (types[i] == CKCONV_F64) != wide) {
-            return ckci_fail(
-                err, CKCONV_ERR_ARGUMENT,
-                "%s is %d: must be CKCONV_F32, _F16 or _BF16 (2, 3, 4), or all four CKCONV_F64 (1)", names[i],
-                (int)types[i]);
-        }
-    }
-    CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
-    memset(r, 0, sizeof *r);
-    r->op = op;
-    r->act = d->act;
-    r->param = d->param_dtype;
-    r->stat = d->in.dtype == CKCONV_F64 ? (ckconv_dtype)CKCONV_F64 : (ckconv_dtype)CKCONV_F32;
-    r->g = d->g;
-    r->n = d->n;
-    r->c = d->c;
-    r->eps = d->eps;
-    CKCI_TRY(ckci_resolve("", "in", &d->in, d->ndim, len, 0, &r->in, err));
-    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, op == CKCONV_GROUPNORM_FWD, &r->out, err));
-    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, op == CKCONV_GROUPNORM_BWD, &r->din, err));
-    CKCI_TRY(ckci_check_last("in", &r->in, 0, err));
-    CKCI_TRY(ckci_check_last("out", &r->out, 0, err));
-    CKCI_TRY(ckci_check_last("din", &r->din, 0, err));
-    r->in.plain = r->out.plain = r->din.plain = 1;
-    r->in.compute = r->in.dtype;
-    r->out.compute = r->out.dtype;
-    r->space = len[3] * len[4] * len[5];
-    return CKCONV_OK;
-}
-
-CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_t *out, ckconv_error *err)
-{
-    if (!desc || !out) {
-        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", desc ? "out" : "desc");
-    }
-    ckconv_conv_desc d = *desc;
-    int64_t size[3] = {0, 0, 0};
-    CKCI_TRY(ckci_check_ndim("", d.ndim, err));
-    ckci_default_sizes(&d);
-    CKCI_TRY(ckci_check_sizes("", "", &d, err));
-    for (int i = 0; i < d.ndim; i++) {
-        CKCI_TRY(ckci_check_output("", "", &d, i, &size[i], err));
-    }
-    memcpy(out, size, (size_t)d.ndim * sizeof out[0]);
-    return ckci_ok(err);
 }
 
 
@@ -3530,6 +2562,1028 @@ CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 #endif
 
 #if !CKCI_PART
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>core-names
+  Names of every enumeration, in one table each, and back; the text of a status.
+*/
+CKCONV_API int32_t ckconv_version(void)
+{
+    return CKCONV_VERSION;
+}
+
+CKCONV_API const char *ckconv_build_text(void)
+{
+#define CKCI_SAY_0(TEXT)
+#define CKCI_SAY_1(TEXT) " " TEXT
+    return "types"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F64)("f64")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F32)("f32")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F16)("f16")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BF16)("bf16")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FP8)("fp8")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_I8)("i8")
+        "; operations"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FWD)("fwd")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_DATA)("bwd_data")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_WEIGHT)("bwd_weight")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CONV_CONV)("conv_conv_fwd")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_GROUPNORM)("groupnorm")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_TRANSFORM)("transform")
+        "; layouts channels_last"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CHANNELS_FIRST)("channels_first")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_GROUPS)("groups")
+        "; engines ref"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CPU)("cpu")
+        CKCI_JOIN(CKCI_SAY_, CKCI_GPU_COMPILER)("gpu");
+#undef CKCI_SAY_0
+#undef CKCI_SAY_1
+}
+
+CKCONV_API const char *ckconv_status_text(ckconv_status status)
+{
+    static const char *const texts[] = {"ok",
+                                        "argument not allowed",
+                                        "required pointer is NULL",
+                                        "size does not fit",
+                                        "workspace too small",
+                                        "not supported",
+                                        "not a plan of this version",
+                                        "no device code in this build",
+                                        "no such device",
+                                        "wrong device",
+                                        "GPU runtime refused",
+                                        "out of memory",
+                                        "tensors overlap"};
+    return status >= 0 && status < (ckconv_status)(sizeof texts / sizeof texts[0]) ? texts[status]
+                                                                                   : "unknown status";
+}
+
+/* A name and its value; tables end with NULL. The first name of a value is the one that is printed. */
+typedef struct ckci_name {
+    const char *name;
+    int32_t value;
+} ckci_name;
+
+CKCI_FN const char *ckci_name_of(const ckci_name *table, int32_t value)
+{
+    while (table->name && table->value != value) {
+        table++;
+    }
+    return table->name;
+}
+
+CKCI_FN int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
+{
+    while (table->name && !ckci_same_text(table->name, name)) {
+        table++;
+    }
+    return table->name ? table->value : unknown;
+}
+
+CKCI_FN const ckci_name *ckci_dtype_names(void)
+{
+    static const ckci_name table[] = {{"f64", CKCONV_F64},
+                                      {"f32", CKCONV_F32},
+                                      {"f16", CKCONV_F16},
+                                      {"bf16", CKCONV_BF16},
+                                      {"f8e4m3", CKCONV_F8E4M3},
+                                      {"f8e5m2", CKCONV_F8E5M2},
+                                      {"f8e4m3fnuz", CKCONV_F8E4M3FNUZ},
+                                      {"f8e5m2fnuz", CKCONV_F8E5M2FNUZ},
+                                      {"i8", CKCONV_I8},
+                                      {"i32", CKCONV_I32},
+                                      {"tf32", CKCONV_TF32},
+                                      {"bf16x3", CKCONV_BF16X3},
+                                      {NULL, 0}};
+    return table;
+}
+
+CKCI_FN const ckci_name *ckci_layout_names(void)
+{
+    static const ckci_name table[] = {
+        {"NHWGC", CKCONV_NHWGC},     {"NWGC", CKCONV_NHWGC},      {"NDHWGC", CKCONV_NHWGC},
+        {"NHWGK", CKCONV_NHWGC},     {"NWGK", CKCONV_NHWGC},      {"NDHWGK", CKCONV_NHWGC},
+        {"GNHWC", CKCONV_GNHWC},     {"GNWC", CKCONV_GNHWC},      {"GNDHWC", CKCONV_GNHWC},
+        {"GNHWK", CKCONV_GNHWC},     {"GNWK", CKCONV_GNHWC},      {"GNDHWK", CKCONV_GNHWC},
+        {"NGCHW", CKCONV_NGCHW},     {"NGCW", CKCONV_NGCHW},      {"NGCDHW", CKCONV_NGCHW},
+        {"NGKHW", CKCONV_NGCHW},     {"NGKW", CKCONV_NGCHW},      {"NGKDHW", CKCONV_NGCHW},
+        {"GKYXC", CKCONV_GKYXC},     {"GKXC", CKCONV_GKYXC},      {"GKZYXC", CKCONV_GKYXC},
+        {"GKCYX", CKCONV_GKCYX},     {"GKCX", CKCONV_GKCYX},      {"GKCZYX", CKCONV_GKCYX},
+        {"CHANNEL", CKCONV_CHANNEL}, {"STRIDED", CKCONV_STRIDED}, {NULL, 0}};
+    return table;
+}
+
+CKCI_FN const ckci_name *ckci_op_names(void)
+{
+    static const ckci_name table[] = {{"fwd", CKCONV_FWD},
+                                      {"bwd_data", CKCONV_BWD_DATA},
+                                      {"bwd_weight", CKCONV_BWD_WEIGHT},
+                                      {"conv_conv_fwd", CKCONV_CONV_CONV_FWD},
+                                      {"groupnorm_fwd", CKCONV_GROUPNORM_FWD},
+                                      {"groupnorm_bwd", CKCONV_GROUPNORM_BWD},
+                                      {NULL, 0}};
+    return table;
+}
+
+CKCI_FN const ckci_name *ckci_element_names(void)
+{
+    static const ckci_name table[] = {{"pass", CKCONV_PASS},
+                                      {"scale", CKCONV_SCALE},
+                                      {"relu", CKCONV_RELU},
+                                      {"clamp", CKCONV_CLAMP},
+                                      {"sigmoid", CKCONV_SIGMOID},
+                                      {"silu", CKCONV_SILU},
+                                      {"gelu", CKCONV_GELU},
+                                      {"bilinear", CKCONV_BILINEAR},
+                                      {"scale_add", CKCONV_SCALE_ADD},
+                                      {"bias", CKCONV_BIAS},
+                                      {"bias_relu", CKCONV_BIAS_RELU},
+                                      {"bias_residual_relu", CKCONV_BIAS_RESIDUAL_RELU},
+                                      {"add", CKCONV_ADD},
+                                      {"add_relu", CKCONV_ADD_RELU},
+                                      {NULL, 0}};
+    return table;
+}
+
+CKCI_FN const ckci_name *ckci_engine_names(void)
+{
+    static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
+                                      {"ref", CKCONV_ENGINE_REF},
+                                      {"cpu", CKCONV_ENGINE_CPU},
+                                      {"gpu", CKCONV_ENGINE_GPU},
+                                      {NULL, 0}};
+    return table;
+}
+
+CKCONV_API const char *ckconv_dtype_name(ckconv_dtype dtype)
+{
+    return ckci_name_of(ckci_dtype_names(), dtype);
+}
+
+CKCONV_API ckconv_dtype ckconv_dtype_from_name(const char *name)
+{
+    return ckci_value_of(ckci_dtype_names(), name, 0);
+}
+
+CKCONV_API const char *ckconv_layout_name(ckconv_layout layout)
+{
+    return ckci_name_of(ckci_layout_names(), layout);
+}
+
+CKCONV_API ckconv_layout ckconv_layout_from_name(const char *name)
+{
+    return ckci_value_of(ckci_layout_names(), name, 0);
+}
+
+CKCONV_API const char *ckconv_op_name(ckconv_op op)
+{
+    return ckci_name_of(ckci_op_names(), op);
+}
+
+CKCONV_API ckconv_op ckconv_op_from_name(const char *name)
+{
+    return ckci_value_of(ckci_op_names(), name, 0);
+}
+
+CKCONV_API const char *ckconv_element_name(ckconv_element kind)
+{
+    return ckci_name_of(ckci_element_names(), kind);
+}
+
+CKCONV_API ckconv_element ckconv_element_from_name(const char *name)
+{
+    return ckci_value_of(ckci_element_names(), name, -1);
+}
+
+CKCONV_API const char *ckconv_engine_name(ckconv_engine engine)
+{
+    return ckci_name_of(ckci_engine_names(), engine);
+}
+
+CKCONV_API ckconv_engine ckconv_engine_from_name(const char *name)
+{
+    return ckci_value_of(ckci_engine_names(), name, -1);
+}
+
+CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
+{
+    return ckci_size(dtype);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>core-check
+  Descriptions are copied, defaulted, then checked; each return has one reason. `at` prefixes member names in
+  texts ("conv0." inside a conv_conv description).
+*/
+/* What a layout is for. */
+enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
+/* The three tensors of a convolution, by index. */
+enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
+
+CKCI_FN int ckci_written(ckconv_op op)
+{
+    return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
+}
+
+CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
+                                       int64_t value, int64_t low, const char *allowed, ckconv_error *err)
+{
+    char place[16] = "";
+    if (index >= 0) {
+        snprintf(place, sizeof place, "[%d]", index);
+    }
+    if (value < low) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s%s is %lld: must be %s", at, name, sfx, place,
+                         CKCI_LL(value), allowed);
+    }
+    if (value > CKCI_MAX_BYTES) {
+        return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%s%s%s%s is %lld: must be 2^62 at most", at, name, sfx,
+                         place, CKCI_LL(value));
+    }
+    return CKCONV_OK;
+}
+
+/* why: the switch that dropped it (>>core-switches), NULL: none did. */
+CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
+{
+    return why ? ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s was left out of this build by %s", what, why)
+               : CKCONV_OK;
+}
+
+/* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
+   may be f32 in every build. */
+CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
+{
+    switch (dtype) {
+    case CKCONV_F64:
+        return ckci_check_held("f64", CKCI_WHY_F64, err);
+    case CKCONV_F32:
+    case CKCONV_TF32:
+        return ckci_check_held("f32", read ? CKCI_WHY_F32 : (const char *)NULL, err);
+    case CKCONV_F16:
+        return ckci_check_held("f16", CKCI_WHY_F16, err);
+    case CKCONV_BF16:
+    case CKCONV_BF16X3:
+        return ckci_check_held("bf16", CKCI_WHY_BF16, err);
+    case CKCONV_I8:
+    case CKCONV_I32:
+        return ckci_check_held("i8", CKCI_WHY_I8, err);
+    default:
+        return ckci_is_fp8(dtype) ? ckci_check_held("fp8", CKCI_WHY_FP8, err) : CKCONV_OK;
+    }
+}
+
+/* Is it an operation of this build? */
+CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
+{
+    switch (op) {
+    case CKCONV_FWD:
+        return ckci_check_held("fwd", CKCI_WHY_FWD, err);
+    case CKCONV_BWD_DATA:
+        return ckci_check_held("bwd_data", CKCI_WHY_BWD_DATA, err);
+    case CKCONV_BWD_WEIGHT:
+        return ckci_check_held("bwd_weight", CKCI_WHY_BWD_WEIGHT, err);
+    case CKCONV_CONV_CONV_FWD:
+        return ckci_check_held("conv_conv_fwd", CKCI_WHY_CONV_CONV, err);
+    case CKCONV_GROUPNORM_FWD:
+    case CKCONV_GROUPNORM_BWD:
+        return ckci_check_held("group norm", CKCI_WHY_GROUPNORM, err);
+    default:
+        return CKCONV_OK;
+    }
+}
+
+/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D
+   tensor. */
+CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
+                                        int32_t rank, int is_d, ckconv_error *err)
+{
+    if (ckci_size(t->dtype) == 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%s%s.dtype is %d: must be a storage type, CKCONV_F64 (1) to CKCONV_I32 (10)", at,
+                         name, (int)t->dtype);
+    }
+    CKCI_TRY(ckci_check_switches(t->dtype, 0, err));
+    int known =
+        t->layout == CKCONV_STRIDED || (t->layout == CKCONV_CHANNEL && is_d && role == CKCI_ROLE_ACTIVATION);
+    known |= role == CKCI_ROLE_ACTIVATION && t->layout >= CKCONV_NHWGC && t->layout <= CKCONV_NGCHW;
+    known |= role == CKCI_ROLE_WEIGHT && (t->layout == CKCONV_GKYXC || t->layout == CKCONV_GKCYX);
+    if (!known) {
+        const char *given = ckconv_layout_name(t->layout);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.layout is %d (%s): must be %s%s or CKCONV_STRIDED",
+                         at, name, (int)t->layout, given ? given : "unknown",
+                         role == CKCI_ROLE_WEIGHT ? "CKCONV_GKYXC, CKCONV_GKCYX"
+                                                  : "CKCONV_NHWGC, CKCONV_GNHWC, CKCONV_NGCHW",
+                         is_d && role == CKCI_ROLE_ACTIVATION ? ", CKCONV_CHANNEL" : "");
+    }
+    for (int32_t i = 0; i < 6; i++) {
+        int64_t s = t->stride[i];
+        if (t->layout != CKCONV_STRIDED || i >= rank) {
+            if (s != 0) {
+                return ckci_fail(
+                    err, CKCONV_ERR_ARGUMENT, "%s%s.stride[%d] is %lld: must be 0 %s", at, name, (int)i,
+                    CKCI_LL(s), i >= rank ? "past the tensor's rank" : "unless the layout is CKCONV_STRIDED");
+            }
+        } else if (s < (is_d ? 0 : 1) || s > CKCI_MAX_BYTES) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.stride[%d] is %lld: must be %d to 2^62", at,
+                             name, (int)i, CKCI_LL(s), is_d ? 0 : 1);
+        }
+    }
+    return CKCONV_OK;
+}
+
+/* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes
+   2^62. */
+CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
+{
+    static const int order[6][6] = {{1, 3, 4, 5, 0, 2},  /* NHWGC */
+                                    {0, 1, 3, 4, 5, 2},  /* GNHWC */
+                                    {1, 0, 2, 3, 4, 5},  /* NGCHW */
+                                    {0, 1, 3, 4, 5, 2},  /* GKYXC */
+                                    {0, 1, 2, 3, 4, 5},  /* GKCYX */
+                                    {0, 2, 2, 2, 2, 2}}; /* CHANNEL: G, C */
+    int64_t next = 1;
+    if (layout == CKCONV_CHANNEL) {
+        memset(stride, 0, 6 * sizeof stride[0]);
+        stride[0] = len[2];
+        stride[2] = 1;
+        return 1;
+    }
+    for (int i = 5; i >= 0; i--) {
+        int axis = order[layout - 1][i];
+        stride[axis] = next;
+        if (!ckci_mul(&next, ckci_max(len[axis], 1))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Lengths and strides in 3D. len3: logical lengths, six entries. Overflow and nesting are checked here. */
+CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
+                                   const int64_t len3[6], int written, ckci_tensor *r, ckconv_error *err)
+{
+    memset(r, 0, sizeof *r);
+    r->dtype = t->dtype;
+    memcpy(r->len, len3, sizeof r->len);
+    int64_t count = 1;
+    int fits = 1;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && ckci_mul(&count, len3[i] == 0 ? 1 : len3[i]);
+    }
+    if (t->layout == CKCONV_STRIDED) {
+        for (int i = 0; i < 3; i++) {
+            r->stride[i] = t->stride[i];
+        }
+        for (int32_t i = 0; i < ndim; i++) {
+            r->stride[6 - ndim + i] = t->stride[3 + i];
+        }
+        int64_t span = 1;
+        for (int i = 0; i < 6; i++) {
+            int64_t reach = ckci_max(r->len[i] - 1, 0);
+            fits = fits && ckci_mul(&reach, r->stride[i]) && reach <= CKCI_MAX_BYTES - span;
+            span = fits ? span + reach : span;
+        }
+        fits = fits && ckci_mul(&span, (int64_t)ckci_size(t->dtype));
+    } else {
+        fits = fits && ckci_layout_strides(t->layout, len3, r->stride);
+    }
+    if (!fits || !ckci_mul(&count, (int64_t)ckci_size(t->dtype))) {
+        return ckci_fail(err, CKCONV_ERR_OVERFLOW,
+                         "%s%s: lengths {%lld, %lld, %lld, %lld, %lld, %lld} and strides pass 2^62 bytes, "
+                         "the most allowed",
+                         at, name, CKCI_LL(len3[0]), CKCI_LL(len3[1]), CKCI_LL(len3[2]), CKCI_LL(len3[3]),
+                         CKCI_LL(len3[4]), CKCI_LL(len3[5]));
+    }
+    if (!written || t->layout != CKCONV_STRIDED) {
+        return CKCONV_OK;
+    }
+    /* axes by rising stride; each must reach past everything that the smaller ones address */
+    int axis[6];
+    int used = 0;
+    for (int i = 0; i < 6; i++) {
+        if (r->len[i] > 1) {
+            int at_slot = used++;
+            while (at_slot > 0 && r->stride[axis[at_slot - 1]] > r->stride[i]) {
+                axis[at_slot] = axis[at_slot - 1];
+                at_slot--;
+            }
+            axis[at_slot] = i;
+        }
+    }
+    int64_t past = 1;
+    for (int i = 0; i < used; i++) {
+        int64_t s = r->stride[axis[i]];
+        if (s < past) {
+            int shown = axis[i] < 3 ? axis[i] : axis[i] - (3 - ndim);
+            return ckci_fail(
+                err, CKCONV_ERR_ARGUMENT,
+                "%s%s.stride[%d] is %lld: elements of a written tensor overlap, must be %lld or more", at,
+                name, shown, CKCI_LL(s), CKCI_LL(past));
+        }
+        past += (r->len[axis[i]] - 1) * s;
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
+                                         int written, ckconv_error *err)
+{
+    int unary = op->kind >= CKCONV_PASS && op->kind <= CKCONV_GELU;
+    int with_d = op->kind >= CKCONV_BILINEAR && op->kind <= CKCONV_ADD_RELU;
+    if (!unary && !with_d) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%s%s.kind is %d: must be 0 to 6, or 16 to 22 on the written tensor", at, name,
+                         (int)op->kind);
+    }
+    if (with_d && !written) {
+        return ckci_fail(
+            err, CKCONV_ERR_ARGUMENT,
+            "%s%s.kind is %s: operations with D tensors belong to the written tensor; here 0 to 6", at, name,
+            ckconv_element_name(op->kind));
+    }
+    if (op->reserved != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
+                         at, name, (int)op->reserved);
+    }
+    int alpha = op->kind == CKCONV_SCALE || op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR ||
+                op->kind == CKCONV_SCALE_ADD;
+    int beta = op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR;
+    if ((!alpha && !(op->alpha == 0)) || (!beta && !(op->beta == 0))) {
+        int first = !alpha && !(op->alpha == 0);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.%s is %g: must be 0, %s does not use it", at, name,
+                         first ? "alpha" : "beta", first ? op->alpha : op->beta,
+                         ckconv_element_name(op->kind));
+    }
+    if (op->kind == CKCONV_CLAMP && !(op->alpha <= op->beta)) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s clamps to [%g, %g]: alpha must be <= beta", at, name,
+                         op->alpha, op->beta);
+    }
+    return CKCONV_OK;
+}
+
+/* How many D tensors an epilogue takes. */
+CKCI_FN void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
+{
+    *low = *high = 0;
+    if (kind >= CKCONV_BILINEAR && kind <= CKCONV_BIAS_RELU) {
+        *low = *high = 1;
+    } else if (kind == CKCONV_BIAS_RESIDUAL_RELU) {
+        *low = *high = 2;
+    } else if (kind == CKCONV_ADD || kind == CKCONV_ADD_RELU) {
+        *low = 1;
+        *high = 4;
+    }
+}
+
+CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
+                                   const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
+{
+    static const char *const names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
+    int32_t low, high;
+    ckci_element_d_range(op->kind, &low, &high);
+    if (num_d < low || num_d > high) {
+        char range[32];
+        snprintf(range, sizeof range, low == high ? "%d" : "%d to %d", (int)low, (int)high);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: the epilogue %s takes %s D tensor%s", at,
+                         (int)num_d, ckconv_element_name(op->kind), range, high == 1 ? "" : "s");
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        if (i < num_d) {
+            CKCI_TRY(ckci_check_tensor(at, names[i], &d[i], role, rank, 1, err));
+            continue;
+        }
+        ckconv_tensor zero;
+        memset(&zero, 0, sizeof zero);
+        if (memcmp(&zero, &d[i], sizeof zero) != 0) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s is filled, but num_d is %d: must be all zero",
+                             at, names[i], (int)num_d);
+        }
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_layout layout)
+{
+    if (t->dtype == 0) {
+        t->dtype = dtype;
+    }
+    if (t->layout == 0) {
+        t->layout = layout;
+    }
+}
+
+/* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
+   layout stays 0, which is refused. */
+CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
+{
+    ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
+}
+
+CKCI_FN ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *out, ckconv_error *err)
+{
+    return out->layout != 0
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                           "%sout.layout is 0 (as in), but in is CKCONV_STRIDED: must be given", at);
+}
+
+CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype in)
+{
+    if (compute != 0) {
+        return compute;
+    }
+    return storage == CKCONV_F32 && in == CKCONV_BF16 ? (ckconv_dtype)CKCONV_BF16 : storage;
+}
+
+/* Defaults of a convolution's sizes. */
+CKCI_FN void ckci_default_sizes(ckconv_conv_desc *d)
+{
+    if (d->g == 0) {
+        d->g = 1;
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        if (i >= d->ndim) {
+            d->filter[i] = d->input[i] = d->stride[i] = d->dilation[i] = d->pad_lo[i] = d->pad_hi[i] = 0;
+            continue;
+        }
+        if (d->stride[i] == 0) {
+            d->stride[i] = 1;
+        }
+        if (d->dilation[i] == 0) {
+            d->dilation[i] = 1;
+        }
+    }
+}
+
+/* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor;
+   strided tensors give their strides along. */
+CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
+{
+    ckci_default_sizes(d);
+    ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
+    ckci_default_tensor(&d->wei, d->in.dtype, CKCONV_GKYXC);
+    ckci_default_out(&d->in, &d->out);
+    int w = ckci_written(op);
+    const ckconv_tensor *written = w == CKCI_IN ? &d->in : w == CKCI_WEI ? &d->wei : &d->out;
+    for (int32_t i = 0; i < 4 && i < d->num_d; i++) {
+        ckconv_tensor *t = &d->d[i];
+        if (t->layout == 0 && written->layout == CKCONV_STRIDED) {
+            memcpy(t->stride, written->stride, sizeof t->stride);
+        }
+        ckci_default_tensor(t, written->dtype, written->layout);
+    }
+    d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, d->in.dtype);
+    d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, d->in.dtype);
+    d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, d->in.dtype);
+}
+
+/* The rows of the type table (>>types). read[i], written: CKCI_IN, CKCI_WEI, CKCI_OUT. */
+CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                       ckconv_op op, ckconv_error *err)
+{
+    static const char *const names[3] = {"compute_in", "compute_wei", "compute_out"};
+    ckconv_dtype in = d->in.dtype, wei = d->wei.dtype, out = d->out.dtype;
+    ckconv_dtype storage[3], compute[3];
+    storage[0] = in;
+    storage[1] = wei;
+    storage[2] = out;
+    compute[0] = d->compute_in;
+    compute[1] = d->compute_wei;
+    compute[2] = d->compute_out;
+    int w = ckci_written(op);
+    int r0 = w == CKCI_IN ? CKCI_WEI : CKCI_IN, r1 = w == CKCI_OUT ? CKCI_WEI : CKCI_OUT;
+    int i8 = storage[r0] == CKCONV_I8 && storage[r1] == CKCONV_I8 &&
+             (storage[w] == CKCONV_I8 || storage[w] == CKCONV_I32);
+    int fp8 = ckci_is_fp8(in) && ckci_is_fp8(wei) &&
+              (ckci_is_fp8(out) || out == CKCONV_F16 || out == CKCONV_BF16 || out == CKCONV_F32);
+    int same = in == out && (wei == in || (in == CKCONV_BF16 && wei == CKCONV_F32)) && in <= CKCONV_BF16;
+    if (!i8 && !fp8 && !same) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
+                         "alike, bf16 with f32 "
+                         "wei, fp8 with f16, bf16 or f32 out, or i8 with the result in i8 or i32)",
+                         at, sfx, ckconv_dtype_name(in), ckconv_dtype_name(wei), ckconv_dtype_name(out),
+                         ckconv_op_name(op));
+    }
+    for (int i = 0; i < 3; i++) {
+        ckconv_dtype c = compute[i];
+        if (c < CKCONV_F64 || c > CKCONV_BF16X3 || c == CKCONV_I32) {
+            if (i == w && c == storage[i]) {
+                continue;
+            }
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "%s%s%s is %d: must be a compute type, 0 to 9, 11 or 12", at, names[i],
+                             i == CKCI_WEI ? sfx : "", (int)c);
+        }
+        CKCI_TRY(ckci_check_switches(c, 0, err));
+        if (i == w) {
+            continue;
+        }
+        int fits = c == storage[i];
+        fits |= in == CKCONV_F32 && (c == CKCONV_TF32 || c == CKCONV_BF16 || c == CKCONV_BF16X3);
+        fits |= in == CKCONV_F16 && ckci_is_fp8(c);
+        if (in == CKCONV_BF16) {
+            fits = c == CKCONV_BF16;
+        }
+        if (!fits) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s is %s: %s tensors do not compute in it", at,
+                             names[i], i == CKCI_WEI ? sfx : "", ckconv_dtype_name(c),
+                             ckconv_dtype_name(storage[i]));
+        }
+    }
+    if (in == CKCONV_F32 && compute[r0] != compute[r1]) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%s%s is %s and %s%s%s is %s: f32 tensors need the same on both", at, names[r0],
+                         ckconv_dtype_name(compute[r0]), at, names[r1], r1 == CKCI_WEI ? sfx : "",
+                         ckconv_dtype_name(compute[r1]));
+    }
+    return CKCONV_OK;
+}
+
+/* Output size of one dimension; 0 or less when the filter does not fit. Operands are at most 2^62. */
+CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
+                                        int64_t *out, ckconv_error *err)
+{
+    int64_t reach = d->filter[i] - 1;
+    int64_t padded = d->input[i];
+    if (!ckci_mul(&reach, d->dilation[i]) || d->pad_lo[i] > CKCI_MAX_BYTES - padded ||
+        d->pad_hi[i] > CKCI_MAX_BYTES - padded - d->pad_lo[i]) {
+        return ckci_fail(
+            err, CKCONV_ERR_OVERFLOW,
+            "%sfilter%s[%d] is %lld, dilation %lld, input %lld, pads %lld, %lld: together past 2^62", at, sfx,
+            i, CKCI_LL(d->filter[i]), CKCI_LL(d->dilation[i]), CKCI_LL(d->input[i]), CKCI_LL(d->pad_lo[i]),
+            CKCI_LL(d->pad_hi[i]));
+    }
+    padded += d->pad_lo[i] + d->pad_hi[i];
+    if (padded < reach + 1) {
+        return ckci_fail(
+            err, CKCONV_ERR_ARGUMENT,
+            "%sfilter%s[%d] spans %lld with its dilation, but the padded input is %lld: no output", at, sfx,
+            i, CKCI_LL(reach + 1), CKCI_LL(padded));
+    }
+    *out = (padded - reach - 1) / d->stride[i] + 1;
+    return CKCONV_OK;
+}
+
+/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
+CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
+{
+    int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
+    char what[64];
+    snprintf(what, sizeof what, "%s is not channels last: channels first", name);
+    return last ? CKCONV_OK : ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
+}
+
+/* A convolution in its final form, always 3D. t: in, wei, out; d in the written tensor's logical order. */
+typedef struct ckci_conv {
+    ckconv_op op;
+    int32_t num_d;
+    int64_t g, n, k, c;
+    int64_t filter[3], input[3], output[3], stride[3], dilation[3], pad[3];
+    ckci_tensor t[3];
+    ckci_tensor d[4];
+} ckci_conv;
+
+CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
+{
+    return ndim >= 1 && ndim <= 3
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sndim is %d: must be 1, 2 or 3", at, (int)ndim);
+}
+
+/* The sizes of a convolution that has its defaults. */
+CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                       ckconv_error *err)
+{
+    CKCI_TRY(ckci_check_range(at, "g", sfx, -1, d->g, 1, "1 or more (0 means 1)", err));
+    CKCI_TRY(ckci_check_range(at, "n", "", -1, d->n, 0, "0 or more", err));
+    CKCI_TRY(ckci_check_range(at, "k", sfx, -1, d->k, 1, "1 or more output channels per group", err));
+    CKCI_TRY(ckci_check_range(at, "c", "", -1, d->c, 1, "1 or more input channels per group", err));
+    for (int i = 0; i < d->ndim; i++) {
+        CKCI_TRY(ckci_check_range(at, "filter", sfx, i, d->filter[i], 1, "1 or more", err));
+        CKCI_TRY(ckci_check_range(at, "input", "", i, d->input[i], 1, "1 or more", err));
+        CKCI_TRY(ckci_check_range(at, "stride", sfx, i, d->stride[i], 1, "1 or more (0 means 1)", err));
+        CKCI_TRY(ckci_check_range(at, "dilation", sfx, i, d->dilation[i], 1, "1 or more (0 means 1)", err));
+        CKCI_TRY(ckci_check_range(at, "pad_lo", sfx, i, d->pad_lo[i], 0, "0 or more", err));
+        CKCI_TRY(ckci_check_range(at, "pad_hi", sfx, i, d->pad_hi[i], 0, "0 or more", err));
+    }
+    return CKCONV_OK;
+}
+
+/* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx
+   make the member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its
+   second. */
+CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
+                                      ckci_conv *r, ckconv_error *err)
+{
+    if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
+                         (int)op);
+    }
+    CKCI_TRY(ckci_check_ndim(at, d->ndim, err));
+    if (d->num_d < 0 || d->num_d > 4) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
+                         at, (int)d->num_d);
+    }
+    if (d->reserved != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sreserved is %d: must be 0 (uninitialised struct?)", at,
+                         (int)d->reserved);
+    }
+    ckci_default_conv(d, op);
+    CKCI_TRY(ckci_check_sizes(at, sfx, d, err));
+    CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
+    if (d->g > 1 || (d->k == 1 && d->c == 1)) {
+        CKCI_TRY(ckci_check_held(d->g > 1 ? "g above 1" : "a convolution of one channel",
+                                 CKCI_HAS_GROUPS ? (const char *)NULL : "CKCONV_NO_GROUPS", err));
+    }
+    int w = ckci_written(op);
+    int32_t rank = 3 + d->ndim;
+    CKCI_TRY(ckci_check_tensor(at, "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    const char *wei = sfx[0] ? "wei1" : "wei";
+    CKCI_TRY(ckci_check_tensor(at, wei, &d->wei, CKCI_ROLE_WEIGHT, rank, 0, err));
+    CKCI_TRY(ckci_need_out_layout(at, &d->out, err));
+    CKCI_TRY(ckci_check_tensor(at, "out", &d->out, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    CKCI_TRY(ckci_check_types(at, sfx, d, op, err));
+    CKCI_TRY(ckci_check_element(at, "op_in", &d->op_in, w == CKCI_IN, err));
+    CKCI_TRY(ckci_check_element(at, sfx[0] ? "op_wei1" : "op_wei", &d->op_wei, w == CKCI_WEI, err));
+    CKCI_TRY(ckci_check_element(at, "op_out", &d->op_out, w == CKCI_OUT, err));
+    const ckconv_element_op *epilogue = w == CKCI_IN ? &d->op_in : w == CKCI_WEI ? &d->op_wei : &d->op_out;
+    int role = w == CKCI_WEI ? CKCI_ROLE_WEIGHT : CKCI_ROLE_ACTIVATION;
+    CKCI_TRY(ckci_check_d(at, d->num_d, epilogue, d->d, role, rank, err));
+
+    memset(r, 0, sizeof *r);
+    r->op = op;
+    r->num_d = d->num_d;
+    r->g = d->g;
+    r->n = d->n;
+    r->k = d->k;
+    r->c = d->c;
+    for (int i = 0; i < 3; i++) {
+        int from = i - (3 - d->ndim);
+        r->filter[i] = r->input[i] = r->output[i] = r->stride[i] = r->dilation[i] = 1;
+        if (from >= 0) {
+            CKCI_TRY(ckci_check_output(at, sfx, d, from, &r->output[i], err));
+            r->filter[i] = d->filter[from];
+            r->input[i] = d->input[from];
+            r->stride[i] = d->stride[from];
+            r->dilation[i] = d->dilation[from];
+            r->pad[i] = d->pad_lo[from];
+            if (r->filter[i] == 1) {
+                r->dilation[i] = 1; /* both have no effect then, and may be huge */
+            }
+            if (r->output[i] == 1) {
+                r->stride[i] = ckci_min(r->stride[i], d->input[from] + d->pad_lo[from] + d->pad_hi[from] + 1);
+            }
+        }
+    }
+    int64_t len[3][6];
+    for (int i = 0; i < 3; i++) {
+        len[0][3 + i] = r->input[i];
+        len[1][3 + i] = r->filter[i];
+        len[2][3 + i] = r->output[i];
+        len[i][0] = r->g;
+        len[i][1] = i == CKCI_WEI ? r->k : r->n;
+        len[i][2] = i == CKCI_OUT ? r->k : r->c;
+    }
+    CKCI_TRY(ckci_resolve(at, "in", &d->in, d->ndim, len[0], w == CKCI_IN, &r->t[0], err));
+    CKCI_TRY(ckci_resolve(at, wei, &d->wei, d->ndim, len[1], w == CKCI_WEI, &r->t[1], err));
+    CKCI_TRY(ckci_resolve(at, "out", &d->out, d->ndim, len[2], w == CKCI_OUT, &r->t[2], err));
+    r->t[0].op = d->op_in;
+    r->t[1].op = d->op_wei;
+    r->t[2].op = d->op_out;
+    r->t[0].compute = d->compute_in;
+    r->t[1].compute = d->compute_wei;
+    r->t[2].compute = d->compute_out;
+    for (int i = 0; i < 3; i++) {
+        r->t[i].plain = r->t[i].op.kind == CKCONV_PASS && r->t[i].compute == r->t[i].dtype;
+    }
+    CKCI_TRY(ckci_check_last("in", &r->t[0], 0, err));
+    CKCI_TRY(ckci_check_last(wei, &r->t[1], 1, err));
+    CKCI_TRY(ckci_check_last("out", &r->t[2], 0, err));
+    for (int i = 0; i < d->num_d; i++) {
+        char name[8] = "d[0]";
+        name[2] = (char)('0' + i);
+        CKCI_TRY(ckci_resolve(at, name, &d->d[i], d->ndim, len[w], 0, &r->d[i], err));
+    }
+    return CKCONV_OK;
+}
+
+/* The second convolution of a pair, as a convolution of its own whose input is mid. */
+CKCI_FN ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckci_conv *first,
+                                       ckconv_conv_desc *second, ckconv_error *err)
+{
+    int32_t ndim = d->conv0.ndim;
+    int64_t channels = first->g * first->k; /* fits: wei0 was checked */
+    int64_t g1 = d->g1 == 0 ? 1 : d->g1;
+    if (g1 < 1 || channels % g1 != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "g1 is %lld: must divide the %lld channels of conv0",
+                         CKCI_LL(g1), CKCI_LL(channels));
+    }
+    memset(second, 0, sizeof *second);
+    second->ndim = ndim;
+    second->num_d = d->num_d;
+    second->g = g1;
+    second->n = first->n;
+    second->k = d->k1;
+    second->c = channels / g1;
+    for (int i = 0; i < ndim; i++) {
+        second->filter[i] = d->filter1[i] == 0 ? 1 : d->filter1[i];
+        second->input[i] = first->output[3 - ndim + i];
+        second->stride[i] = d->stride1[i];
+        second->dilation[i] = d->dilation1[i];
+        second->pad_lo[i] = d->pad_lo1[i];
+        second->pad_hi[i] = d->pad_hi1[i];
+    }
+    second->in.dtype = d->conv0.in.dtype;
+    second->wei = d->wei1;
+    second->out = d->out;
+    ckci_default_out(&d->conv0.in, &second->out);
+    CKCI_TRY(ckci_need_out_layout("", &second->out, err));
+    if (second->wei.dtype == 0) {
+        second->wei.dtype = d->conv0.wei.dtype;
+    }
+    second->compute_in = d->conv0.compute_in;
+    int like = d->compute_wei1 == 0 && second->wei.dtype == d->conv0.wei.dtype;
+    second->compute_wei = like ? d->conv0.compute_wei : d->compute_wei1;
+    second->op_wei = d->op_wei1;
+    second->op_out = d->op_out;
+    memcpy(second->d, d->d, sizeof second->d);
+    return CKCONV_OK;
+}
+
+/* Both stages of a pair. first writes mid, second reads it. */
+typedef struct ckci_conv_conv {
+    ckci_conv first, second;
+} ckci_conv_conv;
+
+CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
+{
+    ckconv_conv_desc *c0 = &d->conv0;
+    if (c0->num_d != 0) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "conv0.num_d is %d: must be 0, D tensors belong to the pair's out", (int)c0->num_d);
+    }
+    if (c0->op_out.kind >= CKCONV_BILINEAR && c0->op_out.kind <= CKCONV_ADD_RELU) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "conv0.op_out.kind is %s: must be 0 to 6, D tensors belong to the pair's out",
+                         ckconv_element_name(c0->op_out.kind));
+    }
+    ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
+    if (c0->out.dtype != 0 && c0->out.dtype != in) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "conv0.out.dtype is %d: mid has the type of in (%d), leave it 0", (int)c0->out.dtype,
+                         (int)in);
+    }
+    CKCI_TRY(ckci_check_conv("conv0.", "", CKCONV_FWD, c0, &r->first, err));
+    ckconv_conv_desc second;
+    CKCI_TRY(ckci_second_conv(d, &r->first, &second, err));
+    for (int i = 0; i < d->conv0.ndim; i++) {
+        CKCI_TRY(ckci_check_range("", "filter1", "", i, second.filter[i], 1, "1 or more (0 means 1)", err));
+    }
+    CKCI_TRY(ckci_check_range("", "k1", "", -1, second.k, 1, "1 or more output channels per group", err));
+    CKCI_TRY(ckci_check_conv("", "1", CKCONV_FWD, &second, &r->second, err));
+    d->g1 = second.g;
+    memcpy(d->filter1, second.filter, sizeof d->filter1);
+    memcpy(d->stride1, second.stride, sizeof d->stride1);
+    memcpy(d->dilation1, second.dilation, sizeof d->dilation1);
+    memcpy(d->pad_lo1, second.pad_lo, sizeof d->pad_lo1);
+    memcpy(d->pad_hi1, second.pad_hi, sizeof d->pad_hi1);
+    d->wei1 = second.wei;
+    d->out = second.out;
+    d->compute_wei1 = second.compute_wei;
+    memcpy(d->d, second.d, sizeof d->d);
+    return CKCONV_OK;
+}
+
+/* A group norm in its final form. */
+typedef struct ckci_groupnorm {
+    ckconv_op op;
+    ckconv_element act;
+    ckconv_dtype param, stat;
+    int64_t g, n, c, space;
+    double eps;
+    ckci_tensor in, out, din;
+} ckci_groupnorm;
+
+CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
+                                           ckconv_error *err)
+{
+    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
+    }
+    if (d->ndim < 1 || d->ndim > 3) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)d->ndim);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (d->reserved[i] != 0) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "reserved[%d] is %d: must be 0 (uninitialised struct?)", i, (int)d->reserved[i]);
+        }
+    }
+    d->g = d->g == 0 ? 1 : d->g;
+    ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
+    ckconv_tensor *like[2];
+    like[0] = &d->out;
+    like[1] = &d->din;
+    for (int i = 0; i < 2; i++) {
+        if (like[i]->layout == 0 && d->in.layout == CKCONV_STRIDED) {
+            memcpy(like[i]->stride, d->in.stride, sizeof d->in.stride);
+        }
+        ckci_default_tensor(like[i], d->in.dtype, d->in.layout);
+    }
+    d->param_dtype = d->param_dtype == 0 ? d->in.dtype : d->param_dtype;
+    CKCI_TRY(ckci_check_range("", "g", "", -1, d->g, 1, "1 or more groups (0 means 1)", err));
+    CKCI_TRY(ckci_check_range("", "n", "", -1, d->n, 0, "0 or more", err));
+    CKCI_TRY(ckci_check_range("", "c", "", -1, d->c, 1,
+                              "1 or more channels per group (gamma has g*c entries)", err));
+    int64_t len[6];
+    len[0] = d->g;
+    len[1] = d->n;
+    len[2] = d->c;
+    for (int i = 0; i < 3; i++) {
+        int from = i - (3 - d->ndim);
+        len[3 + i] = 1;
+        if (from >= 0) {
+            CKCI_TRY(ckci_check_range("", "input", "", from, d->input[from], 1, "1 or more", err));
+            len[3 + i] = d->input[from];
+        }
+        if (i >= d->ndim) {
+            d->input[i] = 0;
+        }
+    }
+    if (!(d->eps > 0) || !(d->eps < 1e300)) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "eps is %g: must be above 0 and finite (PyTorch's default is 1e-5)", d->eps);
+    }
+    if (d->act != CKCONV_PASS && d->act != CKCONV_SIGMOID && d->act != CKCONV_SILU) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "act is %d: must be CKCONV_PASS (0), CKCONV_SIGMOID (4) or CKCONV_SILU (5)",
+                         (int)d->act);
+    }
+    int32_t rank = 3 + d->ndim;
+    CKCI_TRY(ckci_check_tensor("", "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    CKCI_TRY(ckci_check_tensor("", "out", &d->out, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    CKCI_TRY(ckci_check_tensor("", "din", &d->din, CKCI_ROLE_ACTIVATION, rank, 0, err));
+    static const char *const names[4] = {"in.dtype", "out.dtype", "din.dtype", "param_dtype"};
+    ckconv_dtype types[4];
+    types[0] = d->in.dtype;
+    types[1] = d->out.dtype;
+    types[2] = d->din.dtype;
+    types[3] = d->param_dtype;
+    for (int i = 0; i < 4; i++) {
+        int wide = types[0] == CKCONV_F64;
+        if (types[i] < CKCONV_F64 || types[i] > CKCONV_BF16 || (types[i] == CKCONV_F64) != wide) {
+            return ckci_fail(
+                err, CKCONV_ERR_ARGUMENT,
+                "%s is %d: must be CKCONV_F32, _F16 or _BF16 (2, 3, 4), or all four CKCONV_F64 (1)", names[i],
+                (int)types[i]);
+        }
+    }
+    CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
+    memset(r, 0, sizeof *r);
+    r->op = op;
+    r->act = d->act;
+    r->param = d->param_dtype;
+    r->stat = d->in.dtype == CKCONV_F64 ? (ckconv_dtype)CKCONV_F64 : (ckconv_dtype)CKCONV_F32;
+    r->g = d->g;
+    r->n = d->n;
+    r->c = d->c;
+    r->eps = d->eps;
+    CKCI_TRY(ckci_resolve("", "in", &d->in, d->ndim, len, 0, &r->in, err));
+    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, op == CKCONV_GROUPNORM_FWD, &r->out, err));
+    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, op == CKCONV_GROUPNORM_BWD, &r->din, err));
+    CKCI_TRY(ckci_check_last("in", &r->in, 0, err));
+    CKCI_TRY(ckci_check_last("out", &r->out, 0, err));
+    CKCI_TRY(ckci_check_last("din", &r->din, 0, err));
+    r->in.plain = r->out.plain = r->din.plain = 1;
+    r->in.compute = r->in.dtype;
+    r->out.compute = r->out.dtype;
+    r->space = len[3] * len[4] * len[5];
+    return CKCONV_OK;
+}
+
+CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_t *out, ckconv_error *err)
+{
+    if (!desc || !out) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", desc ? "out" : "desc");
+    }
+    ckconv_conv_desc d = *desc;
+    int64_t size[3] = {0, 0, 0};
+    CKCI_TRY(ckci_check_ndim("", d.ndim, err));
+    ckci_default_sizes(&d);
+    CKCI_TRY(ckci_check_sizes("", "", &d, err));
+    for (int i = 0; i < d.ndim; i++) {
+        CKCI_TRY(ckci_check_output("", "", &d, i, &size[i], err));
+    }
+    memcpy(out, size, (size_t)d.ndim * sizeof out[0]);
+    return ckci_ok(err);
+}
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -16560,9 +16614,9 @@ CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const 
     (void)features;
     if (plan->op <= CKCONV_BWD_WEIGHT) {
         ckci_ref_conv(&p->conv, threads);
-    } else if (plan->op == CKCONV_CONV_CONV_FWD) {
+    } else if (CKCI_HAS_CONV_CONV && plan->op == CKCONV_CONV_CONV_FWD) {
         ckci_ref_conv_conv(&p->pair, args, threads);
-    } else {
+    } else if (CKCI_HAS_GROUPNORM) {
         ckci_ref_groupnorm(&p->norm, args, threads);
     }
 }
@@ -16642,10 +16696,10 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
-    if (op == CKCONV_CONV_CONV_FWD) {
+    if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
         return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
     }
-    if (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD) {
+    if (CKCI_HAS_GROUPNORM && (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD)) {
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
@@ -18592,7 +18646,8 @@ CKCONV_API ckconv_family ckconv_instance_family(int32_t index)
 CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 {
     const ckci_instance *i = ckci_find_instance(index);
-    return i && i->fit != ckci_fit_dropped && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD && (i->op == 0 || i->op == op);
+    return i && i->fit != ckci_fit_dropped && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD &&
+           (i->op == 0 || i->op == op);
 }
 
 /* The options under which an instance is tried: those that base was planned with. */

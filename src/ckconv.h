@@ -18,15 +18,16 @@ extern "C" {
 #endif
 #include "core/base.h"
 #include "core/math.h"
-#include "core/names.h"
+#include "core/tensor.h"
 #include "core/target.h"
-#include "core/check.h"
 
 #include "gpu/args.h"
 #include "gpu/table.h"
 #include "device/code.h"
 
 #if !CKCI_PART
+#include "core/names.h"
+#include "core/check.h"
 #include "core/layout.h"
 #include "core/parallel.h"
 #include "core/problem.h"

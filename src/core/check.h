@@ -6,6 +6,7 @@
 #pragma once
 #include "core/base.h"
 #include "core/math.h"
+#include "core/tensor.h"
 
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
@@ -150,18 +151,6 @@ CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int6
     }
     return 1;
 }
-
-/* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length
-   1. */
-typedef struct ckci_tensor {
-    unsigned char *p;
-    ckconv_dtype dtype;   /* storage */
-    ckconv_dtype compute; /* what a read value is rounded to */
-    int32_t plain;        /* reading is a pure conversion: no operation, no rounding */
-    int32_t reserved;
-    int64_t len[6], stride[6];
-    ckconv_element_op op;
-} ckci_tensor;
 
 /* Lengths and strides in 3D. len3: logical lengths, six entries. Overflow and nesting are checked here. */
 CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,

@@ -5,7 +5,8 @@
 */
 #pragma once
 #include "core/target.h"
-#include "core/check.h"
+#include "core/math.h"
+#include "core/tensor.h"
 
 /* What a block of matrix_near holds: bytes of a region (NVIDIA: of each of two), its pixels and positions;
    from a pixel to the next one in LDS. */

@@ -281,9 +281,9 @@ CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const 
     (void)features;
     if (plan->op <= CKCONV_BWD_WEIGHT) {
         ckci_ref_conv(&p->conv, threads);
-    } else if (plan->op == CKCONV_CONV_CONV_FWD) {
+    } else if (CKCI_HAS_CONV_CONV && plan->op == CKCONV_CONV_CONV_FWD) {
         ckci_ref_conv_conv(&p->pair, args, threads);
-    } else {
+    } else if (CKCI_HAS_GROUPNORM) {
         ckci_ref_groupnorm(&p->norm, args, threads);
     }
 }

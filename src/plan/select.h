@@ -9,10 +9,10 @@
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
-    if (op == CKCONV_CONV_CONV_FWD) {
+    if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
         return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
     }
-    if (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD) {
+    if (CKCI_HAS_GROUPNORM && (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD)) {
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
