@@ -60,11 +60,12 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_NO_CONV_CONV     drop conv_conv_fwd
     CKCONV_NO_GROUPNORM     drop groupnorm_fwd and groupnorm_bwd
     CKCONV_NO_TRANSFORM     drop transforms of layout and type
-    CKCONV_NO_CHANNELS_FIRST  drop tensors whose channels do not lie side by side (not D, not transforms)
-    CKCONV_NO_GROUPS        drop g above 1, and k = c = 1: grouped and depthwise convolutions
+    CKCONV_NO_CHANNELS_FIRST  drop tensors whose channels do not lie side by side (D and transforms stay);
+                            with up to 4 per group on both sides (k, c), those of groups must, too
+    CKCONV_NO_DEPTHWISE     drop convolutions with up to 4 channels per group on both sides (k, c)
     CKCONV_NO_CPU           drop the CPU engine; ref stays
-    CKCONV_ONLY_F16, ..     all types (operations) but those so named are dropped: CKCONV_ONLY_F16 with
-                            CKCONV_ONLY_BF16 and CKCONV_ONLY_BWD_WEIGHT, say
+    CKCONV_ONLY_F16         positive, as are _F64, _F32, _BF16, _I8, _FP8: drop all types but those so named
+    CKCONV_ONLY_FWD         and _BWD_DATA, _BWD_WEIGHT, _CONV_CONV, _GROUPNORM, _TRANSFORM: of operations
     CKCONV_ONLY_CHANNELS_LAST  the same as CKCONV_NO_CHANNELS_FIRST
     CKCONV_PART             1 to 4: only these kernels, 0: the rest. Five objects of one file, compiled side
                             by side with all other switches alike, are what one is without it.

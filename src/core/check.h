@@ -12,6 +12,8 @@
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
 /* The three tensors of a convolution, by index. */
 enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
+/* Channels per group on both sides, at most, of what counts as depthwise. */
+enum { CKCI_DEPTH_CHANNELS = 4 };
 
 CKCI_FN int ckci_written(ckconv_op op)
 {
@@ -459,15 +461,6 @@ CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const c
     return CKCONV_OK;
 }
 
-/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
-CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
-{
-    int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
-    char what[64];
-    snprintf(what, sizeof what, "%s is not channels last: channels first", name);
-    return last ? CKCONV_OK : ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
-}
-
 /* A convolution in its final form, always 3D. t: in, wei, out; d in the written tensor's logical order. */
 typedef struct ckci_conv {
     ckconv_op op;
@@ -477,6 +470,32 @@ typedef struct ckci_conv {
     ckci_tensor t[3];
     ckci_tensor d[4];
 } ckci_conv;
+
+/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
+CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
+{
+    int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
+    char what[64];
+    snprintf(what, sizeof what, "%s is not channels last: channels first", name);
+    return last ? CKCONV_OK : ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
+}
+
+/* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
+   side by side. */
+CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
+{
+    CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
+    CKCI_TRY(ckci_check_last(wei, &p->t[CKCI_WEI], 1, err));
+    CKCI_TRY(ckci_check_last("out", &p->t[CKCI_OUT], 0, err));
+    const int few = p->k <= CKCI_DEPTH_CHANNELS && p->c <= CKCI_DEPTH_CHANNELS;
+    for (int i = CKCI_IN; few && i <= CKCI_OUT; i += CKCI_OUT) {
+        const ckci_tensor *t = &p->t[i];
+        int planes = p->g > 1 ? t->stride[5] < t->stride[0] : t->len[2] == 1;
+        CKCI_TRY(planes ? ckci_check_held("few channels in planes: channels first", CKCI_WHY_CHANNELS_FIRST, err)
+                        : CKCONV_OK);
+    }
+    return CKCONV_OK;
+}
 
 CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
 {
@@ -527,9 +546,8 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
     ckci_default_conv(d, op);
     CKCI_TRY(ckci_check_sizes(at, sfx, d, err));
     CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
-    if (d->g > 1 || (d->k == 1 && d->c == 1)) {
-        CKCI_TRY(ckci_check_held(d->g > 1 ? "g above 1" : "a convolution of one channel",
-                                 CKCI_HAS_GROUPS ? (const char *)NULL : "CKCONV_NO_GROUPS", err));
+    if (d->k <= CKCI_DEPTH_CHANNELS && d->c <= CKCI_DEPTH_CHANNELS) {
+        CKCI_TRY(ckci_check_held("k and c of 4 at most", CKCI_WHY_DEPTHWISE, err));
     }
     int w = ckci_written(op);
     int32_t rank = 3 + d->ndim;
@@ -592,9 +610,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
     for (int i = 0; i < 3; i++) {
         r->t[i].plain = r->t[i].op.kind == CKCONV_PASS && r->t[i].compute == r->t[i].dtype;
     }
-    CKCI_TRY(ckci_check_last("in", &r->t[0], 0, err));
-    CKCI_TRY(ckci_check_last(wei, &r->t[1], 1, err));
-    CKCI_TRY(ckci_check_last("out", &r->t[2], 0, err));
+    CKCI_TRY(ckci_check_all_last(wei, r, err));
     for (int i = 0; i < d->num_d; i++) {
         char name[8] = "d[0]";
         name[2] = (char)('0' + i);

@@ -31,7 +31,7 @@ CKCONV_API const char *ckconv_build_text(void)
         CKCI_JOIN(CKCI_SAY_, CKCI_HAS_TRANSFORM)("transform")
         "; layouts channels_last"
         CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CHANNELS_FIRST)("channels_first")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_GROUPS)("groups")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_DEPTHWISE)("depthwise")
         "; engines ref"
         CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CPU)("cpu")
         CKCI_JOIN(CKCI_SAY_, CKCI_GPU_COMPILER)("gpu");

@@ -158,8 +158,6 @@ CKCI_FN int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32
 
 /* Few channels per group are depthwise convolutions as well, one launch each: an output channel (fwd) or an
    input channel (bwd_data), with a sum over those that are read, or a pair of them (bwd_weight). */
-enum { CKCI_DEPTH_CHANNELS = 4 };
-
 CKCI_FN int64_t ckci_depth_launches(const ckci_conv *p)
 {
     return (p->op == CKCONV_BWD_DATA ? 1 : p->k) * (p->op == CKCONV_FWD ? 1 : p->c);
