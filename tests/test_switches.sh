@@ -2,10 +2,10 @@
 # test_switches.sh - what build switches leave out, and what they must not change
 # SPDX-License-Identifier: MIT
 #
-# From the environment: CC, CXX (defaults cc, c++), BUILD (scratch folder, default build/test), INCLUDE (folder
-# of ckconv.h, default the current one). Of each set of switches: it compiles as C99 and C++17 without a
-# warning; plans of tests/compile/walk.c are those of the whole build, letter for letter, or name a switch of
-# the set; kernels are chosen for GPUs without one. Some sets compute PyTorch's vectors, one of them on the
+# From the environment: CC, CXX (defaults cc, c++), BUILD (scratch folder, default build/test), INCLUDE
+# (folder of ckconv.h, default the current one). Of each set of switches: it compiles as C99 and C++17 without
+# a warning; plans of tests/compile/walk.c are those of the whole build, letter for letter, or name a switch
+# of the set; kernels are chosen for GPUs without one. Some sets compute PyTorch's vectors, one of them on the
 # simulated GPU. Parts: each kernel is in one.
 
 name=test_switches
@@ -96,13 +96,11 @@ error() {
     fi
 }
 
-# One line for each kernel of a part, as the preprocessor sees the table.
+# kernels_of [FLAG]...: the kernels that a compilation defines, one a line, as the preprocessor expands the
+# table for the simulator
 kernels_of() {
-    printf '%s\n' '#define CKCONV_IMPLEMENTATION' '#include "ckconv.h"' >"$dir/part.cc"
-    # shellcheck disable=SC2086
-    "$CXX" -E -P -x c++ -std=c++17 -DCKCI_SIMULATOR='"sim.h"' -I"$INCLUDE" -I"$tests" "$@" "$dir/part.cc" 2>/dev/null |
-        grep -o 'void *__launch_bounds__([0-9]*) *ckconv_k_[a-z0-9_]*(' | sed 's/.*ckconv_k_/ckconv_k_/; s/($//' |
-        LC_ALL=C sort
+    "$CXX" -E -P -std=c++17 -I"$INCLUDE" -I"$tests" "$@" "$tests/sim_impl.cc" 2>/dev/null |
+        grep -o 'void ckconv_k_[a-z0-9_]* *( *const' | sed 's/^void //; s/ *(.*//' | LC_ALL=C sort
 }
 
 test_parts() {
@@ -123,8 +121,9 @@ test_parts() {
         bad "each kernel in one part" "$dir/log"
     fi
     kernels_of -DCKCONV_ONLY_BWD_WEIGHT -DCKCONV_ONLY_F16 -DCKCONV_NO_CHANNELS_FIRST >"$dir/few.kernels"
-    echo "note: $(wc -l <"$dir/all.kernels") kernels; bwd_weight, f16, channels last: $(wc -l <"$dir/few.kernels")"
-    if grep -q 'gather\|_f64\|plane\|norm\|pair\|move\|sheet' "$dir/few.kernels" || [ ! -s "$dir/few.kernels" ]; then
+    few=$(wc -l <"$dir/few.kernels")
+    echo "note: $(wc -l <"$dir/all.kernels") kernels; bwd_weight, f16, channels last: $few"
+    if [ "$few" -eq 0 ] || grep -q 'gather\|_f64\|plane\|norm\|pair\|move\|sheet' "$dir/few.kernels"; then
         bad "kernels of bwd_weight, f16, channels last" "$dir/few.kernels"
     else
         good
@@ -161,10 +160,12 @@ error 'CKCONV_STATIC' -DCKCONV_PART=1 -DCKCONV_STATIC
 test_parts
 
 # shellcheck disable=SC2086
-quiet "simulator" "$CXX" -std=c++17 -O1 -Wall -Wextra -Werror -I"$INCLUDE" -I"$tests" -DCKCONV_ONLY_BWD_WEIGHT \
-    -DCKCONV_ONLY_F16 -DCKCONV_ONLY_CHANNELS_LAST -DCKCONV_NO_CPU -c "$tests/sim_impl.cc" -o "$dir/sim.o"
+quiet "simulator" "$CXX" -std=c++17 -O1 -Wall -Wextra -Werror -I"$INCLUDE" -I"$tests" \
+    -DCKCONV_ONLY_BWD_WEIGHT -DCKCONV_ONLY_F16 -DCKCONV_ONLY_CHANNELS_LAST -DCKCONV_NO_CPU \
+    -c "$tests/sim_impl.cc" -o "$dir/sim.o"
 for target in gfx942 sm_90; do
-    golden "$dir/sim.o" "bwd_weight, f16, channels last on $target" CKCONV_TEST_ENGINE=gpu CKCONV_SIM_TARGET=$target
+    golden "$dir/sim.o" "bwd_weight, f16, channels last on $target" CKCONV_TEST_ENGINE=gpu \
+        CKCONV_SIM_TARGET=$target
 done
 
 echo "$name: $passed passed, $failed failed"

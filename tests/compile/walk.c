@@ -32,7 +32,8 @@ static void tell(const char *what, ckconv_op op, ckconv_status status, const ckc
 /* Few channels, depthwise, groups, or dense. */
 static void channels(ckconv_conv_desc *d)
 {
-    static const int64_t small[] = {1, 2, 3, 4, 8, 12, 16, 32}, large[] = {1, 3, 4, 16, 33, 64, 128, 256, 512};
+    static const int64_t small[] = {1, 2, 3, 4, 8, 12, 16, 32};
+    static const int64_t large[] = {1, 3, 4, 16, 33, 64, 128, 256, 512};
     d->g = pick(2) ? 1 : (int64_t)PICK(small) * 8;
     d->k = d->c = 1;
     if (d->g == 1 || pick(2)) {
