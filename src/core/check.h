@@ -487,12 +487,12 @@ CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, c
     CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
     CKCI_TRY(ckci_check_last(wei, &p->t[CKCI_WEI], 1, err));
     CKCI_TRY(ckci_check_last("out", &p->t[CKCI_OUT], 0, err));
+    const char *what = "few channels in planes: channels first";
     const int few = p->k <= CKCI_DEPTH_CHANNELS && p->c <= CKCI_DEPTH_CHANNELS;
     for (int i = CKCI_IN; few && i <= CKCI_OUT; i += CKCI_OUT) {
         const ckci_tensor *t = &p->t[i];
         int planes = p->g > 1 ? t->stride[5] < t->stride[0] : t->len[2] == 1;
-        CKCI_TRY(planes ? ckci_check_held("few channels in planes: channels first", CKCI_WHY_CHANNELS_FIRST, err)
-                        : CKCONV_OK);
+        CKCI_TRY(planes ? ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err) : CKCONV_OK);
     }
     return CKCONV_OK;
 }
