@@ -120,10 +120,15 @@ $(filter-out $(IMPLEMENTERS:%=$(B)/examples/%.o),$(EXAMPLES:%=$(B)/examples/%.o)
 $(IMPLEMENTERS:%=$(B)/examples/%.o): $(B)/examples/%.o: examples/%.c $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
 	$(COMPILE)
+# A GPU's kernels are four more objects, so that -j compiles them side by side.
+KERNELS := $(if $(filter hip cuda,$(GPU)),1 2 3 4)
+OBJECTS := $(B)/ckconv.o $(KERNELS:%=$(B)/ckconv_part%.o)
 $(B)/ckconv.o: examples/ckconv_impl.c $(SOURCES) $(B)/openmp $(GPU_PROBE)
-	$(COMPILE_GPU)
+	$(COMPILE_GPU) $(if $(KERNELS),-DCKCONV_PART=0)
+$(KERNELS:%=$(B)/ckconv_part%.o): $(B)/ckconv_part%.o: examples/ckconv_impl.c $(SOURCES) $(B)/openmp $(GPU_PROBE)
+	$(COMPILE_GPU) -DCKCONV_PART=$*
 $(foreach e,$(EXAMPLES),$(eval $(call program,$e): \
-    $(B)/examples/$e.o $(if $(filter $e,$(IMPLEMENTERS)),,$(B)/ckconv.o); $$(LINK)))
+    $(B)/examples/$e.o $(if $(filter $e,$(IMPLEMENTERS)),,$(OBJECTS)); $$(LINK)))
 
 examples: $(foreach e,$(EXAMPLES),$(call program,$e))
 
@@ -166,14 +171,14 @@ LIBDIR ?= $(PREFIX)/lib
 VERSION = $(shell sed -n 's/^.define CKCONV_VERSION_[MP][A-Z]* //p' ckconv.h | paste -sd. -)
 SOVERSION = $(basename $(VERSION))
 
-$(B)/ckconv.o: private override CFLAGS += -fPIC
-$(B)/ckconv.o: private override GPUFLAGS += $(if $(filter cuda,$(GPU)),-Xcompiler) -fPIC
+$(OBJECTS): private override CFLAGS += -fPIC
+$(OBJECTS): private override GPUFLAGS += $(if $(filter cuda,$(GPU)),-Xcompiler) -fPIC
 $(B)/examples/hello_gpu.o: private override CFLAGS += -DCKCONV_IMPLEMENTED
 
-$(B)/libckconv.a: $(B)/ckconv.o
+$(B)/libckconv.a: $(OBJECTS)
 	@rm -f $@
-	$(AR) rcs $@ $<
-$(B)/libckconv.so: $(B)/ckconv.o
+	$(AR) rcs $@ $^
+$(B)/libckconv.so: $(OBJECTS)
 	$(LINK) -shared -Xlinker -soname=libckconv.so.$(SOVERSION)
 	@ln -sf libckconv.so $@.$(SOVERSION)
 lib: $(B)/libckconv.a $(B)/libckconv.so
@@ -266,10 +271,8 @@ $(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 sim: $(B)/ckconv-sim
 
-$(B)/test/gpu/ckconv.o: examples/ckconv_impl.c $(SOURCES) $(B)/openmp $(GPU_PROBE)
+$(B)/test/gpu/%: $(B)/test/main/%.o $(OBJECTS)
 	@mkdir -p $(@D)
-	$(COMPILE_GPU)
-$(B)/test/gpu/%: $(B)/test/main/%.o $(B)/test/gpu/ckconv.o
 	$(LINK)
 test-gpu: $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%) $(B)/test/gpu/test_sums)
 	@if [ '$(GPU)' = none ]; then echo 'test-gpu: no GPU with hipcc or nvcc here (GPU=hip or GPU=cuda forces one)'; \

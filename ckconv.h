@@ -52,12 +52,29 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
                             and group norms always; calls take up to 24 KiB beside it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
-    CKCONV_NO_F64           drop f64 tensors            a dropped type or operation answers
-    CKCONV_NO_I8            drop i8 tensors             CKCONV_ERR_UNSUPPORTED and the name of the switch
+    What these drop is not compiled, on CPU and GPU; calls that need it answer CKCONV_ERR_UNSUPPORTED and the
+    name of the switch, never with a slow kernel. ckconv_build_text() tells what is left.
+    CKCONV_NO_F64           drop f64 tensors
+    CKCONV_NO_F32           drop f32 tensors as what is read: those that are written, D and parameters stay
+    CKCONV_NO_F16           drop f16 tensors
+    CKCONV_NO_BF16          drop bf16 tensors, and bf16 and bf16x3 arithmetic
+    CKCONV_NO_I8            drop i8 and i32 tensors
     CKCONV_NO_FP8           drop the four fp8 formats
+    CKCONV_NO_FWD           drop fwd (conv_conv_fwd stays)
+    CKCONV_NO_BWD_DATA      drop bwd_data, which also is the transposed convolution
+    CKCONV_NO_BWD_WEIGHT    drop bwd_weight
     CKCONV_NO_CONV_CONV     drop conv_conv_fwd
     CKCONV_NO_GROUPNORM     drop groupnorm_fwd and groupnorm_bwd
-    What is dropped leaves the CPU engines; a GPU build keeps all kernels, and takes as long to compile.
+    CKCONV_NO_TRANSFORM     drop transforms of layout and type
+    CKCONV_NO_CHANNELS_FIRST  drop tensors whose channels do not lie side by side (D and transforms stay);
+                            with up to 4 per group on both sides (k, c), those of groups must, too
+    CKCONV_NO_DEPTHWISE     drop convolutions with up to 4 channels per group on both sides (k, c)
+    CKCONV_NO_CPU           drop the CPU engine; ref stays
+    CKCONV_ONLY_F16         positive, as are _F64, _F32, _BF16, _I8, _FP8: drop all types but those so named
+    CKCONV_ONLY_FWD         and _BWD_DATA, _BWD_WEIGHT, _CONV_CONV, _GROUPNORM, _TRANSFORM: of operations
+    CKCONV_ONLY_CHANNELS_LAST  the same as CKCONV_NO_CHANNELS_FIRST
+    CKCONV_PART             1 to 4: only these kernels, 0: the rest. Five objects of one file, compiled side
+                            by side with all other switches alike, are what one is without it.
 
 HELLO CONV
     ckconv_conv_desc d;  memset(&d, 0, sizeof d);          // zero means default
@@ -643,6 +660,9 @@ CKCONV_API ckconv_status ckconv_ref_groupnorm(ckconv_op op, const ckconv_groupno
 */
 CKCONV_API int32_t ckconv_version(void);                         /* CKCONV_VERSION of the implementation */
 CKCONV_API const char *ckconv_status_text(ckconv_status status); /* a few words; never NULL */
+/* What the build switches left: "types f64 ...; operations fwd ...; layouts channels_last ...; engines ref
+   ...", one line. */
+CKCONV_API const char *ckconv_build_text(void);
 
 /* Names as the command line spells them ("f16", "NHWGC", "bwd_weight", "silu"). NULL for unknown values, 0
    for unknown names; element and engine, whose 0 has a name ("pass", "auto"), answer -1. */
@@ -755,6 +775,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef B
 #pragma push_macro("BACK")
 #undef BACK
+#pragma push_macro("BACK_HALF")
+#undef BACK_HALF
 #pragma push_macro("BEFORE")
 #undef BEFORE
 #pragma push_macro("BESIDE")
@@ -801,6 +823,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CONVERT
 #pragma push_macro("CONV_CONV_FWD")
 #undef CONV_CONV_FWD
+#pragma push_macro("CONV_I8")
+#undef CONV_I8
 #pragma push_macro("COPIES")
 #undef COPIES
 #pragma push_macro("COUNT")
@@ -861,12 +885,28 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef FUSED
 #pragma push_macro("FWD")
 #undef FWD
+#pragma push_macro("FWD_HALF")
+#undef FWD_HALF
 #pragma push_macro("G")
 #undef G
 #pragma push_macro("GAMMA")
 #undef GAMMA
 #pragma push_macro("GAP")
 #undef GAP
+#pragma push_macro("GATHER_DEPTH_")
+#undef GATHER_DEPTH_
+#pragma push_macro("GATHER_F32")
+#undef GATHER_F32
+#pragma push_macro("GATHER_F64")
+#undef GATHER_F64
+#pragma push_macro("GATHER_HALF")
+#undef GATHER_HALF
+#pragma push_macro("GATHER_I8")
+#undef GATHER_I8
+#pragma push_macro("GATHER_PLANES_")
+#undef GATHER_PLANES_
+#pragma push_macro("GATHER_SUMS")
+#undef GATHER_SUMS
 #pragma push_macro("GELU")
 #undef GELU
 #pragma push_macro("GFX")
@@ -965,6 +1005,12 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef N1
 #pragma push_macro("NONE")
 #undef NONE
+#pragma push_macro("NORM")
+#undef NORM
+#pragma push_macro("NORM_F64")
+#undef NORM_F64
+#pragma push_macro("NORM_PLANES")
+#undef NORM_PLANES
 #pragma push_macro("NOTHING")
 #undef NOTHING
 #pragma push_macro("NO_256")
@@ -987,8 +1033,20 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef P
 #pragma push_macro("PA")
 #undef PA
+#pragma push_macro("PACK")
+#undef PACK
+#pragma push_macro("PAIR")
+#undef PAIR
 #pragma push_macro("PAIRS")
 #undef PAIRS
+#pragma push_macro("PAIR_BF16")
+#undef PAIR_BF16
+#pragma push_macro("PAIR_F16")
+#undef PAIR_F16
+#pragma push_macro("PAIR_F64")
+#undef PAIR_F64
+#pragma push_macro("PAIR_I8")
+#undef PAIR_I8
 #pragma push_macro("PARTS")
 #undef PARTS
 #pragma push_macro("PASSES")
@@ -1207,6 +1265,20 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef WAVES
 #pragma push_macro("WEIGHT")
 #undef WEIGHT
+#pragma push_macro("WEIGHT_DEPTH_")
+#undef WEIGHT_DEPTH_
+#pragma push_macro("WEIGHT_F32")
+#undef WEIGHT_F32
+#pragma push_macro("WEIGHT_F64")
+#undef WEIGHT_F64
+#pragma push_macro("WEIGHT_HALF")
+#undef WEIGHT_HALF
+#pragma push_macro("WEIGHT_I8")
+#undef WEIGHT_I8
+#pragma push_macro("WEIGHT_PLANES_")
+#undef WEIGHT_PLANES_
+#pragma push_macro("WEIGHT_SUMS")
+#undef WEIGHT_SUMS
 #pragma push_macro("WGMMA")
 #undef WGMMA
 #pragma push_macro("WHERE")
@@ -1267,6 +1339,316 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>core-switches
+  What a build holds, of the user's switches: CKCI_HAS_... are 0 or 1, and so are CKCI_KEEP_... of groups of
+  kernels and instances. A type is dropped as one that tensors have; but sums are f32, so that written and D
+  tensors, statistics and parameters may be f32 in every build: CKCI_HAS_F32 is about what is read.
+*/
+/* The first positive switch of each class, which drops all that none names. */
+#if defined(CKCONV_ONLY_F64)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_F64"
+#elif defined(CKCONV_ONLY_F32)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_F32"
+#elif defined(CKCONV_ONLY_F16)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_F16"
+#elif defined(CKCONV_ONLY_BF16)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_BF16"
+#elif defined(CKCONV_ONLY_I8)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_I8"
+#elif defined(CKCONV_ONLY_FP8)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_FP8"
+#endif
+#ifdef CKCI_ONLY_TYPE
+#define CKCI_ONLY_TYPES 1
+#else
+#define CKCI_ONLY_TYPES 0
+#endif
+#if defined(CKCONV_ONLY_FWD)
+#define CKCI_ONLY_OP "CKCONV_ONLY_FWD"
+#elif defined(CKCONV_ONLY_BWD_DATA)
+#define CKCI_ONLY_OP "CKCONV_ONLY_BWD_DATA"
+#elif defined(CKCONV_ONLY_BWD_WEIGHT)
+#define CKCI_ONLY_OP "CKCONV_ONLY_BWD_WEIGHT"
+#elif defined(CKCONV_ONLY_CONV_CONV)
+#define CKCI_ONLY_OP "CKCONV_ONLY_CONV_CONV"
+#elif defined(CKCONV_ONLY_GROUPNORM)
+#define CKCI_ONLY_OP "CKCONV_ONLY_GROUPNORM"
+#elif defined(CKCONV_ONLY_TRANSFORM)
+#define CKCI_ONLY_OP "CKCONV_ONLY_TRANSFORM"
+#endif
+#ifdef CKCI_ONLY_OP
+#define CKCI_ONLY_OPS 1
+#else
+#define CKCI_ONLY_OPS 0
+#endif
+
+/* Is it there; if not, the switch that drops it. */
+#if defined(CKCONV_NO_F64)
+#define CKCI_HAS_F64 0
+#define CKCI_WHY_F64 "CKCONV_NO_F64"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_F64)
+#define CKCI_HAS_F64 0
+#define CKCI_WHY_F64 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_F64 1
+#define CKCI_WHY_F64 NULL
+#endif
+#if defined(CKCONV_NO_F32)
+#define CKCI_HAS_F32 0
+#define CKCI_WHY_F32 "CKCONV_NO_F32"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_F32)
+#define CKCI_HAS_F32 0
+#define CKCI_WHY_F32 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_F32 1
+#define CKCI_WHY_F32 NULL
+#endif
+#if defined(CKCONV_NO_F16)
+#define CKCI_HAS_F16 0
+#define CKCI_WHY_F16 "CKCONV_NO_F16"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_F16)
+#define CKCI_HAS_F16 0
+#define CKCI_WHY_F16 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_F16 1
+#define CKCI_WHY_F16 NULL
+#endif
+#if defined(CKCONV_NO_BF16)
+#define CKCI_HAS_BF16 0
+#define CKCI_WHY_BF16 "CKCONV_NO_BF16"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_BF16)
+#define CKCI_HAS_BF16 0
+#define CKCI_WHY_BF16 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_BF16 1
+#define CKCI_WHY_BF16 NULL
+#endif
+#if defined(CKCONV_NO_I8)
+#define CKCI_HAS_I8 0
+#define CKCI_WHY_I8 "CKCONV_NO_I8"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_I8)
+#define CKCI_HAS_I8 0
+#define CKCI_WHY_I8 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_I8 1
+#define CKCI_WHY_I8 NULL
+#endif
+#if defined(CKCONV_NO_FP8)
+#define CKCI_HAS_FP8 0
+#define CKCI_WHY_FP8 "CKCONV_NO_FP8"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_FP8)
+#define CKCI_HAS_FP8 0
+#define CKCI_WHY_FP8 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_FP8 1
+#define CKCI_WHY_FP8 NULL
+#endif
+#if defined(CKCONV_NO_FWD)
+#define CKCI_HAS_FWD 0
+#define CKCI_WHY_FWD "CKCONV_NO_FWD"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_FWD)
+#define CKCI_HAS_FWD 0
+#define CKCI_WHY_FWD CKCI_ONLY_OP
+#else
+#define CKCI_HAS_FWD 1
+#define CKCI_WHY_FWD NULL
+#endif
+#if defined(CKCONV_NO_BWD_DATA)
+#define CKCI_HAS_BWD_DATA 0
+#define CKCI_WHY_BWD_DATA "CKCONV_NO_BWD_DATA"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_BWD_DATA)
+#define CKCI_HAS_BWD_DATA 0
+#define CKCI_WHY_BWD_DATA CKCI_ONLY_OP
+#else
+#define CKCI_HAS_BWD_DATA 1
+#define CKCI_WHY_BWD_DATA NULL
+#endif
+#if defined(CKCONV_NO_BWD_WEIGHT)
+#define CKCI_HAS_BWD_WEIGHT 0
+#define CKCI_WHY_BWD_WEIGHT "CKCONV_NO_BWD_WEIGHT"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_BWD_WEIGHT)
+#define CKCI_HAS_BWD_WEIGHT 0
+#define CKCI_WHY_BWD_WEIGHT CKCI_ONLY_OP
+#else
+#define CKCI_HAS_BWD_WEIGHT 1
+#define CKCI_WHY_BWD_WEIGHT NULL
+#endif
+#if defined(CKCONV_NO_CONV_CONV)
+#define CKCI_HAS_CONV_CONV 0
+#define CKCI_WHY_CONV_CONV "CKCONV_NO_CONV_CONV"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_CONV_CONV)
+#define CKCI_HAS_CONV_CONV 0
+#define CKCI_WHY_CONV_CONV CKCI_ONLY_OP
+#else
+#define CKCI_HAS_CONV_CONV 1
+#define CKCI_WHY_CONV_CONV NULL
+#endif
+#if defined(CKCONV_NO_GROUPNORM)
+#define CKCI_HAS_GROUPNORM 0
+#define CKCI_WHY_GROUPNORM "CKCONV_NO_GROUPNORM"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_GROUPNORM)
+#define CKCI_HAS_GROUPNORM 0
+#define CKCI_WHY_GROUPNORM CKCI_ONLY_OP
+#else
+#define CKCI_HAS_GROUPNORM 1
+#define CKCI_WHY_GROUPNORM NULL
+#endif
+#if defined(CKCONV_NO_TRANSFORM)
+#define CKCI_HAS_TRANSFORM 0
+#define CKCI_WHY_TRANSFORM "CKCONV_NO_TRANSFORM"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_TRANSFORM)
+#define CKCI_HAS_TRANSFORM 0
+#define CKCI_WHY_TRANSFORM CKCI_ONLY_OP
+#else
+#define CKCI_HAS_TRANSFORM 1
+#define CKCI_WHY_TRANSFORM NULL
+#endif
+
+#if defined(CKCONV_NO_CHANNELS_FIRST)
+#define CKCI_HAS_CHANNELS_FIRST 0
+#define CKCI_WHY_CHANNELS_FIRST "CKCONV_NO_CHANNELS_FIRST"
+#elif defined(CKCONV_ONLY_CHANNELS_LAST)
+#define CKCI_HAS_CHANNELS_FIRST 0
+#define CKCI_WHY_CHANNELS_FIRST "CKCONV_ONLY_CHANNELS_LAST"
+#else
+#define CKCI_HAS_CHANNELS_FIRST 1
+#define CKCI_WHY_CHANNELS_FIRST NULL
+#endif
+#ifdef CKCONV_NO_DEPTHWISE
+#define CKCI_HAS_DEPTHWISE 0
+#define CKCI_WHY_DEPTHWISE "CKCONV_NO_DEPTHWISE"
+#else
+#define CKCI_HAS_DEPTHWISE 1
+#define CKCI_WHY_DEPTHWISE NULL
+#endif
+#ifdef CKCONV_NO_CPU
+#define CKCI_HAS_CPU 0
+#else
+#define CKCI_HAS_CPU 1
+#endif
+
+#if !(CKCI_HAS_F64 || CKCI_HAS_F32 || CKCI_HAS_F16 || CKCI_HAS_BF16 || CKCI_HAS_I8 || CKCI_HAS_FP8)
+#error "ckconv.h: the switches CKCONV_NO_... and CKCONV_ONLY_... leave no type"
+#endif
+#if !(CKCI_HAS_FWD || CKCI_HAS_BWD_DATA || CKCI_HAS_BWD_WEIGHT || CKCI_HAS_CONV_CONV) &&                     \
+    !(CKCI_HAS_GROUPNORM || CKCI_HAS_TRANSFORM)
+#error "ckconv.h: the switches CKCONV_NO_... and CKCONV_ONLY_... leave no operation"
+#endif
+
+/* Parts: which kernels this compilation holds, and whether it holds the rest (CKCI_PART is 0). */
+#ifdef CKCONV_PART
+#if CKCONV_PART < 0 || CKCONV_PART > 4
+#error "ckconv.h: CKCONV_PART must be 1, 2, 3, 4 (kernels) or 0 (all the rest)"
+#endif
+#ifdef CKCONV_STATIC
+#error "ckconv.h: CKCONV_PART and CKCONV_STATIC: parts find each other by external functions"
+#endif
+#define CKCI_PART CKCONV_PART
+#define CKCI_PARTS 1
+#else
+#define CKCI_PART 0
+#define CKCI_PARTS 0
+#endif
+#if CKCI_PARTS && CKCI_PART != 1
+#define CKCI_PART_1 0
+#else
+#define CKCI_PART_1 1
+#endif
+#if CKCI_PARTS && CKCI_PART != 2
+#define CKCI_PART_2 0
+#else
+#define CKCI_PART_2 1
+#endif
+#if CKCI_PARTS && CKCI_PART != 3
+#define CKCI_PART_3 0
+#else
+#define CKCI_PART_3 1
+#endif
+#if CKCI_PARTS && CKCI_PART != 4
+#define CKCI_PART_4 0
+#else
+#define CKCI_PART_4 1
+#endif
+
+/* Of numbers that are 0 or 1 */
+#define CKCI_JOIN(A, B) CKCI_JOIN_TOKENS(A, B)
+#define CKCI_JOIN_TOKENS(A, B) A##B
+#define CKCI_AND(A, B) CKCI_AND_TOKENS(A, B)
+#define CKCI_AND_TOKENS(A, B) CKCI_AND_##A##B
+#define CKCI_AND_00 0
+#define CKCI_AND_01 0
+#define CKCI_AND_10 0
+#define CKCI_AND_11 1
+#define CKCI_OR(A, B) CKCI_OR_TOKENS(A, B)
+#define CKCI_OR_TOKENS(A, B) CKCI_OR_##A##B
+#define CKCI_OR_00 0
+#define CKCI_OR_01 1
+#define CKCI_OR_10 1
+#define CKCI_OR_11 1
+
+/* Passes that kernels compute: a pair's convolutions are fwd. Types of operands on matrix units (fp8 is
+   widened to f16) and of sums. */
+#define CKCI_USES_FWD CKCI_OR(CKCI_HAS_FWD, CKCI_HAS_CONV_CONV)
+#define CKCI_USES_GATHER CKCI_OR(CKCI_USES_FWD, CKCI_HAS_BWD_DATA)
+#define CKCI_USES_CONV CKCI_OR(CKCI_USES_GATHER, CKCI_HAS_BWD_WEIGHT)
+#define CKCI_USES_F16 CKCI_OR(CKCI_HAS_F16, CKCI_HAS_FP8)
+#define CKCI_USES_16 CKCI_OR(CKCI_USES_F16, CKCI_HAS_BF16)
+#define CKCI_USES_F32 CKCI_OR(CKCI_USES_16, CKCI_HAS_F32)
+#define CKCI_STORES_16 CKCI_OR(CKCI_HAS_F16, CKCI_HAS_BF16)
+
+/* Groups of kernels (>>gpu-table): passes, then types. */
+#define CKCI_KEEP_FWD_HALF CKCI_AND(CKCI_USES_FWD, CKCI_USES_16)
+#define CKCI_KEEP_BACK_HALF CKCI_AND(CKCI_HAS_BWD_DATA, CKCI_USES_16)
+#define CKCI_KEEP_GATHER_HALF CKCI_AND(CKCI_USES_GATHER, CKCI_USES_16)
+#define CKCI_KEEP_WEIGHT_HALF CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_USES_16)
+#define CKCI_KEEP_GATHER_SUMS CKCI_AND(CKCI_USES_GATHER, CKCI_USES_F32)
+#define CKCI_KEEP_WEIGHT_SUMS CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_USES_F32)
+#define CKCI_KEEP_GATHER_F32 CKCI_AND(CKCI_USES_GATHER, CKCI_HAS_F32)
+#define CKCI_KEEP_WEIGHT_F32 CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_HAS_F32)
+#define CKCI_KEEP_GATHER_F64 CKCI_AND(CKCI_USES_GATHER, CKCI_HAS_F64)
+#define CKCI_KEEP_WEIGHT_F64 CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_HAS_F64)
+#define CKCI_KEEP_GATHER_I8 CKCI_AND(CKCI_USES_GATHER, CKCI_HAS_I8)
+#define CKCI_KEEP_WEIGHT_I8 CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_HAS_I8)
+#define CKCI_KEEP_CONV_I8 CKCI_AND(CKCI_USES_CONV, CKCI_HAS_I8)
+#define CKCI_KEEP_PACK CKCI_USES_CONV
+
+/* Depthwise, by storage; PLANES: channels first. */
+#define CKCI_KEEP_GATHER_DEPTH_half CKCI_AND(CKCI_AND(CKCI_USES_GATHER, CKCI_STORES_16), CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_WEIGHT_DEPTH_half                                                                          \
+    CKCI_AND(CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_STORES_16), CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_GATHER_DEPTH_f32 CKCI_AND(CKCI_KEEP_GATHER_F32, CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_WEIGHT_DEPTH_f32 CKCI_AND(CKCI_KEEP_WEIGHT_F32, CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_GATHER_DEPTH_f64 CKCI_AND(CKCI_KEEP_GATHER_F64, CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_WEIGHT_DEPTH_f64 CKCI_AND(CKCI_KEEP_WEIGHT_F64, CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_WEIGHT_DEPTH_sum CKCI_OR(CKCI_KEEP_WEIGHT_DEPTH_half, CKCI_KEEP_WEIGHT_DEPTH_f32)
+#define CKCI_KEEP_GATHER_PLANES_half CKCI_AND(CKCI_KEEP_GATHER_DEPTH_half, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_WEIGHT_PLANES_half CKCI_AND(CKCI_KEEP_WEIGHT_DEPTH_half, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_GATHER_PLANES_f32 CKCI_AND(CKCI_KEEP_GATHER_DEPTH_f32, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_WEIGHT_PLANES_f32 CKCI_AND(CKCI_KEEP_WEIGHT_DEPTH_f32, CKCI_HAS_CHANNELS_FIRST)
+
+#define CKCI_KEEP_PAIR CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_USES_F32)
+#define CKCI_KEEP_PAIR_F64 CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_HAS_F64)
+#define CKCI_KEEP_PAIR_I8 CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_HAS_I8)
+#define CKCI_KEEP_PAIR_F16 CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_USES_F16)
+#define CKCI_KEEP_PAIR_BF16 CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_HAS_BF16)
+#define CKCI_KEEP_NORM CKCI_AND(CKCI_HAS_GROUPNORM, CKCI_OR(CKCI_STORES_16, CKCI_HAS_F32))
+#define CKCI_KEEP_NORM_F64 CKCI_AND(CKCI_HAS_GROUPNORM, CKCI_HAS_F64)
+#define CKCI_KEEP_NORM_PLANES CKCI_AND(CKCI_KEEP_NORM, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_MOVE CKCI_HAS_TRANSFORM
+
+/* Instances, by operation. */
+#define CKCI_KEEP_OP_ALL 1
+#define CKCI_KEEP_OP_FWD CKCI_USES_FWD
+#define CKCI_KEEP_OP_BWD_DATA CKCI_HAS_BWD_DATA
+#define CKCI_KEEP_OP_BWD_WEIGHT CKCI_HAS_BWD_WEIGHT
+#define CKCI_KEEP_OP_CONV_CONV_FWD CKCI_HAS_CONV_CONV
+#define CKCI_KEEP_OP_GROUPNORM_FWD CKCI_HAS_GROUPNORM
+#define CKCI_KEEP_OP_GROUPNORM_BWD CKCI_HAS_GROUPNORM
+#define CKCI_KEEP_ENGINE_REF 1
+#define CKCI_KEEP_ENGINE_CPU CKCI_HAS_CPU
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>core-platform
   The common subset of C99 and C++11. Everything private begins with ckci_ or CKCI_.
 */
@@ -1301,7 +1683,7 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_INLINE static inline
 #endif
 #if (defined(__x86_64__) || defined(__amd64__)) && (defined(__GNUC__) || defined(__clang__)) &&              \
-    !defined(CKCONV_NO_SIMD)
+    !defined(CKCONV_NO_SIMD) && CKCI_HAS_CPU && !CKCI_PART
 #define CKCI_X86 1
 #include <immintrin.h>
 #else
@@ -1803,6 +2185,7 @@ CKCI_INLINE float ckci_odd_float(double x)
     return f;
 }
 
+#if !CKCI_PART
 CKCONV_API void ckconv_from_double(ckconv_dtype dtype, const double *src, void *dst, size_t count)
 {
     size_t size = ckci_size(dtype), done = 0;
@@ -1844,6 +2227,7 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
         dst[i] = ckci_load(dtype, p + i * size);
     }
 }
+#endif /* !CKCI_PART */
 
 /* d act(v) / d v */
 CKCI_FN double ckci_act_slope(ckconv_element act, double v)
@@ -1854,12 +2238,991 @@ CKCI_FN double ckci_act_slope(ckconv_element act, double v)
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>core-tensor
+  What checks make of a tensor, and engines read: on the GPU, too.
+*/
+/* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length
+   1. */
+typedef struct ckci_tensor {
+    unsigned char *p;
+    ckconv_dtype dtype;   /* storage */
+    ckconv_dtype compute; /* what a read value is rounded to */
+    int32_t plain;        /* reading is a pure conversion: no operation, no rounding */
+    int32_t reserved;
+    int64_t len[6], stride[6];
+    ckconv_element_op op;
+} ckci_tensor;
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>core-target
+  The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name.
+*/
+/* One row each, all that host, kernels and tests know of it: name, vendor, matrix unit, threads of a wave,
+   compute units of a typical device, bytes of LDS that one block may ask for (NVIDIA: with the opt-in, as in
+   its table of compute capabilities), quirk. A name without a row gets the portable kernels. */
+#define CKCI_ARCHITECTURES(X)                                                                                \
+    X(gfx900, AMD, NONE, 64, 64, 65536, NONE)                                                                \
+    X(gfx906, AMD, NONE, 64, 60, 65536, NONE)                                                                \
+    X(gfx908, AMD, CDNA1, 64, 120, 65536, NONE)                                                              \
+    X(gfx90a, AMD, CDNA2, 64, 104, 65536, NONE)                                                              \
+    X(gfx90c, AMD, NONE, 64, 8, 65536, NONE)                                                                 \
+    X(gfx940, AMD, CDNA3, 64, 228, 65536, NONE)                                                              \
+    X(gfx941, AMD, CDNA3, 64, 304, 65536, NONE)                                                              \
+    X(gfx942, AMD, CDNA3, 64, 304, 65536, NONE)                                                              \
+    X(gfx950, AMD, CDNA4, 64, 256, 163840, NO_256)                                                           \
+    X(gfx1010, AMD, NONE, 32, 40, 65536, NONE)                                                               \
+    X(gfx1011, AMD, NONE, 32, 36, 65536, NONE)                                                               \
+    X(gfx1012, AMD, NONE, 32, 22, 65536, NONE)                                                               \
+    X(gfx1013, AMD, NONE, 32, 24, 65536, NONE)                                                               \
+    X(gfx1030, AMD, NONE, 32, 80, 65536, NONE)                                                               \
+    X(gfx1031, AMD, NONE, 32, 40, 65536, NONE)                                                               \
+    X(gfx1032, AMD, NONE, 32, 32, 65536, NONE)                                                               \
+    X(gfx1033, AMD, NONE, 32, 8, 65536, NONE)                                                                \
+    X(gfx1034, AMD, NONE, 32, 16, 65536, NONE)                                                               \
+    X(gfx1035, AMD, NONE, 32, 12, 65536, NONE)                                                               \
+    X(gfx1036, AMD, NONE, 32, 2, 65536, NONE)                                                                \
+    X(gfx1100, AMD, RDNA3, 32, 96, 65536, NONE)                                                              \
+    X(gfx1101, AMD, RDNA3, 32, 60, 65536, NONE)                                                              \
+    X(gfx1102, AMD, RDNA3, 32, 32, 65536, NONE)                                                              \
+    X(gfx1103, AMD, RDNA3, 32, 12, 65536, NONE)                                                              \
+    X(gfx1150, AMD, RDNA3, 32, 16, 65536, NONE)                                                              \
+    X(gfx1151, AMD, RDNA3, 32, 40, 65536, NONE)                                                              \
+    X(gfx1152, AMD, RDNA3, 32, 8, 65536, NONE)                                                               \
+    X(gfx1153, AMD, RDNA3, 32, 4, 65536, NONE)                                                               \
+    X(gfx1200, AMD, RDNA4, 32, 32, 65536, NONE)                                                              \
+    X(gfx1201, AMD, RDNA4, 32, 64, 65536, NONE)                                                              \
+    X(sm_70, NVIDIA, NONE, 32, 80, 98304, NONE)                                                              \
+    X(sm_75, NVIDIA, NONE, 32, 68, 65536, NONE)                                                              \
+    X(sm_80, NVIDIA, MMA, 32, 108, 166912, NONE)                                                             \
+    X(sm_86, NVIDIA, MMA, 32, 84, 101376, NONE)                                                              \
+    X(sm_87, NVIDIA, MMA, 32, 16, 166912, NONE)                                                              \
+    X(sm_89, NVIDIA, MMA, 32, 128, 101376, NONE)                                                             \
+    X(sm_90, NVIDIA, WGMMA, 32, 132, 232448, NONE)                                                           \
+    X(sm_100, NVIDIA, MMA, 32, 148, 232448, NONE)                                                            \
+    X(sm_103, NVIDIA, MMA, 32, 148, 232448, NONE)                                                            \
+    X(sm_110, NVIDIA, MMA, 32, 20, 232448, NONE)                                                             \
+    X(sm_120, NVIDIA, MMA, 32, 170, 101376, NONE)                                                            \
+    X(sm_121, NVIDIA, MMA, 32, 48, 101376, NONE)
+
+/* Matrix units by the instructions that they have. CDNA: MFMA, f64 from the second on, xf32 on the third
+   alone. RDNA: WMMA, with operands twice as large on the third. WGMMA: mma.sync, and groups of waves where it
+   was compiled for them. */
+enum {
+    CKCI_UNIT_NONE = 0,
+    CKCI_UNIT_CDNA1 = 1,
+    CKCI_UNIT_CDNA2 = 2,
+    CKCI_UNIT_CDNA3 = 3,
+    CKCI_UNIT_CDNA4 = 4,
+    CKCI_UNIT_RDNA3 = 5,
+    CKCI_UNIT_RDNA4 = 6,
+    CKCI_UNIT_MMA = 7,
+    CKCI_UNIT_WGMMA = 8
+};
+enum {
+    CKCI_QUIRK_NONE = 0,
+    CKCI_QUIRK_NO_256 = 1 /* compilers move the sums of tiles of 256 x 256 between registers: left out */
+};
+
+typedef struct ckci_architecture {
+    char name[8]; /* with zeros to its end */
+    int32_t kind; /* CKCONV_DEVICE_... */
+    int32_t unit, wave, units, lds, quirk;
+} ckci_architecture;
+
+CKCI_FN const ckci_architecture *ckci_architectures(size_t *count)
+{
+#define CKCI_ROW(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK)                                                \
+    {#NAME, CKCONV_DEVICE_##VENDOR, CKCI_UNIT_##UNIT, WAVE, UNITS, LDS, CKCI_QUIRK_##QUIRK},
+    static const ckci_architecture table[] = {CKCI_ARCHITECTURES(CKCI_ROW)};
+#undef CKCI_ROW
+    *count = sizeof table / sizeof table[0];
+    return table;
+}
+
+/* The length of a name without its features: "gfx942:sramecc+:xnack-" is gfx942, sm_90a is sm_90, sm_100f is
+   sm_100. */
+CKCI_FN size_t ckci_architecture_length(const char *arch)
+{
+    size_t length = strcspn(arch, ":");
+    char last = length > 4 && memcmp(arch, "sm_", 3) == 0 ? arch[length - 1] : '0';
+    return last == 'a' || last == 'f' ? length - 1 : length;
+}
+
+/* The row of a name, features or not; NULL: it has none. */
+CKCI_FN const ckci_architecture *ckci_find_architecture(const char *arch)
+{
+    char name[8] = "";
+    size_t length = ckci_architecture_length(arch), count;
+    const ckci_architecture *row = ckci_architectures(&count);
+    if (length >= sizeof name) {
+        return NULL;
+    }
+    memcpy(name, arch, length);
+    for (size_t i = 0; i < count; i++) {
+        if (memcmp(row[i].name, name, sizeof name) == 0) {
+            return &row[i];
+        }
+    }
+    return NULL;
+}
+
+/* The vendor whose name it can be: "gfx" and a number of three digits or more, the last two of them
+   hexadecimal; "sm_" and a decimal number of two or more. CKCONV_DEVICE_CPU: nobody's. */
+CKCI_FN int32_t ckci_architecture_vendor(const char *arch)
+{
+    size_t length = ckci_architecture_length(arch), digits = length > 3 ? length - 3 : 0;
+    if (digits >= 3 && memcmp(arch, "gfx", 3) == 0 && strspn(arch + 3, "0123456789") + 2 >= digits &&
+        strspn(arch + 3, "0123456789abcdef") >= digits) {
+        return CKCONV_DEVICE_AMD;
+    }
+    if (digits >= 2 && memcmp(arch, "sm_", 3) == 0 && strspn(arch + 3, "0123456789") >= digits) {
+        return CKCONV_DEVICE_NVIDIA;
+    }
+    return CKCONV_DEVICE_CPU;
+}
+
+/* Threads of a wave for a vendor's name without a row: 64 up to gfx9, whose numbers have three digits. */
+CKCI_FN int32_t ckci_architecture_wave(const char *arch)
+{
+    int amd = ckci_architecture_vendor(arch) == CKCONV_DEVICE_AMD;
+    return amd && ckci_architecture_length(arch) == strlen("gfx900") ? 64 : 32;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-args
+  What a kernel is told: one struct of plain numbers for each family, filled by the planner on the host and
+  read by kernels/. The contract between both: whatever one needs to know of the other stands here.
+*/
+/* What a block of matrix_near holds: bytes of a region (NVIDIA: of each of two), its pixels and positions;
+   from a pixel to the next one in LDS. */
+#define CKCI_NEAR_NVIDIA_BYTES 54272
+#define CKCI_NEAR_NVIDIA_PIXELS 384
+#define CKCI_NEAR_NVIDIA_POSITIONS 256
+#define CKCI_NEAR_AMD_BYTES 27648
+#define CKCI_NEAR_AMD_PIXELS 192
+#define CKCI_NEAR_AMD_POSITIONS 128
+#define CKCI_NEAR_PITCH 144
+
+/* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data,
+   bytes of pixels (on NVIDIA or not), positions of bwd_weight. */
+#define CKCI_STEM_PAIRS 128
+#define CKCI_STEM_WEIGHTS 33024
+#define CKCI_STEM_COLUMNS 64
+#define CKCI_STEM_PIXELS(NVIDIA) ((NVIDIA) ? 38912 : 29696)
+#define CKCI_STEM_BACK_PIXELS(NVIDIA) ((NVIDIA) ? 79872 : 31232)
+#define CKCI_STEM_PLANES(NVIDIA) ((NVIDIA) ? 81920 : 20480)
+#define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
+/* Tiles in LDS where groups of four waves multiply: of a first and a second operand with so many rows. */
+#define CKCI_GROUP_STAGES(ROWS) ((ROWS) <= 256 || (ROWS) > 384 ? 3 : (ROWS) <= 320 ? 5 : 4)
+/* Tiles of bwd_weight that add up the pieces of a long sum in registers, of which they have some to spare. */
+#define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
+/* Room for the taps of a phase in half of a table; one stands for none. */
+#define CKCI_STREAM_TAPS 64
+
+/* Channels of mid that a block of pair_matrix holds; LDS of blocks of pair_depth (two share NVIDIA's 228 KiB,
+   with a KiB each; pair_depth_wide and pair_strips have it alone), and loads that a thread holds (AMD). */
+#define CKCI_PAIR_POINT_NVIDIA 512
+#define CKCI_PAIR_POINT_AMD 352
+#define CKCI_PAIR_NVIDIA 115712
+#define CKCI_PAIR_STRIPS 64256 /* tile of the instance: 64 positions, 256 columns */
+#define CKCI_PAIR_NVIDIA_WIDE 232448
+#define CKCI_PAIR_AMD 65536
+#define CKCI_PAIR_COPIES 8
+#define CKCI_PAIR_LIST 24 /* regions whose places a block lists at a time */
+
+/* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
+   registers have no room for long sums (kernels/prim.h, CKCI_K_STRETCH). Their roundings add up to sqrt(4096) / 4
+   = 16 units in the mean; parts that fill a GPU are hardly ever longer, so that ordinary layers do not pause
+   (H200: at 1024 they took 5 to 10 % longer). NORM: numbers of a sum of a group norm's gradients, likewise. */
+enum { CKCI_GPU_CHAIN = 4096, CKCI_NORM_CHAIN = 1024 };
+
+/* n / d for n < 2^31 without a division: (mulhi(n, mul) + n) >> shift */
+typedef struct ckci_divisor {
+    uint32_t d, mul, shift;
+} ckci_divisor;
+
+CKCI_FN ckci_divisor ckci_make_divisor(int64_t d)
+{
+    ckci_divisor r;
+    r.d = (uint32_t)ckci_max(d, 1);
+    r.shift = 0;
+    uint32_t rest = r.d - 1; /* bits of d - 1: 2^shift is the first power that is not below d */
+    for (uint32_t bits = 16; bits > 0; bits /= 2) {
+        uint32_t half = rest >> bits ? bits : 0;
+        rest >>= half;
+        r.shift += half;
+    }
+    r.shift += rest;
+    r.mul = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << r.shift) - r.d)) / r.d + 1);
+    return r;
+}
+
+/* One spatial dimension in all its phases: what ckci_map_axis computes on the host, kernels compute from
+   this. Counts and taps of two phases differ by one at most, so both have two divisors: the larger value,
+   the smaller one. */
+typedef struct ckci_gpu_dim {
+    int32_t phases; /* bwd_data: input positions modulo the stride that exist; else 1 */
+    int32_t length; /* of the written dimension (of the output for bwd_weight) */
+    int32_t stride, dilation, pad, filter;
+    int32_t write_step, period;            /* written positions and taps of a phase are these apart */
+    int32_t slip;                          /* dilation modulo stride */
+    int32_t read_step, read_tap, read_len; /* as in ckci_axis */
+    int32_t gather_back;                   /* bwd_data */
+    ckci_divisor count[2], taps[2], by_stride, by_period, by_phases;
+} ckci_gpu_dim;
+
+/* The written tensor with all that its epilogue needs. */
+typedef struct ckci_gpu_target {
+    ckci_tensor t, d[4];
+    const unsigned char *scale, *shift; /* mid only */
+    unsigned char *partial;             /* split reductions: sums go here, part after part */
+    int32_t num_d;
+    ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
+} ckci_gpu_target;
+
+/* near: regions of so many images, rows and columns of positions, of one plane of the output. */
+typedef struct ckci_gpu_near {
+    int32_t images, rows, columns, tiles; /* positions; a tile has 16 of them */
+    int32_t rolled, lines;          /* waves walk down rows; rows of positions that tiles hold, then 1 */
+    int32_t chunk;                  /* rows of positions that are in LDS at a time (rolled, NVIDIA) */
+    int32_t high, wide;             /* pixels of one image of a region, halo and all */
+    int32_t image_pitch, row_pitch; /* in LDS, bytes */
+    int32_t bytes;                  /* of all pixels there; bwd_weight: dout lies behind them */
+    int32_t first_y, first_x;       /* the first pixel of position 0 */
+    int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
+    int32_t channels, taps, plain;  /* of all groups; of the filter; stored without an epilogue */
+    int32_t channels_in, less_in, less_out; /* bwd_weight: in's; log2 of K / C, of C / K */
+    int32_t back, packed;                   /* taps are turned round; weights lie in order */
+    int32_t eights;                         /* eight neighbours along C of weights that do not are one load */
+    int32_t planes, first_z; /* of the filter, each with so many taps; the first one of output 0 */
+    int32_t tap[9];          /* from a position's first pixel to a tap's in LDS, bytes */
+    ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y; /* by_rows: lines */
+    ckci_divisor by_regions_z, by_planes;
+    ckci_divisor by_taps, by_filter_x;
+    int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
+} ckci_gpu_near;
+
+/* pair_depth: regions of the result, their windows of the input, and where all that lies in LDS, in bytes. */
+typedef struct ckci_gpu_patch {
+    int32_t work;                       /* regions, times parts of the columns */
+    int32_t images, lines, columns;     /* of a region, 4 * by_strips.d */
+    int32_t pixels;                     /* of a window */
+    int32_t spans, held;                /* of channels; of which weights of taps lie in LDS */
+    int32_t group;                      /* taps of a row that share inputs: 3, 5, or 1 if none do */
+    int32_t step, step_y;               /* pixels between positions */
+    int32_t next_group, next_y, next_z; /* bytes from taps to taps in a window */
+    int32_t padded;                     /* mid may not exist where the result does */
+    int32_t resident;                   /* its weights stay in LDS */
+    int32_t single;                     /* one window */
+    int32_t overlap;                    /* 0: none, 1: the second window, 2: all share the weights' place */
+    int32_t at_taps, at_output, at_regions, at_pixels, at_tiles, at_room, at_window[2];
+    /* strips of a line, lines of an image; regions along x and y, planes; pixels, rows, planes of a window */
+    ckci_divisor by_strips, by_lines, by_wide, by_high, by_planes, by_window, by_rows, by_deep;
+} ckci_gpu_patch;
+
+/* pair_strips: a tile is a line of so many strips, eight positions along x of the result each; tiles follow
+   each other line after line. */
+typedef struct ckci_gpu_strips {
+    int32_t all;                                 /* strips of a line of all planes and images */
+    int32_t strips;                              /* of a tile */
+    int32_t part, part_rest;                     /* tiles of a block; blocks with one more */
+    int32_t wide, log_wide, parts;               /* 64s of columns, 64s of rows of a tile */
+    int32_t turns;                               /* of four groups, each with 64 columns of 64 rows */
+    int32_t slabs;                               /* of 64 channels */
+    int32_t packed;                              /* results are of mid's type, stored as they are */
+    int32_t at_mid, at_room, at_taps, at_strips; /* in LDS; the second weights come first */
+    ckci_divisor by_line, by_high, by_planes;    /* strips and lines of a plane; planes of an image */
+    ckci_divisor by_quads;                       /* fours of channels */
+} ckci_gpu_strips;
+
+/* matrix bwd_weight in groups of waves: all blocks have equal shares of the steps of all tiles, tile by tile.
+   A tile's parts are those of the blocks that have a share in it. */
+typedef struct ckci_gpu_share {
+    int32_t steps;      /* of a tile, 64 positions each; 0: not so */
+    int32_t part, rest; /* steps of a block; blocks with one more */
+    int32_t positions;
+    ckci_divisor by_steps, by_part, by_more; /* more: part + 1 */
+    ckci_divisor by_rows, by_columns;        /* of a tile */
+} ckci_gpu_share;
+
+/* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
+   the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
+   runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
+   column a tap and, fastest, an input channel, and the reduction runs over positions of dout.
+   Divisors divide by the member of their name, with these exceptions:
+     weight, matrix_weight   by_phases: g
+     direct_weight           by_tiles_m: taps; by_channels: K
+     reduce                  by_tiles_m: rows */
+typedef struct ckci_gpu_conv {
+    ckci_tensor a, b;
+    ckci_gpu_target o;
+    ckci_gpu_dim dim[3];
+    int64_t b_column, b_red; /* gather: strides of the weights */
+    int32_t g, n, rows, columns, red;
+    int32_t phases, tiles_m, tiles_n;
+    int32_t split, part, part_rest; /* bwd_weight: parts, positions of a part, parts with one more */
+    int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
+    int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
+    int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
+    int32_t o_vec;              /* neighbouring columns are one aligned store; matrix: eight, tile: four
+                                   that need no epilogue */
+    int32_t float_parts;        /* reduce to i32: sums of parts are f32 */
+    int32_t ranges;             /* matrix, tile: padding as ranges of taps, not as masks */
+    int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
+                                   2: single elements along the reduction */
+    int32_t taps_inside;        /* matrix fwd, bwd_data: taps are the inner loop, channels the outer one */
+    int32_t work, workers;      /* matrix fwd, bwd_data on NVIDIA: tiles, blocks that take them in turns */
+    int32_t stream;             /* and: from one tile into the next, if stores are plain */
+    int32_t merge; /* matrix bwd_weight: groups that are one here, 0: rows and columns are weights */
+    int32_t shift, filter_x; /* and taps along x: those of the filter, if two are one here, and the first */
+    int32_t chain;           /* matrix, near bwd_weight: positions (regions) of a block that are summed at a
+                                time, 0: all; see ckci_sum_chain */
+    int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
+                                   others positions; narrow: that take positions of a row; reduce: log2 of
+                                   threads for the same weights */
+    ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
+    ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
+    ckci_gpu_share share;
+    union {
+        ckci_gpu_near region;
+        ckci_gpu_patch patch; /* of a pair's second convolution */
+        ckci_gpu_strips strips;
+    } as;
+} ckci_gpu_conv;
+
+/* Rows of halves in LDS: where the first plane lies, bytes from row to row and from channel to channel. vec:
+   16: a piece is eight channels of two positions, else so many positions of a row. */
+typedef struct ckci_gpu_depth_rows {
+    int32_t at, pitch, plane, vec, pieces;
+    ckci_divisor by_pieces;
+} ckci_gpu_depth_rows;
+
+/* Depthwise on matrix units: what lies in LDS and which products are taken (ckci_k_depth_bands). b: the
+   tensor whose rows are multiplied, t: filters (dout) as bands, o: results on their way out, over b. */
+typedef struct ckci_gpu_depth_box {
+    ckci_gpu_depth_rows b, t, o;
+    int32_t channels, skew;         /* of a block; bytes after each eight planes */
+    int32_t tile_y, tile_x, tiles;  /* positions (bwd_weight: rows of dout, inputs) of a tile; all tiles */
+    int32_t pad_y, back, lead;      /* inputs and numbers of a band that lie before the first position */
+    int32_t wide, fold, step;       /* groups side by side; rows are stretches; bytes from row to row */
+    int32_t skip, chunks, from, to; /* 16 places each: of the padded row not in LDS, in LDS; those taken */
+    int32_t some, origin;           /* chunks at a time; number 0 of the band of chunk 0 */
+    int32_t high;                   /* fold: rows of a tile */
+    ckci_divisor by_groups, by_rows, by_z, by_tiles_y, by_tiles_x;
+} ckci_gpu_depth_box;
+
+/* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
+enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
+
+/* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
+   words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short
+   strips. */
+enum {
+    CKCI_DEPTH_DOWN_POSITIONS = 128,
+    CKCI_DEPTH_DOWN_BYTES = 8192,
+    CKCI_DEPTH_DOWN_MORE = 12288,
+    CKCI_DEPTH_DOWN_SHORT = 4
+};
+#define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT)                                                               \
+    ((SIZE) == 4 ? 7 : (F) == 3 ? ((WEIGHT) ? 8 : 7) : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
+#define CKCI_DEPTH_DOWN_LANES(F) ((F) == 3 ? 128 : (F) == 5 ? 64 : 16)
+/* AMD: those whose weights are in registers and leave LDS to rows, of MORE bytes, with up to 128 lanes. */
+#define CKCI_DEPTH_DOWN_FREE(SIZE, F) ((SIZE) == 2 && (F) == 5)
+
+/* The same of planes, for filters of 3 x 3 x 3. AMD (ALONE, MOST): bytes of the one plane in LDS, and words
+   of channels, whose weights leave room for two blocks on a compute unit. */
+enum { CKCI_DEPTH_DEEP_BYTES = 12288, CKCI_DEPTH_DEEP_LANES = 32 };
+#define CKCI_DEPTH_DEEP_ALONE(SIZE) ((SIZE) == 2 ? 12288 : 16384)
+#define CKCI_DEPTH_DEEP_MOST(SIZE) ((SIZE) == 2 ? 56 : 112)
+#define CKCI_DEPTH_DEEP_STRIP(SIZE, WEIGHT) ((SIZE) == 2 && (WEIGHT) ? 5 : 7)
+
+/* Planes of channels-first tensors as they lie in memory (kernels/depth, ckci_k_sheet), y before x. */
+enum { CKCI_DEPTH_SHEET_BYTES = 30720 };
+enum { CKCI_DEPTH_SHEET_THREADS = 128 };
+/* Columns of a thread. */
+#define CKCI_DEPTH_SHEET_COLUMNS(SIZE, STRIDE, BACK, WEIGHT)                                                 \
+    ((STRIDE) == 1 ? 8 / (SIZE) : (BACK) ? 2 : (WEIGHT) ? 1 : 4 / (SIZE))
+typedef struct ckci_gpu_depth_sheet {
+    int32_t count, high, bands;    /* planes of a block, rows of what is written (of dout) of a block,
+                                            blocks that share a plane */
+    int32_t planes;                /* all that are written */
+    int32_t pad[2], in[2], out[2]; /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
+    int32_t pairs;                 /* two columns are one load */
+    int32_t slack;                 /* bytes between bands in LDS, for the rest of 16 beside them; 0: there is
+                                            none, rows are aligned; < 0: planes are spread */
+    int32_t a_room, o_room;        /* bytes of LDS from plane to plane of what is read, written */
+    int32_t o_at, w_at;            /* where what is written, weights begin */
+    ckci_divisor by_bands, by_wide, by_g; /* by_wide: threads for all columns of it, and some without */
+    ckci_divisor by_a, by_o;              /* copies of what lies together in memory */
+} ckci_gpu_depth_sheet;
+
+/* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
+   b is in. A strip is 8 neighbouring positions of the written tensor (of dout) along dimension 2. For planes
+   dimensions 1 and 2 are exchanged, in tensors too, and the lanes are positions along dimension 1. */
+typedef struct ckci_gpu_depth {
+    ckci_tensor a, b;
+    ckci_gpu_target o;
+    ckci_gpu_dim dim[3];
+    int32_t g, n, phases, taps;
+    int32_t red;              /* fwd, bwd_data: channels that are summed, for kernels that load single ones */
+    int64_t a_red, b_red;     /* from one to the next: bytes of a, elements of b */
+    int32_t lanes_c, lanes_p; /* threads of a block: channels (x for planes) and strips side by side */
+    int32_t tiles_c, tiles_x; /* blocks for all channels; planes: groups of lanes for all x */
+    int32_t strips;           /* along dimension 2 */
+    int32_t parts, part;      /* strips of a block */
+    int32_t rows, row_taps;   /* rows of the filter that lie in LDS together; room for one */
+    int32_t a_vec;            /* rows: windows are read in aligned pieces of 4; down: bytes of a load */
+    int32_t walk;             /* walk: rows of a column; tiles_x: columns one above the other */
+    /* down: positions of an image in LDS, pieces of a row there (of a_vec bytes), rows of all columns; a
+       block has lanes_p strips of a row and `walk` rows */
+    int32_t pitch, pieces, all;
+    /* deep: a tile has tile_y rows of `strips` strips, an image tiles_y x tiles_x of them and tiles_z pieces
+       of `walk` planes; pitch: positions of a row in LDS, pieces: those of a tile, all: tiles and pieces */
+    int32_t tile_y, tiles_y, tiles_z;
+    int32_t o_same, o_vec; /* results are stored without an epilogue; and 4 of a row together */
+    int32_t bf16, planes;  /* not f16; lanes are positions */
+    int32_t full;          /* types or an operation that most kernels do not know */
+    int32_t sums;          /* bwd_weight: through workspace */
+    int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
+    ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
+        by_channels, by_groups_x, by_rows_y, by_pitch, by_pieces, by_tiles_y, by_tiles_z,
+        by_wide; /* positions of dout in a row of a tile */
+    ckci_gpu_depth_box box;
+    ckci_gpu_depth_sheet sheet;
+    /* down, deep on AMD: threads before `whole` have channels below by_whole, those from there on others */
+    int32_t whole;
+    ckci_divisor by_whole, by_rest;
+    int32_t halves; /* bwd_weight on AMD's matrix units: times box.channels that a block has */
+    int32_t chain;  /* and on all: tiles of a block that are summed at a time, 0: all; see ckci_sum_chain */
+} ckci_gpu_depth;
+
+/* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16,
+   bf16 or i8, two of them per thread. Groups that are merged are blocks on the diagonal, the rest is zero. */
+typedef struct ckci_gpu_pack {
+    ckci_tensor w;
+    unsigned char *dst;
+    int64_t column, step; /* strides of w along columns and the reduction */
+    int32_t columns, red, merge, count, taps[3];
+    int32_t pairs, shift, filter_x; /* places of the reduction are two taps of four channels, the first tap is
+                                       one before the filter; its real size */
+    ckconv_dtype type;
+    int32_t low; /* see ckci_k_term; the reduction is three terms of by_term places, without low one */
+    ckci_divisor by_term, by_red, by_taps, by_columns, by_one_column, by_one_red, by_x, by_y;
+} ckci_gpu_pack;
+
+typedef struct ckci_gpu_pack_data {
+    ckci_tensor t; /* groups merged */
+    unsigned char *dst;
+    ckconv_dtype type;
+    int32_t pairs;                    /* a position is two neighbours along x, of four channels each */
+    int32_t channels, padded, groups; /* of t, of dst */
+    int32_t wide, positions;          /* of t along x, of dst */
+    int32_t along, log_c, tiles_c;    /* neighbouring threads read channels; channels of a block */
+    int32_t terms, low, pitch;        /* written one after the other, see ckci_k_term; channels from a */
+    int64_t term_step;                /* position to the next, from a term to the next */
+    ckci_divisor by_tiles_c, by_groups, by_x, by_y, by_z;
+} ckci_gpu_pack_data;
+
+/* A first layer; arrays of two: y, x. a is the tensor that is read, b the weights. */
+typedef struct ckci_gpu_stem {
+    ckci_tensor a, b, o;
+    ckconv_dtype type;
+    int32_t n, k, c;
+    int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;
+    int32_t tile[2], tiles[2], tiles_n; /* positions of a tile, tiles of an image; blocks for all k */
+    int32_t items, blocks;              /* tiles of all images; those that run side by side */
+    int32_t rows, pitch;                /* of a tile's pixels in LDS; bytes of a row, bwd_data: of a pixel */
+    int32_t left, odd, row_pairs;       /* see ckci_k_stem_fwd */
+    int32_t steps;                      /* of 16 places of the reduction */
+    int32_t columns, window[2], first[2]; /* bwd_data: stride x stride x C; taps of a phase; the first q */
+    /* bwd_weight (columns: taps x C): blocks for all columns, planes of a row in one copy, numbers of a
+       plane, its bytes in LDS, chunks of a row that is read */
+    int32_t tiles_c, planes, length, plane, chunks;
+    int32_t chain;          /* items of a block that are summed at a time, 0: all; see ckci_sum_chain */
+    unsigned char *partial; /* [block][k][column] */
+    /* by_row: row_pairs, bwd_data: pairs of K; by_wide: pixels of a row */
+    ckci_divisor by_tile_x, by_tiles_x, by_tiles_y, by_tiles_n, by_pairs, by_row, by_c, by_chunks, by_wide,
+        by_stride_x, by_window_x, by_planes, by_tiles_c, by_filter_x;
+} ckci_gpu_stem;
+
+typedef struct ckci_gpu_pair {
+    ckci_gpu_conv first, second;
+    int32_t write_mid; /* second reads each position of mid once: the blocks of column 0 store it */
+    int32_t groups;    /* depth: of taps in a row of the first filter, see ckci_gpu_patch */
+    int32_t mid_vec;   /* matrix, depth: eight channels of the copy of mid are one store */
+    ckci_divisor by_row, by_taps; /* depth: taps of a row, of all rows */
+} ckci_gpu_pair;
+
+/* LDS of a block that keeps what it reads: two of them share 228 KiB, with a KiB and 23 KiB of sums each. */
+enum { CKCI_NORM_KEPT = 92160, CKCI_NORM_KEPT_LDS = 23552 + CKCI_NORM_KEPT };
+
+/* Likewise, of one that keeps dy too; its groups at most. */
+enum { CKCI_NORM_BACK = 106496, CKCI_NORM_BACK_SET = 32 };
+/* Bytes of LDS of wide blocks, channels last (NVIDIA). */
+enum { CKCI_NORM_RING_LDS = 23552 + 8 * 256 * 16 };
+enum { CKCI_NORM_BACK_LDS = 8192 + 16 + 16 * CKCI_NORM_BACK_SET + CKCI_NORM_BACK };
+
+/* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
+   whose set * c channels are its columns. Its threads are lanes_c columns x lanes_p positions; each one walks
+   columns lanes_c and positions lanes_p apart. set is above 1 where groups are narrow: then all columns have
+   a lane of their own. Spatial axes that are one dense axis are merged. */
+typedef struct ckci_gpu_norm {
+    ckci_tensor x, y, dx; /* y: dy in the backward pass */
+    const unsigned char *gamma, *beta, *saved_mean, *saved_inv_std;
+    unsigned char *mean, *inv_std, *dgamma, *dbeta;
+    /* workspace, NULL: computed on the spot. double [n][parts][g][2] sums of x - p and of its square, p a
+       number of the (n, g) (ckci_k_norm_pivot);
+       T [n][parts][g][2] sums of gamma*dy' and gamma*dy'*xhat;
+       T [2][n][parts][g*c] sums of dy' and of dy'*xhat */
+    unsigned char *stats, *slab_sums, *sums;
+    double eps;
+    ckconv_dtype param;
+    ckconv_element act;
+    int32_t n, g, c, space;
+    int32_t set, sets;
+    int32_t parts, part, part_rest; /* positions of a part; the first part_rest parts have one more */
+    int32_t lanes_c, lanes_p;
+    int32_t along_x; /* neighbouring threads take neighbouring positions, not columns */
+    int32_t flat;    /* positions are one axis in all tensors */
+    int32_t wide;    /* lanes take eight channels, along_x: eight positions; flat, and columns whole eights */
+    int32_t aligned; /* wide: eight are one or two loads */
+    int32_t chunks;  /* times that lanes_c goes into the columns */
+    int32_t kept;    /* x stays in LDS, bwd: so does dy; the parts are a cluster */
+    int32_t bulk;    /* kept, bwd, channels first: rows are bulk copies */
+    int32_t late;    /* kept, bwd, channels first: blocks late to 2*late - 1 start a little later */
+    int32_t summing; /* norm_din: leaves sums in workspace, no dx */
+    ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
+} ckci_gpu_norm;
+
+enum { CKCI_MOVE_LDS = 26624 }; /* bytes of a tile */
+
+/* Layout and type conversion of one tensor. Dimensions x and y are those along which dst and src are dense;
+   a block moves tile[..] elements along them and a third one, z, at one place in the other
+   three. When x is dense in both, y is any other dimension (transpose is 0). */
+typedef struct ckci_gpu_move {
+    const unsigned char *src, *src_end;
+    unsigned char *dst;
+    ckconv_dtype from, to;
+    int64_t len_x, len_y, len_z;
+    int64_t src_step[6], dst_step[6]; /* bytes; x, y, z, the others */
+    int32_t tile[6];                  /* elements of a block; 1 along the others */
+    int32_t log_x, log_y;             /* move, move_copy: of tile[0], tile[1] */
+    int32_t transpose;
+    int32_t vec, tail; /* move_copy: bytes of its elements; bytes after the last one */
+    /* Through LDS (>>k-move). V: elements of dst in 16 bytes */
+    int32_t straight; /* x is dense in both */
+    int32_t scatter;  /* turned before LDS: rows of dst are short, and one run */
+    int32_t merged;   /* rows of src are short, and one run */
+    int32_t shifted;  /* rows of src are not aligned for loads */
+    int32_t before;   /* rows of dst are not aligned: V, the rows of src that a block reads before its own */
+    int32_t anywhere; /* AMD: whole pieces are stored at any address */
+    int32_t dst_vec;  /* straight: rows of dst are aligned */
+    int32_t words;    /* otherwise: words of LDS hold elements of several rows of dst */
+    int32_t pitch, load_pitch;  /* LDS: bytes between rows */
+    int32_t pad, pad_log;       /* and those more after 2^pad_log of them: elements along x (scatter: y) */
+    int32_t load_pad, load_log; /* the same of what is loaded: merged: V rows of src are one */
+    int32_t lanes;         /* scatter: 2^lanes lanes load neighbouring pieces, the others in rows beside */
+    int32_t loads, stores; /* of a block */
+    int32_t row_run;       /* merged: elements of V rows of src */
+    int64_t load_step;     /* bytes between rows of src */
+    ckci_divisor by_load, by_store;
+    ckci_divisor blocks[6]; /* along each dimension */
+} ckci_gpu_move;
+
+/* The matrix unit of a GPU: CKCI_UNIT_... */
+CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
+{
+    const ckci_architecture *row = ckci_find_architecture(d->arch);
+    return row ? row->unit : (int32_t)CKCI_UNIT_NONE;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-table
+  The one table of kernels: name, CKCI_KEEP_... that tells whether a build has it (>>core-switches), part (the
+  four take about as long to compile), argument struct, threads per block, what kernels/ instantiates; and a
+  launch, one row of it with its arguments. gather computes fwd and bwd_data: they differ in the coordinate
+  map only.
+*/
+#define CKCI_GPU_MATRIX(X)                                                                                   \
+    X(matrix_gather_256x256, GATHER_HALF, 3, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)                                                         \
+    X(matrix_gather_256x128, GATHER_HALF, 1, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)                                                         \
+    X(matrix_gather_192x128, GATHER_HALF, 2, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)                                                         \
+    X(matrix_gather_128x128, GATHER_HALF, 1, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)                                                         \
+    X(matrix_gather_512x64, GATHER_HALF, 3, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_gather, 512, 64>)                                                          \
+    X(matrix_gather_64x64, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 64, 64>)  \
+    X(matrix_gather_128x32, GATHER_HALF, 1, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_gather, 128, 32>)                                                          \
+    X(matrix_back_256x128, BACK_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 128>)    \
+    X(matrix_back_192x128, BACK_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 192, 128>)    \
+    X(matrix_back_128x128, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 128>)    \
+    X(matrix_back_512x64, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)      \
+    X(matrix_back_64x64, BACK_HALF, 4, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)        \
+    X(matrix_back_128x32, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)      \
+    X(matrix_weight_128x256, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_weight, 128, 256>)                                                         \
+    X(matrix_weight_128x128, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)                                                         \
+    X(matrix_weight_64x256, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                                                          \
+    X(matrix_weight_64x64, WEIGHT_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)  \
+    X(matrix_weight_32x128, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                                                          \
+    X(matrix_weight_64x192, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                                                          \
+    X(matrix_weight_192x128, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_weight, 192, 128>)                                                         \
+    X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
+    X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
+    X(matrix_near_down_16, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 16>)     \
+    X(matrix_near_down_32, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 32>)     \
+    X(matrix_near_deep_16, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 16>)     \
+    X(matrix_near_deep_32, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 32>)     \
+    X(matrix_near_weight_16, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix_near<ckci_k_near_weight, 16>)                                                            \
+    X(matrix_near_weight_32, WEIGHT_HALF, 1, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix_near<ckci_k_near_weight, 32>)                                                            \
+    X(matrix_stem_fwd, FWD_HALF, 4, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_fwd_of>)                     \
+    X(matrix_stem_bwd_data, BACK_HALF, 1, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)              \
+    X(matrix_stem_bwd_weight, WEIGHT_HALF, 1, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)        \
+    X(matrix_stem_sum, WEIGHT_HALF, 4, ckci_gpu_conv, 256, ckci_k_stem_sum)                                  \
+    X(matrix_whole_128x128, CONV_I8, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)    \
+    X(matrix_whole_64x64, CONV_I8, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)        \
+    X(matrix_single_128x128, GATHER_F32, 3, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_single, 128, 128>)                                                         \
+    X(matrix_single_64x64, GATHER_F32, 1, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 64, 64>)   \
+    X(matrix_single_weight_128x128, WEIGHT_F32, 3, ckci_gpu_conv, 256,                                       \
+      ckci_k_matrix<ckci_k_matrix_single_weight, 128, 128>)                                                  \
+    X(matrix_single_weight_64x64, WEIGHT_F32, 2, ckci_gpu_conv, 256,                                         \
+      ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>)                                                    \
+    X(matrix_double_128x64, GATHER_F64, 3, ckci_gpu_conv, 256,                                               \
+      ckci_k_matrix<ckci_k_matrix_double, 128, 64>)                                                          \
+    X(matrix_double_weight_128x64, WEIGHT_F64, 4, ckci_gpu_conv, 256,                                        \
+      ckci_k_matrix<ckci_k_matrix_double_weight, 128, 64>)
+
+#define CKCI_GPU_FMA(X)                                                                                      \
+    X(tile_gather_256x64, GATHER_F32, 4, ckci_gpu_conv, 128,                                                 \
+      ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)                                             \
+    X(tile_gather_64x64, GATHER_F32, 1, ckci_gpu_conv, 64,                                                   \
+      ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)                                               \
+    X(tile_gather_256x32, GATHER_F32, 2, ckci_gpu_conv, 128,                                                 \
+      ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)                                              \
+    X(tile_gather_128x16, GATHER_F32, 2, ckci_gpu_conv, 64,                                                  \
+      ckci_k_tile_gather<ckci_k_shape<128, 16, 8, 8, 16, 2>, 4>)                                             \
+    X(tile_gather_128x64_any, GATHER_F32, 4, ckci_gpu_conv, 128,                                             \
+      ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)                                              \
+    X(narrow, GATHER_F32, 2, ckci_gpu_conv, 128, ckci_k_narrow)                                              \
+    X(grouped_4, GATHER_F32, 2, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                    \
+    X(tile_weight_128x128, WEIGHT_F32, 1, ckci_gpu_conv, 128,                                                \
+      ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)                                            \
+    X(tile_weight_48x128, WEIGHT_F32, 3, ckci_gpu_conv, 64,                                                  \
+      ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)                                             \
+    X(tile_weight_64x64, WEIGHT_F32, 1, ckci_gpu_conv, 128,                                                  \
+      ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, CKCI_K_DEEP, 4>, 4>)                                    \
+    X(tile_weight_32x96, WEIGHT_F32, 1, ckci_gpu_conv, 192,                                                  \
+      ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)                                              \
+    X(tile_weight_16x48, WEIGHT_F32, 3, ckci_gpu_conv, 192,                                                  \
+      ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)                                              \
+    X(tile_weight_8x72, WEIGHT_F32, 1, ckci_gpu_conv, 144,                                                   \
+      ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>)                                               \
+    X(tile_weight_4x36, WEIGHT_F32, 4, ckci_gpu_conv, 144,                                                   \
+      ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)                                              \
+    X(tile_weight_64x64_any, WEIGHT_F32, 2, ckci_gpu_conv, 128,                                              \
+      ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
+
+/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3 and columns;
+   strip of columns with stride 2. */
+#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X3)                                                                  \
+    X(depth_##S##_down_3, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 3>)      \
+    X(depth_##S##_down_5, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 5>)      \
+    X(depth_##S##_down_7, GATHER_DEPTH_##S, 4, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7>)      \
+    X(depth_##S##_plane_walk_3, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)                                                        \
+    X(depth_##S##_plane_walk_5, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)                                                        \
+    X(depth_##S##_plane_walk_7, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)                                                        \
+    X(depth_##S##_row, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)            \
+    X(depth_##S##_4_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                                                            \
+    X(depth_##S##_4_second, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256,                                        \
+      ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                                                            \
+    X(depth_##S##_4_any, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                           \
+      ckci_k_depth<ckci_k_s_##S, 4, 8, 0, false>)                                                            \
+    X(depth_##S##_1_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                                                            \
+    X(depth_##S##_1_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                        \
+      ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                                                            \
+    X(depth_##S##_1_any, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                           \
+      ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                                                             \
+    X(depth_##S##_walk_3, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)                                                      \
+    X(depth_##S##_column_3_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                 \
+      ckci_k_depth_column<ckci_k_s_##S, V3, X3, 2>)                                                          \
+    X(depth_##S##_deep, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)           \
+    X(depth_##S##_sheet_3, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                        \
+      ckci_k_depth_sheet<ckci_k_s_##S, 3, 1, false>)                                                         \
+    X(depth_##S##_sheet_5, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                        \
+      ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)                                                         \
+    X(depth_##S##_sheet_3_second, GATHER_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)                                                         \
+    X(depth_##S##_sheet_5_second, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)                                                         \
+    X(depth_##S##_sheet_3_back, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                   \
+      ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)                                                          \
+    X(depth_##S##_sheet_5_back, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                   \
+      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)                                                          \
+    X(depth_##S##_sheet_7, GATHER_PLANES_##S, 3, ckci_gpu_depth, 128,                                        \
+      ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)                                                         \
+    X(depth_weight_##S##_walk_3, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
+    X(depth_weight_##S##_walk_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 5, false>)                                                \
+    X(depth_weight_##S##_walk_7, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 7, false>)                                                \
+    X(depth_weight_##S##_plane_walk_3, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
+    X(depth_weight_##S##_plane_walk_5, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 5, true>)                                                 \
+    X(depth_weight_##S##_plane_walk_7, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
+      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
+    X(depth_weight_##S##_row, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 256,                                     \
+      ckci_k_depth_row_weight<ckci_k_s_##S>)                                                                 \
+    X(depth_weight_##S##_4_near, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)                                                      \
+    X(depth_weight_##S##_2_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
+      ckci_k_depth_weight_second<ckci_k_s_##S>)                                                              \
+    X(depth_weight_##S##_4_any, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)                                                      \
+    X(depth_weight_##S##_1_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
+      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)                                                      \
+    X(depth_weight_##S##_1_any, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)                                                      \
+    X(depth_weight_##S##_down_3, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_down_weight<ckci_k_s_##S, 3>)                                                             \
+    X(depth_weight_##S##_down_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_down_weight<ckci_k_s_##S, 5>)                                                             \
+    X(depth_weight_##S##_deep, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                     \
+      ckci_k_depth_deep_weight<ckci_k_s_##S>)                                                                \
+    X(depth_weight_##S##_sheet_3, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)                                                         \
+    X(depth_weight_##S##_sheet_5, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)                                                         \
+    X(depth_weight_##S##_sheet_3_second, WEIGHT_PLANES_##S, 2, ckci_gpu_depth, 128,                          \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>)                                                         \
+    X(depth_weight_##S##_sheet_5_second, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                          \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)                                                         \
+    X(depth_weight_##S##_sheet_7, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
+
+#define CKCI_GPU_KERNELS(X)                                                                                  \
+    X(gather_f32_128, GATHER_SUMS, 1, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                 \
+    X(gather_f32_64, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                  \
+    X(gather_f32_32, GATHER_SUMS, 4, ckci_gpu_conv, 64, ckci_k_gather<float, 32, 8, 64>)                     \
+    X(gather_f64_64, GATHER_F64, 4, ckci_gpu_conv, 256, ckci_k_gather<double, 64, 16, 256>)                  \
+    X(gather_i32_64, GATHER_I8, 4, ckci_gpu_conv, 256, ckci_k_gather<int32_t, 64, 16, 256>)                  \
+    X(weight_f32_128, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_weight<float, 128, 8, 256>)                 \
+    X(weight_f32_64, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_weight<float, 64, 16, 256>)                  \
+    X(weight_f64_64, WEIGHT_F64, 2, ckci_gpu_conv, 256, ckci_k_weight<double, 64, 16, 256>)                  \
+    X(weight_i32_64, WEIGHT_I8, 3, ckci_gpu_conv, 256, ckci_k_weight<int32_t, 64, 16, 256>)                  \
+    X(direct_f32, GATHER_SUMS, 1, ckci_gpu_conv, 256, ckci_k_direct<float>)                                  \
+    X(direct_f64, GATHER_F64, 2, ckci_gpu_conv, 256, ckci_k_direct<double>)                                  \
+    X(direct_i32, GATHER_I8, 3, ckci_gpu_conv, 256, ckci_k_direct<int32_t>)                                  \
+    X(direct_weight_f32, WEIGHT_SUMS, 3, ckci_gpu_conv, 256, ckci_k_direct_weight<float>)                    \
+    X(direct_weight_f64, WEIGHT_F64, 1, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                    \
+    X(direct_weight_i32, WEIGHT_I8, 3, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                    \
+    CKCI_GPU_FMA(X)                                                                                          \
+    CKCI_GPU_MATRIX(X)                                                                                       \
+    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 3)                                                                      \
+    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 4)                                                                       \
+    X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
+    X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
+    X(depth_matrix, GATHER_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix)                          \
+    X(depth_matrix_weight_16, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)      \
+    X(depth_matrix_weight_32, WEIGHT_DEPTH_half, 2, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)      \
+    X(depth_f64, GATHER_DEPTH_f64, 4, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)        \
+    X(depth_weight_f64, WEIGHT_DEPTH_f64, 2, ckci_gpu_depth, 256,                                            \
+      ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)                                                      \
+    X(depth_sum_f32, WEIGHT_DEPTH_sum, 1, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                      \
+    X(depth_sum_f64, WEIGHT_DEPTH_f64, 2, ckci_gpu_depth, 256, ckci_k_depth_sum<double>)                     \
+    X(reduce_f32, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                  \
+    X(reduce_f64, WEIGHT_F64, 3, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                  \
+    X(reduce_i32, WEIGHT_I8, 1, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                  \
+    X(pair_f32, PAIR, 1, ckci_gpu_pair, 256, ckci_k_pair<float>)                                             \
+    X(pair_matrix_f16, PAIR_F16, 3, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16>)                      \
+    X(pair_matrix_bf16, PAIR_BF16, 4, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                   \
+    X(pair_depth_f16, PAIR_F16, 4, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_f16>)                        \
+    X(pair_depth_bf16, PAIR_BF16, 4, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_bf16>)                     \
+    X(pair_depth_wide_f16, PAIR_F16, 2, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_f16>)              \
+    X(pair_depth_wide_bf16, PAIR_BF16, 1, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_bf16>)           \
+    X(pair_strips_f16, PAIR_F16, 4, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_f16>)                      \
+    X(pair_strips_bf16, PAIR_BF16, 3, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_bf16>)                   \
+    X(recompute_f32, PAIR, 3, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                   \
+    X(recompute_f64, PAIR_F64, 1, ckci_gpu_pair, 256, ckci_k_recompute<double>)                              \
+    X(recompute_i32, PAIR_I8, 1, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                              \
+    X(norm_stats_f32, NORM, 3, ckci_gpu_norm, 256, ckci_k_norm_stats<float>)                                 \
+    X(norm_stats_last, NORM, 4, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 1>)                             \
+    X(norm_stats_planes, NORM_PLANES, 3, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 2>)                    \
+    X(norm_stats_f64, NORM_F64, 4, ckci_gpu_norm, 256, ckci_k_norm_stats<double>)                            \
+    X(norm_fwd_f32, NORM, 1, ckci_gpu_norm, 256, ckci_k_norm_fwd<float>)                                     \
+    X(norm_fwd_last, NORM, 1, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 1>)                                 \
+    X(norm_fwd_planes, NORM_PLANES, 2, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 2>)                        \
+    X(norm_fwd_f64, NORM_F64, 1, ckci_gpu_norm, 256, ckci_k_norm_fwd<double>)                                \
+    X(norm_din_f32, NORM, 3, ckci_gpu_norm, 256, ckci_k_norm_din<float>)                                     \
+    X(norm_din_last, NORM, 4, ckci_gpu_norm, 256, ckci_k_norm_din<float, 1>)                                 \
+    X(norm_din_planes, NORM_PLANES, 4, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                        \
+    X(norm_din_f64, NORM_F64, 3, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                \
+    X(norm_fwd_kept, NORM, 3, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept)                                      \
+    X(norm_bwd_kept_last, NORM, 1, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<false>)                          \
+    X(norm_bwd_kept_planes, NORM_PLANES, 4, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<true>)                  \
+    X(norm_param_f32, NORM, 2, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                 \
+    X(norm_param_f64, NORM_F64, 2, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                            \
+    X(pack_data, PACK, 3, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                         \
+    X(pack, PACK, 4, ckci_gpu_pack, 256, ckci_k_pack)                                                        \
+    X(pack_turn, PACK, 2, ckci_gpu_pack, 256, ckci_k_pack_turn)                                              \
+    X(move, MOVE, 1, ckci_gpu_move, 256, ckci_k_move)                                                        \
+    X(move_copy, MOVE, 1, ckci_gpu_move, 256, ckci_k_move_copy)                                              \
+    X(move_turn_1, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<1, false>)                                  \
+    X(move_turn_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, false>)                                  \
+    X(move_turn_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, false>)                                  \
+    X(move_turn_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, false>)                                  \
+    X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
+    X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
+    X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
+    X(move_convert_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)
+
+enum {
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_KERNEL_##NAME,
+    CKCI_GPU_KERNELS(CKCI_ROW)
+#undef CKCI_ROW
+        CKCI_KERNEL_COUNT
+};
+
+/* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
+typedef struct ckci_launch {
+    int32_t kernel, threads;
+    int32_t cluster; /* blocks that wait for each other (NVIDIA, from sm_90 on); 1: none do */
+    int32_t lds;     /* bytes that a block uses of its struct's (NVIDIA); 0: all */
+    int64_t grid;    /* blocks, one dimension */
+    size_t bytes;    /* of the argument struct */
+    union {
+        ckci_gpu_conv conv;
+        ckci_gpu_stem stem;
+        ckci_gpu_depth depth;
+        ckci_gpu_pack pack;
+        ckci_gpu_pack_data data;
+        ckci_gpu_pair pair;
+        ckci_gpu_norm norm;
+        ckci_gpu_move move;
+    } a;
+} ckci_launch;
+
+/* ckconv_launch keeps a copy, and CUDA passes 4096 bytes at most. */
+typedef char ckci_arguments_fit[sizeof(((ckci_launch *)0)->a) <= sizeof(((ckconv_launch *)0)->arg) ? 1 : -1];
+
+/* Where a plan's launches go: to the GPU, or to a caller who wants to look at them. */
+typedef struct ckci_emitter {
+    ckconv_status (*emit)(void *context, const ckci_launch *launch, ckconv_error *err);
+    void *context;
+} ckci_emitter;
+
+CKCI_FN const char *ckci_kernel_name(int32_t kernel)
+{
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) "ckconv_k_" #NAME,
+    static const char *const names[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    return kernel >= 0 && kernel < CKCI_KERNEL_COUNT ? names[kernel] : NULL;
+}
+
+/* Does this build have it? */
+CKCI_FN int ckci_kernel_kept(int32_t kernel)
+{
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_KEEP_##KEEP,
+    static const unsigned char kept[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    return kept[kernel];
+}
+
+/* 90 for sm_90; 0: no NVIDIA GPU, or one that has no row. */
+CKCI_FN int ckci_sm(const ckconv_device *d)
+{
+    const ckci_architecture *row = ckci_find_architecture(d->arch);
+    return row && row->kind == CKCONV_DEVICE_NVIDIA ? atoi(row->name + 3) : 0;
+}
+
+/* Threads and argument size of a kernel. */
+CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
+{
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
+    static const struct {
+        int32_t threads;
+        size_t bytes;
+    } table[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    l->kernel = kernel;
+    l->threads = table[kernel].threads;
+    l->cluster = 1;
+    l->lds = 0;
+    l->bytes = table[kernel].bytes;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>device-code
+  The kernels, when a GPU compiler reads this, and a launch of one. A build in parts (CKCONV_PART) has no more
+  than this in the parts with kernels.
+*/
+#if CKCI_GPU_COMPILER
+#include "kernels.hip.h" /* CKCONV-SINGLE: copy it with ckconv.h */
+#endif
+
+#if !CKCI_PART
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>core-names
   Names of every enumeration, in one table each, and back; the text of a status.
 */
 CKCONV_API int32_t ckconv_version(void)
 {
     return CKCONV_VERSION;
+}
+
+CKCONV_API const char *ckconv_build_text(void)
+{
+#define CKCI_SAY_0(TEXT)
+#define CKCI_SAY_1(TEXT) " " TEXT
+    return "types"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F64)("f64")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F32)("f32")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F16)("f16")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BF16)("bf16")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FP8)("fp8")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_I8)("i8")
+        "; operations"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FWD)("fwd")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_DATA)("bwd_data")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_WEIGHT)("bwd_weight")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CONV_CONV)("conv_conv_fwd")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_GROUPNORM)("groupnorm")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_TRANSFORM)("transform")
+        "; layouts channels_last"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CHANNELS_FIRST)("channels_first")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_DEPTHWISE)("depthwise")
+        "; engines ref"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CPU)("cpu")
+        CKCI_JOIN(CKCI_SAY_, CKCI_GPU_COMPILER)("gpu");
+#undef CKCI_SAY_0
+#undef CKCI_SAY_1
 }
 
 CKCONV_API const char *ckconv_status_text(ckconv_status status)
@@ -2035,142 +3398,6 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
 
 
 /*------------------------------------------------------------------------------------------------------------
-  >>core-target
-  The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name.
-*/
-/* One row each, all that host, kernels and tests know of it: name, vendor, matrix unit, threads of a wave,
-   compute units of a typical device, bytes of LDS that one block may ask for (NVIDIA: with the opt-in, as in
-   its table of compute capabilities), quirk. A name without a row gets the portable kernels. */
-#define CKCI_ARCHITECTURES(X)                                                                                \
-    X(gfx900, AMD, NONE, 64, 64, 65536, NONE)                                                                \
-    X(gfx906, AMD, NONE, 64, 60, 65536, NONE)                                                                \
-    X(gfx908, AMD, CDNA1, 64, 120, 65536, NONE)                                                              \
-    X(gfx90a, AMD, CDNA2, 64, 104, 65536, NONE)                                                              \
-    X(gfx90c, AMD, NONE, 64, 8, 65536, NONE)                                                                 \
-    X(gfx940, AMD, CDNA3, 64, 228, 65536, NONE)                                                              \
-    X(gfx941, AMD, CDNA3, 64, 304, 65536, NONE)                                                              \
-    X(gfx942, AMD, CDNA3, 64, 304, 65536, NONE)                                                              \
-    X(gfx950, AMD, CDNA4, 64, 256, 163840, NO_256)                                                           \
-    X(gfx1010, AMD, NONE, 32, 40, 65536, NONE)                                                               \
-    X(gfx1011, AMD, NONE, 32, 36, 65536, NONE)                                                               \
-    X(gfx1012, AMD, NONE, 32, 22, 65536, NONE)                                                               \
-    X(gfx1013, AMD, NONE, 32, 24, 65536, NONE)                                                               \
-    X(gfx1030, AMD, NONE, 32, 80, 65536, NONE)                                                               \
-    X(gfx1031, AMD, NONE, 32, 40, 65536, NONE)                                                               \
-    X(gfx1032, AMD, NONE, 32, 32, 65536, NONE)                                                               \
-    X(gfx1033, AMD, NONE, 32, 8, 65536, NONE)                                                                \
-    X(gfx1034, AMD, NONE, 32, 16, 65536, NONE)                                                               \
-    X(gfx1035, AMD, NONE, 32, 12, 65536, NONE)                                                               \
-    X(gfx1036, AMD, NONE, 32, 2, 65536, NONE)                                                                \
-    X(gfx1100, AMD, RDNA3, 32, 96, 65536, NONE)                                                              \
-    X(gfx1101, AMD, RDNA3, 32, 60, 65536, NONE)                                                              \
-    X(gfx1102, AMD, RDNA3, 32, 32, 65536, NONE)                                                              \
-    X(gfx1103, AMD, RDNA3, 32, 12, 65536, NONE)                                                              \
-    X(gfx1150, AMD, RDNA3, 32, 16, 65536, NONE)                                                              \
-    X(gfx1151, AMD, RDNA3, 32, 40, 65536, NONE)                                                              \
-    X(gfx1152, AMD, RDNA3, 32, 8, 65536, NONE)                                                               \
-    X(gfx1153, AMD, RDNA3, 32, 4, 65536, NONE)                                                               \
-    X(gfx1200, AMD, RDNA4, 32, 32, 65536, NONE)                                                              \
-    X(gfx1201, AMD, RDNA4, 32, 64, 65536, NONE)                                                              \
-    X(sm_70, NVIDIA, NONE, 32, 80, 98304, NONE)                                                              \
-    X(sm_75, NVIDIA, NONE, 32, 68, 65536, NONE)                                                              \
-    X(sm_80, NVIDIA, MMA, 32, 108, 166912, NONE)                                                             \
-    X(sm_86, NVIDIA, MMA, 32, 84, 101376, NONE)                                                              \
-    X(sm_87, NVIDIA, MMA, 32, 16, 166912, NONE)                                                              \
-    X(sm_89, NVIDIA, MMA, 32, 128, 101376, NONE)                                                             \
-    X(sm_90, NVIDIA, WGMMA, 32, 132, 232448, NONE)                                                           \
-    X(sm_100, NVIDIA, MMA, 32, 148, 232448, NONE)                                                            \
-    X(sm_103, NVIDIA, MMA, 32, 148, 232448, NONE)                                                            \
-    X(sm_110, NVIDIA, MMA, 32, 20, 232448, NONE)                                                             \
-    X(sm_120, NVIDIA, MMA, 32, 170, 101376, NONE)                                                            \
-    X(sm_121, NVIDIA, MMA, 32, 48, 101376, NONE)
-
-/* Matrix units by the instructions that they have. CDNA: MFMA, f64 from the second on, xf32 on the third
-   alone. RDNA: WMMA, with operands twice as large on the third. WGMMA: mma.sync, and groups of waves where it
-   was compiled for them. */
-enum {
-    CKCI_UNIT_NONE = 0,
-    CKCI_UNIT_CDNA1 = 1,
-    CKCI_UNIT_CDNA2 = 2,
-    CKCI_UNIT_CDNA3 = 3,
-    CKCI_UNIT_CDNA4 = 4,
-    CKCI_UNIT_RDNA3 = 5,
-    CKCI_UNIT_RDNA4 = 6,
-    CKCI_UNIT_MMA = 7,
-    CKCI_UNIT_WGMMA = 8
-};
-enum {
-    CKCI_QUIRK_NONE = 0,
-    CKCI_QUIRK_NO_256 = 1 /* compilers move the sums of tiles of 256 x 256 between registers: left out */
-};
-
-typedef struct ckci_architecture {
-    char name[8]; /* with zeros to its end */
-    int32_t kind; /* CKCONV_DEVICE_... */
-    int32_t unit, wave, units, lds, quirk;
-} ckci_architecture;
-
-CKCI_FN const ckci_architecture *ckci_architectures(size_t *count)
-{
-#define CKCI_ROW(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK)                                                \
-    {#NAME, CKCONV_DEVICE_##VENDOR, CKCI_UNIT_##UNIT, WAVE, UNITS, LDS, CKCI_QUIRK_##QUIRK},
-    static const ckci_architecture table[] = {CKCI_ARCHITECTURES(CKCI_ROW)};
-#undef CKCI_ROW
-    *count = sizeof table / sizeof table[0];
-    return table;
-}
-
-/* The length of a name without its features: "gfx942:sramecc+:xnack-" is gfx942, sm_90a is sm_90, sm_100f is
-   sm_100. */
-CKCI_FN size_t ckci_architecture_length(const char *arch)
-{
-    size_t length = strcspn(arch, ":");
-    char last = length > 4 && memcmp(arch, "sm_", 3) == 0 ? arch[length - 1] : '0';
-    return last == 'a' || last == 'f' ? length - 1 : length;
-}
-
-/* The row of a name, features or not; NULL: it has none. */
-CKCI_FN const ckci_architecture *ckci_find_architecture(const char *arch)
-{
-    char name[8] = "";
-    size_t length = ckci_architecture_length(arch), count;
-    const ckci_architecture *row = ckci_architectures(&count);
-    if (length >= sizeof name) {
-        return NULL;
-    }
-    memcpy(name, arch, length);
-    for (size_t i = 0; i < count; i++) {
-        if (memcmp(row[i].name, name, sizeof name) == 0) {
-            return &row[i];
-        }
-    }
-    return NULL;
-}
-
-/* The vendor whose name it can be: "gfx" and a number of three digits or more, the last two of them
-   hexadecimal; "sm_" and a decimal number of two or more. CKCONV_DEVICE_CPU: nobody's. */
-CKCI_FN int32_t ckci_architecture_vendor(const char *arch)
-{
-    size_t length = ckci_architecture_length(arch), digits = length > 3 ? length - 3 : 0;
-    if (digits >= 3 && memcmp(arch, "gfx", 3) == 0 && strspn(arch + 3, "0123456789") + 2 >= digits &&
-        strspn(arch + 3, "0123456789abcdef") >= digits) {
-        return CKCONV_DEVICE_AMD;
-    }
-    if (digits >= 2 && memcmp(arch, "sm_", 3) == 0 && strspn(arch + 3, "0123456789") >= digits) {
-        return CKCONV_DEVICE_NVIDIA;
-    }
-    return CKCONV_DEVICE_CPU;
-}
-
-/* Threads of a wave for a vendor's name without a row: 64 up to gfx9, whose numbers have three digits. */
-CKCI_FN int32_t ckci_architecture_wave(const char *arch)
-{
-    int amd = ckci_architecture_vendor(arch) == CKCONV_DEVICE_AMD;
-    return amd && ckci_architecture_length(arch) == strlen("gfx900") ? 64 : 32;
-}
-
-
-/*------------------------------------------------------------------------------------------------------------
   >>core-check
   Descriptions are copied, defaulted, then checked; each return has one reason. `at` prefixes member names in
   texts ("conv0." inside a conv_conv description).
@@ -2179,6 +3406,8 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
 /* The three tensors of a convolution, by index. */
 enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
+/* Channels per group on both sides, at most, of what counts as depthwise. */
+enum { CKCI_DEPTH_CHANNELS = 4 };
 
 CKCI_FN int ckci_written(ckconv_op op)
 {
@@ -2203,26 +3432,54 @@ CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const c
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, ckconv_error *err)
+/* why: the switch that dropped it (>>core-switches), NULL: none did. */
+CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
 {
-#ifdef CKCONV_NO_F64
-    if (dtype == CKCONV_F64) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "f64 was left out of this build by CKCONV_NO_F64");
+    return why ? ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s was left out of this build by %s", what, why)
+               : CKCONV_OK;
+}
+
+/* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
+   may be f32 in every build. */
+CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
+{
+    switch (dtype) {
+    case CKCONV_F64:
+        return ckci_check_held("f64", CKCI_WHY_F64, err);
+    case CKCONV_F32:
+    case CKCONV_TF32:
+        return ckci_check_held("f32", read ? CKCI_WHY_F32 : (const char *)NULL, err);
+    case CKCONV_F16:
+        return ckci_check_held("f16", CKCI_WHY_F16, err);
+    case CKCONV_BF16:
+    case CKCONV_BF16X3:
+        return ckci_check_held("bf16", CKCI_WHY_BF16, err);
+    case CKCONV_I8:
+    case CKCONV_I32:
+        return ckci_check_held("i8", CKCI_WHY_I8, err);
+    default:
+        return ckci_is_fp8(dtype) ? ckci_check_held("fp8", CKCI_WHY_FP8, err) : CKCONV_OK;
     }
-#endif
-#ifdef CKCONV_NO_I8
-    if (dtype == CKCONV_I8 || dtype == CKCONV_I32) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "i8 was left out of this build by CKCONV_NO_I8");
+}
+
+/* Is it an operation of this build? */
+CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
+{
+    switch (op) {
+    case CKCONV_FWD:
+        return ckci_check_held("fwd", CKCI_WHY_FWD, err);
+    case CKCONV_BWD_DATA:
+        return ckci_check_held("bwd_data", CKCI_WHY_BWD_DATA, err);
+    case CKCONV_BWD_WEIGHT:
+        return ckci_check_held("bwd_weight", CKCI_WHY_BWD_WEIGHT, err);
+    case CKCONV_CONV_CONV_FWD:
+        return ckci_check_held("conv_conv_fwd", CKCI_WHY_CONV_CONV, err);
+    case CKCONV_GROUPNORM_FWD:
+    case CKCONV_GROUPNORM_BWD:
+        return ckci_check_held("group norm", CKCI_WHY_GROUPNORM, err);
+    default:
+        return CKCONV_OK;
     }
-#endif
-#ifdef CKCONV_NO_FP8
-    if (ckci_is_fp8(dtype)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "fp8 was left out of this build by CKCONV_NO_FP8");
-    }
-#endif
-    (void)dtype;
-    (void)err;
-    return CKCONV_OK;
 }
 
 /* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D
@@ -2235,7 +3492,7 @@ CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const 
                          "%s%s.dtype is %d: must be a storage type, CKCONV_F64 (1) to CKCONV_I32 (10)", at,
                          name, (int)t->dtype);
     }
-    CKCI_TRY(ckci_check_switches(t->dtype, err));
+    CKCI_TRY(ckci_check_switches(t->dtype, 0, err));
     int known =
         t->layout == CKCONV_STRIDED || (t->layout == CKCONV_CHANNEL && is_d && role == CKCI_ROLE_ACTIVATION);
     known |= role == CKCI_ROLE_ACTIVATION && t->layout >= CKCONV_NHWGC && t->layout <= CKCONV_NGCHW;
@@ -2290,18 +3547,6 @@ CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int6
     }
     return 1;
 }
-
-/* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length
-   1. */
-typedef struct ckci_tensor {
-    unsigned char *p;
-    ckconv_dtype dtype;   /* storage */
-    ckconv_dtype compute; /* what a read value is rounded to */
-    int32_t plain;        /* reading is a pure conversion: no operation, no rounding */
-    int32_t reserved;
-    int64_t len[6], stride[6];
-    ckconv_element_op op;
-} ckci_tensor;
 
 /* Lengths and strides in 3D. len3: logical lengths, six entries. Overflow and nesting are checked here. */
 CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
@@ -2592,7 +3837,7 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
                              "%s%s%s is %d: must be a compute type, 0 to 9, 11 or 12", at, names[i],
                              i == CKCI_WEI ? sfx : "", (int)c);
         }
-        CKCI_TRY(ckci_check_switches(c, err));
+        CKCI_TRY(ckci_check_switches(c, 0, err));
         if (i == w) {
             continue;
         }
@@ -2652,6 +3897,32 @@ typedef struct ckci_conv {
     ckci_tensor d[4];
 } ckci_conv;
 
+/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
+CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
+{
+    int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
+    char what[64];
+    snprintf(what, sizeof what, "%s is not channels last: channels first", name);
+    return last ? CKCONV_OK : ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
+}
+
+/* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
+   side by side. */
+CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
+{
+    CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
+    CKCI_TRY(ckci_check_last(wei, &p->t[CKCI_WEI], 1, err));
+    CKCI_TRY(ckci_check_last("out", &p->t[CKCI_OUT], 0, err));
+    const char *what = "few channels in planes: channels first";
+    const int few = p->k <= CKCI_DEPTH_CHANNELS && p->c <= CKCI_DEPTH_CHANNELS;
+    for (int i = CKCI_IN; few && i <= CKCI_OUT; i += CKCI_OUT) {
+        const ckci_tensor *t = &p->t[i];
+        int planes = p->g > 1 ? t->stride[5] < t->stride[0] : t->len[2] == 1;
+        CKCI_TRY(planes ? ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err) : CKCONV_OK);
+    }
+    return CKCONV_OK;
+}
+
 CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
 {
     return ndim >= 1 && ndim <= 3
@@ -2700,6 +3971,10 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
     }
     ckci_default_conv(d, op);
     CKCI_TRY(ckci_check_sizes(at, sfx, d, err));
+    CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
+    if (d->k <= CKCI_DEPTH_CHANNELS && d->c <= CKCI_DEPTH_CHANNELS) {
+        CKCI_TRY(ckci_check_held("k and c of 4 at most", CKCI_WHY_DEPTHWISE, err));
+    }
     int w = ckci_written(op);
     int32_t rank = 3 + d->ndim;
     CKCI_TRY(ckci_check_tensor(at, "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
@@ -2761,6 +4036,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
     for (int i = 0; i < 3; i++) {
         r->t[i].plain = r->t[i].op.kind == CKCONV_PASS && r->t[i].compute == r->t[i].dtype;
     }
+    CKCI_TRY(ckci_check_all_last(wei, r, err));
     for (int i = 0; i < d->num_d; i++) {
         char name[8] = "d[0]";
         name[2] = (char)('0' + i);
@@ -2819,10 +4095,6 @@ typedef struct ckci_conv_conv {
 
 CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
 {
-#ifdef CKCONV_NO_CONV_CONV
-    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                     "conv_conv_fwd was left out of this build by CKCONV_NO_CONV_CONV");
-#endif
     ckconv_conv_desc *c0 = &d->conv0;
     if (c0->num_d != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -2873,10 +4145,6 @@ typedef struct ckci_groupnorm {
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
 {
-#ifdef CKCONV_NO_GROUPNORM
-    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                     "group norms were left out of this build by CKCONV_NO_GROUPNORM");
-#endif
     if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
@@ -2949,6 +4217,7 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
                 (int)types[i]);
         }
     }
+    CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
     memset(r, 0, sizeof *r);
     r->op = op;
     r->act = d->act;
@@ -2961,6 +4230,9 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     CKCI_TRY(ckci_resolve("", "in", &d->in, d->ndim, len, 0, &r->in, err));
     CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, op == CKCONV_GROUPNORM_FWD, &r->out, err));
     CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, op == CKCONV_GROUPNORM_BWD, &r->din, err));
+    CKCI_TRY(ckci_check_last("in", &r->in, 0, err));
+    CKCI_TRY(ckci_check_last("out", &r->out, 0, err));
+    CKCI_TRY(ckci_check_last("din", &r->din, 0, err));
     r->in.plain = r->out.plain = r->din.plain = 1;
     r->in.compute = r->in.dtype;
     r->out.compute = r->out.dtype;
@@ -3632,6 +4904,17 @@ CKCI_FN ckconv_status ckci_sums_fit(int32_t split_k, int64_t bytes, int64_t limi
     return ckci_over_limit(what, bytes, err);
 }
 
+CKCI_FN int ckci_pointwise(const ckci_conv *p)
+{
+    for (int i = 0; i < 3; i++) {
+        if (p->filter[i] != 1 || (p->stride[i] != 1 && p->output[i] != 1) || p->pad[i] != 0 ||
+            p->output[i] != p->input[i]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* What a finished plan has got of it: a run may not take more, whatever the alignment of its pointers. */
 CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
 {
@@ -4176,6 +5459,8 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
         ckci_parallel(threads, p->g * p->c, ckci_ref_norm_param_item, &job, NULL, 0);
     }
 }
+
+#if CKCI_HAS_CPU
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -4856,7 +6141,7 @@ CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #undef CKCI_FMA
 #undef CKCI_ADD
 #undef CKCI_ZERO
-#ifndef CKCONV_NO_I8
+#if CKCI_HAS_I8
 #define CKCI_T uint32_t
 #define CKCI_V ckci_vi
 #define CKCI_LOAD ckci_load_vi
@@ -4877,7 +6162,7 @@ CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #undef CKCI_ZERO
 #endif
 #undef CKCI_N
-#ifndef CKCONV_NO_F64
+#if CKCI_HAS_F64
 #define CKCI_T double
 #define CKCI_V ckci_vd
 #define CKCI_N 2
@@ -4971,7 +6256,7 @@ CKCI_TILES(ckci_tile3_f_avx2_, CKCI_R3)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_N
-#ifndef CKCONV_NO_F64
+#if CKCI_HAS_F64
 #define CKCI_MM(op) _mm256_##op##_pd
 #define CKCI_ZERO _mm256_setzero_pd()
 #define CKCI_T double
@@ -5135,7 +6420,7 @@ CKCI_TARGET CKCI_FN void ckci_zip_avx512(int64_t n, int64_t count, const void *a
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_N
-#ifndef CKCONV_NO_F64
+#if CKCI_HAS_F64
 #define CKCI_MM(op) _mm512_##op##_pd
 #define CKCI_ZERO _mm512_setzero_pd()
 #define CKCI_T double
@@ -5157,7 +6442,7 @@ CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_SPLAT
 #undef CKCI_FMA
 #undef CKCI_ADD
-#ifndef CKCONV_NO_I8
+#if CKCI_HAS_I8
 #define CKCI_LOAD(p) CKCI_MM(loadu)((const void *)(p))
 #define CKCI_STORE(p, v) CKCI_MM(storeu)((void *)(p), v)
 #define CKCI_SPLAT(p) CKCI_SPLAT1((int)*(p))
@@ -5236,7 +6521,7 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
     };
     /* facts of another machine are planned with the kernels that there are */
     int level = !CKCI_X86 ? 0 : features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
-#ifndef CKCONV_NO_F64
+#if CKCI_HAS_F64
     static const ckci_kernels d[3] = {
         CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4, CKCI_NO_BF16_SET),
 #if CKCI_X86
@@ -5248,7 +6533,7 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
         return &d[level];
     }
 #endif
-#ifndef CKCONV_NO_I8
+#if CKCI_HAS_I8
     static const ckci_kernels i[3] = {
         CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4, CKCI_NO_BF16_SET),
 #if CKCI_X86
@@ -9073,17 +10358,6 @@ CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, con
     ckci_pair_total(t, t->mid, limit, threads);
 }
 
-CKCI_FN int ckci_pointwise(const ckci_conv *p)
-{
-    for (int i = 0; i < 3; i++) {
-        if (p->filter[i] != 1 || (p->stride[i] != 1 && p->output[i] != 1) || p->pad[i] != 0 ||
-            p->output[i] != p->input[i]) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 CKCI_FN ckconv_status ckci_fit_pair(ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv_conv *p = &f->p->pair;
@@ -10175,712 +11449,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 #undef CKCI_TILE2_FIRST
 #undef CKCI_TILE2_LOAD
 #undef CKCI_TILE2_SECOND
-
-
-/*------------------------------------------------------------------------------------------------------------
-  >>gpu-args
-  What a kernel is told: one struct of plain numbers for each family, filled by the planner on the host and
-  read by kernels/. The contract between both: whatever one needs to know of the other stands here.
-*/
-/* What a block of matrix_near holds: bytes of a region (NVIDIA: of each of two), its pixels and positions;
-   from a pixel to the next one in LDS. */
-#define CKCI_NEAR_NVIDIA_BYTES 54272
-#define CKCI_NEAR_NVIDIA_PIXELS 384
-#define CKCI_NEAR_NVIDIA_POSITIONS 256
-#define CKCI_NEAR_AMD_BYTES 27648
-#define CKCI_NEAR_AMD_PIXELS 192
-#define CKCI_NEAR_AMD_POSITIONS 128
-#define CKCI_NEAR_PITCH 144
-
-/* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data,
-   bytes of pixels (on NVIDIA or not), positions of bwd_weight. */
-#define CKCI_STEM_PAIRS 128
-#define CKCI_STEM_WEIGHTS 33024
-#define CKCI_STEM_COLUMNS 64
-#define CKCI_STEM_PIXELS(NVIDIA) ((NVIDIA) ? 38912 : 29696)
-#define CKCI_STEM_BACK_PIXELS(NVIDIA) ((NVIDIA) ? 79872 : 31232)
-#define CKCI_STEM_PLANES(NVIDIA) ((NVIDIA) ? 81920 : 20480)
-#define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
-/* Tiles in LDS where groups of four waves multiply: of a first and a second operand with so many rows. */
-#define CKCI_GROUP_STAGES(ROWS) ((ROWS) <= 256 || (ROWS) > 384 ? 3 : (ROWS) <= 320 ? 5 : 4)
-/* Tiles of bwd_weight that add up the pieces of a long sum in registers, of which they have some to spare. */
-#define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
-/* Room for the taps of a phase in half of a table; one stands for none. */
-#define CKCI_STREAM_TAPS 64
-
-/* Channels of mid that a block of pair_matrix holds; LDS of blocks of pair_depth (two share NVIDIA's 228 KiB,
-   with a KiB each; pair_depth_wide and pair_strips have it alone), and loads that a thread holds (AMD). */
-#define CKCI_PAIR_POINT_NVIDIA 512
-#define CKCI_PAIR_POINT_AMD 352
-#define CKCI_PAIR_NVIDIA 115712
-#define CKCI_PAIR_STRIPS 64256 /* tile of the instance: 64 positions, 256 columns */
-#define CKCI_PAIR_NVIDIA_WIDE 232448
-#define CKCI_PAIR_AMD 65536
-#define CKCI_PAIR_COPIES 8
-#define CKCI_PAIR_LIST 24 /* regions whose places a block lists at a time */
-
-/* n / d for n < 2^31 without a division: (mulhi(n, mul) + n) >> shift */
-typedef struct ckci_divisor {
-    uint32_t d, mul, shift;
-} ckci_divisor;
-
-CKCI_FN ckci_divisor ckci_make_divisor(int64_t d)
-{
-    ckci_divisor r;
-    r.d = (uint32_t)ckci_max(d, 1);
-    r.shift = 0;
-    uint32_t rest = r.d - 1; /* bits of d - 1: 2^shift is the first power that is not below d */
-    for (uint32_t bits = 16; bits > 0; bits /= 2) {
-        uint32_t half = rest >> bits ? bits : 0;
-        rest >>= half;
-        r.shift += half;
-    }
-    r.shift += rest;
-    r.mul = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << r.shift) - r.d)) / r.d + 1);
-    return r;
-}
-
-/* One spatial dimension in all its phases: what ckci_map_axis computes on the host, kernels compute from
-   this. Counts and taps of two phases differ by one at most, so both have two divisors: the larger value,
-   the smaller one. */
-typedef struct ckci_gpu_dim {
-    int32_t phases; /* bwd_data: input positions modulo the stride that exist; else 1 */
-    int32_t length; /* of the written dimension (of the output for bwd_weight) */
-    int32_t stride, dilation, pad, filter;
-    int32_t write_step, period;            /* written positions and taps of a phase are these apart */
-    int32_t slip;                          /* dilation modulo stride */
-    int32_t read_step, read_tap, read_len; /* as in ckci_axis */
-    int32_t gather_back;                   /* bwd_data */
-    ckci_divisor count[2], taps[2], by_stride, by_period, by_phases;
-} ckci_gpu_dim;
-
-/* The written tensor with all that its epilogue needs. */
-typedef struct ckci_gpu_target {
-    ckci_tensor t, d[4];
-    const unsigned char *scale, *shift; /* mid only */
-    unsigned char *partial;             /* split reductions: sums go here, part after part */
-    int32_t num_d;
-    ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
-} ckci_gpu_target;
-
-/* near: regions of so many images, rows and columns of positions, of one plane of the output. */
-typedef struct ckci_gpu_near {
-    int32_t images, rows, columns, tiles; /* positions; a tile has 16 of them */
-    int32_t rolled, lines;          /* waves walk down rows; rows of positions that tiles hold, then 1 */
-    int32_t chunk;                  /* rows of positions that are in LDS at a time (rolled, NVIDIA) */
-    int32_t high, wide;             /* pixels of one image of a region, halo and all */
-    int32_t image_pitch, row_pitch; /* in LDS, bytes */
-    int32_t bytes;                  /* of all pixels there; bwd_weight: dout lies behind them */
-    int32_t first_y, first_x;       /* the first pixel of position 0 */
-    int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
-    int32_t channels, taps, plain;  /* of all groups; of the filter; stored without an epilogue */
-    int32_t channels_in, less_in, less_out; /* bwd_weight: in's; log2 of K / C, of C / K */
-    int32_t back, packed;                   /* taps are turned round; weights lie in order */
-    int32_t eights;                         /* eight neighbours along C of weights that do not are one load */
-    int32_t planes, first_z; /* of the filter, each with so many taps; the first one of output 0 */
-    int32_t tap[9];          /* from a position's first pixel to a tap's in LDS, bytes */
-    ckci_divisor by_wide, by_high, by_columns, by_rows, by_regions_x, by_regions_y; /* by_rows: lines */
-    ckci_divisor by_regions_z, by_planes;
-    ckci_divisor by_taps, by_filter_x;
-    int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
-} ckci_gpu_near;
-
-/* pair_depth: regions of the result, their windows of the input, and where all that lies in LDS, in bytes. */
-typedef struct ckci_gpu_patch {
-    int32_t work;                       /* regions, times parts of the columns */
-    int32_t images, lines, columns;     /* of a region, 4 * by_strips.d */
-    int32_t pixels;                     /* of a window */
-    int32_t spans, held;                /* of channels; of which weights of taps lie in LDS */
-    int32_t group;                      /* taps of a row that share inputs: 3, 5, or 1 if none do */
-    int32_t step, step_y;               /* pixels between positions */
-    int32_t next_group, next_y, next_z; /* bytes from taps to taps in a window */
-    int32_t padded;                     /* mid may not exist where the result does */
-    int32_t resident;                   /* its weights stay in LDS */
-    int32_t single;                     /* one window */
-    int32_t overlap;                    /* 0: none, 1: the second window, 2: all share the weights' place */
-    int32_t at_taps, at_output, at_regions, at_pixels, at_tiles, at_room, at_window[2];
-    /* strips of a line, lines of an image; regions along x and y, planes; pixels, rows, planes of a window */
-    ckci_divisor by_strips, by_lines, by_wide, by_high, by_planes, by_window, by_rows, by_deep;
-} ckci_gpu_patch;
-
-/* pair_strips: a tile is a line of so many strips, eight positions along x of the result each; tiles follow
-   each other line after line. */
-typedef struct ckci_gpu_strips {
-    int32_t all;                                 /* strips of a line of all planes and images */
-    int32_t strips;                              /* of a tile */
-    int32_t part, part_rest;                     /* tiles of a block; blocks with one more */
-    int32_t wide, log_wide, parts;               /* 64s of columns, 64s of rows of a tile */
-    int32_t turns;                               /* of four groups, each with 64 columns of 64 rows */
-    int32_t slabs;                               /* of 64 channels */
-    int32_t packed;                              /* results are of mid's type, stored as they are */
-    int32_t at_mid, at_room, at_taps, at_strips; /* in LDS; the second weights come first */
-    ckci_divisor by_line, by_high, by_planes;    /* strips and lines of a plane; planes of an image */
-    ckci_divisor by_quads;                       /* fours of channels */
-} ckci_gpu_strips;
-
-/* matrix bwd_weight in groups of waves: all blocks have equal shares of the steps of all tiles, tile by tile.
-   A tile's parts are those of the blocks that have a share in it. */
-typedef struct ckci_gpu_share {
-    int32_t steps;      /* of a tile, 64 positions each; 0: not so */
-    int32_t part, rest; /* steps of a block; blocks with one more */
-    int32_t positions;
-    ckci_divisor by_steps, by_part, by_more; /* more: part + 1 */
-    ckci_divisor by_rows, by_columns;        /* of a tile */
-} ckci_gpu_share;
-
-/* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
-   the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
-   runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
-   column a tap and, fastest, an input channel, and the reduction runs over positions of dout.
-   Divisors divide by the member of their name, with these exceptions:
-     weight, matrix_weight   by_phases: g
-     direct_weight           by_tiles_m: taps; by_channels: K
-     reduce                  by_tiles_m: rows */
-typedef struct ckci_gpu_conv {
-    ckci_tensor a, b;
-    ckci_gpu_target o;
-    ckci_gpu_dim dim[3];
-    int64_t b_column, b_red; /* gather: strides of the weights */
-    int32_t g, n, rows, columns, red;
-    int32_t phases, tiles_m, tiles_n;
-    int32_t split, part, part_rest; /* bwd_weight: parts, positions of a part, parts with one more */
-    int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
-    int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
-    int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
-    int32_t o_vec;              /* neighbouring columns are one aligned store; matrix: eight, tile: four
-                                   that need no epilogue */
-    int32_t float_parts;        /* reduce to i32: sums of parts are f32 */
-    int32_t ranges;             /* matrix, tile: padding as ranges of taps, not as masks */
-    int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
-                                   2: single elements along the reduction */
-    int32_t taps_inside;        /* matrix fwd, bwd_data: taps are the inner loop, channels the outer one */
-    int32_t work, workers;      /* matrix fwd, bwd_data on NVIDIA: tiles, blocks that take them in turns */
-    int32_t stream;             /* and: from one tile into the next, if stores are plain */
-    int32_t merge; /* matrix bwd_weight: groups that are one here, 0: rows and columns are weights */
-    int32_t shift, filter_x; /* and taps along x: those of the filter, if two are one here, and the first */
-    int32_t chain;           /* matrix, near bwd_weight: positions (regions) of a block that are summed at a
-                                time, 0: all; see ckci_sum_chain */
-    int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
-                                   others positions; narrow: that take positions of a row; reduce: log2 of
-                                   threads for the same weights */
-    ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
-    ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
-    ckci_gpu_share share;
-    union {
-        ckci_gpu_near region;
-        ckci_gpu_patch patch; /* of a pair's second convolution */
-        ckci_gpu_strips strips;
-    } as;
-} ckci_gpu_conv;
-
-/* Rows of halves in LDS: where the first plane lies, bytes from row to row and from channel to channel. vec:
-   16: a piece is eight channels of two positions, else so many positions of a row. */
-typedef struct ckci_gpu_depth_rows {
-    int32_t at, pitch, plane, vec, pieces;
-    ckci_divisor by_pieces;
-} ckci_gpu_depth_rows;
-
-/* Depthwise on matrix units: what lies in LDS and which products are taken (ckci_k_depth_bands). b: the
-   tensor whose rows are multiplied, t: filters (dout) as bands, o: results on their way out, over b. */
-typedef struct ckci_gpu_depth_box {
-    ckci_gpu_depth_rows b, t, o;
-    int32_t channels, skew;         /* of a block; bytes after each eight planes */
-    int32_t tile_y, tile_x, tiles;  /* positions (bwd_weight: rows of dout, inputs) of a tile; all tiles */
-    int32_t pad_y, back, lead;      /* inputs and numbers of a band that lie before the first position */
-    int32_t wide, fold, step;       /* groups side by side; rows are stretches; bytes from row to row */
-    int32_t skip, chunks, from, to; /* 16 places each: of the padded row not in LDS, in LDS; those taken */
-    int32_t some, origin;           /* chunks at a time; number 0 of the band of chunk 0 */
-    int32_t high;                   /* fold: rows of a tile */
-    ckci_divisor by_groups, by_rows, by_z, by_tiles_y, by_tiles_x;
-} ckci_gpu_depth_box;
-
-/* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
-enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
-
-/* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
-   words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short
-   strips. */
-enum {
-    CKCI_DEPTH_DOWN_POSITIONS = 128,
-    CKCI_DEPTH_DOWN_BYTES = 8192,
-    CKCI_DEPTH_DOWN_MORE = 12288,
-    CKCI_DEPTH_DOWN_SHORT = 4
-};
-#define CKCI_DEPTH_DOWN_STRIP(SIZE, F, WEIGHT)                                                               \
-    ((SIZE) == 4 ? 7 : (F) == 3 ? ((WEIGHT) ? 8 : 7) : (WEIGHT) ? 4 : (F) == 5 ? 7 : 5)
-#define CKCI_DEPTH_DOWN_LANES(F) ((F) == 3 ? 128 : (F) == 5 ? 64 : 16)
-/* AMD: those whose weights are in registers and leave LDS to rows, of MORE bytes, with up to 128 lanes. */
-#define CKCI_DEPTH_DOWN_FREE(SIZE, F) ((SIZE) == 2 && (F) == 5)
-
-/* The same of planes, for filters of 3 x 3 x 3. AMD (ALONE, MOST): bytes of the one plane in LDS, and words
-   of channels, whose weights leave room for two blocks on a compute unit. */
-enum { CKCI_DEPTH_DEEP_BYTES = 12288, CKCI_DEPTH_DEEP_LANES = 32 };
-#define CKCI_DEPTH_DEEP_ALONE(SIZE) ((SIZE) == 2 ? 12288 : 16384)
-#define CKCI_DEPTH_DEEP_MOST(SIZE) ((SIZE) == 2 ? 56 : 112)
-#define CKCI_DEPTH_DEEP_STRIP(SIZE, WEIGHT) ((SIZE) == 2 && (WEIGHT) ? 5 : 7)
-
-/* Planes of channels-first tensors as they lie in memory (kernels/depth, ckci_k_sheet), y before x. */
-enum { CKCI_DEPTH_SHEET_BYTES = 30720 };
-enum { CKCI_DEPTH_SHEET_THREADS = 128 };
-/* Columns of a thread. */
-#define CKCI_DEPTH_SHEET_COLUMNS(SIZE, STRIDE, BACK, WEIGHT)                                                 \
-    ((STRIDE) == 1 ? 8 / (SIZE) : (BACK) ? 2 : (WEIGHT) ? 1 : 4 / (SIZE))
-typedef struct ckci_gpu_depth_sheet {
-    int32_t count, high, bands;    /* planes of a block, rows of what is written (of dout) of a block,
-                                            blocks that share a plane */
-    int32_t planes;                /* all that are written */
-    int32_t pad[2], in[2], out[2]; /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
-    int32_t pairs;                 /* two columns are one load */
-    int32_t slack;                 /* bytes between bands in LDS, for the rest of 16 beside them; 0: there is
-                                            none, rows are aligned; < 0: planes are spread */
-    int32_t a_room, o_room;        /* bytes of LDS from plane to plane of what is read, written */
-    int32_t o_at, w_at;            /* where what is written, weights begin */
-    ckci_divisor by_bands, by_wide, by_g; /* by_wide: threads for all columns of it, and some without */
-    ckci_divisor by_a, by_o;              /* copies of what lies together in memory */
-} ckci_gpu_depth_sheet;
-
-/* A depthwise convolution. fwd, bwd_data: a is the tensor that is read, b the weights. bwd_weight: a is dout,
-   b is in. A strip is 8 neighbouring positions of the written tensor (of dout) along dimension 2. For planes
-   dimensions 1 and 2 are exchanged, in tensors too, and the lanes are positions along dimension 1. */
-typedef struct ckci_gpu_depth {
-    ckci_tensor a, b;
-    ckci_gpu_target o;
-    ckci_gpu_dim dim[3];
-    int32_t g, n, phases, taps;
-    int32_t red;              /* fwd, bwd_data: channels that are summed, for kernels that load single ones */
-    int64_t a_red, b_red;     /* from one to the next: bytes of a, elements of b */
-    int32_t lanes_c, lanes_p; /* threads of a block: channels (x for planes) and strips side by side */
-    int32_t tiles_c, tiles_x; /* blocks for all channels; planes: groups of lanes for all x */
-    int32_t strips;           /* along dimension 2 */
-    int32_t parts, part;      /* strips of a block */
-    int32_t rows, row_taps;   /* rows of the filter that lie in LDS together; room for one */
-    int32_t a_vec;            /* rows: windows are read in aligned pieces of 4; down: bytes of a load */
-    int32_t walk;             /* walk: rows of a column; tiles_x: columns one above the other */
-    /* down: positions of an image in LDS, pieces of a row there (of a_vec bytes), rows of all columns; a
-       block has lanes_p strips of a row and `walk` rows */
-    int32_t pitch, pieces, all;
-    /* deep: a tile has tile_y rows of `strips` strips, an image tiles_y x tiles_x of them and tiles_z pieces
-       of `walk` planes; pitch: positions of a row in LDS, pieces: those of a tile, all: tiles and pieces */
-    int32_t tile_y, tiles_y, tiles_z;
-    int32_t o_same, o_vec; /* results are stored without an epilogue; and 4 of a row together */
-    int32_t bf16, planes;  /* not f16; lanes are positions */
-    int32_t full;          /* types or an operation that most kernels do not know */
-    int32_t sums;          /* bwd_weight: through workspace */
-    int32_t lanes_u, tiles_u, units, groups_x; /* bwd_weight: rows and groups of taps */
-    ckci_divisor by_lanes_c, by_lanes_u, by_phases, by_tiles_c, by_tiles_x, by_tiles_u, by_strips,
-        by_channels, by_groups_x, by_rows_y, by_pitch, by_pieces, by_tiles_y, by_tiles_z,
-        by_wide; /* positions of dout in a row of a tile */
-    ckci_gpu_depth_box box;
-    ckci_gpu_depth_sheet sheet;
-    /* down, deep on AMD: threads before `whole` have channels below by_whole, those from there on others */
-    int32_t whole;
-    ckci_divisor by_whole, by_rest;
-    int32_t halves; /* bwd_weight on AMD's matrix units: times box.channels that a block has */
-    int32_t chain;  /* and on all: tiles of a block that are summed at a time, 0: all; see ckci_sum_chain */
-} ckci_gpu_depth;
-
-/* Weights in the order in which matrix kernels read them: dst[g / merge][column][tap][red], of type f16,
-   bf16 or i8, two of them per thread. Groups that are merged are blocks on the diagonal, the rest is zero. */
-typedef struct ckci_gpu_pack {
-    ckci_tensor w;
-    unsigned char *dst;
-    int64_t column, step; /* strides of w along columns and the reduction */
-    int32_t columns, red, merge, count, taps[3];
-    int32_t pairs, shift, filter_x; /* places of the reduction are two taps of four channels, the first tap is
-                                       one before the filter; its real size */
-    ckconv_dtype type;
-    int32_t low; /* see ckci_k_term; the reduction is three terms of by_term places, without low one */
-    ckci_divisor by_term, by_red, by_taps, by_columns, by_one_column, by_one_red, by_x, by_y;
-} ckci_gpu_pack;
-
-typedef struct ckci_gpu_pack_data {
-    ckci_tensor t; /* groups merged */
-    unsigned char *dst;
-    ckconv_dtype type;
-    int32_t pairs;                    /* a position is two neighbours along x, of four channels each */
-    int32_t channels, padded, groups; /* of t, of dst */
-    int32_t wide, positions;          /* of t along x, of dst */
-    int32_t along, log_c, tiles_c;    /* neighbouring threads read channels; channels of a block */
-    int32_t terms, low, pitch;        /* written one after the other, see ckci_k_term; channels from a */
-    int64_t term_step;                /* position to the next, from a term to the next */
-    ckci_divisor by_tiles_c, by_groups, by_x, by_y, by_z;
-} ckci_gpu_pack_data;
-
-/* A first layer; arrays of two: y, x. a is the tensor that is read, b the weights. */
-typedef struct ckci_gpu_stem {
-    ckci_tensor a, b, o;
-    ckconv_dtype type;
-    int32_t n, k, c;
-    int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;
-    int32_t tile[2], tiles[2], tiles_n; /* positions of a tile, tiles of an image; blocks for all k */
-    int32_t items, blocks;              /* tiles of all images; those that run side by side */
-    int32_t rows, pitch;                /* of a tile's pixels in LDS; bytes of a row, bwd_data: of a pixel */
-    int32_t left, odd, row_pairs;       /* see ckci_k_stem_fwd */
-    int32_t steps;                      /* of 16 places of the reduction */
-    int32_t columns, window[2], first[2]; /* bwd_data: stride x stride x C; taps of a phase; the first q */
-    /* bwd_weight (columns: taps x C): blocks for all columns, planes of a row in one copy, numbers of a
-       plane, its bytes in LDS, chunks of a row that is read */
-    int32_t tiles_c, planes, length, plane, chunks;
-    int32_t chain;          /* items of a block that are summed at a time, 0: all; see ckci_sum_chain */
-    unsigned char *partial; /* [block][k][column] */
-    /* by_row: row_pairs, bwd_data: pairs of K; by_wide: pixels of a row */
-    ckci_divisor by_tile_x, by_tiles_x, by_tiles_y, by_tiles_n, by_pairs, by_row, by_c, by_chunks, by_wide,
-        by_stride_x, by_window_x, by_planes, by_tiles_c, by_filter_x;
-} ckci_gpu_stem;
-
-typedef struct ckci_gpu_pair {
-    ckci_gpu_conv first, second;
-    int32_t write_mid; /* second reads each position of mid once: the blocks of column 0 store it */
-    int32_t groups;    /* depth: of taps in a row of the first filter, see ckci_gpu_patch */
-    int32_t mid_vec;   /* matrix, depth: eight channels of the copy of mid are one store */
-    ckci_divisor by_row, by_taps; /* depth: taps of a row, of all rows */
-} ckci_gpu_pair;
-
-/* LDS of a block that keeps what it reads: two of them share 228 KiB, with a KiB and 23 KiB of sums each. */
-enum { CKCI_NORM_KEPT = 92160, CKCI_NORM_KEPT_LDS = 23552 + CKCI_NORM_KEPT };
-
-/* Likewise, of one that keeps dy too; its groups at most. */
-enum { CKCI_NORM_BACK = 106496, CKCI_NORM_BACK_SET = 32 };
-/* Bytes of LDS of wide blocks, channels last (NVIDIA). */
-enum { CKCI_NORM_RING_LDS = 23552 + 8 * 256 * 16 };
-enum { CKCI_NORM_BACK_LDS = 8192 + 16 + 16 * CKCI_NORM_BACK_SET + CKCI_NORM_BACK };
-
-/* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
-   whose set * c channels are its columns. Its threads are lanes_c columns x lanes_p positions; each one walks
-   columns lanes_c and positions lanes_p apart. set is above 1 where groups are narrow: then all columns have
-   a lane of their own. Spatial axes that are one dense axis are merged. */
-typedef struct ckci_gpu_norm {
-    ckci_tensor x, y, dx; /* y: dy in the backward pass */
-    const unsigned char *gamma, *beta, *saved_mean, *saved_inv_std;
-    unsigned char *mean, *inv_std, *dgamma, *dbeta;
-    /* workspace, NULL: computed on the spot. double [n][parts][g][2] sums of x - p and of its square, p a
-       number of the (n, g) (ckci_k_norm_pivot);
-       T [n][parts][g][2] sums of gamma*dy' and gamma*dy'*xhat;
-       T [2][n][parts][g*c] sums of dy' and of dy'*xhat */
-    unsigned char *stats, *slab_sums, *sums;
-    double eps;
-    ckconv_dtype param;
-    ckconv_element act;
-    int32_t n, g, c, space;
-    int32_t set, sets;
-    int32_t parts, part, part_rest; /* positions of a part; the first part_rest parts have one more */
-    int32_t lanes_c, lanes_p;
-    int32_t along_x; /* neighbouring threads take neighbouring positions, not columns */
-    int32_t flat;    /* positions are one axis in all tensors */
-    int32_t wide;    /* lanes take eight channels, along_x: eight positions; flat, and columns whole eights */
-    int32_t aligned; /* wide: eight are one or two loads */
-    int32_t chunks;  /* times that lanes_c goes into the columns */
-    int32_t kept;    /* x stays in LDS, bwd: so does dy; the parts are a cluster */
-    int32_t bulk;    /* kept, bwd, channels first: rows are bulk copies */
-    int32_t late;    /* kept, bwd, channels first: blocks late to 2*late - 1 start a little later */
-    int32_t summing; /* norm_din: leaves sums in workspace, no dx */
-    ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
-} ckci_gpu_norm;
-
-enum { CKCI_MOVE_LDS = 26624 }; /* bytes of a tile */
-
-/* Layout and type conversion of one tensor. Dimensions x and y are those along which dst and src are dense;
-   a block moves tile[..] elements along them and a third one, z, at one place in the other
-   three. When x is dense in both, y is any other dimension (transpose is 0). */
-typedef struct ckci_gpu_move {
-    const unsigned char *src, *src_end;
-    unsigned char *dst;
-    ckconv_dtype from, to;
-    int64_t len_x, len_y, len_z;
-    int64_t src_step[6], dst_step[6]; /* bytes; x, y, z, the others */
-    int32_t tile[6];                  /* elements of a block; 1 along the others */
-    int32_t log_x, log_y;             /* move, move_copy: of tile[0], tile[1] */
-    int32_t transpose;
-    int32_t vec, tail; /* move_copy: bytes of its elements; bytes after the last one */
-    /* Through LDS (>>k-move). V: elements of dst in 16 bytes */
-    int32_t straight; /* x is dense in both */
-    int32_t scatter;  /* turned before LDS: rows of dst are short, and one run */
-    int32_t merged;   /* rows of src are short, and one run */
-    int32_t shifted;  /* rows of src are not aligned for loads */
-    int32_t before;   /* rows of dst are not aligned: V, the rows of src that a block reads before its own */
-    int32_t anywhere; /* AMD: whole pieces are stored at any address */
-    int32_t dst_vec;  /* straight: rows of dst are aligned */
-    int32_t words;    /* otherwise: words of LDS hold elements of several rows of dst */
-    int32_t pitch, load_pitch;  /* LDS: bytes between rows */
-    int32_t pad, pad_log;       /* and those more after 2^pad_log of them: elements along x (scatter: y) */
-    int32_t load_pad, load_log; /* the same of what is loaded: merged: V rows of src are one */
-    int32_t lanes;         /* scatter: 2^lanes lanes load neighbouring pieces, the others in rows beside */
-    int32_t loads, stores; /* of a block */
-    int32_t row_run;       /* merged: elements of V rows of src */
-    int64_t load_step;     /* bytes between rows of src */
-    ckci_divisor by_load, by_store;
-    ckci_divisor blocks[6]; /* along each dimension */
-} ckci_gpu_move;
-
-/* The matrix unit of a GPU: CKCI_UNIT_... */
-CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
-{
-    const ckci_architecture *row = ckci_find_architecture(d->arch);
-    return row ? row->unit : (int32_t)CKCI_UNIT_NONE;
-}
-
-
-/*------------------------------------------------------------------------------------------------------------
-  >>gpu-table
-  The one table of kernels: name, argument struct, threads per block, what kernels/ instantiates; and a
-  launch, one row of it with its arguments. gather computes fwd and bwd_data: they differ in the coordinate
-  map only.
-*/
-#define CKCI_GPU_MATRIX(X)                                                                                   \
-    X(matrix_gather_256x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)              \
-    X(matrix_gather_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)              \
-    X(matrix_gather_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)              \
-    X(matrix_gather_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)              \
-    X(matrix_gather_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 512, 64>)                \
-    X(matrix_gather_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 64, 64>)                  \
-    X(matrix_gather_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 32>)                \
-    X(matrix_back_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 128>)                  \
-    X(matrix_back_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 192, 128>)                  \
-    X(matrix_back_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 128>)                  \
-    X(matrix_back_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)                    \
-    X(matrix_back_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)                      \
-    X(matrix_back_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)                    \
-    X(matrix_weight_128x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 256>)              \
-    X(matrix_weight_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)              \
-    X(matrix_weight_64x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                \
-    X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
-    X(matrix_weight_32x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                \
-    X(matrix_weight_64x192, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                \
-    X(matrix_weight_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 192, 128>)              \
-    X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)                               \
-    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)                               \
-    X(matrix_near_down_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 16>)                     \
-    X(matrix_near_down_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 32>)                     \
-    X(matrix_near_deep_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 16>)                     \
-    X(matrix_near_deep_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 32>)                     \
-    X(matrix_near_weight_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 16>)                 \
-    X(matrix_near_weight_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 32>)                 \
-    X(matrix_stem_fwd, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_fwd_of>)                                  \
-    X(matrix_stem_bwd_data, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)                            \
-    X(matrix_stem_bwd_weight, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)                        \
-    X(matrix_stem_sum, ckci_gpu_conv, 256, ckci_k_stem_sum)                                                  \
-    X(matrix_whole_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)                \
-    X(matrix_whole_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)                    \
-    X(matrix_single_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 128, 128>)              \
-    X(matrix_single_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 64, 64>)                  \
-    X(matrix_single_weight_128x128, ckci_gpu_conv, 256,                                                      \
-      ckci_k_matrix<ckci_k_matrix_single_weight, 128, 128>)                                                  \
-    X(matrix_single_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>)    \
-    X(matrix_double_128x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_double, 128, 64>)                \
-    X(matrix_double_weight_128x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_double_weight, 128, 64>)
-
-#define CKCI_GPU_FMA(X)                                                                                      \
-    X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
-    X(tile_gather_64x64, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)         \
-    X(tile_gather_256x32, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)      \
-    X(tile_gather_128x16, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<128, 16, 8, 8, 16, 2>, 4>)      \
-    X(tile_gather_128x64_any, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)  \
-    X(narrow, ckci_gpu_conv, 128, ckci_k_narrow)                                                             \
-    X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                                   \
-    X(tile_weight_128x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)   \
-    X(tile_weight_48x128, ckci_gpu_conv, 64, ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)      \
-    X(tile_weight_64x64, ckci_gpu_conv, 128,                                                                 \
-      ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, CKCI_K_DEEP, 4>, 4>)                                    \
-    X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
-    X(tile_weight_16x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)       \
-    X(tile_weight_8x72, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>)         \
-    X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
-    X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
-
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3 and columns;
-   strip of columns with stride 2. */
-#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X3)                                                                  \
-    X(depth_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 3>)                           \
-    X(depth_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 5>)                           \
-    X(depth_##S##_down_7, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7>)                           \
-    X(depth_##S##_plane_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
-    X(depth_##S##_plane_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
-    X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)         \
-    X(depth_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)                                  \
-    X(depth_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                   \
-    X(depth_##S##_4_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                 \
-    X(depth_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 0, false>)                    \
-    X(depth_##S##_1_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                   \
-    X(depth_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                 \
-    X(depth_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                     \
-    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
-    X(depth_##S##_column_3_second, ckci_gpu_depth, 256, ckci_k_depth_column<ckci_k_s_##S, V3, X3, 2>)        \
-    X(depth_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)                                \
-    X(depth_##S##_sheet_3, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 1, false>)               \
-    X(depth_##S##_sheet_5, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)               \
-    X(depth_##S##_sheet_3_second, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)        \
-    X(depth_##S##_sheet_5_second, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)        \
-    X(depth_##S##_sheet_3_back, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)           \
-    X(depth_##S##_sheet_5_back, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)           \
-    X(depth_##S##_sheet_7, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)               \
-    X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
-    X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 5, false>)                                                \
-    X(depth_weight_##S##_walk_7, ckci_gpu_depth, 256,                                                        \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 7, false>)                                                \
-    X(depth_weight_##S##_plane_walk_3, ckci_gpu_depth, 256,                                                  \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
-    X(depth_weight_##S##_plane_walk_5, ckci_gpu_depth, 256,                                                  \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 5, true>)                                                 \
-    X(depth_weight_##S##_plane_walk_7, ckci_gpu_depth, 256,                                                  \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
-    X(depth_weight_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row_weight<ckci_k_s_##S>)                    \
-    X(depth_weight_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)      \
-    X(depth_weight_##S##_2_second, ckci_gpu_depth, 256, ckci_k_depth_weight_second<ckci_k_s_##S>)            \
-    X(depth_weight_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)       \
-    X(depth_weight_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)    \
-    X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)       \
-    X(depth_weight_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 3>)             \
-    X(depth_weight_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 5>)             \
-    X(depth_weight_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep_weight<ckci_k_s_##S>)                  \
-    X(depth_weight_##S##_sheet_3, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)        \
-    X(depth_weight_##S##_sheet_5, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)        \
-    X(depth_weight_##S##_sheet_3_second, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>) \
-    X(depth_weight_##S##_sheet_5_second, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>) \
-    X(depth_weight_##S##_sheet_7, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
-
-#define CKCI_GPU_KERNELS(X)                                                                                  \
-    X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
-    X(gather_f32_64, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                                  \
-    X(gather_f32_32, ckci_gpu_conv, 64, ckci_k_gather<float, 32, 8, 64>)                                     \
-    X(gather_f64_64, ckci_gpu_conv, 256, ckci_k_gather<double, 64, 16, 256>)                                 \
-    X(gather_i32_64, ckci_gpu_conv, 256, ckci_k_gather<int32_t, 64, 16, 256>)                                \
-    X(weight_f32_128, ckci_gpu_conv, 256, ckci_k_weight<float, 128, 8, 256>)                                 \
-    X(weight_f32_64, ckci_gpu_conv, 256, ckci_k_weight<float, 64, 16, 256>)                                  \
-    X(weight_f64_64, ckci_gpu_conv, 256, ckci_k_weight<double, 64, 16, 256>)                                 \
-    X(weight_i32_64, ckci_gpu_conv, 256, ckci_k_weight<int32_t, 64, 16, 256>)                                \
-    X(direct_f32, ckci_gpu_conv, 256, ckci_k_direct<float>)                                                  \
-    X(direct_f64, ckci_gpu_conv, 256, ckci_k_direct<double>)                                                 \
-    X(direct_i32, ckci_gpu_conv, 256, ckci_k_direct<int32_t>)                                                \
-    X(direct_weight_f32, ckci_gpu_conv, 256, ckci_k_direct_weight<float>)                                    \
-    X(direct_weight_f64, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                                   \
-    X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
-    CKCI_GPU_FMA(X)                                                                                          \
-    CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 3)                                                                      \
-    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 4)                                                                       \
-    X(depth_f32_column_3, ckci_gpu_depth, 256, ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                   \
-    X(depth_half_down_5_short, ckci_gpu_depth, 256,                                                          \
-      ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
-    X(depth_matrix, ckci_gpu_depth, 256, ckci_k_depth_matrix)                                                \
-    X(depth_matrix_weight_16, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)                            \
-    X(depth_matrix_weight_32, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)                            \
-    X(depth_f64, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)                             \
-    X(depth_weight_f64, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)               \
-    X(depth_sum_f32, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                                           \
-    X(depth_sum_f64, ckci_gpu_depth, 256, ckci_k_depth_sum<double>)                                          \
-    X(reduce_f32, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                                  \
-    X(reduce_f64, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                                 \
-    X(reduce_i32, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                                \
-    X(pair_f32, ckci_gpu_pair, 256, ckci_k_pair<float>)                                                      \
-    X(pair_matrix_f16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16>)                                   \
-    X(pair_matrix_bf16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                                 \
-    X(pair_depth_f16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_f16>)                                     \
-    X(pair_depth_bf16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_bf16>)                                   \
-    X(pair_depth_wide_f16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_f16>)                           \
-    X(pair_depth_wide_bf16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_bf16>)                         \
-    X(pair_strips_f16, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_f16>)                                   \
-    X(pair_strips_bf16, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_bf16>)                                 \
-    X(recompute_f32, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                            \
-    X(recompute_f64, ckci_gpu_pair, 256, ckci_k_recompute<double>)                                           \
-    X(recompute_i32, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                                          \
-    X(norm_stats_f32, ckci_gpu_norm, 256, ckci_k_norm_stats<float>)                                          \
-    X(norm_stats_last, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 1>)                                      \
-    X(norm_stats_planes, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 2>)                                    \
-    X(norm_stats_f64, ckci_gpu_norm, 256, ckci_k_norm_stats<double>)                                         \
-    X(norm_fwd_f32, ckci_gpu_norm, 256, ckci_k_norm_fwd<float>)                                              \
-    X(norm_fwd_last, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 1>)                                          \
-    X(norm_fwd_planes, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 2>)                                        \
-    X(norm_fwd_f64, ckci_gpu_norm, 256, ckci_k_norm_fwd<double>)                                             \
-    X(norm_din_f32, ckci_gpu_norm, 256, ckci_k_norm_din<float>)                                              \
-    X(norm_din_last, ckci_gpu_norm, 256, ckci_k_norm_din<float, 1>)                                          \
-    X(norm_din_planes, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                                        \
-    X(norm_din_f64, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                             \
-    X(norm_fwd_kept, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept)                                               \
-    X(norm_bwd_kept_last, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<false>)                                   \
-    X(norm_bwd_kept_planes, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<true>)                                  \
-    X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
-    X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
-    X(pack_data, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                                  \
-    X(pack, ckci_gpu_pack, 256, ckci_k_pack)                                                                 \
-    X(pack_turn, ckci_gpu_pack, 256, ckci_k_pack_turn)                                                       \
-    X(move, ckci_gpu_move, 256, ckci_k_move)                                                                 \
-    X(move_copy, ckci_gpu_move, 256, ckci_k_move_copy)                                                       \
-    X(move_turn_1, ckci_gpu_move, 256, ckci_k_move_turn<1, false>)                                           \
-    X(move_turn_2, ckci_gpu_move, 256, ckci_k_move_turn<2, false>)                                           \
-    X(move_turn_4, ckci_gpu_move, 256, ckci_k_move_turn<4, false>)                                           \
-    X(move_turn_8, ckci_gpu_move, 256, ckci_k_move_turn<8, false>)                                           \
-    X(move_convert_1, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                         \
-    X(move_convert_2, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                         \
-    X(move_convert_4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                         \
-    X(move_convert_8, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)
-
-enum {
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) CKCI_KERNEL_##NAME,
-    CKCI_GPU_KERNELS(CKCI_ROW)
-#undef CKCI_ROW
-        CKCI_KERNEL_COUNT
-};
-
-/* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
-typedef struct ckci_launch {
-    int32_t kernel, threads;
-    int32_t cluster; /* blocks that wait for each other (NVIDIA, from sm_90 on); 1: none do */
-    int32_t lds;     /* bytes that a block uses of its struct's (NVIDIA); 0: all */
-    int64_t grid;    /* blocks, one dimension */
-    size_t bytes;    /* of the argument struct */
-    union {
-        ckci_gpu_conv conv;
-        ckci_gpu_stem stem;
-        ckci_gpu_depth depth;
-        ckci_gpu_pack pack;
-        ckci_gpu_pack_data data;
-        ckci_gpu_pair pair;
-        ckci_gpu_norm norm;
-        ckci_gpu_move move;
-    } a;
-} ckci_launch;
-
-/* ckconv_launch keeps a copy, and CUDA passes 4096 bytes at most. */
-typedef char ckci_arguments_fit[sizeof(((ckci_launch *)0)->a) <= sizeof(((ckconv_launch *)0)->arg) ? 1 : -1];
-
-/* Where a plan's launches go: to the GPU, or to a caller who wants to look at them. */
-typedef struct ckci_emitter {
-    ckconv_status (*emit)(void *context, const ckci_launch *launch, ckconv_error *err);
-    void *context;
-} ckci_emitter;
-
-CKCI_FN const char *ckci_kernel_name(int32_t kernel)
-{
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) "ckconv_k_" #NAME,
-    static const char *const names[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
-#undef CKCI_ROW
-    return kernel >= 0 && kernel < CKCI_KERNEL_COUNT ? names[kernel] : NULL;
-}
-
-/* 90 for sm_90; 0: no NVIDIA GPU, or one that has no row. */
-CKCI_FN int ckci_sm(const ckconv_device *d)
-{
-    const ckci_architecture *row = ckci_find_architecture(d->arch);
-    return row && row->kind == CKCONV_DEVICE_NVIDIA ? atoi(row->name + 3) : 0;
-}
-
-/* Threads and argument size of a kernel. */
-CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
-{
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
-    static const struct {
-        int32_t threads;
-        size_t bytes;
-    } table[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
-#undef CKCI_ROW
-    l->kernel = kernel;
-    l->threads = table[kernel].threads;
-    l->cluster = 1;
-    l->lds = 0;
-    l->bytes = table[kernel].bytes;
-}
+#endif /* CKCI_HAS_CPU */
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -11050,6 +11619,11 @@ CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
 /* NVIDIA limits the blocks of a launch; AMD its threads, to 2^32 - 1. */
 CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l, ckconv_error *err)
 {
+    if (!ckci_kernel_kept(l->kernel)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "%s was left out of this build by the switches CKCONV_NO_... and CKCONV_ONLY_...",
+                         ckci_kernel_name(l->kernel));
+    }
     int64_t most = device->kind == CKCONV_DEVICE_AMD ? (int64_t)UINT32_MAX / l->threads : INT32_MAX;
     return l->grid >= 1 && l->grid <= most
                ? CKCONV_OK
@@ -11089,12 +11663,6 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
     }
     return ckci_check_launch(c->device, launch, err);
 }
-
-/* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
-   registers have no room for long sums (kernels/prim.h, CKCI_K_STRETCH). Their roundings add up to sqrt(4096) / 4
-   = 16 units in the mean; parts that fill a GPU are hardly ever longer, so that ordinary layers do not pause
-   (H100: at 1024 they took 5 to 10 % longer). */
-enum { CKCI_GPU_CHAIN = 4096 };
 
 /* What costs count beside those of tiles, vector and matrix units' alike, of which 8e4 to 15e4 are a
    microsecond on an H100 (216 problems there: 1 to 8 channels per group on each side, f16, f32, both
@@ -11521,8 +12089,6 @@ CKCI_FN int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32
 
 /* Few channels per group are depthwise convolutions as well, one launch each: an output channel (fwd) or an
    input channel (bwd_data), with a sum over those that are read, or a pair of them (bwd_weight). */
-enum { CKCI_DEPTH_CHANNELS = 4 };
-
 CKCI_FN int64_t ckci_depth_launches(const ckci_conv *p)
 {
     return (p->op == CKCONV_BWD_DATA ? 1 : p->k) * (p->op == CKCONV_FWD ? 1 : p->c);
@@ -11609,10 +12175,11 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
     k->taps = (int32_t)(p->filter[0] * p->filter[1] * p->filter[2]);
     rows = rows && (weight || !k->full) && (weight || !several || (k->a_vec && k->o_vec));
     /* strips run along y in planes: not where there is only one row */
-    *planes = k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows) ? CKCI_DEPTH_LAST
-              : rows                                                  ? CKCI_DEPTH_ROWS
-              : several                                               ? CKCI_DEPTH_PLANES
-                                                                      : CKCI_DEPTH_LAST;
+    int last = !CKCI_HAS_CHANNELS_FIRST || (k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows));
+    *planes = last      ? CKCI_DEPTH_LAST
+              : rows    ? CKCI_DEPTH_ROWS
+              : several ? CKCI_DEPTH_PLANES
+                        : CKCI_DEPTH_LAST;
     k->planes = *planes == CKCI_DEPTH_PLANES;
     *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 &&
                    (weight || (!k->full && k->red == 1 && !ckci_depth_apart(&k->o.t))) &&
@@ -15326,7 +15893,7 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->g = (int32_t)p.g;
     k->c = (int32_t)p.c;
     k->space = (int32_t)p.space;
-    k->along_x = p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
+    k->along_x = CKCI_HAS_CHANNELS_FIRST && p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
     k->flat = p.in.len[3] == 1 && p.in.len[4] == 1;
     /* several groups: where they lie side by side in memory, up to 32 channels; and where they are tiny */
     int64_t set = p.in.stride[0] < p.in.stride[5] && !k->along_x ? ckci_ceil_div(32, p.c) : 1;
@@ -16605,6 +17172,15 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
   Pure selection: description + device facts + options -> instance, block sizes, workspace. Each instance says
   whether it fits and what it would cost; the cheapest one wins.
 */
+#if CKCI_HAS_CPU
+#endif
+#if !CKCI_HAS_CPU
+CKCI_FN int32_t ckci_cpu_features(void)
+{
+    return 0;
+}
+#endif
+
 /* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
    it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
 #define CKCI_CPU_ROWS(X, ISA, FEATURES, TM, TN, VL)                                                          \
@@ -16861,9 +17437,9 @@ CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const 
     (void)features;
     if (plan->op <= CKCONV_BWD_WEIGHT) {
         ckci_ref_conv(&p->conv, threads);
-    } else if (plan->op == CKCONV_CONV_CONV_FWD) {
+    } else if (CKCI_HAS_CONV_CONV && plan->op == CKCONV_CONV_CONV_FWD) {
         ckci_ref_conv_conv(&p->pair, args, threads);
-    } else {
+    } else if (CKCI_HAS_GROUPNORM) {
         ckci_ref_groupnorm(&p->norm, args, threads);
     }
 }
@@ -16883,6 +17459,15 @@ typedef struct ckci_instance {
                           unsigned char *ws, int32_t tile, const ckci_emitter *e, ckconv_error *err);
 } ckci_instance;
 
+/* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
+CKCI_FN ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
+{
+    CKCI_TRY(f->plan->engine == CKCONV_ENGINE_CPU && !CKCI_HAS_CPU
+                 ? ckci_check_held("engine cpu", "CKCONV_NO_CPU", err)
+                 : ckci_check_op(f->plan->op, err));
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "it was left out of this build");
+}
+
 CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 {
 #define CKCI_ROW(NAME, ENGINE, FAMILY, OP, FEATURES, ROWS, COLUMNS, LANES, FIT, RUN)                         \
@@ -16895,14 +17480,33 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
      COLUMNS,                                                                                                \
      LANES,                                                                                                  \
      0,                                                                                                      \
-     FIT,                                                                                                    \
-     RUN,                                                                                                    \
+     CKCI_JOIN(CKCI_FIT_, CKCI_AND(CKCI_KEEP_ENGINE_##ENGINE, CKCI_KEEP_OP_##OP))(FIT),                      \
+     CKCI_JOIN(CKCI_RUN_, CKCI_AND(CKCI_KEEP_ENGINE_##ENGINE, CKCI_KEEP_OP_##OP))(RUN),                      \
      NULL},
 #define CKCI_GPU_ROW(NAME, FAMILY, OP, KIND, TILE, FIT, LIST)                                                \
-    {#NAME, CKCONV_ENGINE_GPU, CKCONV_FAMILY_##FAMILY, CKCI_OP_##OP, 0, TILE, TILE, 4, KIND, FIT, NULL, LIST},
+    {#NAME,                                                                                                  \
+     CKCONV_ENGINE_GPU,                                                                                      \
+     CKCONV_FAMILY_##FAMILY,                                                                                 \
+     CKCI_OP_##OP,                                                                                           \
+     0,                                                                                                      \
+     TILE,                                                                                                   \
+     TILE,                                                                                                   \
+     4,                                                                                                      \
+     KIND,                                                                                                   \
+     CKCI_JOIN(CKCI_FIT_, CKCI_KEEP_OP_##OP)(FIT),                                                           \
+     NULL,                                                                                                   \
+     CKCI_JOIN(CKCI_RUN_, CKCI_KEEP_OP_##OP)(LIST)},
+#define CKCI_FIT_1(FIT) FIT
+#define CKCI_FIT_0(FIT) ckci_fit_dropped
+#define CKCI_RUN_1(RUN) RUN
+#define CKCI_RUN_0(RUN) NULL
     static const ckci_instance table[] = {CKCI_INSTANCES(CKCI_ROW) CKCI_GPU_INSTANCES(CKCI_GPU_ROW)};
 #undef CKCI_ROW
 #undef CKCI_GPU_ROW
+#undef CKCI_FIT_1
+#undef CKCI_FIT_0
+#undef CKCI_RUN_1
+#undef CKCI_RUN_0
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
 }
 
@@ -16915,10 +17519,11 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 /* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
-    if (op == CKCONV_CONV_CONV_FWD) {
+    CKCI_TRY(ckci_check_op(op, err));
+    if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
         return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
     }
-    if (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD) {
+    if (CKCI_HAS_GROUPNORM && (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD)) {
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
@@ -17470,10 +18075,6 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
   >>device-runtime
   Facts, memory and time of the CPU, and of a GPU when a GPU compiler reads this.
 */
-#if CKCI_GPU_COMPILER
-#include "kernels.hip.h" /* CKCONV-SINGLE: copy it with ckconv.h */
-#endif
-
 #if CKCI_GPU_COMPILER
 /* The status of a call of the runtime. Its memory of the last error is cleared: this one is reported here,
    and whoever asks next would blame his own call. */
@@ -18912,7 +19513,8 @@ CKCONV_API ckconv_family ckconv_instance_family(int32_t index)
 CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 {
     const ckci_instance *i = ckci_find_instance(index);
-    return i && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD && (i->op == 0 || i->op == op);
+    return i && i->fit != ckci_fit_dropped && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD &&
+           (i->op == 0 || i->op == op);
 }
 
 /* The options under which an instance is tried: those that base was planned with. */
@@ -19143,6 +19745,7 @@ CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, 
                                            ckci_tensor t[2], ckconv_error *err)
 {
     int64_t len[6];
+    CKCI_TRY(ckci_check_held("transform", CKCI_WHY_TRANSFORM, err));
     if (ndim < 1 || ndim > 3) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)ndim);
     }
@@ -19229,6 +19832,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
     }
     return ckci_ok(err);
 }
+#endif /* !CKCI_PART */
 
 #ifdef __cplusplus
 }
@@ -19302,6 +19906,109 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_COLD
 #undef CKCI_BF16_DOT
 #undef CKCI_TRY
+#undef CKCI_AND
+#undef CKCI_AND_00
+#undef CKCI_AND_01
+#undef CKCI_AND_10
+#undef CKCI_AND_11
+#undef CKCI_AND_TOKENS
+#undef CKCI_HAS_BF16
+#undef CKCI_HAS_BWD_DATA
+#undef CKCI_HAS_BWD_WEIGHT
+#undef CKCI_HAS_CHANNELS_FIRST
+#undef CKCI_HAS_CONV_CONV
+#undef CKCI_HAS_CPU
+#undef CKCI_HAS_F16
+#undef CKCI_HAS_F32
+#undef CKCI_HAS_F64
+#undef CKCI_HAS_FP8
+#undef CKCI_HAS_FWD
+#undef CKCI_HAS_GROUPNORM
+#undef CKCI_HAS_DEPTHWISE
+#undef CKCI_WHY_DEPTHWISE
+#undef CKCI_HAS_I8
+#undef CKCI_HAS_TRANSFORM
+#undef CKCI_JOIN
+#undef CKCI_JOIN_TOKENS
+#undef CKCI_KEEP_BACK_HALF
+#undef CKCI_KEEP_CONV_I8
+#undef CKCI_KEEP_ENGINE_CPU
+#undef CKCI_KEEP_ENGINE_REF
+#undef CKCI_KEEP_FWD_HALF
+#undef CKCI_KEEP_GATHER_DEPTH_f32
+#undef CKCI_KEEP_GATHER_DEPTH_f64
+#undef CKCI_KEEP_GATHER_DEPTH_half
+#undef CKCI_KEEP_GATHER_F32
+#undef CKCI_KEEP_GATHER_F64
+#undef CKCI_KEEP_GATHER_HALF
+#undef CKCI_KEEP_GATHER_I8
+#undef CKCI_KEEP_GATHER_PLANES_f32
+#undef CKCI_KEEP_GATHER_PLANES_half
+#undef CKCI_KEEP_GATHER_SUMS
+#undef CKCI_KEEP_MOVE
+#undef CKCI_KEEP_NORM
+#undef CKCI_KEEP_NORM_F64
+#undef CKCI_KEEP_NORM_PLANES
+#undef CKCI_KEEP_OP_ALL
+#undef CKCI_KEEP_OP_BWD_DATA
+#undef CKCI_KEEP_OP_BWD_WEIGHT
+#undef CKCI_KEEP_OP_CONV_CONV_FWD
+#undef CKCI_KEEP_OP_FWD
+#undef CKCI_KEEP_OP_GROUPNORM_BWD
+#undef CKCI_KEEP_OP_GROUPNORM_FWD
+#undef CKCI_KEEP_PACK
+#undef CKCI_KEEP_PAIR
+#undef CKCI_KEEP_PAIR_BF16
+#undef CKCI_KEEP_PAIR_F16
+#undef CKCI_KEEP_PAIR_F64
+#undef CKCI_KEEP_PAIR_I8
+#undef CKCI_KEEP_WEIGHT_DEPTH_f32
+#undef CKCI_KEEP_WEIGHT_DEPTH_f64
+#undef CKCI_KEEP_WEIGHT_DEPTH_half
+#undef CKCI_KEEP_WEIGHT_DEPTH_sum
+#undef CKCI_KEEP_WEIGHT_F32
+#undef CKCI_KEEP_WEIGHT_F64
+#undef CKCI_KEEP_WEIGHT_HALF
+#undef CKCI_KEEP_WEIGHT_I8
+#undef CKCI_KEEP_WEIGHT_PLANES_f32
+#undef CKCI_KEEP_WEIGHT_PLANES_half
+#undef CKCI_KEEP_WEIGHT_SUMS
+#undef CKCI_ONLY_OP
+#undef CKCI_ONLY_OPS
+#undef CKCI_ONLY_TYPE
+#undef CKCI_ONLY_TYPES
+#undef CKCI_OR
+#undef CKCI_OR_00
+#undef CKCI_OR_01
+#undef CKCI_OR_10
+#undef CKCI_OR_11
+#undef CKCI_OR_TOKENS
+#undef CKCI_PART
+#undef CKCI_PARTS
+#undef CKCI_PART_1
+#undef CKCI_PART_2
+#undef CKCI_PART_3
+#undef CKCI_PART_4
+#undef CKCI_STORES_16
+#undef CKCI_USES_16
+#undef CKCI_USES_CONV
+#undef CKCI_USES_F16
+#undef CKCI_USES_F32
+#undef CKCI_USES_FWD
+#undef CKCI_USES_GATHER
+#undef CKCI_WHY_BF16
+#undef CKCI_WHY_BWD_DATA
+#undef CKCI_WHY_BWD_WEIGHT
+#undef CKCI_WHY_CHANNELS_FIRST
+#undef CKCI_WHY_CONV_CONV
+#undef CKCI_WHY_F16
+#undef CKCI_WHY_F32
+#undef CKCI_WHY_F64
+#undef CKCI_WHY_FP8
+#undef CKCI_WHY_FWD
+#undef CKCI_WHY_GROUPNORM
+#undef CKCI_WHY_I8
+#undef CKCI_WHY_TRANSFORM
 #undef CKCI_X86
 
 #if CKCI_GPU_COMPILER
@@ -19343,6 +20050,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ASYNC")
 #pragma pop_macro("B")
 #pragma pop_macro("BACK")
+#pragma pop_macro("BACK_HALF")
 #pragma pop_macro("BEFORE")
 #pragma pop_macro("BESIDE")
 #pragma pop_macro("BETA")
@@ -19366,6 +20074,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("COLUMNS")
 #pragma pop_macro("CONVERT")
 #pragma pop_macro("CONV_CONV_FWD")
+#pragma pop_macro("CONV_I8")
 #pragma pop_macro("COPIES")
 #pragma pop_macro("COUNT")
 #pragma pop_macro("CPU")
@@ -19396,9 +20105,17 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("FULL")
 #pragma pop_macro("FUSED")
 #pragma pop_macro("FWD")
+#pragma pop_macro("FWD_HALF")
 #pragma pop_macro("G")
 #pragma pop_macro("GAMMA")
 #pragma pop_macro("GAP")
+#pragma pop_macro("GATHER_DEPTH_")
+#pragma pop_macro("GATHER_F32")
+#pragma pop_macro("GATHER_F64")
+#pragma pop_macro("GATHER_HALF")
+#pragma pop_macro("GATHER_I8")
+#pragma pop_macro("GATHER_PLANES_")
+#pragma pop_macro("GATHER_SUMS")
 #pragma pop_macro("GELU")
 #pragma pop_macro("GFX")
 #pragma pop_macro("GROUP")
@@ -19448,6 +20165,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("N")
 #pragma pop_macro("N1")
 #pragma pop_macro("NONE")
+#pragma pop_macro("NORM")
+#pragma pop_macro("NORM_F64")
+#pragma pop_macro("NORM_PLANES")
 #pragma pop_macro("NOTHING")
 #pragma pop_macro("NO_256")
 #pragma pop_macro("NVIDIA")
@@ -19459,7 +20179,13 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("OUTSIDE")
 #pragma pop_macro("P")
 #pragma pop_macro("PA")
+#pragma pop_macro("PACK")
+#pragma pop_macro("PAIR")
 #pragma pop_macro("PAIRS")
+#pragma pop_macro("PAIR_BF16")
+#pragma pop_macro("PAIR_F16")
+#pragma pop_macro("PAIR_F64")
+#pragma pop_macro("PAIR_I8")
 #pragma pop_macro("PARTS")
 #pragma pop_macro("PASSES")
 #pragma pop_macro("PATCH")
@@ -19569,6 +20295,13 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("WAVE")
 #pragma pop_macro("WAVES")
 #pragma pop_macro("WEIGHT")
+#pragma pop_macro("WEIGHT_DEPTH_")
+#pragma pop_macro("WEIGHT_F32")
+#pragma pop_macro("WEIGHT_F64")
+#pragma pop_macro("WEIGHT_HALF")
+#pragma pop_macro("WEIGHT_I8")
+#pragma pop_macro("WEIGHT_PLANES_")
+#pragma pop_macro("WEIGHT_SUMS")
 #pragma pop_macro("WGMMA")
 #pragma pop_macro("WHERE")
 #pragma pop_macro("WHOLE")

@@ -232,6 +232,7 @@ static void ckci_gpu_describe(const ckci_gpu_properties *prop, ckconv_device *de
 #endif
 }
 }
+#if CKCI_PART || !CKCI_PARTS
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -605,6 +606,16 @@ CKCI_K_FN void ckci_k_take_turn()
 #endif
 }
 
+/* Is what is told apart at run time bf16 and not f16, in a build that may have only one of them? What the
+   other would do is not compiled then. */
+#if !CKCI_HAS_BF16
+#define CKCI_K_BF16(x) (false && (x))
+#elif !CKCI_USES_F16
+#define CKCI_K_BF16(x) (true || (x))
+#else
+#define CKCI_K_BF16(x) (x)
+#endif
+
 /* What lane ^ mask has; all lanes of a wave call it. */
 CKCI_K_FN float ckci_k_shuffle_xor(float v, int32_t mask)
 {
@@ -757,21 +768,29 @@ CKCI_K_FN float ckci_k_round(int32_t compute, float x)
     if (compute == CKCONV_F32) {
         return x;
     }
+#if CKCI_USES_F16
     if (compute == CKCONV_F16) {
         return ckci_k_half_float(ckci_k_float_half(x));
     }
+#endif
+#if CKCI_HAS_F32
     if (compute == CKCONV_TF32) {
         return ckci_k_float(ckci_k_tf32_bits(ckci_k_bits(x)));
     }
+#endif
+#if CKCI_HAS_BF16
     if (compute == CKCONV_BF16 || compute == CKCONV_BF16X3) {
         float high = ckci_k_float(ckci_k_float_bf16(x) << 16), low = x - high;
         bool two = compute == CKCONV_BF16X3 && low - low == 0;
         return two ? high + ckci_k_float(ckci_k_float_bf16(low) << 16) : high;
     }
+#endif
+#if CKCI_HAS_FP8
     if (compute >= CKCONV_F8E4M3 && compute <= CKCONV_F8E5M2FNUZ) {
         ckci_k_fp8 f = ckci_k_find_fp8(compute);
         return ckci_k_fp8_float(f, ckci_k_float_fp8(f, x));
     }
+#endif
     return x;
 }
 
@@ -801,19 +820,29 @@ CKCI_K_FN float ckci_k_widen(int32_t dtype, uint32_t bits)
     switch (dtype) {
     case CKCONV_F32:
         return ckci_k_float(bits);
+#if CKCI_HAS_F16
     case CKCONV_F16:
         return ckci_k_half_float(bits);
+#endif
+#if CKCI_HAS_BF16
     case CKCONV_BF16:
         return ckci_k_float(bits << 16);
+#endif
+#if CKCI_HAS_I8
     case CKCONV_I32:
         return (float)(int32_t)bits;
     case CKCONV_I8:
         return (float)(int8_t)bits;
+#endif
     default:
+#if CKCI_HAS_FP8
 #if defined(__HIP_DEVICE_COMPILE__)
         dtype = ckci_k_afresh(dtype); /* what follows from it is computed here */
 #endif
         return ckci_k_fp8_float(ckci_k_find_fp8(dtype), bits);
+#else
+        return 0;
+#endif
     }
 }
 
@@ -827,8 +856,12 @@ template <class T> CKCI_K_FN T ckci_k_load(int32_t dtype, const unsigned char *p
     } else if constexpr (T(0.5f) == T(0)) {
         return dtype == CKCONV_I32 ? *(const int32_t *)p : (int32_t) * (const int8_t *)p;
     } else {
-        return dtype == CKCONV_F64 ? (float)*(const double *)p
-                                   : ckci_k_widen(dtype, ckci_k_load_bits(p, ckci_k_size(dtype)));
+#if CKCI_HAS_F64
+        if (dtype == CKCONV_F64) {
+            return (float)*(const double *)p;
+        }
+#endif
+        return ckci_k_widen(dtype, ckci_k_load_bits(p, ckci_k_size(dtype)));
     }
 }
 
@@ -836,26 +869,37 @@ template <class T> CKCI_K_FN T ckci_k_load(int32_t dtype, const unsigned char *p
 CKCI_K_FN void ckci_k_store(int32_t dtype, unsigned char *p, float x)
 {
     switch (dtype) {
+#if CKCI_HAS_F64
     case CKCONV_F64:
         *(double *)p = (double)x;
         break;
+#endif
     case CKCONV_F32:
         *(float *)p = x;
         break;
+#if CKCI_HAS_F16
     case CKCONV_F16:
         *(uint16_t *)p = (uint16_t)ckci_k_float_half(x);
         break;
+#endif
+#if CKCI_HAS_BF16
     case CKCONV_BF16:
         *(uint16_t *)p = (uint16_t)ckci_k_float_bf16(x);
         break;
+#endif
+#if CKCI_HAS_I8
     case CKCONV_I32:
         *(int32_t *)p = ckci_k_int(x, -2147483648.f, 2147483648.f);
         break;
     case CKCONV_I8:
         *p = (unsigned char)ckci_k_int(x, -128.f, 127.f);
         break;
+#endif
     default:
+#if CKCI_HAS_FP8
         *p = (unsigned char)ckci_k_float_fp8(ckci_k_find_fp8(dtype), x);
+#endif
+        break;
     }
 }
 
@@ -886,7 +930,7 @@ CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     uint32_t two;
-    if (dtype == CKCONV_F16) {
+    if (!CKCI_K_BF16(dtype != CKCONV_F16)) {
         asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
     } else {
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
@@ -894,8 +938,8 @@ CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
     return two;
 #else
     float a = ckci_k_float(low), b = ckci_k_float(high);
-    return dtype == CKCONV_F16 ? ckci_k_float_half(a) | ckci_k_float_half(b) << 16
-                               : ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16;
+    return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16
+                                            : ckci_k_float_half(a) | ckci_k_float_half(b) << 16;
 #endif
 }
 
@@ -3813,7 +3857,7 @@ CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, i
                 f.template loop<ckci_k_tf32>(tiles, loader, steps);
             }
         }
-    } else if (type == CKCONV_BF16) {
+    } else if (CKCI_K_BF16(type == CKCONV_BF16)) {
         f.template loop<ckci_k_bf16>(tiles, loader, steps);
     } else {
         f.template loop<ckci_k_f16>(tiles, loader, steps);
@@ -4525,7 +4569,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             }
             loaded = stream && steps > 0 && next < p.work;
             f.clear();
-            if (p.a.compute == CKCONV_BF16) {
+            if (CKCI_K_BF16(p.a.compute == CKCONV_BF16)) {
                 multiply<ckci_k_bf16>(steps, ahead, loaded ? next : -1);
             } else {
                 multiply<ckci_k_f16>(steps, ahead, loaded ? next : -1);
@@ -6265,7 +6309,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 if (ckci_k_lane_afresh(column) >= p.as.region.channels) {
                     return;
                 }
-                if (p.a.compute == CKCONV_BF16) {
+                if (CKCI_K_BF16(p.a.compute == CKCONV_BF16)) {
                     multiply<ckci_k_bf16>(p, r, m, step, stage, column, weights, down, sum);
                 } else {
                     multiply<ckci_k_f16>(p, r, m, step, stage, column, weights, down, sum);
@@ -6674,7 +6718,7 @@ template <class U, int Q> struct ckci_k_near_weight {
             ckci_k_near_walk<U, 1, 0>(
                 p, m, from, end, channel_in, channel, plane, []() {}, [](int32_t, int32_t) {},
                 [&](const ckci_k_near_region &r, int32_t, const unsigned char *stage) {
-                    if (p.a.compute == CKCONV_BF16) {
+                    if (CKCI_K_BF16(p.a.compute == CKCONV_BF16)) {
                         multiply<ckci_k_bf16>(p, r, m, stage, channel, row, column, sum);
                     } else {
                         multiply<ckci_k_f16>(p, r, m, stage, channel, row, column, sum);
@@ -7417,7 +7461,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             ckci_k_stem_close();
             ckci_k_stem_wait<BUFFERS - 1>();
             __syncthreads();
-            if (p.type == CKCONV_BF16) {
+            if (CKCI_K_BF16(p.type == CKCONV_BF16)) {
                 tile<ckci_k_bf16>(p, item, channel0, m, m.pixels[buffer]);
             } else {
                 tile<ckci_k_f16>(p, item, channel0, m, m.pixels[buffer]);
@@ -7582,7 +7626,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
             __syncthreads();
             CKCI_K_UNROLL(1)
             for (int32_t column = 0; column < p.columns; column += 16) {
-                if (p.type == CKCONV_BF16) {
+                if (CKCI_K_BF16(p.type == CKCONV_BF16)) {
                     tile<ckci_k_bf16>(p, item, column, m);
                 } else {
                     tile<ckci_k_f16>(p, item, column, m);
@@ -7827,7 +7871,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                     }
                     __syncthreads();
                     const unsigned char *planes = m.pixels + r * row_step, *dout = m.dout[r % turn::BUFFERS];
-                    if (p.type == CKCONV_BF16) {
+                    if (CKCI_K_BF16(p.type == CKCONV_BF16)) {
                         multiply<ckci_k_bf16>(dout, planes, positions / 16, base, left, sum);
                     } else {
                         multiply<ckci_k_f16>(dout, planes, positions / 16, base, left, sum);
@@ -9675,7 +9719,7 @@ template <class S, int V> struct ckci_k_vec {
 template <int N, class S, int V>
 CKCI_K_FN void ckci_k_depth_widen(const ckci_k_vec<S, V> *raw, typename S::T *v, int32_t bf16)
 {
-    if (S::SIZE == 2 && bf16) {
+    if (S::SIZE == 2 && CKCI_K_BF16(bf16)) {
         CKCI_K_UNROLL(32)
         for (int i = 0; i < N; i++) {
             raw[i].template widen<S::SIZE == 2>(v + i * V);
@@ -9691,7 +9735,7 @@ CKCI_K_FN void ckci_k_depth_widen(const ckci_k_vec<S, V> *raw, typename S::T *v,
 template <int N, class S, int V>
 CKCI_K_FN void ckci_k_depth_narrow(ckci_k_vec<S, V> *raw, const typename S::T *v, int32_t bf16)
 {
-    if (S::SIZE == 2 && bf16) {
+    if (S::SIZE == 2 && CKCI_K_BF16(bf16)) {
         CKCI_K_UNROLL(32)
         for (int i = 0; i < N; i++) {
             raw[i].template narrow<S::SIZE == 2>(v + i * V);
@@ -9743,7 +9787,7 @@ CKCI_K_FN float ckci_k_depth_load(int32_t dtype, const unsigned char *p)
         return *(const float *)p;
     }
     uint32_t bits = *(const uint16_t *)p;
-    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+    return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float(bits << 16) : ckci_k_half_float(bits);
 }
 
 CKCI_K_FN void ckci_k_depth_store(int32_t dtype, unsigned char *p, float x)
@@ -9751,7 +9795,8 @@ CKCI_K_FN void ckci_k_depth_store(int32_t dtype, unsigned char *p, float x)
     if (dtype == CKCONV_F32) {
         *(float *)p = x;
     } else {
-        *(uint16_t *)p = (uint16_t)(dtype == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+        *(uint16_t *)p =
+            (uint16_t)(CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float_bf16(x) : ckci_k_float_half(x));
     }
 }
 
@@ -13150,12 +13195,12 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             const int32_t before = BACK ? y + s.pad[0] - 2 * top : 0;
             constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
             if (TWO && s.pairs) {
-                if (HALVES && p.bf16) {
+                if (HALVES && CKCI_K_BF16(p.bf16)) {
                     walk<HALVES, TWO>(a, rows, before);
                 } else {
                     walk<false, TWO>(a, rows, before);
                 }
-            } else if (HALVES && p.bf16) {
+            } else if (HALVES && CKCI_K_BF16(p.bf16)) {
                 walk<HALVES, false>(a, rows, before);
             } else {
                 walk<false, false>(a, rows, before);
@@ -13291,12 +13336,12 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         a.length = to; /* no dout is left for rows after it */
         constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
         if (TWO && s.pairs) {
-            if (HALVES && p.bf16) {
+            if (HALVES && CKCI_K_BF16(p.bf16)) {
                 walk<HALVES, TWO>(a, rows, c);
             } else {
                 walk<false, TWO>(a, rows, c);
             }
-        } else if (HALVES && p.bf16) {
+        } else if (HALVES && CKCI_K_BF16(p.bf16)) {
             walk<HALVES, false>(a, rows, c);
         } else {
             walk<false, false>(a, rows, c);
@@ -14343,7 +14388,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const int32_t plane = ckci_k_depth_plane(x, x.b, c);
             ckci_k_depth_bands<U, 2, 2> sums;
             sums.clear();
-            if (p.bf16) {
+            if (CKCI_K_BF16(p.bf16)) {
                 sums.template run<ckci_k_bf16>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter,
                                                t.at, t.rows, t.out_rows, x.fold ? 32 : left);
             } else {
@@ -14353,7 +14398,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
             ckci_k_wave_barrier();
             const ckci_gpu_depth &o = ckci_k_again(p);
             const int32_t rows = ckci_k_afresh(t.out_rows);
-            if (o.o_same && o.bf16) {
+            if (o.o_same && CKCI_K_BF16(o.bf16)) {
                 keep<ckci_k_bf16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
             } else if (o.o_same) {
                 keep<ckci_k_f16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
@@ -14476,7 +14521,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         const ckci_gpu_depth &v = AMD ? ckci_k_again(p) : p;
         const ckci_k_depth_tile t(v, ckci_k_afresh(i));
         const int32_t channels = AMD ? ckci_k_same(all.channels) : all.channels;
-        if (v.bf16) {
+        if (CKCI_K_BF16(v.bf16)) {
             multiply<ckci_k_bf16>(v, channels, m, sums, t.len_y, t.at, t.rows);
         } else {
             multiply<ckci_k_f16>(v, channels, m, sums, t.len_y, t.at, t.rows);
@@ -17245,10 +17290,10 @@ template <bool PLANES> struct ckci_k_norm_cursor {
         at = column += apart;
     }
 
-    /* Stretches of CKCI_GPU_CHAIN places, and columns, to go. */
+    /* Stretches of CKCI_NORM_CHAIN places, and columns, to go. */
     CKCI_K_MEMBER void next_stretch(int32_t stretches, int32_t columns, int32_t positions)
     {
-        at = column += stretches * (CKCI_GPU_CHAIN * step) + columns * apart;
+        at = column += stretches * (CKCI_NORM_CHAIN * step) + columns * apart;
         pos += stretches * positions;
     }
 
@@ -18099,7 +18144,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
     }
     float a = 0, b = 0;
     const ckci_k_float2 none = {0, 0};
-    const int32_t stretch = CKCI_GPU_CHAIN * p.lanes_p * (PLANES ? 8 : 1);
+    const int32_t stretch = CKCI_NORM_CHAIN * p.lanes_p * (PLANES ? 8 : 1);
     for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
         const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
         ckci_k_float2 sum[2][4];
@@ -20054,8 +20099,8 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
 
 
 /*------------------------------------------------------------------------------------------------------------
-  >>k-launch
-  The table as kernels with plain C names, and the launch of one.
+  >>k-table
+  The table as kernels with plain C names: those that this build has, in this part of it; and where they are.
 */
 #ifdef CKCONV_STATIC
 #define CKCI_K_KERNEL static __global__
@@ -20068,7 +20113,8 @@ extern "C" {
 #else
 #define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS)
 #endif
-#define CKCI_ROW(NAME, ARGS, THREADS, ...)                                                                   \
+#define CKCI_K_DEFINE_0(...)
+#define CKCI_K_DEFINE_1(NAME, ARGS, THREADS, ...)                                                            \
     CKCI_K_KERNEL void CKCI_K_BOUNDS(THREADS, __VA_ARGS__) ckconv_k_##NAME(CKCI_K_PARAM const ARGS a)        \
     {                                                                                                        \
         typedef __VA_ARGS__ body;                                                                            \
@@ -20076,9 +20122,72 @@ extern "C" {
         ckci_k_take_turn();                                                                                  \
         body::run(CKCI_K_ARGS(ARGS, a), m);                                                                  \
     }
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \
+    CKCI_JOIN(CKCI_K_DEFINE_, CKCI_AND(CKCI_KEEP_##KEEP, CKCI_PART_##PART))(NAME, ARGS, THREADS, __VA_ARGS__)
 CKCI_GPU_KERNELS(CKCI_ROW)
 #undef CKCI_ROW
+#undef CKCI_K_DEFINE_0
+#undef CKCI_K_DEFINE_1
+
+/* What a launch needs of a kernel: where it is (NULL: elsewhere, or nowhere) and its LDS, for CUDA. */
+#if !defined(CKCI_SIMULATOR)
+#if CKCI_PART
+#define CKCI_K_FIND CKCI_JOIN(ckconv_k_part_, CKCI_PART)
+const void *CKCI_K_FIND(int32_t kernel, size_t *lds);
+#else
+#define CKCI_K_FIND ckci_k_find
+static const void *ckci_k_find(int32_t kernel, size_t *lds);
+#endif
+const void *CKCI_K_FIND(int32_t kernel, size_t *lds)
+{
+#define CKCI_K_ENTRY_0(...) {NULL, 0},
+#if defined(__HIP__) || defined(__HIPCC__)
+#define CKCI_K_ENTRY_1(NAME, ...) {(const void *)ckconv_k_##NAME, 0},
+#else
+#define CKCI_K_ENTRY_1(NAME, ...) {(const void *)ckconv_k_##NAME, sizeof(__VA_ARGS__::lds)},
+#endif
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \
+    CKCI_JOIN(CKCI_K_ENTRY_, CKCI_AND(CKCI_KEEP_##KEEP, CKCI_PART_##PART))(NAME, __VA_ARGS__)
+    static const struct {
+        const void *kernel;
+        size_t lds;
+    } table[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+#undef CKCI_K_ENTRY_0
+#undef CKCI_K_ENTRY_1
+    *lds = table[kernel].lds;
+    return table[kernel].kernel;
 }
+#undef CKCI_K_FIND
+#endif
+}
+#endif /* CKCI_PART || !CKCI_PARTS */
+
+#if !CKCI_PART
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-launch
+  The launch of a kernel. In a build in parts (CKCONV_PART) kernels are in other objects, each of which tells
+  where those are that it has.
+*/
+#if !CKCI_PARTS
+#else
+extern "C" {
+const void *ckconv_k_part_1(int32_t kernel, size_t *lds);
+const void *ckconv_k_part_2(int32_t kernel, size_t *lds);
+const void *ckconv_k_part_3(int32_t kernel, size_t *lds);
+const void *ckconv_k_part_4(int32_t kernel, size_t *lds);
+}
+
+static const void *ckci_k_find(int32_t kernel, size_t *lds)
+{
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) ckconv_k_part_##PART,
+    static const void *(*const parts[])(int32_t, size_t *) = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    return parts[kernel](kernel, lds);
+}
+#endif
 
 /* after: another launch of this run came before, whose end the kernel can await itself (ckci_k_take_turn). */
 static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_stream stream)
@@ -20086,7 +20195,8 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
     (void)after;
 #if defined(CKCI_SIMULATOR)
     switch (l->kernel) {
-#define CKCI_ROW(NAME, ARGS, THREADS, ...)                                                                   \
+#define CKCI_K_CASE_0(...)
+#define CKCI_K_CASE_1(NAME, ARGS)                                                                            \
     case CKCI_KERNEL_##NAME: {                                                                               \
         ARGS args;                                                                                           \
         memcpy(&args, &l->a, sizeof args);                                                                   \
@@ -20094,22 +20204,20 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
         return sim_launch_named<const ARGS>("ckconv_k_" #NAME, ckconv_k_##NAME, args, l->grid, l->threads,   \
                                             l->cluster, stream);                                             \
     }
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \
+    CKCI_JOIN(CKCI_K_CASE_, CKCI_KEEP_##KEEP)(NAME, ARGS)
         CKCI_GPU_KERNELS(CKCI_ROW)
 #undef CKCI_ROW
+#undef CKCI_K_CASE_0
+#undef CKCI_K_CASE_1
     default:
         return simErrorInvalidValue;
     }
 #else
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) (const void *)ckconv_k_##NAME,
-    static const void *const kernels[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
-#undef CKCI_ROW
-    void *args[1] = {(void *)(uintptr_t)&l->a};
     size_t lds = 0;
+    const void *kernel = ckci_k_find(l->kernel, &lds);
+    void *args[1] = {(void *)(uintptr_t)&l->a};
 #if !defined(__HIP__) && !defined(__HIPCC__)
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) sizeof(__VA_ARGS__::lds),
-    static const size_t bytes[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
-#undef CKCI_ROW
-    lds = bytes[l->kernel];
     if (lds > 49152) {
         /* on a device always the same attribute: other threads may launch this kernel now */
         int most = (int)lds, current = 0, there = 0;
@@ -20119,7 +20227,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
             most = there; /* the launch asks for no more than that */
         }
         ckci_gpu_error status =
-            cudaFuncSetAttribute(kernels[l->kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
         if (status != cudaSuccess) {
             return status;
         }
@@ -20145,7 +20253,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
         config.stream = stream;
         config.attrs = l->cluster > 1 ? attribute : attribute + 1;
         config.numAttrs = (l->cluster > 1) + early;
-        return cudaLaunchKernelExC(&config, kernels[l->kernel], args);
+        return cudaLaunchKernelExC(&config, kernel, args);
     }
 #else
     if (l->cluster > 1) {
@@ -20153,16 +20261,18 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
     }
 #endif
 #endif
-    return CKCI_GPU(LaunchKernel)(kernels[l->kernel], dim3((unsigned)l->grid), dim3((unsigned)l->threads),
+    return CKCI_GPU(LaunchKernel)(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads),
                                   args, lds, stream);
 #endif
 }
+#endif
 
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-undef
 */
 #undef CKCI_K_APART
+#undef CKCI_K_BF16
 #undef CKCI_K_ARGS
 #undef CKCI_K_BOUNDS
 #undef CKCI_K_BUFFERS

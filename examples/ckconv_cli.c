@@ -1132,7 +1132,7 @@ static int command_list(job *j)
         for (ckconv_op op = CKCONV_FWD; op <= CKCONV_GROUPNORM_BWD; op++) {
             ops |= ckconv_instance_does(i, op) ? 1 << op : 0;
         }
-        if (j->op != 0 && (ops & 1 << j->op) == 0) {
+        if (ops == 0 || (j->op != 0 && (ops & 1 << j->op) == 0)) {
             continue;
         }
         printf("%s\t%s\t%s\t", ckconv_instance_name(i), ckconv_engine_name(ckconv_instance_engine(i)),
@@ -1156,6 +1156,7 @@ static int command_info(void)
     ckconv_device d;
     ckconv_error err;
     printf("ckconv   %d.%d.%d\n", (int)(version / 10000), (int)(version / 100 % 100), (int)(version % 100));
+    printf("build    %s\n", ckconv_build_text());
     ckconv_device_cpu(&d);
     printf("cpu      %s, %d thread%s,%s%s%s%s\n", d.arch, (int)d.threads, d.threads == 1 ? "" : "s",
            (d.features & CKCONV_CPU_AVX2) != 0 ? " AVX2" : "",
@@ -1165,7 +1166,11 @@ static int command_info(void)
     int counts[4] = {0, 0, 0, 0};
     for (int32_t i = 0; i < ckconv_instance_count(); i++) {
         ckconv_engine engine = ckconv_instance_engine(i);
-        counts[engine >= 0 && engine < 4 ? engine : 0]++;
+        int does = 0;
+        for (ckconv_op op = CKCONV_FWD; op <= CKCONV_GROUPNORM_BWD; op++) {
+            does |= ckconv_instance_does(i, op);
+        }
+        counts[engine >= 0 && engine < 4 ? engine : 0] += does;
     }
     int gpu_code = ckconv_device_gpu(0, &d, &err) != CKCONV_ERR_NO_DEVICE_CODE;
     for (ckconv_engine engine = CKCONV_ENGINE_REF; engine <= CKCONV_ENGINE_GPU; engine++) {

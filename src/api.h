@@ -48,12 +48,29 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
                             and group norms always; calls take up to 24 KiB beside it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
-    CKCONV_NO_F64           drop f64 tensors            a dropped type or operation answers
-    CKCONV_NO_I8            drop i8 tensors             CKCONV_ERR_UNSUPPORTED and the name of the switch
+    What these drop is not compiled, on CPU and GPU; calls that need it answer CKCONV_ERR_UNSUPPORTED and the
+    name of the switch, never with a slow kernel. ckconv_build_text() tells what is left.
+    CKCONV_NO_F64           drop f64 tensors
+    CKCONV_NO_F32           drop f32 tensors as what is read: those that are written, D and parameters stay
+    CKCONV_NO_F16           drop f16 tensors
+    CKCONV_NO_BF16          drop bf16 tensors, and bf16 and bf16x3 arithmetic
+    CKCONV_NO_I8            drop i8 and i32 tensors
     CKCONV_NO_FP8           drop the four fp8 formats
+    CKCONV_NO_FWD           drop fwd (conv_conv_fwd stays)
+    CKCONV_NO_BWD_DATA      drop bwd_data, which also is the transposed convolution
+    CKCONV_NO_BWD_WEIGHT    drop bwd_weight
     CKCONV_NO_CONV_CONV     drop conv_conv_fwd
     CKCONV_NO_GROUPNORM     drop groupnorm_fwd and groupnorm_bwd
-    What is dropped leaves the CPU engines; a GPU build keeps all kernels, and takes as long to compile.
+    CKCONV_NO_TRANSFORM     drop transforms of layout and type
+    CKCONV_NO_CHANNELS_FIRST  drop tensors whose channels do not lie side by side (D and transforms stay);
+                            with up to 4 per group on both sides (k, c), those of groups must, too
+    CKCONV_NO_DEPTHWISE     drop convolutions with up to 4 channels per group on both sides (k, c)
+    CKCONV_NO_CPU           drop the CPU engine; ref stays
+    CKCONV_ONLY_F16         positive, as are _F64, _F32, _BF16, _I8, _FP8: drop all types but those so named
+    CKCONV_ONLY_FWD         and _BWD_DATA, _BWD_WEIGHT, _CONV_CONV, _GROUPNORM, _TRANSFORM: of operations
+    CKCONV_ONLY_CHANNELS_LAST  the same as CKCONV_NO_CHANNELS_FIRST
+    CKCONV_PART             1 to 4: only these kernels, 0: the rest. Five objects of one file, compiled side
+                            by side with all other switches alike, are what one is without it.
 
 HELLO CONV
     ckconv_conv_desc d;  memset(&d, 0, sizeof d);          // zero means default
@@ -639,6 +656,9 @@ CKCONV_API ckconv_status ckconv_ref_groupnorm(ckconv_op op, const ckconv_groupno
 */
 CKCONV_API int32_t ckconv_version(void);                         /* CKCONV_VERSION of the implementation */
 CKCONV_API const char *ckconv_status_text(ckconv_status status); /* a few words; never NULL */
+/* What the build switches left: "types f64 ...; operations fwd ...; layouts channels_last ...; engines ref
+   ...", one line. */
+CKCONV_API const char *ckconv_build_text(void);
 
 /* Names as the command line spells them ("f16", "NHWGC", "bwd_weight", "silu"). NULL for unknown values, 0
    for unknown names; element and engine, whose 0 has a name ("pass", "auto"), answer -1. */

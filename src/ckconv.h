@@ -12,6 +12,7 @@
 
 #include "hide.h"
 
+#include "core/switches.h"
 #include "core/platform.h"
 
 #ifdef __cplusplus
@@ -19,8 +20,15 @@ extern "C" {
 #endif
 #include "core/base.h"
 #include "core/math.h"
-#include "core/names.h"
+#include "core/tensor.h"
 #include "core/target.h"
+
+#include "gpu/args.h"
+#include "gpu/table.h"
+#include "device/code.h"
+
+#if !CKCI_PART
+#include "core/names.h"
 #include "core/check.h"
 #include "core/axes.h"
 #include "core/layout.h"
@@ -29,6 +37,7 @@ extern "C" {
 
 #include "ref/ref.h"
 
+#if CKCI_HAS_CPU
 #include "cpu/vector.h"
 #include "cpu/micro.h"
 #include "cpu/isa.h"
@@ -41,9 +50,8 @@ extern "C" {
 #include "cpu/pair.h"
 #include "cpu/norm.h"
 #include "cpu/undef.h"
+#endif /* CKCI_HAS_CPU */
 
-#include "gpu/args.h"
-#include "gpu/table.h"
 #include "gpu/conv.h"
 #include "gpu/depth.h"
 #include "gpu/depth_matrix.h"
@@ -66,6 +74,7 @@ extern "C" {
 #include "plan/calls.h"
 #include "plan/tune.h"
 #include "plan/transform.h"
+#endif /* !CKCI_PART */
 
 #ifdef __cplusplus
 }

@@ -79,6 +79,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #endif
 
 #include "kernels/arch.h"
+#if CKCI_PART || !CKCI_PARTS
 #include "kernels/prim.h"
 #include "kernels/map.h"
 #include "kernels/epilogue.h"
@@ -152,7 +153,12 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/norm/param.h"
 
 #include "kernels/move.h"
+#include "kernels/table.h"
+#endif /* CKCI_PART || !CKCI_PARTS */
+
+#if !CKCI_PART
 #include "kernels/launch.h"
+#endif
 #include "kernels/undef.h"
 
 #ifdef __cplusplus

@@ -645,7 +645,7 @@ static inline int naive_plan(const naive_case *c, ckconv_plan *plan, const ckcon
     memset(&err, 0, sizeof err);
     const ckconv_status status = ckconv_plan_conv(plan, c->op, &c->desc, options, device, &err);
     test.plan = NULL;
-    return CHECK_OK(status, err);
+    return CHECK_PLAN(status, err);
 }
 
 #endif /* CKCONV_NAIVE_H */

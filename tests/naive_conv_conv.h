@@ -243,7 +243,7 @@ static inline int pair_plan(const pair_case *p, ckconv_plan *plan, const ckconv_
     ckconv_error err;
     memset(&err, 0, sizeof err);
     test.plan = NULL;
-    return CHECK_OK(ckconv_plan_conv_conv(plan, &p->desc, options, device, &err), err);
+    return CHECK_PLAN(ckconv_plan_conv_conv(plan, &p->desc, options, device, &err), err);
 }
 
 #endif /* CKCONV_NAIVE_CONV_CONV_H */

@@ -365,7 +365,7 @@ static inline int norm_plan(const norm_case *c, ckconv_plan *plan, const ckconv_
     ckconv_error err;
     memset(&err, 0, sizeof err);
     test.plan = NULL;
-    return CHECK_OK(ckconv_plan_groupnorm(plan, c->op, &c->desc, options, device, &err), err);
+    return CHECK_PLAN(ckconv_plan_groupnorm(plan, c->op, &c->desc, options, device, &err), err);
 }
 
 #endif /* CKCONV_NAIVE_GROUPNORM_H */

@@ -276,7 +276,10 @@ one_switch() {
         test_api_macro
         return
         ;;
-    CKCONV_NO_*) all="$all -D$1" ;;
+    CKCONV_NO_SIMD | CKCONV_NO_F64 | CKCONV_NO_I8 | CKCONV_NO_FP8 | CKCONV_NO_CONV_CONV | CKCONV_NO_GROUPNORM)
+        all="$all -D$1"
+        ;;
+    CKCONV_NO_* | CKCONV_ONLY_* | CKCONV_PART) return ;; # test_switches.sh
     CKCONV_STATIC) ;;
     *)
         bad "this test does not know the switch $1"

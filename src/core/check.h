@@ -6,11 +6,14 @@
 #pragma once
 #include "core/base.h"
 #include "core/math.h"
+#include "core/tensor.h"
 
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
 /* The three tensors of a convolution, by index. */
 enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
+/* Channels per group on both sides, at most, of what counts as depthwise. */
+enum { CKCI_DEPTH_CHANNELS = 4 };
 
 CKCI_FN int ckci_written(ckconv_op op)
 {
@@ -35,26 +38,54 @@ CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const c
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, ckconv_error *err)
+/* why: the switch that dropped it (>>core-switches), NULL: none did. */
+CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
 {
-#ifdef CKCONV_NO_F64
-    if (dtype == CKCONV_F64) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "f64 was left out of this build by CKCONV_NO_F64");
+    return why ? ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s was left out of this build by %s", what, why)
+               : CKCONV_OK;
+}
+
+/* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
+   may be f32 in every build. */
+CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
+{
+    switch (dtype) {
+    case CKCONV_F64:
+        return ckci_check_held("f64", CKCI_WHY_F64, err);
+    case CKCONV_F32:
+    case CKCONV_TF32:
+        return ckci_check_held("f32", read ? CKCI_WHY_F32 : (const char *)NULL, err);
+    case CKCONV_F16:
+        return ckci_check_held("f16", CKCI_WHY_F16, err);
+    case CKCONV_BF16:
+    case CKCONV_BF16X3:
+        return ckci_check_held("bf16", CKCI_WHY_BF16, err);
+    case CKCONV_I8:
+    case CKCONV_I32:
+        return ckci_check_held("i8", CKCI_WHY_I8, err);
+    default:
+        return ckci_is_fp8(dtype) ? ckci_check_held("fp8", CKCI_WHY_FP8, err) : CKCONV_OK;
     }
-#endif
-#ifdef CKCONV_NO_I8
-    if (dtype == CKCONV_I8 || dtype == CKCONV_I32) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "i8 was left out of this build by CKCONV_NO_I8");
+}
+
+/* Is it an operation of this build? */
+CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
+{
+    switch (op) {
+    case CKCONV_FWD:
+        return ckci_check_held("fwd", CKCI_WHY_FWD, err);
+    case CKCONV_BWD_DATA:
+        return ckci_check_held("bwd_data", CKCI_WHY_BWD_DATA, err);
+    case CKCONV_BWD_WEIGHT:
+        return ckci_check_held("bwd_weight", CKCI_WHY_BWD_WEIGHT, err);
+    case CKCONV_CONV_CONV_FWD:
+        return ckci_check_held("conv_conv_fwd", CKCI_WHY_CONV_CONV, err);
+    case CKCONV_GROUPNORM_FWD:
+    case CKCONV_GROUPNORM_BWD:
+        return ckci_check_held("group norm", CKCI_WHY_GROUPNORM, err);
+    default:
+        return CKCONV_OK;
     }
-#endif
-#ifdef CKCONV_NO_FP8
-    if (ckci_is_fp8(dtype)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "fp8 was left out of this build by CKCONV_NO_FP8");
-    }
-#endif
-    (void)dtype;
-    (void)err;
-    return CKCONV_OK;
 }
 
 /* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D
@@ -67,7 +98,7 @@ CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const 
                          "%s%s.dtype is %d: must be a storage type, CKCONV_F64 (1) to CKCONV_I32 (10)", at,
                          name, (int)t->dtype);
     }
-    CKCI_TRY(ckci_check_switches(t->dtype, err));
+    CKCI_TRY(ckci_check_switches(t->dtype, 0, err));
     int known =
         t->layout == CKCONV_STRIDED || (t->layout == CKCONV_CHANNEL && is_d && role == CKCI_ROLE_ACTIVATION);
     known |= role == CKCI_ROLE_ACTIVATION && t->layout >= CKCONV_NHWGC && t->layout <= CKCONV_NGCHW;
@@ -122,18 +153,6 @@ CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int6
     }
     return 1;
 }
-
-/* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length
-   1. */
-typedef struct ckci_tensor {
-    unsigned char *p;
-    ckconv_dtype dtype;   /* storage */
-    ckconv_dtype compute; /* what a read value is rounded to */
-    int32_t plain;        /* reading is a pure conversion: no operation, no rounding */
-    int32_t reserved;
-    int64_t len[6], stride[6];
-    ckconv_element_op op;
-} ckci_tensor;
 
 /* Lengths and strides in 3D. len3: logical lengths, six entries. Overflow and nesting are checked here. */
 CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
@@ -424,7 +443,7 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
                              "%s%s%s is %d: must be a compute type, 0 to 9, 11 or 12", at, names[i],
                              i == CKCI_WEI ? sfx : "", (int)c);
         }
-        CKCI_TRY(ckci_check_switches(c, err));
+        CKCI_TRY(ckci_check_switches(c, 0, err));
         if (i == w) {
             continue;
         }
@@ -484,6 +503,32 @@ typedef struct ckci_conv {
     ckci_tensor d[4];
 } ckci_conv;
 
+/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
+CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
+{
+    int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
+    char what[64];
+    snprintf(what, sizeof what, "%s is not channels last: channels first", name);
+    return last ? CKCONV_OK : ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
+}
+
+/* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
+   side by side. */
+CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
+{
+    CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
+    CKCI_TRY(ckci_check_last(wei, &p->t[CKCI_WEI], 1, err));
+    CKCI_TRY(ckci_check_last("out", &p->t[CKCI_OUT], 0, err));
+    const char *what = "few channels in planes: channels first";
+    const int few = p->k <= CKCI_DEPTH_CHANNELS && p->c <= CKCI_DEPTH_CHANNELS;
+    for (int i = CKCI_IN; few && i <= CKCI_OUT; i += CKCI_OUT) {
+        const ckci_tensor *t = &p->t[i];
+        int planes = p->g > 1 ? t->stride[5] < t->stride[0] : t->len[2] == 1;
+        CKCI_TRY(planes ? ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err) : CKCONV_OK);
+    }
+    return CKCONV_OK;
+}
+
 CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
 {
     return ndim >= 1 && ndim <= 3
@@ -532,6 +577,10 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
     }
     ckci_default_conv(d, op);
     CKCI_TRY(ckci_check_sizes(at, sfx, d, err));
+    CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
+    if (d->k <= CKCI_DEPTH_CHANNELS && d->c <= CKCI_DEPTH_CHANNELS) {
+        CKCI_TRY(ckci_check_held("k and c of 4 at most", CKCI_WHY_DEPTHWISE, err));
+    }
     int w = ckci_written(op);
     int32_t rank = 3 + d->ndim;
     CKCI_TRY(ckci_check_tensor(at, "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
@@ -593,6 +642,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
     for (int i = 0; i < 3; i++) {
         r->t[i].plain = r->t[i].op.kind == CKCONV_PASS && r->t[i].compute == r->t[i].dtype;
     }
+    CKCI_TRY(ckci_check_all_last(wei, r, err));
     for (int i = 0; i < d->num_d; i++) {
         char name[8] = "d[0]";
         name[2] = (char)('0' + i);
@@ -651,10 +701,6 @@ typedef struct ckci_conv_conv {
 
 CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
 {
-#ifdef CKCONV_NO_CONV_CONV
-    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                     "conv_conv_fwd was left out of this build by CKCONV_NO_CONV_CONV");
-#endif
     ckconv_conv_desc *c0 = &d->conv0;
     if (c0->num_d != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -705,10 +751,6 @@ typedef struct ckci_groupnorm {
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
 {
-#ifdef CKCONV_NO_GROUPNORM
-    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                     "group norms were left out of this build by CKCONV_NO_GROUPNORM");
-#endif
     if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
@@ -781,6 +823,7 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
                 (int)types[i]);
         }
     }
+    CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
     memset(r, 0, sizeof *r);
     r->op = op;
     r->act = d->act;
@@ -793,6 +836,9 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     CKCI_TRY(ckci_resolve("", "in", &d->in, d->ndim, len, 0, &r->in, err));
     CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, op == CKCONV_GROUPNORM_FWD, &r->out, err));
     CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, op == CKCONV_GROUPNORM_BWD, &r->din, err));
+    CKCI_TRY(ckci_check_last("in", &r->in, 0, err));
+    CKCI_TRY(ckci_check_last("out", &r->out, 0, err));
+    CKCI_TRY(ckci_check_last("din", &r->din, 0, err));
     r->in.plain = r->out.plain = r->din.plain = 1;
     r->in.compute = r->in.dtype;
     r->out.compute = r->out.dtype;

@@ -424,6 +424,7 @@ CKCI_INLINE float ckci_odd_float(double x)
     return f;
 }
 
+#if !CKCI_PART
 CKCONV_API void ckconv_from_double(ckconv_dtype dtype, const double *src, void *dst, size_t count)
 {
     size_t size = ckci_size(dtype), done = 0;
@@ -465,6 +466,7 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
         dst[i] = ckci_load(dtype, p + i * size);
     }
 }
+#endif /* !CKCI_PART */
 
 /* d act(v) / d v */
 CKCI_FN double ckci_act_slope(ckconv_element act, double v)

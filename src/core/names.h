@@ -11,6 +11,34 @@ CKCONV_API int32_t ckconv_version(void)
     return CKCONV_VERSION;
 }
 
+CKCONV_API const char *ckconv_build_text(void)
+{
+#define CKCI_SAY_0(TEXT)
+#define CKCI_SAY_1(TEXT) " " TEXT
+    return "types"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F64)("f64")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F32)("f32")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F16)("f16")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BF16)("bf16")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FP8)("fp8")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_I8)("i8")
+        "; operations"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FWD)("fwd")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_DATA)("bwd_data")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_WEIGHT)("bwd_weight")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CONV_CONV)("conv_conv_fwd")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_GROUPNORM)("groupnorm")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_TRANSFORM)("transform")
+        "; layouts channels_last"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CHANNELS_FIRST)("channels_first")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_DEPTHWISE)("depthwise")
+        "; engines ref"
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CPU)("cpu")
+        CKCI_JOIN(CKCI_SAY_, CKCI_GPU_COMPILER)("gpu");
+#undef CKCI_SAY_0
+#undef CKCI_SAY_1
+}
+
 CKCONV_API const char *ckconv_status_text(ckconv_status status)
 {
     static const char *const texts[] = {"ok",

@@ -3,7 +3,7 @@
   The common subset of C99 and C++11. Everything private begins with ckci_ or CKCI_.
 */
 #pragma once
-#include "api.h"
+#include "core/switches.h"
 
 #if defined(__HIP__) || defined(__HIPCC__) || defined(__CUDACC__) || defined(CKCI_SIMULATOR)
 #define CKCI_GPU_COMPILER 1 /* CKCI_SIMULATOR: tests run kernels on the CPU */
@@ -36,7 +36,7 @@
 #define CKCI_INLINE static inline
 #endif
 #if (defined(__x86_64__) || defined(__amd64__)) && (defined(__GNUC__) || defined(__clang__)) &&              \
-    !defined(CKCONV_NO_SIMD)
+    !defined(CKCONV_NO_SIMD) && CKCI_HAS_CPU && !CKCI_PART
 #define CKCI_X86 1
 #include <immintrin.h>
 #else

@@ -60,6 +60,17 @@ CKCI_FN ckconv_status ckci_sums_fit(int32_t split_k, int64_t bytes, int64_t limi
     return ckci_over_limit(what, bytes, err);
 }
 
+CKCI_FN int ckci_pointwise(const ckci_conv *p)
+{
+    for (int i = 0; i < 3; i++) {
+        if (p->filter[i] != 1 || (p->stride[i] != 1 && p->output[i] != 1) || p->pad[i] != 0 ||
+            p->output[i] != p->input[i]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* What a finished plan has got of it: a run may not take more, whatever the alignment of its pointers. */
 CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
 {

@@ -54,7 +54,7 @@ CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #undef CKCI_FMA
 #undef CKCI_ADD
 #undef CKCI_ZERO
-#ifndef CKCONV_NO_I8
+#if CKCI_HAS_I8
 #define CKCI_T uint32_t
 #define CKCI_V ckci_vi
 #define CKCI_LOAD ckci_load_vi
@@ -75,7 +75,7 @@ CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #undef CKCI_ZERO
 #endif
 #undef CKCI_N
-#ifndef CKCONV_NO_F64
+#if CKCI_HAS_F64
 #define CKCI_T double
 #define CKCI_V ckci_vd
 #define CKCI_N 2
@@ -169,7 +169,7 @@ CKCI_TILES(ckci_tile3_f_avx2_, CKCI_R3)
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_N
-#ifndef CKCONV_NO_F64
+#if CKCI_HAS_F64
 #define CKCI_MM(op) _mm256_##op##_pd
 #define CKCI_ZERO _mm256_setzero_pd()
 #define CKCI_T double
@@ -333,7 +333,7 @@ CKCI_TARGET CKCI_FN void ckci_zip_avx512(int64_t n, int64_t count, const void *a
 #undef CKCI_T
 #undef CKCI_V
 #undef CKCI_N
-#ifndef CKCONV_NO_F64
+#if CKCI_HAS_F64
 #define CKCI_MM(op) _mm512_##op##_pd
 #define CKCI_ZERO _mm512_setzero_pd()
 #define CKCI_T double
@@ -355,7 +355,7 @@ CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_SPLAT
 #undef CKCI_FMA
 #undef CKCI_ADD
-#ifndef CKCONV_NO_I8
+#if CKCI_HAS_I8
 #define CKCI_LOAD(p) CKCI_MM(loadu)((const void *)(p))
 #define CKCI_STORE(p, v) CKCI_MM(storeu)((void *)(p), v)
 #define CKCI_SPLAT(p) CKCI_SPLAT1((int)*(p))
@@ -434,7 +434,7 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
     };
     /* facts of another machine are planned with the kernels that there are */
     int level = !CKCI_X86 ? 0 : features & CKCONV_CPU_AVX512 ? 2 : features & CKCONV_CPU_AVX2 ? 1 : 0;
-#ifndef CKCONV_NO_F64
+#if CKCI_HAS_F64
     static const ckci_kernels d[3] = {
         CKCI_KERNEL_SET(d_portable, 2, 2, 2, 2, 4, CKCI_NO_BF16_SET),
 #if CKCI_X86
@@ -446,7 +446,7 @@ CKCI_FN const ckci_kernels *ckci_find_kernels(int32_t features, ckconv_dtype dty
         return &d[level];
     }
 #endif
-#ifndef CKCONV_NO_I8
+#if CKCI_HAS_I8
     static const ckci_kernels i[3] = {
         CKCI_KERNEL_SET(i_portable, 4, 2, 2, 2, 4, CKCI_NO_BF16_SET),
 #if CKCI_X86

@@ -306,17 +306,6 @@ CKCI_FN void ckci_make_pair_job(ckci_pair_job *job, const ckci_conv_conv *p, con
     ckci_pair_total(t, t->mid, limit, threads);
 }
 
-CKCI_FN int ckci_pointwise(const ckci_conv *p)
-{
-    for (int i = 0; i < 3; i++) {
-        if (p->filter[i] != 1 || (p->stride[i] != 1 && p->output[i] != 1) || p->pad[i] != 0 ||
-            p->output[i] != p->input[i]) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 CKCI_FN ckconv_status ckci_fit_pair(ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv_conv *p = &f->p->pair;

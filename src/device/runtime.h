@@ -4,10 +4,7 @@
 */
 #pragma once
 #include "plan/select.h"
-
-#if CKCI_GPU_COMPILER
-#include "kernels.hip.h" /* CKCONV-SINGLE: copy it with ckconv.h */
-#endif
+#include "device/code.h"
 
 #if CKCI_GPU_COMPILER
 /* The status of a call of the runtime. Its memory of the last error is cleared: this one is reported here,

@@ -170,6 +170,11 @@ CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
 /* NVIDIA limits the blocks of a launch; AMD its threads, to 2^32 - 1. */
 CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l, ckconv_error *err)
 {
+    if (!ckci_kernel_kept(l->kernel)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "%s was left out of this build by the switches CKCONV_NO_... and CKCONV_ONLY_...",
+                         ckci_kernel_name(l->kernel));
+    }
     int64_t most = device->kind == CKCONV_DEVICE_AMD ? (int64_t)UINT32_MAX / l->threads : INT32_MAX;
     return l->grid >= 1 && l->grid <= most
                ? CKCONV_OK
@@ -209,12 +214,6 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
     }
     return ckci_check_launch(c->device, launch, err);
 }
-
-/* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
-   registers have no room for long sums (kernels/prim.h, CKCI_K_STRETCH). Their roundings add up to sqrt(4096) / 4
-   = 16 units in the mean; parts that fill a GPU are hardly ever longer, so that ordinary layers do not pause
-   (H100: at 1024 they took 5 to 10 % longer). */
-enum { CKCI_GPU_CHAIN = 4096 };
 
 /* What costs count beside those of tiles, vector and matrix units' alike, of which 8e4 to 15e4 are a
    microsecond on an H100 (216 problems there: 1 to 8 channels per group on each side, f16, f32, both

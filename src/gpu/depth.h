@@ -158,8 +158,6 @@ CKCI_FN int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32
 
 /* Few channels per group are depthwise convolutions as well, one launch each: an output channel (fwd) or an
    input channel (bwd_data), with a sum over those that are read, or a pair of them (bwd_weight). */
-enum { CKCI_DEPTH_CHANNELS = 4 };
-
 CKCI_FN int64_t ckci_depth_launches(const ckci_conv *p)
 {
     return (p->op == CKCONV_BWD_DATA ? 1 : p->k) * (p->op == CKCONV_FWD ? 1 : p->c);
@@ -246,10 +244,11 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
     k->taps = (int32_t)(p->filter[0] * p->filter[1] * p->filter[2]);
     rows = rows && (weight || !k->full) && (weight || !several || (k->a_vec && k->o_vec));
     /* strips run along y in planes: not where there is only one row */
-    *planes = k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows) ? CKCI_DEPTH_LAST
-              : rows                                                  ? CKCI_DEPTH_ROWS
-              : several                                               ? CKCI_DEPTH_PLANES
-                                                                      : CKCI_DEPTH_LAST;
+    int last = !CKCI_HAS_CHANNELS_FIRST || (k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows));
+    *planes = last      ? CKCI_DEPTH_LAST
+              : rows    ? CKCI_DEPTH_ROWS
+              : several ? CKCI_DEPTH_PLANES
+                        : CKCI_DEPTH_LAST;
     k->planes = *planes == CKCI_DEPTH_PLANES;
     *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 &&
                    (weight || (!k->full && k->red == 1 && !ckci_depth_apart(&k->o.t))) &&

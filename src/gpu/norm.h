@@ -285,7 +285,7 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->g = (int32_t)p.g;
     k->c = (int32_t)p.c;
     k->space = (int32_t)p.space;
-    k->along_x = p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
+    k->along_x = CKCI_HAS_CHANNELS_FIRST && p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
     k->flat = p.in.len[3] == 1 && p.in.len[4] == 1;
     /* several groups: where they lie side by side in memory, up to 32 channels; and where they are tiny */
     int64_t set = p.in.stride[0] < p.in.stride[5] && !k->along_x ? ckci_ceil_div(32, p.c) : 1;

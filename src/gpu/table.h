@@ -1,6 +1,7 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-table
-  The one table of kernels: name, argument struct, threads per block, what kernels/ instantiates; and a
+  The one table of kernels: name, CKCI_KEEP_... that tells whether a build has it (>>core-switches), part (the
+  four take about as long to compile), argument struct, threads per block, what kernels/ instantiates; and a
   launch, one row of it with its arguments. gather computes fwd and bwd_data: they differ in the coordinate
   map only.
 */
@@ -8,197 +9,261 @@
 #include "gpu/args.h"
 
 #define CKCI_GPU_MATRIX(X)                                                                                   \
-    X(matrix_gather_256x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)              \
-    X(matrix_gather_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)              \
-    X(matrix_gather_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)              \
-    X(matrix_gather_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)              \
-    X(matrix_gather_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 512, 64>)                \
-    X(matrix_gather_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 64, 64>)                  \
-    X(matrix_gather_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 128, 32>)                \
-    X(matrix_back_256x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 128>)                  \
-    X(matrix_back_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 192, 128>)                  \
-    X(matrix_back_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 128>)                  \
-    X(matrix_back_512x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)                    \
-    X(matrix_back_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)                      \
-    X(matrix_back_128x32, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)                    \
-    X(matrix_weight_128x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 256>)              \
-    X(matrix_weight_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)              \
-    X(matrix_weight_64x256, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                \
-    X(matrix_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)                  \
-    X(matrix_weight_32x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                \
-    X(matrix_weight_64x192, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                \
-    X(matrix_weight_192x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 192, 128>)              \
-    X(matrix_near_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)                               \
-    X(matrix_near_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)                               \
-    X(matrix_near_down_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 16>)                     \
-    X(matrix_near_down_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 32>)                     \
-    X(matrix_near_deep_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 16>)                     \
-    X(matrix_near_deep_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 32>)                     \
-    X(matrix_near_weight_16, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 16>)                 \
-    X(matrix_near_weight_32, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 32>)                 \
-    X(matrix_stem_fwd, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_fwd_of>)                                  \
-    X(matrix_stem_bwd_data, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)                            \
-    X(matrix_stem_bwd_weight, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)                        \
-    X(matrix_stem_sum, ckci_gpu_conv, 256, ckci_k_stem_sum)                                                  \
-    X(matrix_whole_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)                \
-    X(matrix_whole_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)                    \
-    X(matrix_single_128x128, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 128, 128>)              \
-    X(matrix_single_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 64, 64>)                  \
-    X(matrix_single_weight_128x128, ckci_gpu_conv, 256,                                                      \
+    X(matrix_gather_256x256, GATHER_HALF, 3, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)                                                         \
+    X(matrix_gather_256x128, GATHER_HALF, 1, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)                                                         \
+    X(matrix_gather_192x128, GATHER_HALF, 2, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)                                                         \
+    X(matrix_gather_128x128, GATHER_HALF, 1, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)                                                         \
+    X(matrix_gather_512x64, GATHER_HALF, 3, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_gather, 512, 64>)                                                          \
+    X(matrix_gather_64x64, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 64, 64>)  \
+    X(matrix_gather_128x32, GATHER_HALF, 1, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_gather, 128, 32>)                                                          \
+    X(matrix_back_256x128, BACK_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 128>)    \
+    X(matrix_back_192x128, BACK_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 192, 128>)    \
+    X(matrix_back_128x128, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 128>)    \
+    X(matrix_back_512x64, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)      \
+    X(matrix_back_64x64, BACK_HALF, 4, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)        \
+    X(matrix_back_128x32, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)      \
+    X(matrix_weight_128x256, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_weight, 128, 256>)                                                         \
+    X(matrix_weight_128x128, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)                                                         \
+    X(matrix_weight_64x256, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                                                          \
+    X(matrix_weight_64x64, WEIGHT_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)  \
+    X(matrix_weight_32x128, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                                                          \
+    X(matrix_weight_64x192, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                                                          \
+    X(matrix_weight_192x128, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix<ckci_k_matrix_weight, 192, 128>)                                                         \
+    X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
+    X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
+    X(matrix_near_down_16, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 16>)     \
+    X(matrix_near_down_32, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 32>)     \
+    X(matrix_near_deep_16, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 16>)     \
+    X(matrix_near_deep_32, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 32>)     \
+    X(matrix_near_weight_16, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix_near<ckci_k_near_weight, 16>)                                                            \
+    X(matrix_near_weight_32, WEIGHT_HALF, 1, ckci_gpu_conv, 256,                                             \
+      ckci_k_matrix_near<ckci_k_near_weight, 32>)                                                            \
+    X(matrix_stem_fwd, FWD_HALF, 4, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_fwd_of>)                     \
+    X(matrix_stem_bwd_data, BACK_HALF, 1, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)              \
+    X(matrix_stem_bwd_weight, WEIGHT_HALF, 1, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)        \
+    X(matrix_stem_sum, WEIGHT_HALF, 4, ckci_gpu_conv, 256, ckci_k_stem_sum)                                  \
+    X(matrix_whole_128x128, CONV_I8, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)    \
+    X(matrix_whole_64x64, CONV_I8, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)        \
+    X(matrix_single_128x128, GATHER_F32, 3, ckci_gpu_conv, 256,                                              \
+      ckci_k_matrix<ckci_k_matrix_single, 128, 128>)                                                         \
+    X(matrix_single_64x64, GATHER_F32, 1, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 64, 64>)   \
+    X(matrix_single_weight_128x128, WEIGHT_F32, 3, ckci_gpu_conv, 256,                                       \
       ckci_k_matrix<ckci_k_matrix_single_weight, 128, 128>)                                                  \
-    X(matrix_single_weight_64x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>)    \
-    X(matrix_double_128x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_double, 128, 64>)                \
-    X(matrix_double_weight_128x64, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_double_weight, 128, 64>)
+    X(matrix_single_weight_64x64, WEIGHT_F32, 2, ckci_gpu_conv, 256,                                         \
+      ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>)                                                    \
+    X(matrix_double_128x64, GATHER_F64, 3, ckci_gpu_conv, 256,                                               \
+      ckci_k_matrix<ckci_k_matrix_double, 128, 64>)                                                          \
+    X(matrix_double_weight_128x64, WEIGHT_F64, 4, ckci_gpu_conv, 256,                                        \
+      ckci_k_matrix<ckci_k_matrix_double_weight, 128, 64>)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
-    X(tile_gather_256x64, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)     \
-    X(tile_gather_64x64, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)         \
-    X(tile_gather_256x32, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)      \
-    X(tile_gather_128x16, ckci_gpu_conv, 64, ckci_k_tile_gather<ckci_k_shape<128, 16, 8, 8, 16, 2>, 4>)      \
-    X(tile_gather_128x64_any, ckci_gpu_conv, 128, ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)  \
-    X(narrow, ckci_gpu_conv, 128, ckci_k_narrow)                                                             \
-    X(grouped_4, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                                   \
-    X(tile_weight_128x128, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)   \
-    X(tile_weight_48x128, ckci_gpu_conv, 64, ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)      \
-    X(tile_weight_64x64, ckci_gpu_conv, 128,                                                                 \
+    X(tile_gather_256x64, GATHER_F32, 4, ckci_gpu_conv, 128,                                                 \
+      ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)                                             \
+    X(tile_gather_64x64, GATHER_F32, 1, ckci_gpu_conv, 64,                                                   \
+      ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)                                               \
+    X(tile_gather_256x32, GATHER_F32, 2, ckci_gpu_conv, 128,                                                 \
+      ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)                                              \
+    X(tile_gather_128x16, GATHER_F32, 2, ckci_gpu_conv, 64,                                                  \
+      ckci_k_tile_gather<ckci_k_shape<128, 16, 8, 8, 16, 2>, 4>)                                             \
+    X(tile_gather_128x64_any, GATHER_F32, 4, ckci_gpu_conv, 128,                                             \
+      ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)                                              \
+    X(narrow, GATHER_F32, 2, ckci_gpu_conv, 128, ckci_k_narrow)                                              \
+    X(grouped_4, GATHER_F32, 2, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                    \
+    X(tile_weight_128x128, WEIGHT_F32, 1, ckci_gpu_conv, 128,                                                \
+      ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)                                            \
+    X(tile_weight_48x128, WEIGHT_F32, 3, ckci_gpu_conv, 64,                                                  \
+      ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)                                             \
+    X(tile_weight_64x64, WEIGHT_F32, 1, ckci_gpu_conv, 128,                                                  \
       ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, CKCI_K_DEEP, 4>, 4>)                                    \
-    X(tile_weight_32x96, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)       \
-    X(tile_weight_16x48, ckci_gpu_conv, 192, ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)       \
-    X(tile_weight_8x72, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>)         \
-    X(tile_weight_4x36, ckci_gpu_conv, 144, ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)        \
-    X(tile_weight_64x64_any, ckci_gpu_conv, 128, ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
+    X(tile_weight_32x96, WEIGHT_F32, 1, ckci_gpu_conv, 192,                                                  \
+      ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)                                              \
+    X(tile_weight_16x48, WEIGHT_F32, 3, ckci_gpu_conv, 192,                                                  \
+      ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)                                              \
+    X(tile_weight_8x72, WEIGHT_F32, 1, ckci_gpu_conv, 144,                                                   \
+      ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>)                                               \
+    X(tile_weight_4x36, WEIGHT_F32, 4, ckci_gpu_conv, 144,                                                   \
+      ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)                                              \
+    X(tile_weight_64x64_any, WEIGHT_F32, 2, ckci_gpu_conv, 128,                                              \
+      ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
 
 /* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3 and columns;
    strip of columns with stride 2. */
 #define CKCI_GPU_DEPTH(X, S, XO, V, V3, X3)                                                                  \
-    X(depth_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 3>)                           \
-    X(depth_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 5>)                           \
-    X(depth_##S##_down_7, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7>)                           \
-    X(depth_##S##_plane_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)         \
-    X(depth_##S##_plane_walk_5, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)         \
-    X(depth_##S##_plane_walk_7, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)         \
-    X(depth_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)                                  \
-    X(depth_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                   \
-    X(depth_##S##_4_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                 \
-    X(depth_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 4, 8, 0, false>)                    \
-    X(depth_##S##_1_near, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                   \
-    X(depth_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                 \
-    X(depth_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                     \
-    X(depth_##S##_walk_3, ckci_gpu_depth, 256, ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)             \
-    X(depth_##S##_column_3_second, ckci_gpu_depth, 256, ckci_k_depth_column<ckci_k_s_##S, V3, X3, 2>)        \
-    X(depth_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)                                \
-    X(depth_##S##_sheet_3, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 1, false>)               \
-    X(depth_##S##_sheet_5, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)               \
-    X(depth_##S##_sheet_3_second, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)        \
-    X(depth_##S##_sheet_5_second, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)        \
-    X(depth_##S##_sheet_3_back, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)           \
-    X(depth_##S##_sheet_5_back, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)           \
-    X(depth_##S##_sheet_7, ckci_gpu_depth, 128, ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)               \
-    X(depth_weight_##S##_walk_3, ckci_gpu_depth, 256,                                                        \
+    X(depth_##S##_down_3, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 3>)      \
+    X(depth_##S##_down_5, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 5>)      \
+    X(depth_##S##_down_7, GATHER_DEPTH_##S, 4, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7>)      \
+    X(depth_##S##_plane_walk_3, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)                                                        \
+    X(depth_##S##_plane_walk_5, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)                                                        \
+    X(depth_##S##_plane_walk_7, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)                                                        \
+    X(depth_##S##_row, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)            \
+    X(depth_##S##_4_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                                                            \
+    X(depth_##S##_4_second, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256,                                        \
+      ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                                                            \
+    X(depth_##S##_4_any, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                           \
+      ckci_k_depth<ckci_k_s_##S, 4, 8, 0, false>)                                                            \
+    X(depth_##S##_1_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                                                            \
+    X(depth_##S##_1_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                        \
+      ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                                                            \
+    X(depth_##S##_1_any, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                           \
+      ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                                                             \
+    X(depth_##S##_walk_3, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)                                                      \
+    X(depth_##S##_column_3_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                 \
+      ckci_k_depth_column<ckci_k_s_##S, V3, X3, 2>)                                                          \
+    X(depth_##S##_deep, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)           \
+    X(depth_##S##_sheet_3, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                        \
+      ckci_k_depth_sheet<ckci_k_s_##S, 3, 1, false>)                                                         \
+    X(depth_##S##_sheet_5, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                        \
+      ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)                                                         \
+    X(depth_##S##_sheet_3_second, GATHER_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)                                                         \
+    X(depth_##S##_sheet_5_second, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)                                                         \
+    X(depth_##S##_sheet_3_back, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                   \
+      ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)                                                          \
+    X(depth_##S##_sheet_5_back, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                   \
+      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)                                                          \
+    X(depth_##S##_sheet_7, GATHER_PLANES_##S, 3, ckci_gpu_depth, 128,                                        \
+      ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)                                                         \
+    X(depth_weight_##S##_walk_3, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
-    X(depth_weight_##S##_walk_5, ckci_gpu_depth, 256,                                                        \
+    X(depth_weight_##S##_walk_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \
       ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 5, false>)                                                \
-    X(depth_weight_##S##_walk_7, ckci_gpu_depth, 256,                                                        \
+    X(depth_weight_##S##_walk_7, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
       ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 7, false>)                                                \
-    X(depth_weight_##S##_plane_walk_3, ckci_gpu_depth, 256,                                                  \
+    X(depth_weight_##S##_plane_walk_3, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
-    X(depth_weight_##S##_plane_walk_5, ckci_gpu_depth, 256,                                                  \
+    X(depth_weight_##S##_plane_walk_5, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 5, true>)                                                 \
-    X(depth_weight_##S##_plane_walk_7, ckci_gpu_depth, 256,                                                  \
+    X(depth_weight_##S##_plane_walk_7, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
-    X(depth_weight_##S##_row, ckci_gpu_depth, 256, ckci_k_depth_row_weight<ckci_k_s_##S>)                    \
-    X(depth_weight_##S##_4_near, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)      \
-    X(depth_weight_##S##_2_second, ckci_gpu_depth, 256, ckci_k_depth_weight_second<ckci_k_s_##S>)            \
-    X(depth_weight_##S##_4_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)       \
-    X(depth_weight_##S##_1_second, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)    \
-    X(depth_weight_##S##_1_any, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)       \
-    X(depth_weight_##S##_down_3, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 3>)             \
-    X(depth_weight_##S##_down_5, ckci_gpu_depth, 256, ckci_k_depth_down_weight<ckci_k_s_##S, 5>)             \
-    X(depth_weight_##S##_deep, ckci_gpu_depth, 256, ckci_k_depth_deep_weight<ckci_k_s_##S>)                  \
-    X(depth_weight_##S##_sheet_3, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)        \
-    X(depth_weight_##S##_sheet_5, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)        \
-    X(depth_weight_##S##_sheet_3_second, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>) \
-    X(depth_weight_##S##_sheet_5_second, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>) \
-    X(depth_weight_##S##_sheet_7, ckci_gpu_depth, 128, ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
+    X(depth_weight_##S##_row, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 256,                                     \
+      ckci_k_depth_row_weight<ckci_k_s_##S>)                                                                 \
+    X(depth_weight_##S##_4_near, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)                                                      \
+    X(depth_weight_##S##_2_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
+      ckci_k_depth_weight_second<ckci_k_s_##S>)                                                              \
+    X(depth_weight_##S##_4_any, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)                                                      \
+    X(depth_weight_##S##_1_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
+      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)                                                      \
+    X(depth_weight_##S##_1_any, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)                                                      \
+    X(depth_weight_##S##_down_3, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_down_weight<ckci_k_s_##S, 3>)                                                             \
+    X(depth_weight_##S##_down_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_down_weight<ckci_k_s_##S, 5>)                                                             \
+    X(depth_weight_##S##_deep, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                     \
+      ckci_k_depth_deep_weight<ckci_k_s_##S>)                                                                \
+    X(depth_weight_##S##_sheet_3, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)                                                         \
+    X(depth_weight_##S##_sheet_5, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)                                                         \
+    X(depth_weight_##S##_sheet_3_second, WEIGHT_PLANES_##S, 2, ckci_gpu_depth, 128,                          \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>)                                                         \
+    X(depth_weight_##S##_sheet_5_second, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                          \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)                                                         \
+    X(depth_weight_##S##_sheet_7, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
-    X(gather_f32_128, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                                 \
-    X(gather_f32_64, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                                  \
-    X(gather_f32_32, ckci_gpu_conv, 64, ckci_k_gather<float, 32, 8, 64>)                                     \
-    X(gather_f64_64, ckci_gpu_conv, 256, ckci_k_gather<double, 64, 16, 256>)                                 \
-    X(gather_i32_64, ckci_gpu_conv, 256, ckci_k_gather<int32_t, 64, 16, 256>)                                \
-    X(weight_f32_128, ckci_gpu_conv, 256, ckci_k_weight<float, 128, 8, 256>)                                 \
-    X(weight_f32_64, ckci_gpu_conv, 256, ckci_k_weight<float, 64, 16, 256>)                                  \
-    X(weight_f64_64, ckci_gpu_conv, 256, ckci_k_weight<double, 64, 16, 256>)                                 \
-    X(weight_i32_64, ckci_gpu_conv, 256, ckci_k_weight<int32_t, 64, 16, 256>)                                \
-    X(direct_f32, ckci_gpu_conv, 256, ckci_k_direct<float>)                                                  \
-    X(direct_f64, ckci_gpu_conv, 256, ckci_k_direct<double>)                                                 \
-    X(direct_i32, ckci_gpu_conv, 256, ckci_k_direct<int32_t>)                                                \
-    X(direct_weight_f32, ckci_gpu_conv, 256, ckci_k_direct_weight<float>)                                    \
-    X(direct_weight_f64, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                                   \
-    X(direct_weight_i32, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                                  \
+    X(gather_f32_128, GATHER_SUMS, 1, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                 \
+    X(gather_f32_64, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                  \
+    X(gather_f32_32, GATHER_SUMS, 4, ckci_gpu_conv, 64, ckci_k_gather<float, 32, 8, 64>)                     \
+    X(gather_f64_64, GATHER_F64, 4, ckci_gpu_conv, 256, ckci_k_gather<double, 64, 16, 256>)                  \
+    X(gather_i32_64, GATHER_I8, 4, ckci_gpu_conv, 256, ckci_k_gather<int32_t, 64, 16, 256>)                  \
+    X(weight_f32_128, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_weight<float, 128, 8, 256>)                 \
+    X(weight_f32_64, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_weight<float, 64, 16, 256>)                  \
+    X(weight_f64_64, WEIGHT_F64, 2, ckci_gpu_conv, 256, ckci_k_weight<double, 64, 16, 256>)                  \
+    X(weight_i32_64, WEIGHT_I8, 3, ckci_gpu_conv, 256, ckci_k_weight<int32_t, 64, 16, 256>)                  \
+    X(direct_f32, GATHER_SUMS, 1, ckci_gpu_conv, 256, ckci_k_direct<float>)                                  \
+    X(direct_f64, GATHER_F64, 2, ckci_gpu_conv, 256, ckci_k_direct<double>)                                  \
+    X(direct_i32, GATHER_I8, 3, ckci_gpu_conv, 256, ckci_k_direct<int32_t>)                                  \
+    X(direct_weight_f32, WEIGHT_SUMS, 3, ckci_gpu_conv, 256, ckci_k_direct_weight<float>)                    \
+    X(direct_weight_f64, WEIGHT_F64, 1, ckci_gpu_conv, 256, ckci_k_direct_weight<double>)                    \
+    X(direct_weight_i32, WEIGHT_I8, 3, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                    \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
     CKCI_GPU_DEPTH(X, half, 8, 2, 4, 3)                                                                      \
     CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 4)                                                                       \
-    X(depth_f32_column_3, ckci_gpu_depth, 256, ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                   \
-    X(depth_half_down_5_short, ckci_gpu_depth, 256,                                                          \
+    X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
+    X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
       ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
-    X(depth_matrix, ckci_gpu_depth, 256, ckci_k_depth_matrix)                                                \
-    X(depth_matrix_weight_16, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)                            \
-    X(depth_matrix_weight_32, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)                            \
-    X(depth_f64, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)                             \
-    X(depth_weight_f64, ckci_gpu_depth, 256, ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)               \
-    X(depth_sum_f32, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                                           \
-    X(depth_sum_f64, ckci_gpu_depth, 256, ckci_k_depth_sum<double>)                                          \
-    X(reduce_f32, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                                  \
-    X(reduce_f64, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                                 \
-    X(reduce_i32, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                                \
-    X(pair_f32, ckci_gpu_pair, 256, ckci_k_pair<float>)                                                      \
-    X(pair_matrix_f16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16>)                                   \
-    X(pair_matrix_bf16, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                                 \
-    X(pair_depth_f16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_f16>)                                     \
-    X(pair_depth_bf16, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_bf16>)                                   \
-    X(pair_depth_wide_f16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_f16>)                           \
-    X(pair_depth_wide_bf16, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_bf16>)                         \
-    X(pair_strips_f16, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_f16>)                                   \
-    X(pair_strips_bf16, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_bf16>)                                 \
-    X(recompute_f32, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                            \
-    X(recompute_f64, ckci_gpu_pair, 256, ckci_k_recompute<double>)                                           \
-    X(recompute_i32, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                                          \
-    X(norm_stats_f32, ckci_gpu_norm, 256, ckci_k_norm_stats<float>)                                          \
-    X(norm_stats_last, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 1>)                                      \
-    X(norm_stats_planes, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 2>)                                    \
-    X(norm_stats_f64, ckci_gpu_norm, 256, ckci_k_norm_stats<double>)                                         \
-    X(norm_fwd_f32, ckci_gpu_norm, 256, ckci_k_norm_fwd<float>)                                              \
-    X(norm_fwd_last, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 1>)                                          \
-    X(norm_fwd_planes, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 2>)                                        \
-    X(norm_fwd_f64, ckci_gpu_norm, 256, ckci_k_norm_fwd<double>)                                             \
-    X(norm_din_f32, ckci_gpu_norm, 256, ckci_k_norm_din<float>)                                              \
-    X(norm_din_last, ckci_gpu_norm, 256, ckci_k_norm_din<float, 1>)                                          \
-    X(norm_din_planes, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                                        \
-    X(norm_din_f64, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                             \
-    X(norm_fwd_kept, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept)                                               \
-    X(norm_bwd_kept_last, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<false>)                                   \
-    X(norm_bwd_kept_planes, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<true>)                                  \
-    X(norm_param_f32, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                          \
-    X(norm_param_f64, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                                         \
-    X(pack_data, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                                  \
-    X(pack, ckci_gpu_pack, 256, ckci_k_pack)                                                                 \
-    X(pack_turn, ckci_gpu_pack, 256, ckci_k_pack_turn)                                                       \
-    X(move, ckci_gpu_move, 256, ckci_k_move)                                                                 \
-    X(move_copy, ckci_gpu_move, 256, ckci_k_move_copy)                                                       \
-    X(move_turn_1, ckci_gpu_move, 256, ckci_k_move_turn<1, false>)                                           \
-    X(move_turn_2, ckci_gpu_move, 256, ckci_k_move_turn<2, false>)                                           \
-    X(move_turn_4, ckci_gpu_move, 256, ckci_k_move_turn<4, false>)                                           \
-    X(move_turn_8, ckci_gpu_move, 256, ckci_k_move_turn<8, false>)                                           \
-    X(move_convert_1, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                         \
-    X(move_convert_2, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                         \
-    X(move_convert_4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                         \
-    X(move_convert_8, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)
+    X(depth_matrix, GATHER_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix)                          \
+    X(depth_matrix_weight_16, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)      \
+    X(depth_matrix_weight_32, WEIGHT_DEPTH_half, 2, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)      \
+    X(depth_f64, GATHER_DEPTH_f64, 4, ckci_gpu_depth, 256, ckci_k_depth<ckci_k_s_f64, 1, 8, 0, true>)        \
+    X(depth_weight_f64, WEIGHT_DEPTH_f64, 2, ckci_gpu_depth, 256,                                            \
+      ckci_k_depth_weight<ckci_k_s_f64, 1, 8, 1, 1, 0>)                                                      \
+    X(depth_sum_f32, WEIGHT_DEPTH_sum, 1, ckci_gpu_depth, 256, ckci_k_depth_sum<float>)                      \
+    X(depth_sum_f64, WEIGHT_DEPTH_f64, 2, ckci_gpu_depth, 256, ckci_k_depth_sum<double>)                     \
+    X(reduce_f32, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                  \
+    X(reduce_f64, WEIGHT_F64, 3, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                  \
+    X(reduce_i32, WEIGHT_I8, 1, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                  \
+    X(pair_f32, PAIR, 1, ckci_gpu_pair, 256, ckci_k_pair<float>)                                             \
+    X(pair_matrix_f16, PAIR_F16, 3, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16>)                      \
+    X(pair_matrix_bf16, PAIR_BF16, 4, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                   \
+    X(pair_depth_f16, PAIR_F16, 4, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_f16>)                        \
+    X(pair_depth_bf16, PAIR_BF16, 4, ckci_gpu_pair, 256, ckci_k_pair_depth<ckci_k_bf16>)                     \
+    X(pair_depth_wide_f16, PAIR_F16, 2, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_f16>)              \
+    X(pair_depth_wide_bf16, PAIR_BF16, 1, ckci_gpu_pair, 512, ckci_k_pair_depth_wide<ckci_k_bf16>)           \
+    X(pair_strips_f16, PAIR_F16, 4, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_f16>)                      \
+    X(pair_strips_bf16, PAIR_BF16, 3, ckci_gpu_pair, 512, ckci_k_pair_strips<ckci_k_bf16>)                   \
+    X(recompute_f32, PAIR, 3, ckci_gpu_pair, 256, ckci_k_recompute<float>)                                   \
+    X(recompute_f64, PAIR_F64, 1, ckci_gpu_pair, 256, ckci_k_recompute<double>)                              \
+    X(recompute_i32, PAIR_I8, 1, ckci_gpu_pair, 256, ckci_k_recompute<int32_t>)                              \
+    X(norm_stats_f32, NORM, 3, ckci_gpu_norm, 256, ckci_k_norm_stats<float>)                                 \
+    X(norm_stats_last, NORM, 4, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 1>)                             \
+    X(norm_stats_planes, NORM_PLANES, 3, ckci_gpu_norm, 256, ckci_k_norm_stats<float, 2>)                    \
+    X(norm_stats_f64, NORM_F64, 4, ckci_gpu_norm, 256, ckci_k_norm_stats<double>)                            \
+    X(norm_fwd_f32, NORM, 1, ckci_gpu_norm, 256, ckci_k_norm_fwd<float>)                                     \
+    X(norm_fwd_last, NORM, 1, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 1>)                                 \
+    X(norm_fwd_planes, NORM_PLANES, 2, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 2>)                        \
+    X(norm_fwd_f64, NORM_F64, 1, ckci_gpu_norm, 256, ckci_k_norm_fwd<double>)                                \
+    X(norm_din_f32, NORM, 3, ckci_gpu_norm, 256, ckci_k_norm_din<float>)                                     \
+    X(norm_din_last, NORM, 4, ckci_gpu_norm, 256, ckci_k_norm_din<float, 1>)                                 \
+    X(norm_din_planes, NORM_PLANES, 4, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                        \
+    X(norm_din_f64, NORM_F64, 3, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                \
+    X(norm_fwd_kept, NORM, 3, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept)                                      \
+    X(norm_bwd_kept_last, NORM, 1, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<false>)                          \
+    X(norm_bwd_kept_planes, NORM_PLANES, 4, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<true>)                  \
+    X(norm_param_f32, NORM, 2, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                 \
+    X(norm_param_f64, NORM_F64, 2, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                            \
+    X(pack_data, PACK, 3, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                         \
+    X(pack, PACK, 4, ckci_gpu_pack, 256, ckci_k_pack)                                                        \
+    X(pack_turn, PACK, 2, ckci_gpu_pack, 256, ckci_k_pack_turn)                                              \
+    X(move, MOVE, 1, ckci_gpu_move, 256, ckci_k_move)                                                        \
+    X(move_copy, MOVE, 1, ckci_gpu_move, 256, ckci_k_move_copy)                                              \
+    X(move_turn_1, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<1, false>)                                  \
+    X(move_turn_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, false>)                                  \
+    X(move_turn_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, false>)                                  \
+    X(move_turn_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, false>)                                  \
+    X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
+    X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
+    X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
+    X(move_convert_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)
 
 enum {
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) CKCI_KERNEL_##NAME,
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_KERNEL_##NAME,
     CKCI_GPU_KERNELS(CKCI_ROW)
 #undef CKCI_ROW
         CKCI_KERNEL_COUNT
@@ -234,10 +299,19 @@ typedef struct ckci_emitter {
 
 CKCI_FN const char *ckci_kernel_name(int32_t kernel)
 {
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) "ckconv_k_" #NAME,
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) "ckconv_k_" #NAME,
     static const char *const names[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
 #undef CKCI_ROW
     return kernel >= 0 && kernel < CKCI_KERNEL_COUNT ? names[kernel] : NULL;
+}
+
+/* Does this build have it? */
+CKCI_FN int ckci_kernel_kept(int32_t kernel)
+{
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_KEEP_##KEEP,
+    static const unsigned char kept[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    return kept[kernel];
 }
 
 /* 90 for sm_90; 0: no NVIDIA GPU, or one that has no row. */
@@ -250,7 +324,7 @@ CKCI_FN int ckci_sm(const ckconv_device *d)
 /* Threads and argument size of a kernel. */
 CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 {
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
     static const struct {
         int32_t threads;
         size_t bytes;

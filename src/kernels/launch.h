@@ -1,53 +1,29 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-launch
-  The table as kernels with plain C names, and the launch of one.
+  The launch of a kernel. In a build in parts (CKCONV_PART) kernels are in other objects, each of which tells
+  where those are that it has.
 */
 #pragma once
-#include "kernels/matrix/pack.h"
-#include "kernels/matrix/near_weight.h"
-#include "kernels/matrix/by_unit.h"
-#include "kernels/matrix/stem_weight.h"
-#include "kernels/tile/gather.h"
-#include "kernels/tile/grouped.h"
-#include "kernels/tile/narrow.h"
-#include "kernels/tile/weight.h"
-#include "kernels/depth/column.h"
-#include "kernels/depth/down.h"
-#include "kernels/depth/walk_weight.h"
-#include "kernels/depth/down_weight.h"
-#include "kernels/depth/deep_weight.h"
-#include "kernels/depth/sheet_weight.h"
-#include "kernels/depth/row.h"
-#include "kernels/depth/matrix_weight.h"
-#include "kernels/depth/sum.h"
-#include "kernels/pair/vector.h"
-#include "kernels/pair/by_unit.h"
-#include "kernels/norm/kept.h"
-#include "kernels/norm/param.h"
-#include "kernels/move.h"
-
-#ifdef CKCONV_STATIC
-#define CKCI_K_KERNEL static __global__
+#include "gpu/table.h"
+#include "kernels/arch.h"
+#if !CKCI_PARTS
+#include "kernels/table.h"
 #else
-#define CKCI_K_KERNEL __global__
-#endif
 extern "C" {
-#if defined(__CUDACC__) && !defined(CKCI_SIMULATOR) && !defined(__HIP__)
-#define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS, (ckci_k_resident<__VA_ARGS__>::BLOCKS))
-#else
-#define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS)
-#endif
-#define CKCI_ROW(NAME, ARGS, THREADS, ...)                                                                   \
-    CKCI_K_KERNEL void CKCI_K_BOUNDS(THREADS, __VA_ARGS__) ckconv_k_##NAME(CKCI_K_PARAM const ARGS a)        \
-    {                                                                                                        \
-        typedef __VA_ARGS__ body;                                                                            \
-        CKCI_K_LDS(body::lds, m);                                                                            \
-        ckci_k_take_turn();                                                                                  \
-        body::run(CKCI_K_ARGS(ARGS, a), m);                                                                  \
-    }
-CKCI_GPU_KERNELS(CKCI_ROW)
-#undef CKCI_ROW
+const void *ckconv_k_part_1(int32_t kernel, size_t *lds);
+const void *ckconv_k_part_2(int32_t kernel, size_t *lds);
+const void *ckconv_k_part_3(int32_t kernel, size_t *lds);
+const void *ckconv_k_part_4(int32_t kernel, size_t *lds);
 }
+
+static const void *ckci_k_find(int32_t kernel, size_t *lds)
+{
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) ckconv_k_part_##PART,
+    static const void *(*const parts[])(int32_t, size_t *) = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    return parts[kernel](kernel, lds);
+}
+#endif
 
 /* after: another launch of this run came before, whose end the kernel can await itself (ckci_k_take_turn). */
 static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_stream stream)
@@ -55,7 +31,8 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
     (void)after;
 #if defined(CKCI_SIMULATOR)
     switch (l->kernel) {
-#define CKCI_ROW(NAME, ARGS, THREADS, ...)                                                                   \
+#define CKCI_K_CASE_0(...)
+#define CKCI_K_CASE_1(NAME, ARGS)                                                                            \
     case CKCI_KERNEL_##NAME: {                                                                               \
         ARGS args;                                                                                           \
         memcpy(&args, &l->a, sizeof args);                                                                   \
@@ -63,22 +40,20 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
         return sim_launch_named<const ARGS>("ckconv_k_" #NAME, ckconv_k_##NAME, args, l->grid, l->threads,   \
                                             l->cluster, stream);                                             \
     }
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \
+    CKCI_JOIN(CKCI_K_CASE_, CKCI_KEEP_##KEEP)(NAME, ARGS)
         CKCI_GPU_KERNELS(CKCI_ROW)
 #undef CKCI_ROW
+#undef CKCI_K_CASE_0
+#undef CKCI_K_CASE_1
     default:
         return simErrorInvalidValue;
     }
 #else
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) (const void *)ckconv_k_##NAME,
-    static const void *const kernels[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
-#undef CKCI_ROW
-    void *args[1] = {(void *)(uintptr_t)&l->a};
     size_t lds = 0;
+    const void *kernel = ckci_k_find(l->kernel, &lds);
+    void *args[1] = {(void *)(uintptr_t)&l->a};
 #if !defined(__HIP__) && !defined(__HIPCC__)
-#define CKCI_ROW(NAME, ARGS, THREADS, ...) sizeof(__VA_ARGS__::lds),
-    static const size_t bytes[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
-#undef CKCI_ROW
-    lds = bytes[l->kernel];
     if (lds > 49152) {
         /* on a device always the same attribute: other threads may launch this kernel now */
         int most = (int)lds, current = 0, there = 0;
@@ -88,7 +63,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
             most = there; /* the launch asks for no more than that */
         }
         ckci_gpu_error status =
-            cudaFuncSetAttribute(kernels[l->kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
         if (status != cudaSuccess) {
             return status;
         }
@@ -114,7 +89,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
         config.stream = stream;
         config.attrs = l->cluster > 1 ? attribute : attribute + 1;
         config.numAttrs = (l->cluster > 1) + early;
-        return cudaLaunchKernelExC(&config, kernels[l->kernel], args);
+        return cudaLaunchKernelExC(&config, kernel, args);
     }
 #else
     if (l->cluster > 1) {
@@ -122,7 +97,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
     }
 #endif
 #endif
-    return CKCI_GPU(LaunchKernel)(kernels[l->kernel], dim3((unsigned)l->grid), dim3((unsigned)l->threads),
+    return CKCI_GPU(LaunchKernel)(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads),
                                   args, lds, stream);
 #endif
 }

@@ -373,6 +373,16 @@ CKCI_K_FN void ckci_k_take_turn()
 #endif
 }
 
+/* Is what is told apart at run time bf16 and not f16, in a build that may have only one of them? What the
+   other would do is not compiled then. */
+#if !CKCI_HAS_BF16
+#define CKCI_K_BF16(x) (false && (x))
+#elif !CKCI_USES_F16
+#define CKCI_K_BF16(x) (true || (x))
+#else
+#define CKCI_K_BF16(x) (x)
+#endif
+
 /* What lane ^ mask has; all lanes of a wave call it. */
 CKCI_K_FN float ckci_k_shuffle_xor(float v, int32_t mask)
 {
@@ -525,21 +535,29 @@ CKCI_K_FN float ckci_k_round(int32_t compute, float x)
     if (compute == CKCONV_F32) {
         return x;
     }
+#if CKCI_USES_F16
     if (compute == CKCONV_F16) {
         return ckci_k_half_float(ckci_k_float_half(x));
     }
+#endif
+#if CKCI_HAS_F32
     if (compute == CKCONV_TF32) {
         return ckci_k_float(ckci_k_tf32_bits(ckci_k_bits(x)));
     }
+#endif
+#if CKCI_HAS_BF16
     if (compute == CKCONV_BF16 || compute == CKCONV_BF16X3) {
         float high = ckci_k_float(ckci_k_float_bf16(x) << 16), low = x - high;
         bool two = compute == CKCONV_BF16X3 && low - low == 0;
         return two ? high + ckci_k_float(ckci_k_float_bf16(low) << 16) : high;
     }
+#endif
+#if CKCI_HAS_FP8
     if (compute >= CKCONV_F8E4M3 && compute <= CKCONV_F8E5M2FNUZ) {
         ckci_k_fp8 f = ckci_k_find_fp8(compute);
         return ckci_k_fp8_float(f, ckci_k_float_fp8(f, x));
     }
+#endif
     return x;
 }
 
@@ -569,19 +587,29 @@ CKCI_K_FN float ckci_k_widen(int32_t dtype, uint32_t bits)
     switch (dtype) {
     case CKCONV_F32:
         return ckci_k_float(bits);
+#if CKCI_HAS_F16
     case CKCONV_F16:
         return ckci_k_half_float(bits);
+#endif
+#if CKCI_HAS_BF16
     case CKCONV_BF16:
         return ckci_k_float(bits << 16);
+#endif
+#if CKCI_HAS_I8
     case CKCONV_I32:
         return (float)(int32_t)bits;
     case CKCONV_I8:
         return (float)(int8_t)bits;
+#endif
     default:
+#if CKCI_HAS_FP8
 #if defined(__HIP_DEVICE_COMPILE__)
         dtype = ckci_k_afresh(dtype); /* what follows from it is computed here */
 #endif
         return ckci_k_fp8_float(ckci_k_find_fp8(dtype), bits);
+#else
+        return 0;
+#endif
     }
 }
 
@@ -595,8 +623,12 @@ template <class T> CKCI_K_FN T ckci_k_load(int32_t dtype, const unsigned char *p
     } else if constexpr (T(0.5f) == T(0)) {
         return dtype == CKCONV_I32 ? *(const int32_t *)p : (int32_t) * (const int8_t *)p;
     } else {
-        return dtype == CKCONV_F64 ? (float)*(const double *)p
-                                   : ckci_k_widen(dtype, ckci_k_load_bits(p, ckci_k_size(dtype)));
+#if CKCI_HAS_F64
+        if (dtype == CKCONV_F64) {
+            return (float)*(const double *)p;
+        }
+#endif
+        return ckci_k_widen(dtype, ckci_k_load_bits(p, ckci_k_size(dtype)));
     }
 }
 
@@ -604,26 +636,37 @@ template <class T> CKCI_K_FN T ckci_k_load(int32_t dtype, const unsigned char *p
 CKCI_K_FN void ckci_k_store(int32_t dtype, unsigned char *p, float x)
 {
     switch (dtype) {
+#if CKCI_HAS_F64
     case CKCONV_F64:
         *(double *)p = (double)x;
         break;
+#endif
     case CKCONV_F32:
         *(float *)p = x;
         break;
+#if CKCI_HAS_F16
     case CKCONV_F16:
         *(uint16_t *)p = (uint16_t)ckci_k_float_half(x);
         break;
+#endif
+#if CKCI_HAS_BF16
     case CKCONV_BF16:
         *(uint16_t *)p = (uint16_t)ckci_k_float_bf16(x);
         break;
+#endif
+#if CKCI_HAS_I8
     case CKCONV_I32:
         *(int32_t *)p = ckci_k_int(x, -2147483648.f, 2147483648.f);
         break;
     case CKCONV_I8:
         *p = (unsigned char)ckci_k_int(x, -128.f, 127.f);
         break;
+#endif
     default:
+#if CKCI_HAS_FP8
         *p = (unsigned char)ckci_k_float_fp8(ckci_k_find_fp8(dtype), x);
+#endif
+        break;
     }
 }
 
@@ -654,7 +697,7 @@ CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     uint32_t two;
-    if (dtype == CKCONV_F16) {
+    if (!CKCI_K_BF16(dtype != CKCONV_F16)) {
         asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
     } else {
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
@@ -662,8 +705,8 @@ CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
     return two;
 #else
     float a = ckci_k_float(low), b = ckci_k_float(high);
-    return dtype == CKCONV_F16 ? ckci_k_float_half(a) | ckci_k_float_half(b) << 16
-                               : ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16;
+    return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16
+                                            : ckci_k_float_half(a) | ckci_k_float_half(b) << 16;
 #endif
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #undef CKCI_K_APART
+#undef CKCI_K_BF16
 #undef CKCI_K_ARGS
 #undef CKCI_K_BOUNDS
 #undef CKCI_K_BUFFERS

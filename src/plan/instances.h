@@ -4,15 +4,26 @@
   whether it fits and what it would cost; the cheapest one wins.
 */
 #pragma once
+#include "core/problem.h"
+#if CKCI_HAS_CPU
 #include "cpu/weight.h"
 #include "cpu/direct_weight.h"
 #include "cpu/pair.h"
 #include "cpu/norm.h"
+#endif
+#include "ref/ref.h"
 #include "gpu/stem.h"
 #include "gpu/matrix_weight.h"
 #include "gpu/tile.h"
 #include "gpu/norm.h"
 #include "gpu/pair.h"
+
+#if !CKCI_HAS_CPU
+CKCI_FN int32_t ckci_cpu_features(void)
+{
+    return 0;
+}
+#endif
 
 /* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
    it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
@@ -270,9 +281,9 @@ CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const 
     (void)features;
     if (plan->op <= CKCONV_BWD_WEIGHT) {
         ckci_ref_conv(&p->conv, threads);
-    } else if (plan->op == CKCONV_CONV_CONV_FWD) {
+    } else if (CKCI_HAS_CONV_CONV && plan->op == CKCONV_CONV_CONV_FWD) {
         ckci_ref_conv_conv(&p->pair, args, threads);
-    } else {
+    } else if (CKCI_HAS_GROUPNORM) {
         ckci_ref_groupnorm(&p->norm, args, threads);
     }
 }
@@ -292,6 +303,15 @@ typedef struct ckci_instance {
                           unsigned char *ws, int32_t tile, const ckci_emitter *e, ckconv_error *err);
 } ckci_instance;
 
+/* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
+CKCI_FN ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
+{
+    CKCI_TRY(f->plan->engine == CKCONV_ENGINE_CPU && !CKCI_HAS_CPU
+                 ? ckci_check_held("engine cpu", "CKCONV_NO_CPU", err)
+                 : ckci_check_op(f->plan->op, err));
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "it was left out of this build");
+}
+
 CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 {
 #define CKCI_ROW(NAME, ENGINE, FAMILY, OP, FEATURES, ROWS, COLUMNS, LANES, FIT, RUN)                         \
@@ -304,13 +324,32 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
      COLUMNS,                                                                                                \
      LANES,                                                                                                  \
      0,                                                                                                      \
-     FIT,                                                                                                    \
-     RUN,                                                                                                    \
+     CKCI_JOIN(CKCI_FIT_, CKCI_AND(CKCI_KEEP_ENGINE_##ENGINE, CKCI_KEEP_OP_##OP))(FIT),                      \
+     CKCI_JOIN(CKCI_RUN_, CKCI_AND(CKCI_KEEP_ENGINE_##ENGINE, CKCI_KEEP_OP_##OP))(RUN),                      \
      NULL},
 #define CKCI_GPU_ROW(NAME, FAMILY, OP, KIND, TILE, FIT, LIST)                                                \
-    {#NAME, CKCONV_ENGINE_GPU, CKCONV_FAMILY_##FAMILY, CKCI_OP_##OP, 0, TILE, TILE, 4, KIND, FIT, NULL, LIST},
+    {#NAME,                                                                                                  \
+     CKCONV_ENGINE_GPU,                                                                                      \
+     CKCONV_FAMILY_##FAMILY,                                                                                 \
+     CKCI_OP_##OP,                                                                                           \
+     0,                                                                                                      \
+     TILE,                                                                                                   \
+     TILE,                                                                                                   \
+     4,                                                                                                      \
+     KIND,                                                                                                   \
+     CKCI_JOIN(CKCI_FIT_, CKCI_KEEP_OP_##OP)(FIT),                                                           \
+     NULL,                                                                                                   \
+     CKCI_JOIN(CKCI_RUN_, CKCI_KEEP_OP_##OP)(LIST)},
+#define CKCI_FIT_1(FIT) FIT
+#define CKCI_FIT_0(FIT) ckci_fit_dropped
+#define CKCI_RUN_1(RUN) RUN
+#define CKCI_RUN_0(RUN) NULL
     static const ckci_instance table[] = {CKCI_INSTANCES(CKCI_ROW) CKCI_GPU_INSTANCES(CKCI_GPU_ROW)};
 #undef CKCI_ROW
 #undef CKCI_GPU_ROW
+#undef CKCI_FIT_1
+#undef CKCI_FIT_0
+#undef CKCI_RUN_1
+#undef CKCI_RUN_0
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
 }

@@ -10,10 +10,11 @@
 /* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
-    if (op == CKCONV_CONV_CONV_FWD) {
+    CKCI_TRY(ckci_check_op(op, err));
+    if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
         return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
     }
-    if (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD) {
+    if (CKCI_HAS_GROUPNORM && (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD)) {
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);

@@ -45,6 +45,7 @@ CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, 
                                            ckci_tensor t[2], ckconv_error *err)
 {
     int64_t len[6];
+    CKCI_TRY(ckci_check_held("transform", CKCI_WHY_TRANSFORM, err));
     if (ndim < 1 || ndim > 3) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)ndim);
     }

@@ -36,7 +36,8 @@ CKCONV_API ckconv_family ckconv_instance_family(int32_t index)
 CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 {
     const ckci_instance *i = ckci_find_instance(index);
-    return i && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD && (i->op == 0 || i->op == op);
+    return i && i->fit != ckci_fit_dropped && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD &&
+           (i->op == 0 || i->op == op);
 }
 
 /* The options under which an instance is tried: those that base was planned with. */

@@ -182,7 +182,7 @@ template <class S, int V> struct ckci_k_vec {
 template <int N, class S, int V>
 CKCI_K_FN void ckci_k_depth_widen(const ckci_k_vec<S, V> *raw, typename S::T *v, int32_t bf16)
 {
-    if (S::SIZE == 2 && bf16) {
+    if (S::SIZE == 2 && CKCI_K_BF16(bf16)) {
         CKCI_K_UNROLL(32)
         for (int i = 0; i < N; i++) {
             raw[i].template widen<S::SIZE == 2>(v + i * V);
@@ -198,7 +198,7 @@ CKCI_K_FN void ckci_k_depth_widen(const ckci_k_vec<S, V> *raw, typename S::T *v,
 template <int N, class S, int V>
 CKCI_K_FN void ckci_k_depth_narrow(ckci_k_vec<S, V> *raw, const typename S::T *v, int32_t bf16)
 {
-    if (S::SIZE == 2 && bf16) {
+    if (S::SIZE == 2 && CKCI_K_BF16(bf16)) {
         CKCI_K_UNROLL(32)
         for (int i = 0; i < N; i++) {
             raw[i].template narrow<S::SIZE == 2>(v + i * V);
@@ -250,7 +250,7 @@ CKCI_K_FN float ckci_k_depth_load(int32_t dtype, const unsigned char *p)
         return *(const float *)p;
     }
     uint32_t bits = *(const uint16_t *)p;
-    return dtype == CKCONV_F16 ? ckci_k_half_float(bits) : ckci_k_float(bits << 16);
+    return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float(bits << 16) : ckci_k_half_float(bits);
 }
 
 CKCI_K_FN void ckci_k_depth_store(int32_t dtype, unsigned char *p, float x)
@@ -258,7 +258,8 @@ CKCI_K_FN void ckci_k_depth_store(int32_t dtype, unsigned char *p, float x)
     if (dtype == CKCONV_F32) {
         *(float *)p = x;
     } else {
-        *(uint16_t *)p = (uint16_t)(dtype == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+        *(uint16_t *)p =
+            (uint16_t)(CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float_bf16(x) : ckci_k_float_half(x));
     }
 }
 

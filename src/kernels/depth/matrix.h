@@ -729,7 +729,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const int32_t plane = ckci_k_depth_plane(x, x.b, c);
             ckci_k_depth_bands<U, 2, 2> sums;
             sums.clear();
-            if (p.bf16) {
+            if (CKCI_K_BF16(p.bf16)) {
                 sums.template run<ckci_k_bf16>(x, m.bytes, plane, x.t.at + c * x.t.plane, p.dim[1].filter,
                                                t.at, t.rows, t.out_rows, x.fold ? 32 : left);
             } else {
@@ -739,7 +739,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
             ckci_k_wave_barrier();
             const ckci_gpu_depth &o = ckci_k_again(p);
             const int32_t rows = ckci_k_afresh(t.out_rows);
-            if (o.o_same && o.bf16) {
+            if (o.o_same && CKCI_K_BF16(o.bf16)) {
                 keep<ckci_k_bf16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
             } else if (o.o_same) {
                 keep<ckci_k_f16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);

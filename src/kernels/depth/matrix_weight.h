@@ -78,7 +78,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         const ckci_gpu_depth &v = AMD ? ckci_k_again(p) : p;
         const ckci_k_depth_tile t(v, ckci_k_afresh(i));
         const int32_t channels = AMD ? ckci_k_same(all.channels) : all.channels;
-        if (v.bf16) {
+        if (CKCI_K_BF16(v.bf16)) {
             multiply<ckci_k_bf16>(v, channels, m, sums, t.len_y, t.at, t.rows);
         } else {
             multiply<ckci_k_f16>(v, channels, m, sums, t.len_y, t.at, t.rows);

@@ -710,12 +710,12 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             const int32_t before = BACK ? y + s.pad[0] - 2 * top : 0;
             constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
             if (TWO && s.pairs) {
-                if (HALVES && p.bf16) {
+                if (HALVES && CKCI_K_BF16(p.bf16)) {
                     walk<HALVES, TWO>(a, rows, before);
                 } else {
                     walk<false, TWO>(a, rows, before);
                 }
-            } else if (HALVES && p.bf16) {
+            } else if (HALVES && CKCI_K_BF16(p.bf16)) {
                 walk<HALVES, false>(a, rows, before);
             } else {
                 walk<false, false>(a, rows, before);

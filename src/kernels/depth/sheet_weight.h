@@ -121,12 +121,12 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
         a.length = to; /* no dout is left for rows after it */
         constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
         if (TWO && s.pairs) {
-            if (HALVES && p.bf16) {
+            if (HALVES && CKCI_K_BF16(p.bf16)) {
                 walk<HALVES, TWO>(a, rows, c);
             } else {
                 walk<false, TWO>(a, rows, c);
             }
-        } else if (HALVES && p.bf16) {
+        } else if (HALVES && CKCI_K_BF16(p.bf16)) {
             walk<HALVES, false>(a, rows, c);
         } else {
             walk<false, false>(a, rows, c);

@@ -637,7 +637,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             }
             loaded = stream && steps > 0 && next < p.work;
             f.clear();
-            if (p.a.compute == CKCONV_BF16) {
+            if (CKCI_K_BF16(p.a.compute == CKCONV_BF16)) {
                 multiply<ckci_k_bf16>(steps, ahead, loaded ? next : -1);
             } else {
                 multiply<ckci_k_f16>(steps, ahead, loaded ? next : -1);

@@ -406,7 +406,7 @@ CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, i
                 f.template loop<ckci_k_tf32>(tiles, loader, steps);
             }
         }
-    } else if (type == CKCONV_BF16) {
+    } else if (CKCI_K_BF16(type == CKCONV_BF16)) {
         f.template loop<ckci_k_bf16>(tiles, loader, steps);
     } else {
         f.template loop<ckci_k_f16>(tiles, loader, steps);

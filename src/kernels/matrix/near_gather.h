@@ -213,7 +213,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 if (ckci_k_lane_afresh(column) >= p.as.region.channels) {
                     return;
                 }
-                if (p.a.compute == CKCONV_BF16) {
+                if (CKCI_K_BF16(p.a.compute == CKCONV_BF16)) {
                     multiply<ckci_k_bf16>(p, r, m, step, stage, column, weights, down, sum);
                 } else {
                     multiply<ckci_k_f16>(p, r, m, step, stage, column, weights, down, sum);

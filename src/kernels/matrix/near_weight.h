@@ -43,7 +43,7 @@ template <class U, int Q> struct ckci_k_near_weight {
             ckci_k_near_walk<U, 1, 0>(
                 p, m, from, end, channel_in, channel, plane, []() {}, [](int32_t, int32_t) {},
                 [&](const ckci_k_near_region &r, int32_t, const unsigned char *stage) {
-                    if (p.a.compute == CKCONV_BF16) {
+                    if (CKCI_K_BF16(p.a.compute == CKCONV_BF16)) {
                         multiply<ckci_k_bf16>(p, r, m, stage, channel, row, column, sum);
                     } else {
                         multiply<ckci_k_f16>(p, r, m, stage, channel, row, column, sum);

@@ -279,7 +279,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             ckci_k_stem_close();
             ckci_k_stem_wait<BUFFERS - 1>();
             __syncthreads();
-            if (p.type == CKCONV_BF16) {
+            if (CKCI_K_BF16(p.type == CKCONV_BF16)) {
                 tile<ckci_k_bf16>(p, item, channel0, m, m.pixels[buffer]);
             } else {
                 tile<ckci_k_f16>(p, item, channel0, m, m.pixels[buffer]);
@@ -444,7 +444,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
             __syncthreads();
             CKCI_K_UNROLL(1)
             for (int32_t column = 0; column < p.columns; column += 16) {
-                if (p.type == CKCONV_BF16) {
+                if (CKCI_K_BF16(p.type == CKCONV_BF16)) {
                     tile<ckci_k_bf16>(p, item, column, m);
                 } else {
                     tile<ckci_k_f16>(p, item, column, m);

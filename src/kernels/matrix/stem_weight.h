@@ -122,7 +122,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                     }
                     __syncthreads();
                     const unsigned char *planes = m.pixels + r * row_step, *dout = m.dout[r % turn::BUFFERS];
-                    if (p.type == CKCONV_BF16) {
+                    if (CKCI_K_BF16(p.type == CKCONV_BF16)) {
                         multiply<ckci_k_bf16>(dout, planes, positions / 16, base, left, sum);
                     } else {
                         multiply<ckci_k_f16>(dout, planes, positions / 16, base, left, sum);

@@ -351,7 +351,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
     }
     float a = 0, b = 0;
     const ckci_k_float2 none = {0, 0};
-    const int32_t stretch = CKCI_GPU_CHAIN * p.lanes_p * (PLANES ? 8 : 1);
+    const int32_t stretch = CKCI_NORM_CHAIN * p.lanes_p * (PLANES ? 8 : 1);
     for (int32_t j = 0; j < s.columns; j += 8 * p.lanes_c) {
         const int32_t column0 = j + (PLANES ? s.lc : s.lc * 8); /* of eight, `apart` columns apart */
         ckci_k_float2 sum[2][4];

@@ -199,10 +199,10 @@ template <bool PLANES> struct ckci_k_norm_cursor {
         at = column += apart;
     }
 
-    /* Stretches of CKCI_GPU_CHAIN places, and columns, to go. */
+    /* Stretches of CKCI_NORM_CHAIN places, and columns, to go. */
     CKCI_K_MEMBER void next_stretch(int32_t stretches, int32_t columns, int32_t positions)
     {
-        at = column += stretches * (CKCI_GPU_CHAIN * step) + columns * apart;
+        at = column += stretches * (CKCI_NORM_CHAIN * step) + columns * apart;
         pos += stretches * positions;
     }
 

@@ -9,7 +9,7 @@
   the order of the reduction: the result does not depend on the tile's place.
 */
 #pragma once
-#include "gpu/conv.h"
+#include "gpu/args.h"
 #include "kernels/epilogue.h"
 
 template <class T> struct ckci_k_word {

@@ -1,0 +1,311 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>core-switches
+  What a build holds, of the user's switches: CKCI_HAS_... are 0 or 1, and so are CKCI_KEEP_... of groups of
+  kernels and instances. A type is dropped as one that tensors have; but sums are f32, so that written and D
+  tensors, statistics and parameters may be f32 in every build: CKCI_HAS_F32 is about what is read.
+*/
+#pragma once
+#include "api.h"
+
+/* The first positive switch of each class, which drops all that none names. */
+#if defined(CKCONV_ONLY_F64)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_F64"
+#elif defined(CKCONV_ONLY_F32)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_F32"
+#elif defined(CKCONV_ONLY_F16)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_F16"
+#elif defined(CKCONV_ONLY_BF16)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_BF16"
+#elif defined(CKCONV_ONLY_I8)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_I8"
+#elif defined(CKCONV_ONLY_FP8)
+#define CKCI_ONLY_TYPE "CKCONV_ONLY_FP8"
+#endif
+#ifdef CKCI_ONLY_TYPE
+#define CKCI_ONLY_TYPES 1
+#else
+#define CKCI_ONLY_TYPES 0
+#endif
+#if defined(CKCONV_ONLY_FWD)
+#define CKCI_ONLY_OP "CKCONV_ONLY_FWD"
+#elif defined(CKCONV_ONLY_BWD_DATA)
+#define CKCI_ONLY_OP "CKCONV_ONLY_BWD_DATA"
+#elif defined(CKCONV_ONLY_BWD_WEIGHT)
+#define CKCI_ONLY_OP "CKCONV_ONLY_BWD_WEIGHT"
+#elif defined(CKCONV_ONLY_CONV_CONV)
+#define CKCI_ONLY_OP "CKCONV_ONLY_CONV_CONV"
+#elif defined(CKCONV_ONLY_GROUPNORM)
+#define CKCI_ONLY_OP "CKCONV_ONLY_GROUPNORM"
+#elif defined(CKCONV_ONLY_TRANSFORM)
+#define CKCI_ONLY_OP "CKCONV_ONLY_TRANSFORM"
+#endif
+#ifdef CKCI_ONLY_OP
+#define CKCI_ONLY_OPS 1
+#else
+#define CKCI_ONLY_OPS 0
+#endif
+
+/* Is it there; if not, the switch that drops it. */
+#if defined(CKCONV_NO_F64)
+#define CKCI_HAS_F64 0
+#define CKCI_WHY_F64 "CKCONV_NO_F64"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_F64)
+#define CKCI_HAS_F64 0
+#define CKCI_WHY_F64 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_F64 1
+#define CKCI_WHY_F64 NULL
+#endif
+#if defined(CKCONV_NO_F32)
+#define CKCI_HAS_F32 0
+#define CKCI_WHY_F32 "CKCONV_NO_F32"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_F32)
+#define CKCI_HAS_F32 0
+#define CKCI_WHY_F32 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_F32 1
+#define CKCI_WHY_F32 NULL
+#endif
+#if defined(CKCONV_NO_F16)
+#define CKCI_HAS_F16 0
+#define CKCI_WHY_F16 "CKCONV_NO_F16"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_F16)
+#define CKCI_HAS_F16 0
+#define CKCI_WHY_F16 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_F16 1
+#define CKCI_WHY_F16 NULL
+#endif
+#if defined(CKCONV_NO_BF16)
+#define CKCI_HAS_BF16 0
+#define CKCI_WHY_BF16 "CKCONV_NO_BF16"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_BF16)
+#define CKCI_HAS_BF16 0
+#define CKCI_WHY_BF16 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_BF16 1
+#define CKCI_WHY_BF16 NULL
+#endif
+#if defined(CKCONV_NO_I8)
+#define CKCI_HAS_I8 0
+#define CKCI_WHY_I8 "CKCONV_NO_I8"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_I8)
+#define CKCI_HAS_I8 0
+#define CKCI_WHY_I8 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_I8 1
+#define CKCI_WHY_I8 NULL
+#endif
+#if defined(CKCONV_NO_FP8)
+#define CKCI_HAS_FP8 0
+#define CKCI_WHY_FP8 "CKCONV_NO_FP8"
+#elif CKCI_ONLY_TYPES && !defined(CKCONV_ONLY_FP8)
+#define CKCI_HAS_FP8 0
+#define CKCI_WHY_FP8 CKCI_ONLY_TYPE
+#else
+#define CKCI_HAS_FP8 1
+#define CKCI_WHY_FP8 NULL
+#endif
+#if defined(CKCONV_NO_FWD)
+#define CKCI_HAS_FWD 0
+#define CKCI_WHY_FWD "CKCONV_NO_FWD"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_FWD)
+#define CKCI_HAS_FWD 0
+#define CKCI_WHY_FWD CKCI_ONLY_OP
+#else
+#define CKCI_HAS_FWD 1
+#define CKCI_WHY_FWD NULL
+#endif
+#if defined(CKCONV_NO_BWD_DATA)
+#define CKCI_HAS_BWD_DATA 0
+#define CKCI_WHY_BWD_DATA "CKCONV_NO_BWD_DATA"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_BWD_DATA)
+#define CKCI_HAS_BWD_DATA 0
+#define CKCI_WHY_BWD_DATA CKCI_ONLY_OP
+#else
+#define CKCI_HAS_BWD_DATA 1
+#define CKCI_WHY_BWD_DATA NULL
+#endif
+#if defined(CKCONV_NO_BWD_WEIGHT)
+#define CKCI_HAS_BWD_WEIGHT 0
+#define CKCI_WHY_BWD_WEIGHT "CKCONV_NO_BWD_WEIGHT"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_BWD_WEIGHT)
+#define CKCI_HAS_BWD_WEIGHT 0
+#define CKCI_WHY_BWD_WEIGHT CKCI_ONLY_OP
+#else
+#define CKCI_HAS_BWD_WEIGHT 1
+#define CKCI_WHY_BWD_WEIGHT NULL
+#endif
+#if defined(CKCONV_NO_CONV_CONV)
+#define CKCI_HAS_CONV_CONV 0
+#define CKCI_WHY_CONV_CONV "CKCONV_NO_CONV_CONV"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_CONV_CONV)
+#define CKCI_HAS_CONV_CONV 0
+#define CKCI_WHY_CONV_CONV CKCI_ONLY_OP
+#else
+#define CKCI_HAS_CONV_CONV 1
+#define CKCI_WHY_CONV_CONV NULL
+#endif
+#if defined(CKCONV_NO_GROUPNORM)
+#define CKCI_HAS_GROUPNORM 0
+#define CKCI_WHY_GROUPNORM "CKCONV_NO_GROUPNORM"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_GROUPNORM)
+#define CKCI_HAS_GROUPNORM 0
+#define CKCI_WHY_GROUPNORM CKCI_ONLY_OP
+#else
+#define CKCI_HAS_GROUPNORM 1
+#define CKCI_WHY_GROUPNORM NULL
+#endif
+#if defined(CKCONV_NO_TRANSFORM)
+#define CKCI_HAS_TRANSFORM 0
+#define CKCI_WHY_TRANSFORM "CKCONV_NO_TRANSFORM"
+#elif CKCI_ONLY_OPS && !defined(CKCONV_ONLY_TRANSFORM)
+#define CKCI_HAS_TRANSFORM 0
+#define CKCI_WHY_TRANSFORM CKCI_ONLY_OP
+#else
+#define CKCI_HAS_TRANSFORM 1
+#define CKCI_WHY_TRANSFORM NULL
+#endif
+
+#if defined(CKCONV_NO_CHANNELS_FIRST)
+#define CKCI_HAS_CHANNELS_FIRST 0
+#define CKCI_WHY_CHANNELS_FIRST "CKCONV_NO_CHANNELS_FIRST"
+#elif defined(CKCONV_ONLY_CHANNELS_LAST)
+#define CKCI_HAS_CHANNELS_FIRST 0
+#define CKCI_WHY_CHANNELS_FIRST "CKCONV_ONLY_CHANNELS_LAST"
+#else
+#define CKCI_HAS_CHANNELS_FIRST 1
+#define CKCI_WHY_CHANNELS_FIRST NULL
+#endif
+#ifdef CKCONV_NO_DEPTHWISE
+#define CKCI_HAS_DEPTHWISE 0
+#define CKCI_WHY_DEPTHWISE "CKCONV_NO_DEPTHWISE"
+#else
+#define CKCI_HAS_DEPTHWISE 1
+#define CKCI_WHY_DEPTHWISE NULL
+#endif
+#ifdef CKCONV_NO_CPU
+#define CKCI_HAS_CPU 0
+#else
+#define CKCI_HAS_CPU 1
+#endif
+
+#if !(CKCI_HAS_F64 || CKCI_HAS_F32 || CKCI_HAS_F16 || CKCI_HAS_BF16 || CKCI_HAS_I8 || CKCI_HAS_FP8)
+#error "ckconv.h: the switches CKCONV_NO_... and CKCONV_ONLY_... leave no type"
+#endif
+#if !(CKCI_HAS_FWD || CKCI_HAS_BWD_DATA || CKCI_HAS_BWD_WEIGHT || CKCI_HAS_CONV_CONV) &&                     \
+    !(CKCI_HAS_GROUPNORM || CKCI_HAS_TRANSFORM)
+#error "ckconv.h: the switches CKCONV_NO_... and CKCONV_ONLY_... leave no operation"
+#endif
+
+/* Parts: which kernels this compilation holds, and whether it holds the rest (CKCI_PART is 0). */
+#ifdef CKCONV_PART
+#if CKCONV_PART < 0 || CKCONV_PART > 4
+#error "ckconv.h: CKCONV_PART must be 1, 2, 3, 4 (kernels) or 0 (all the rest)"
+#endif
+#ifdef CKCONV_STATIC
+#error "ckconv.h: CKCONV_PART and CKCONV_STATIC: parts find each other by external functions"
+#endif
+#define CKCI_PART CKCONV_PART
+#define CKCI_PARTS 1
+#else
+#define CKCI_PART 0
+#define CKCI_PARTS 0
+#endif
+#if CKCI_PARTS && CKCI_PART != 1
+#define CKCI_PART_1 0
+#else
+#define CKCI_PART_1 1
+#endif
+#if CKCI_PARTS && CKCI_PART != 2
+#define CKCI_PART_2 0
+#else
+#define CKCI_PART_2 1
+#endif
+#if CKCI_PARTS && CKCI_PART != 3
+#define CKCI_PART_3 0
+#else
+#define CKCI_PART_3 1
+#endif
+#if CKCI_PARTS && CKCI_PART != 4
+#define CKCI_PART_4 0
+#else
+#define CKCI_PART_4 1
+#endif
+
+/* Of numbers that are 0 or 1 */
+#define CKCI_JOIN(A, B) CKCI_JOIN_TOKENS(A, B)
+#define CKCI_JOIN_TOKENS(A, B) A##B
+#define CKCI_AND(A, B) CKCI_AND_TOKENS(A, B)
+#define CKCI_AND_TOKENS(A, B) CKCI_AND_##A##B
+#define CKCI_AND_00 0
+#define CKCI_AND_01 0
+#define CKCI_AND_10 0
+#define CKCI_AND_11 1
+#define CKCI_OR(A, B) CKCI_OR_TOKENS(A, B)
+#define CKCI_OR_TOKENS(A, B) CKCI_OR_##A##B
+#define CKCI_OR_00 0
+#define CKCI_OR_01 1
+#define CKCI_OR_10 1
+#define CKCI_OR_11 1
+
+/* Passes that kernels compute: a pair's convolutions are fwd. Types of operands on matrix units (fp8 is
+   widened to f16) and of sums. */
+#define CKCI_USES_FWD CKCI_OR(CKCI_HAS_FWD, CKCI_HAS_CONV_CONV)
+#define CKCI_USES_GATHER CKCI_OR(CKCI_USES_FWD, CKCI_HAS_BWD_DATA)
+#define CKCI_USES_CONV CKCI_OR(CKCI_USES_GATHER, CKCI_HAS_BWD_WEIGHT)
+#define CKCI_USES_F16 CKCI_OR(CKCI_HAS_F16, CKCI_HAS_FP8)
+#define CKCI_USES_16 CKCI_OR(CKCI_USES_F16, CKCI_HAS_BF16)
+#define CKCI_USES_F32 CKCI_OR(CKCI_USES_16, CKCI_HAS_F32)
+#define CKCI_STORES_16 CKCI_OR(CKCI_HAS_F16, CKCI_HAS_BF16)
+
+/* Groups of kernels (>>gpu-table): passes, then types. */
+#define CKCI_KEEP_FWD_HALF CKCI_AND(CKCI_USES_FWD, CKCI_USES_16)
+#define CKCI_KEEP_BACK_HALF CKCI_AND(CKCI_HAS_BWD_DATA, CKCI_USES_16)
+#define CKCI_KEEP_GATHER_HALF CKCI_AND(CKCI_USES_GATHER, CKCI_USES_16)
+#define CKCI_KEEP_WEIGHT_HALF CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_USES_16)
+#define CKCI_KEEP_GATHER_SUMS CKCI_AND(CKCI_USES_GATHER, CKCI_USES_F32)
+#define CKCI_KEEP_WEIGHT_SUMS CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_USES_F32)
+#define CKCI_KEEP_GATHER_F32 CKCI_AND(CKCI_USES_GATHER, CKCI_HAS_F32)
+#define CKCI_KEEP_WEIGHT_F32 CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_HAS_F32)
+#define CKCI_KEEP_GATHER_F64 CKCI_AND(CKCI_USES_GATHER, CKCI_HAS_F64)
+#define CKCI_KEEP_WEIGHT_F64 CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_HAS_F64)
+#define CKCI_KEEP_GATHER_I8 CKCI_AND(CKCI_USES_GATHER, CKCI_HAS_I8)
+#define CKCI_KEEP_WEIGHT_I8 CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_HAS_I8)
+#define CKCI_KEEP_CONV_I8 CKCI_AND(CKCI_USES_CONV, CKCI_HAS_I8)
+#define CKCI_KEEP_PACK CKCI_USES_CONV
+
+/* Depthwise, by storage; PLANES: channels first. */
+#define CKCI_KEEP_GATHER_DEPTH_half CKCI_AND(CKCI_AND(CKCI_USES_GATHER, CKCI_STORES_16), CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_WEIGHT_DEPTH_half                                                                          \
+    CKCI_AND(CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_STORES_16), CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_GATHER_DEPTH_f32 CKCI_AND(CKCI_KEEP_GATHER_F32, CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_WEIGHT_DEPTH_f32 CKCI_AND(CKCI_KEEP_WEIGHT_F32, CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_GATHER_DEPTH_f64 CKCI_AND(CKCI_KEEP_GATHER_F64, CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_WEIGHT_DEPTH_f64 CKCI_AND(CKCI_KEEP_WEIGHT_F64, CKCI_HAS_DEPTHWISE)
+#define CKCI_KEEP_WEIGHT_DEPTH_sum CKCI_OR(CKCI_KEEP_WEIGHT_DEPTH_half, CKCI_KEEP_WEIGHT_DEPTH_f32)
+#define CKCI_KEEP_GATHER_PLANES_half CKCI_AND(CKCI_KEEP_GATHER_DEPTH_half, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_WEIGHT_PLANES_half CKCI_AND(CKCI_KEEP_WEIGHT_DEPTH_half, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_GATHER_PLANES_f32 CKCI_AND(CKCI_KEEP_GATHER_DEPTH_f32, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_WEIGHT_PLANES_f32 CKCI_AND(CKCI_KEEP_WEIGHT_DEPTH_f32, CKCI_HAS_CHANNELS_FIRST)
+
+#define CKCI_KEEP_PAIR CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_USES_F32)
+#define CKCI_KEEP_PAIR_F64 CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_HAS_F64)
+#define CKCI_KEEP_PAIR_I8 CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_HAS_I8)
+#define CKCI_KEEP_PAIR_F16 CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_USES_F16)
+#define CKCI_KEEP_PAIR_BF16 CKCI_AND(CKCI_HAS_CONV_CONV, CKCI_HAS_BF16)
+#define CKCI_KEEP_NORM CKCI_AND(CKCI_HAS_GROUPNORM, CKCI_OR(CKCI_STORES_16, CKCI_HAS_F32))
+#define CKCI_KEEP_NORM_F64 CKCI_AND(CKCI_HAS_GROUPNORM, CKCI_HAS_F64)
+#define CKCI_KEEP_NORM_PLANES CKCI_AND(CKCI_KEEP_NORM, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_MOVE CKCI_HAS_TRANSFORM
+
+/* Instances, by operation. */
+#define CKCI_KEEP_OP_ALL 1
+#define CKCI_KEEP_OP_FWD CKCI_USES_FWD
+#define CKCI_KEEP_OP_BWD_DATA CKCI_HAS_BWD_DATA
+#define CKCI_KEEP_OP_BWD_WEIGHT CKCI_HAS_BWD_WEIGHT
+#define CKCI_KEEP_OP_CONV_CONV_FWD CKCI_HAS_CONV_CONV
+#define CKCI_KEEP_OP_GROUPNORM_FWD CKCI_HAS_GROUPNORM
+#define CKCI_KEEP_OP_GROUPNORM_BWD CKCI_HAS_GROUPNORM
+#define CKCI_KEEP_ENGINE_REF 1
+#define CKCI_KEEP_ENGINE_CPU CKCI_HAS_CPU

@@ -1,0 +1,11 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>device-code
+  The kernels, when a GPU compiler reads this, and a launch of one. A build in parts (CKCONV_PART) has no more
+  than this in the parts with kernels.
+*/
+#pragma once
+#include "gpu/table.h"
+
+#if CKCI_GPU_COMPILER
+#include "kernels.hip.h" /* CKCONV-SINGLE: copy it with ckconv.h */
+#endif
