@@ -63,9 +63,11 @@ strict() {
 # A program with a macro for every word that the implementation hides and for others that programs define.
 {
     sed -n 's/^#pragma push_macro("\(.*\)")$/\1/p' "$header"
-    echo FWD BWD_DATA BWD_WEIGHT ALL REF CPU GPU DIRECT FUSED SIMD MIN MAX ERROR IN OUT DEBUG SIZE COUNT TILE | tr ' ' '\n'
-    echo A B C D E F G H I J K L M N O P Q R S T U V W X Y Z NONE TRUE FALSE SUCCESS STRICT DIM BLOCK | tr ' ' '\n'
-    echo min max near far small huge byte interface major minor ceil_div clamp swap | tr ' ' '\n'
+    {
+        echo FWD BWD_DATA BWD_WEIGHT ALL REF CPU GPU DIRECT FUSED SIMD MIN MAX ERROR IN OUT DEBUG SIZE COUNT
+        echo A B C D E F G H I J K L M N O P Q R S T U V W X Y Z NONE TRUE FALSE SUCCESS STRICT DIM BLOCK
+        echo min max near far small huge byte interface major minor ceil_div clamp swap
+    } | tr ' ' '\n'
 } | LC_ALL=C sort -u >"$dir/words"
 {
     sed 's/.*/#define & 5/' "$dir/words"

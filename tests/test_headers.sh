@@ -67,7 +67,8 @@ tag_of() {
 
 for what in hide show; do
     # shellcheck disable=SC2046
-    (cd "$src" && awk -v what=$what -f "$tools/hide.awk" $(printf '%s\n' $rooms | grep -v -x -e hide.h -e show.h -e api.h)) |
+    (cd "$src" && awk -v what=$what -f "$tools/hide.awk" \
+        $(printf '%s\n' $rooms | grep -v -x -e hide.h -e show.h -e api.h)) |
         diff - "$src/$what.h" >"$dir/out" 2>&1
     check "src/$what.h has the words of all rooms (make headers)" "$dir/out"
 done

@@ -375,8 +375,8 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
     d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, base);
 }
 
-/* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as wide
-   as its sums, and bf16 may have f32 weights. */
+/* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as
+   wide as its sums, and bf16 may have f32 weights. */
 CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
@@ -428,8 +428,8 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
     if (!same && !ckci_fp8_row(op, storage) && !ckci_i8_row(op, storage)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
-                         "alike, bf16 with f32 wei, fp8, i8; what is written may be wider: f32, of fp8 f16 or "
-                         "bf16, too, of i8 i32)",
+                         "alike, bf16 with f32 wei, fp8, i8; what is written may be wider: f32, of fp8 f16 "
+                         "or bf16, too, of i8 i32)",
                          at, sfx, ckconv_dtype_name(storage[0]), ckconv_dtype_name(storage[1]),
                          ckconv_dtype_name(storage[2]), ckconv_op_name(op));
     }
