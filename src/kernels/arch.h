@@ -123,7 +123,7 @@ typedef CKCI_GPU(Event_t) ckci_gpu_event;
 typedef CKCI_GPU(Stream_t) ckci_gpu_stream;
 
 /* "gfx90a" or "sm_90"; AMD or NVIDIA; LDS (shared memory) that one block may use. */
-static void ckci_gpu_describe(const ckci_gpu_properties *prop, ckconv_device *device)
+CKCI_FN void ckci_gpu_describe(const ckci_gpu_properties *prop, ckconv_device *device)
 {
 #if defined(CKCI_SIMULATOR)
     device->kind = prop->kind;
