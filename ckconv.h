@@ -119,8 +119,9 @@ NUMERICS AND DETERMINISM
       of f64 tensors has about 10 right digits instead of 15. Slabs of equal values have y = act(beta).
     - A saved mean is rounded. Where that shifts xhat by more than a few units (|mean| * inv_std is above 8),
       groupnorm_bwd computes the mean again: it reads x once more.
-    - -ffast-math, -Ofast and the like, whole or in part, change no result: gcc and clang compile the
-      implementation without them, for AMD GPUs too. What they set for the whole program remains: linked by
+    - -ffast-math and -Ofast, and gcc's -fassociative-math and -ffinite-math-only alone, change no result: gcc
+      and clang compile the implementation without them, for AMD GPUs too. (clang does not tell of its
+      -funsafe-math-optimizations alone.) What they set for the whole program remains: linked by
       gcc with -ffast-math it takes subnormals of f32 and f64 for zeros (not those of f16). nvcc's
       --use_fast_math does that to f32 in kernels, and its inverses and roots may be off by a unit or two.
       Other compilers' flags of this kind are not tested.
@@ -2433,9 +2434,10 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 #define CKCI_PAIR_LIST 24 /* regions whose places a block lists at a time */
 
 /* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
-   registers have no room for long sums (kernels/prim.h, CKCI_K_STRETCH). Their roundings add up to sqrt(4096) / 4
-   = 16 units in the mean; parts that fill a GPU are hardly ever longer, so that ordinary layers do not pause
-   (H200: at 1024 they took 5 to 10 % longer). NORM: numbers of a sum of a group norm's gradients, likewise. */
+   registers have no room for long sums (kernels/prim.h, CKCI_K_STRETCH). Their roundings add up to
+   sqrt(4096) / 4 = 16 units in the mean; parts that fill a GPU are hardly ever longer, so that ordinary
+   layers do not pause (H200: at 1024 they took 5 to 10 % longer). NORM: numbers of a sum of a group norm's
+   gradients, likewise. */
 enum { CKCI_GPU_CHAIN = 4096, CKCI_NORM_CHAIN = 1024 };
 
 /* n / d for n < 2^31 without a division: (mulhi(n, mul) + n) >> shift */
@@ -3482,7 +3484,7 @@ CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
     }
 }
 
-/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D
+/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. is_d: strides may be 0, a D
    tensor. */
 CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
                                         int32_t rank, int is_d, ckconv_error *err)
@@ -10460,7 +10462,7 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-norm
-  Group norm. A slab (n, g) is walked in tiles of at most CKCI_TILE numbers, channels fastest where they
+  Group norm. A slab (n, g) is walked in tiles of at most CKCI_NORM_TILE numbers, channels fastest where they
   are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
   from 0 does no harm; a saved mean that is too coarse (ckci_coarse_mean) is computed again. bwd walks x and
   dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
@@ -11224,7 +11226,9 @@ CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b
     }
     for (int64_t g = 0; g < b->groups; g++) {
         double mean = u[g] / count, square = v[g] / count - mean * mean;
-        b->mean[g] = shift[g] + mean;
+        int64_t entry = (b->n * p->g + b->group + g) * (int64_t)ckci_size(p->stat);
+        double saved = given ? ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry) : 0;
+        b->mean[g] = given && !ckci_coarse_mean(saved, b->inv_std[g]) ? saved : shift[g] + mean;
         b->inv_std[g] = given ? b->inv_std[g] : 1 / sqrt((square < 0 ? 0 : square) + p->eps);
     }
 }
@@ -11365,6 +11369,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-undef
+  The macros of the microkernels end here: kernels of the GPU have some of the same names.
 */
 #undef CKCI_HALF_MEMORY
 #undef CKCI_PREFETCH
@@ -11454,8 +11459,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-conv
-  What convolutions share, and the kernels for any tensors (>>k-vector-gather, >>k-vector-weight,
-  >>k-vector-direct).
+  What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct).
 */
 CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
 {
@@ -14416,7 +14420,7 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     if (k->chain && device->kind != CKCONV_DEVICE_NVIDIA && most * each > 2 * CKCI_SUM_WHOLE) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "near sums up to %d positions in a part; here split_k of %d leaves %lld",
-                         (int)CKCI_SUM_WHOLE, (int)q->parts, CKCI_LL(most * each));
+                         2 * (int)CKCI_SUM_WHOLE, (int)q->parts, CKCI_LL(most * each));
     }
     for (int i = 0; i < 3; i++) {
         int64_t reach = (c->filter[i] - 1) * c->dilation[i];
@@ -19841,6 +19845,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 
 /*------------------------------------------------------------------------------------------------------------
   >>undef
+  Private macros end here, so that none of them reaches the including program.
 */
 #undef CKCI_ARCHITECTURES
 #undef CKCI_CPU_ROWS

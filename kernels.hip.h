@@ -20270,6 +20270,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-undef
+  The kernels' macros end here.
 */
 #undef CKCI_K_APART
 #undef CKCI_K_BF16

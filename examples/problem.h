@@ -542,6 +542,9 @@ PB_FUNCTION int pb_groupnorm_options(const pb_problem *p, int ndim, ckconv_layou
            pb_tensor_options(p, "din", ndim, 1, &d->din, err);
 }
 
+/* A target by name is no device here: tensors of its plans stay on the host. */
+enum { PB_NO_DEVICE = 1 << 20 };
+
 /* --engine, --device and what else says how to compute. */
 PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
 {
@@ -571,7 +574,7 @@ PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
             o->engine == CKCONV_ENGINE_CPU) {
             return pb_fail(err, "--target: must name a GPU, with engine gpu");
         }
-        p->device.ordinal = -1; /* no device: tensors of its plans stay on the host */
+        p->device.ordinal = PB_NO_DEVICE;
         return 1;
     }
     int gpu = o->engine == CKCONV_ENGINE_GPU ||
@@ -1118,7 +1121,8 @@ PB_FUNCTION int pb_alloc(pb_data *data, const ckconv_plan *plan, uint32_t wanted
     memset(err, 0, sizeof *err);
     data->where = plan->device;
     data->op = plan->op;
-    if (plan->engine == CKCONV_ENGINE_REF || plan->engine == CKCONV_ENGINE_CPU || plan->device.ordinal < 0) {
+    if (plan->engine == CKCONV_ENGINE_REF || plan->engine == CKCONV_ENGINE_CPU ||
+        plan->device.ordinal == PB_NO_DEVICE) {
         data->where.kind = CKCONV_DEVICE_CPU;
     }
     int gpu = data->where.kind != CKCONV_DEVICE_CPU, num_d;

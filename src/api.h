@@ -115,8 +115,9 @@ NUMERICS AND DETERMINISM
       of f64 tensors has about 10 right digits instead of 15. Slabs of equal values have y = act(beta).
     - A saved mean is rounded. Where that shifts xhat by more than a few units (|mean| * inv_std is above 8),
       groupnorm_bwd computes the mean again: it reads x once more.
-    - -ffast-math, -Ofast and the like, whole or in part, change no result: gcc and clang compile the
-      implementation without them, for AMD GPUs too. What they set for the whole program remains: linked by
+    - -ffast-math and -Ofast, and gcc's -fassociative-math and -ffinite-math-only alone, change no result: gcc
+      and clang compile the implementation without them, for AMD GPUs too. (clang does not tell of its
+      -funsafe-math-optimizations alone.) What they set for the whole program remains: linked by
       gcc with -ffast-math it takes subnormals of f32 and f64 for zeros (not those of f16). nvcc's
       --use_fast_math does that to f32 in kernels, and its inverses and roots may be off by a unit or two.
       Other compilers' flags of this kind are not tested.

@@ -1,5 +1,6 @@
 /*------------------------------------------------------------------------------------------------------------
   >>undef
+  Private macros end here, so that none of them reaches the including program.
 */
 #pragma once
 

@@ -283,6 +283,7 @@ one_switch() {
         ;;
     CKCONV_NO_* | CKCONV_ONLY_* | CKCONV_PART) return ;; # test_switches.sh
     CKCONV_STATIC) ;;
+    CKCONV_STACK_BYTES) return ;; # test_stack
     *)
         bad "this test does not know the switch $1"
         return

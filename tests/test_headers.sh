@@ -2,8 +2,9 @@
 # test_headers.sh - the house: rooms of src/, which way their includes go, and the headers joined from them
 # SPDX-License-Identifier: MIT
 #
-# From the environment: CC (default cc), CXX (default c++), BUILD (scratch folder, default build/test), ROOT (the
-# project, default the current folder). With CKCONV_TEST_FULL rooms of kernels/ are compiled by themselves, too.
+# From the environment: CC (default cc), CXX (default c++), BUILD (scratch folder, default build/test),
+# ROOT (the project, default the current folder). With CKCONV_TEST_FULL rooms of kernels/ are compiled by
+# themselves, too.
 
 name=test_headers
 CC=${CC:-cc}
@@ -18,7 +19,8 @@ failed=0
 mkdir -p "$dir" || exit 1
 src=$ROOT/src
 tools=$(cd "$ROOT/tools" && pwd)
-rooms=$(cd "$src" && find . -name '*.h' | sed 's|^\./||' | grep -v -x -e ckconv.h -e kernels.hip.h | LC_ALL=C sort)
+rooms=$(cd "$src" && find . -name '*.h' | sed 's|^\./||' | grep -v -x -e ckconv.h -e kernels.hip.h |
+    LC_ALL=C sort)
 
 # check TEXT FILE: passes when FILE is empty; its first lines say what is wrong
 check() {
@@ -48,8 +50,8 @@ floor_of() {
     esac
 }
 
-# goes_down FROM TO: on one floor kernels read the arguments that gpu/ fills, the CPU engine falls back on ref without
-# workspace, and plan and device know each other.
+# goes_down FROM TO: on one floor kernels read the arguments that gpu/ fills, the CPU engine falls back on ref
+# without workspace, and plan and device know each other.
 goes_down() {
     if [ "$(floor_of "$2")" -lt "$(floor_of "$1")" ] || [ "${1%%/*}" = "${2%%/*}" ]; then
         return 0

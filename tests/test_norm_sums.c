@@ -8,7 +8,7 @@
 #include "naive_groupnorm.h"
 
 enum {
-    CHAIN = 1024,  /* products that may be added one after the other (ckconv.gpu.h, CKCI_GPU_CHAIN) */
+    CHAIN = 1024,  /* products that may be added one after the other (gpu/args.h, CKCI_NORM_CHAIN) */
     ROUNDINGS = 64 /* of sums of sums: threads of a block, parts, batch entries */
 };
 

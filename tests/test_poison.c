@@ -630,6 +630,39 @@ static void norm_bits(norm_case *c, const ckconv_plan *plan)
     free(later);
 }
 
+/* Many narrow groups, channels last, where threads decide which of them one item takes; the mean of one group
+   is coarse: it alone is computed again, whoever shares its item. */
+static void part_norm_groups(void)
+{
+    ckconv_groupnorm_desc d;
+    norm_case c;
+    ckconv_plan plan;
+    test_rng r = test_seed(77);
+    memset(&d, 0, sizeof d);
+    d.ndim = 2;
+    d.g = 32;
+    d.n = 1;
+    d.c = 8;
+    d.input[0] = d.input[1] = 16;
+    d.eps = 1e-5;
+    norm_make(&c, CKCONV_GROUPNORM_BWD, &d, NORM_ALL, 0);
+    for (int j = 0; j < NORM_DX; j++) {
+        naive_fill_normal(&c.t[j], &r, 0.5, 1.0);
+    }
+    double *x = test_doubles(c.t[NORM_X].count);
+    test_gather(&c.t[NORM_X], x);
+    for (int64_t i = 0; i < 8 * 16 * 16; i++) {
+        x[i] += 100.0; /* group 0: logical order is n, g, c, space */
+    }
+    test_scatter(&c.t[NORM_X], x);
+    free(x);
+    norm_compute_expected(&c);
+    if (norm_plan(&c, &plan, NULL, NULL)) {
+        norm_bits(&c, &plan);
+    }
+    norm_free(&c);
+}
+
 static void part_norm(void)
 {
     for (int i = 0; i < 8; i++) {
@@ -702,5 +735,6 @@ int main(void)
     part_empty();
     part_pair();
     part_norm();
+    part_norm_groups();
     return test_end();
 }

@@ -6,10 +6,10 @@
    the blocks of a larger one; what is above that loses nothing. So three kinds of data have bounds without n:
    ones     each product is 1; S rounded once, since whole numbers below 2^24 are exact
    uniform  a and b in (0, 1). m additions into a growing sum are off by about sqrt(m) * u * T / 4, and the
-            errors of many blocks average out: 8 * u * T, on a GPU one and a half times what GPU_CHAIN additions
-            reach. A single chain of 20,000 reaches four times 8 * u * T. Kernels of f64 add in one chain there.
-            An instruction of NVIDIA's matrix units may cut off a unit of the sum so far: GPU_PIECE products are
-            then too small by as many units as they are instructions
+            errors of many blocks average out: 8 * u * T, on a GPU one and a half times what GPU_CHAIN
+            additions reach. A single chain of 20,000 reaches four times 8 * u * T. Kernels of f64 add in one
+            chain there. An instruction of NVIDIA's matrix units may cut off a unit of the sum so far:
+            GPU_PIECE products are then too small by as many units as they are instructions
    step     a product of 2^24, then n of s <= 1. An addition to 2^24 is off by 1 at most, and it loses no more
             than it adds: CHAIN additions, or BLOCK products of s, whichever is less. A single chain
             loses n * s
@@ -286,7 +286,9 @@ static double bound(int kind, double unit, double terms, const exact_sum *s)
         return test_on_gpu() && s->sum > 16777216.0 ? 2.0 * unit * s->total : 0.0;
     case UNIFORM:
         return unit * s->total *
-               (!test_on_gpu() ? 8.0 : 1.5 / 4 * sqrt(unit < ldexp(1.0, -24) ? terms : fmin(terms, chain)) + 4.0);
+               (!test_on_gpu()               ? 8.0
+                : unit < ldexp(1.0, -24) ? sqrt(terms) + 4.0
+                                         : 1.5 / 4 * sqrt(fmin(terms, chain)) + 4.0);
     default:
         return fmin(chain, block * small) * unit * fmax(s->total, 1.0) + 2.0 * unit * s->total;
     }

@@ -88,7 +88,7 @@ CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
     }
 }
 
-/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. low_stride: 1, or 0 for a D
+/* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. is_d: strides may be 0, a D
    tensor. */
 CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
                                         int32_t rank, int is_d, ckconv_error *err)

@@ -1,6 +1,6 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-norm
-  Group norm. A slab (n, g) is walked in tiles of at most CKCI_TILE numbers, channels fastest where they
+  Group norm. A slab (n, g) is walked in tiles of at most CKCI_NORM_TILE numbers, channels fastest where they
   are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
   from 0 does no harm; a saved mean that is too coarse (ckci_coarse_mean) is computed again. bwd walks x and
   dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
@@ -769,7 +769,9 @@ CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b
     }
     for (int64_t g = 0; g < b->groups; g++) {
         double mean = u[g] / count, square = v[g] / count - mean * mean;
-        b->mean[g] = shift[g] + mean;
+        int64_t entry = (b->n * p->g + b->group + g) * (int64_t)ckci_size(p->stat);
+        double saved = given ? ckci_load(p->stat, (const unsigned char *)w->args->saved_mean + entry) : 0;
+        b->mean[g] = given && !ckci_coarse_mean(saved, b->inv_std[g]) ? saved : shift[g] + mean;
         b->inv_std[g] = given ? b->inv_std[g] : 1 / sqrt((square < 0 ? 0 : square) + p->eps);
     }
 }

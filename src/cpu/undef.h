@@ -1,5 +1,6 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-undef
+  The macros of the microkernels end here: kernels of the GPU have some of the same names.
 */
 #pragma once
 

@@ -46,9 +46,10 @@
 #define CKCI_PAIR_LIST 24 /* regions whose places a block lists at a time */
 
 /* Products that a thread of bwd_weight adds to one sum of f32 one after the other, at most, where its
-   registers have no room for long sums (kernels/prim.h, CKCI_K_STRETCH). Their roundings add up to sqrt(4096) / 4
-   = 16 units in the mean; parts that fill a GPU are hardly ever longer, so that ordinary layers do not pause
-   (H200: at 1024 they took 5 to 10 % longer). NORM: numbers of a sum of a group norm's gradients, likewise. */
+   registers have no room for long sums (kernels/prim.h, CKCI_K_STRETCH). Their roundings add up to
+   sqrt(4096) / 4 = 16 units in the mean; parts that fill a GPU are hardly ever longer, so that ordinary
+   layers do not pause (H200: at 1024 they took 5 to 10 % longer). NORM: numbers of a sum of a group norm's
+   gradients, likewise. */
 enum { CKCI_GPU_CHAIN = 4096, CKCI_NORM_CHAIN = 1024 };
 
 /* n / d for n < 2^31 without a division: (mulhi(n, mul) + n) >> shift */

@@ -1,7 +1,6 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-conv
-  What convolutions share, and the kernels for any tensors (>>k-vector-gather, >>k-vector-weight,
-  >>k-vector-direct).
+  What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct).
 */
 #pragma once
 #include "core/layout.h"

@@ -228,7 +228,7 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     if (k->chain && device->kind != CKCONV_DEVICE_NVIDIA && most * each > 2 * CKCI_SUM_WHOLE) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "near sums up to %d positions in a part; here split_k of %d leaves %lld",
-                         (int)CKCI_SUM_WHOLE, (int)q->parts, CKCI_LL(most * each));
+                         2 * (int)CKCI_SUM_WHOLE, (int)q->parts, CKCI_LL(most * each));
     }
     for (int i = 0; i < 3; i++) {
         int64_t reach = (c->filter[i] - 1) * c->dilation[i];
