@@ -198,6 +198,9 @@ template <class S, int V> struct ckci_k_tile_weight {
 };
 
 /* Long sums take registers at their ends only. */
+template <> struct ckci_k_resident<ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>> {
+    enum { BLOCKS = 4 };
+};
 template <> struct ckci_k_resident<ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>> {
     enum { BLOCKS = 4 };
 };
