@@ -7,7 +7,7 @@
 # checked nothing without saying why counts as one failure. The last line here is the total, alone.
 #
 # Environment: BUILD (folder for logs, build), CC (handed to scripts), JOBS (at once), CKCONV_TEST_TIMEOUT
-# (seconds for each, 1200), V=1 shows all output.
+# (seconds for each, 3000), V=1 shows all output.
 set -u
 BUILD=${BUILD:-build}
 CC=${CC:-cc}
@@ -19,7 +19,7 @@ logs=$BUILD/test/log
 # One program: its output goes to a log, its counts to a file beside it, a short report to stdout.
 run_one() {
     program=$1
-    limit=${CKCONV_TEST_TIMEOUT:-1200}
+    limit=${CKCONV_TEST_TIMEOUT:-3000}
     clock=
     if command -v timeout >/dev/null 2>&1; then
         clock="timeout $limit"
