@@ -162,13 +162,13 @@ static inline void norm_statistics(const norm_data *d)
                 sum += x[i] - x[0];
             }
             const double more = sum / (double)m;
-            double mean = x[0] + more;
-            double low = x[0] - mean + more;
+            volatile double mean = x[0] + more; /* rounded, where registers are wider (x87), too */
+            volatile double low = x[0] - mean + more;
             for (int64_t i = 0; i < m; i++) {
                 rest += x[i] - mean - low;
             }
             low += rest / (double)m;
-            const double nearest = mean + low;
+            volatile double nearest = mean + low;
             low += mean - nearest;
             mean = nearest;
             for (int64_t i = 0; i < m; i++) {
