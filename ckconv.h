@@ -1188,8 +1188,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef STORED
 #pragma push_macro("STRAIGHT")
 #undef STRAIGHT
-#pragma push_macro("STREAM")
-#undef STREAM
 #pragma push_macro("STRETCHES")
 #undef STRETCHES
 #pragma push_macro("STRIDE")
@@ -2475,13 +2473,40 @@ typedef struct ckci_gpu_dim {
     ckci_divisor count[2], taps[2], by_stride, by_period, by_phases;
 } ckci_gpu_dim;
 
+/* How an epilogue is computed; the host decides it once (ckci_set_form). The closed form of operations that
+   are linear but for a limit is: alpha * sum + beta * (D tensors), then no less than low and no more than
+   high. */
+enum {
+    CKCI_FORM_STORE,  /* sums are rounded and stored */
+    CKCI_FORM_LINEAR, /* the closed form */
+    CKCI_FORM_CURVED, /* a sigmoid, silu or gelu of the closed form */
+    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise or has another type */
+};
+
+/* How a D tensor lies, in any form but SINGLE. */
+enum {
+    CKCI_LINE_CHANNELS, /* one number for each channel of all groups, d.stride[2] apart (0: one for all) */
+    CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
+};
+
+/* A D tensor: its logical sizes are those of the written tensor. */
+typedef struct ckci_gpu_extra {
+    unsigned char *p;
+    ckconv_dtype dtype;
+    int32_t line; /* CKCI_LINE_ */
+    int64_t stride[6];
+} ckci_gpu_extra;
+
 /* The written tensor with all that its epilogue needs. */
 typedef struct ckci_gpu_target {
-    ckci_tensor t, d[4];
+    ckci_tensor t;
+    ckci_gpu_extra d[4];
     const unsigned char *scale, *shift; /* mid only */
     unsigned char *partial;             /* split reductions: sums go here, part after part */
     int32_t num_d;
     ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
+    int32_t form, adds;   /* D tensors that the closed form adds */
+    double alpha, beta, low, high;
 } ckci_gpu_target;
 
 /* near: regions of so many images, rows and columns of positions, of one plane of the output. */
@@ -2494,7 +2519,7 @@ typedef struct ckci_gpu_near {
     int32_t bytes;                  /* of all pixels there; bwd_weight: dout lies behind them */
     int32_t first_y, first_x;       /* the first pixel of position 0 */
     int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
-    int32_t channels, taps, plain;  /* of all groups; of the filter; stored without an epilogue */
+    int32_t channels, taps, whole; /* of all groups; of the filter; stored together, in the compute type */
     int32_t channels_in, less_in, less_out; /* bwd_weight: in's; log2 of K / C, of C / K */
     int32_t back, packed;                   /* taps are turned round; weights lie in order */
     int32_t eights;                         /* eight neighbours along C of weights that do not are one load */
@@ -2683,7 +2708,7 @@ typedef struct ckci_gpu_depth {
     /* deep: a tile has tile_y rows of `strips` strips, an image tiles_y x tiles_x of them and tiles_z pieces
        of `walk` planes; pitch: positions of a row in LDS, pieces: those of a tile, all: tiles and pieces */
     int32_t tile_y, tiles_y, tiles_z;
-    int32_t o_same, o_vec; /* results are stored without an epilogue; and 4 of a row together */
+    int32_t o_same, o_vec; /* results lie in the type of `a`, any form but SINGLE; and 4 of a row together */
     int32_t bf16, planes;  /* not f16; lanes are positions */
     int32_t full;          /* types or an operation that most kernels do not know */
     int32_t sums;          /* bwd_weight: through workspace */
@@ -2729,7 +2754,8 @@ typedef struct ckci_gpu_pack_data {
 
 /* A first layer; arrays of two: y, x. a is the tensor that is read, b the weights. */
 typedef struct ckci_gpu_stem {
-    ckci_tensor a, b, o;
+    ckci_tensor a, b;
+    ckci_gpu_target o; /* fwd: any form but SINGLE, bwd_data: STORE */
     ckconv_dtype type;
     int32_t n, k, c;
     int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;
@@ -11526,6 +11552,66 @@ CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
     return fits;
 }
 
+/* How D tensor d lies beside the written tensor t: a CKCI_LINE, or -1. One number for each channel: its step
+   from channel to channel becomes d's stride[2], though K or C be 1. */
+CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
+{
+    int known = t->dtype == CKCONV_F64
+                    ? d->dtype == CKCONV_F64
+                    : d->dtype == CKCONV_F32 || d->dtype == CKCONV_F16 || d->dtype == CKCONV_BF16;
+    int channels = known, output = known && (uintptr_t)d->p % 16 == 0;
+    for (int i = 0; i < 6; i++) {
+        int several = t->len[i] > 1;
+        channels = channels && (i == 0 || i == 2 || !several || d->stride[i] == 0);
+        output = output && (!several || d->stride[i] == t->stride[i]);
+    }
+    int64_t step = t->len[2] > 1 ? d->stride[2] : t->len[0] > 1 ? d->stride[0] : 0;
+    if (channels && (t->len[0] <= 1 || d->stride[0] == step * t->len[2])) {
+        d->stride[2] = step;
+        return CKCI_LINE_CHANNELS;
+    }
+    return output ? CKCI_LINE_OUTPUT : -1;
+}
+
+/* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
+   where it is stored in that type. */
+CKCI_FN void ckci_set_form(ckci_gpu_target *o)
+{
+    const ckconv_element_op *op = &o->t.op;
+    int adds = op->kind >= CKCONV_BIAS, one = op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD;
+    int curved = op->kind == CKCONV_SIGMOID || op->kind == CKCONV_SILU || op->kind == CKCONV_GELU;
+    int relu = op->kind == CKCONV_RELU || op->kind == CKCONV_BIAS_RELU ||
+               op->kind == CKCONV_BIAS_RESIDUAL_RELU || op->kind == CKCONV_ADD_RELU;
+    int clamp = op->kind == CKCONV_CLAMP;
+    double none = 1e308;
+    none *= 10; /* infinite */
+    o->adds = adds ? o->num_d : one;
+    o->alpha = one || op->kind == CKCONV_SCALE ? op->alpha : 1;
+    o->beta = op->kind == CKCONV_BILINEAR ? op->beta : 1;
+    o->low = relu ? 0 : clamp ? op->alpha : -none;
+    o->high = clamp ? op->beta : none;
+    int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
+    o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
+    o->form = o->compute && o->compute != o->t.dtype ? CKCI_FORM_SINGLE : o->form;
+    for (int32_t j = 0; j < o->adds; j++) {
+        o->d[j].line = ckci_find_line(&o->t, &o->d[j]);
+        o->form = o->d[j].line < 0 ? CKCI_FORM_SINGLE : o->form;
+    }
+}
+
+/* What a convolution writes. */
+CKCI_FN void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
+{
+    o->t = p->t[ckci_written(p->op)];
+    o->num_d = p->num_d;
+    for (int32_t j = 0; j < p->num_d; j++) {
+        o->d[j].p = p->d[j].p;
+        o->d[j].dtype = p->d[j].dtype;
+        memcpy(o->d[j].stride, p->d[j].stride, sizeof o->d[j].stride);
+    }
+    ckci_set_form(o);
+}
+
 /* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
 CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 {
@@ -11534,9 +11620,7 @@ CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
     memset(k, 0, sizeof *k);
     k->a = p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     k->b = p->t[weight ? CKCI_IN : CKCI_WEI];
-    k->o.t = p->t[ckci_written(p->op)];
-    k->o.num_d = p->num_d;
-    memcpy(k->o.d, p->d, sizeof k->o.d);
+    ckci_set_target(p, &k->o);
     k->phases = 1;
     k->columns = (int32_t)(back ? p->c : p->k);
     k->red = (int32_t)(back ? p->k : p->c);
@@ -11719,16 +11803,38 @@ CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
     return channels;
 }
 
-/* Positions of an image (of one phase), and how far a filter reaches beyond it. */
-CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t *pad)
+/* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on both
+   sides of each axis together. */
+CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
 {
     int back = p->op == CKCONV_BWD_DATA;
     *positions = 1;
-    *pad = 0;
     for (int i = 0; i < 3; i++) {
+        int64_t span = ckci_saturating_mul(p->filter[i] - 1, p->dilation[i]), low, high;
         *positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
-        *pad = ckci_max(*pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+        if (back) {
+            low = ckci_max(ckci_ceil_div(span - p->pad[i], p->stride[i]), 0);
+            high = (p->input[i] - 1 + p->pad[i]) / p->stride[i] - (p->output[i] - 1);
+        } else {
+            low = p->pad[i];
+            high = ckci_saturating_add(ckci_saturating_mul(p->output[i] - 1, p->stride[i]), span) -
+                   p->pad[i] - (p->input[i] - 1);
+        }
+        beyond[i] = ckci_saturating_add(low, ckci_max(high, 0));
     }
+}
+
+/* Elements from the first to the last one that a block may address: of some images and channels, and so far
+   beyond each axis. beyond NULL: not at all. */
+CKCI_FN int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
+{
+    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(channels, t->stride[2]));
+    for (int i = 3; i < 6; i++) {
+        int64_t len = ckci_saturating_add(t->len[i], beyond ? beyond[i - 3] : 0);
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(len, t->stride[i]));
+    }
+    return reach;
 }
 
 /* The grid, once tiles_m and tiles_n are known: those of `slices` phases and groups; nothing for an empty
@@ -11950,6 +12056,16 @@ CKCI_FN void ckci_exchange_yx(ckci_tensor *t)
     t->stride[5] = stride;
 }
 
+CKCI_FN void ckci_exchange_target(ckci_gpu_target *o)
+{
+    ckci_exchange_yx(&o->t);
+    for (int32_t j = 0; j < o->num_d; j++) {
+        int64_t stride = o->d[j].stride[4];
+        o->d[j].stride[4] = o->d[j].stride[5];
+        o->d[j].stride[5] = stride;
+    }
+}
+
 /* May `vec` neighbouring channels be one load? Channels are groups here. */
 CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 {
@@ -12146,9 +12262,7 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
     CKCI_TRY(ckci_gpu_takes(p, err));
     k->a = p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     k->b = p->t[weight ? CKCI_IN : CKCI_WEI];
-    k->o.t = p->t[ckci_written(p->op)];
-    k->o.num_d = p->num_d;
-    memcpy(k->o.d, p->d, sizeof k->o.d);
+    ckci_set_target(p, &k->o);
     ckconv_dtype type = k->a.dtype;
     int fits =
         k->a.plain && (type == CKCONV_F64 || type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
@@ -12196,10 +12310,7 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
         k->dim[2] = y;
         ckci_exchange_yx(&k->a);
         ckci_exchange_yx(&k->b);
-        ckci_exchange_yx(&k->o.t);
-        for (int i = 0; i < 4; i++) {
-            ckci_exchange_yx(&k->o.d[i]);
-        }
+        ckci_exchange_target(&k->o);
     }
     int64_t reach = 32 * ckci_saturating_mul(ckci_max(k->dim[2].dilation, k->dim[2].stride),
                                              8 * ckci_max(k->a.stride[5], weight ? k->b.stride[5] : 1));
@@ -12717,18 +12828,27 @@ CKCI_FN void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
     if (k->planes) {
         ckci_exchange_yx(&k->a);
         ckci_exchange_yx(&k->b);
-        ckci_exchange_yx(&k->o.t);
+        ckci_exchange_target(&k->o);
         k->dim[1] = ckci_make_gpu_dim(p, 1);
         k->dim[2] = ckci_make_gpu_dim(p, 2);
     }
 }
 
-/* Stores without an epilogue, and several together. */
+/* D tensors that lie as the output are of its type, so that they are loaded as it is stored. */
+CKCI_FN int ckci_depth_adds(const ckci_gpu_depth *k)
+{
+    int same = k->o.form != CKCI_FORM_SINGLE;
+    for (int32_t j = 0; j < k->o.adds; j++) {
+        same = same && (k->o.d[j].line == CKCI_LINE_CHANNELS || k->o.d[j].dtype == k->o.t.dtype);
+    }
+    return same;
+}
+
+/* Results in the type of what is read, in any form but SINGLE, and several together. */
 CKCI_FN void ckci_depth_stores(ckci_gpu_depth *k, int32_t vec, int32_t planes)
 {
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
-    k->o_same =
-        k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
+    k->o_same = k->o.t.dtype == k->a.dtype && ckci_depth_adds(k) && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
 }
 
@@ -13210,10 +13330,7 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
         k->dim[2] = y;
         ckci_exchange_yx(&k->a);
         ckci_exchange_yx(&k->b);
-        ckci_exchange_yx(&k->o.t);
-        for (int i = 0; i < 4; i++) {
-            ckci_exchange_yx(&k->o.d[i]);
-        }
+        ckci_exchange_target(&k->o);
         k->planes = 0;
     }
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
@@ -13326,7 +13443,10 @@ CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_dev
     }
     ckci_depth_box_finish(k, tiles_y, tiles_x);
     ckci_depth_box_split(k, device, 0);
-    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS;
+    k->o_same = k->o.t.dtype == k->a.dtype && k->o.form <= CKCI_FORM_LINEAR;
+    for (int32_t j = 0; j < k->o.adds; j++) {
+        k->o_same = k->o_same && k->o.d[j].line == CKCI_LINE_CHANNELS;
+    }
     ckci_set_kernel(l, CKCI_KERNEL_depth_matrix);
     l->grid = ckci_saturating_mul(k->parts, k->tiles_c);
     *cost = ckci_depth_box_cost(p, device, k);
@@ -13674,20 +13794,15 @@ CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, 
 }
 
 /* Offsets from the first position of a block have 31 bits; images: batches that a block can touch. */
-CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images, int64_t pad,
-                                        ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images,
+                                        const int64_t *beyond, ckconv_error *err)
 {
-    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
-    for (int i = 2; i < 6; i++) {
-        int64_t len = i == 2 ? t->len[i] : ckci_saturating_add(t->len[i], pad);
-        reach = ckci_saturating_add(reach, ckci_saturating_mul(len, t->stride[i]));
-    }
-    return ckci_saturating_mul(reach, (int64_t)ckci_size(t->dtype)) <= INT32_MAX
-               ? CKCONV_OK
-               : ckci_fail(
-                     err, CKCONV_ERR_UNSUPPORTED,
-                     "matrix tiles take 2^31 bytes of %s for a block's images; here it reaches over more",
-                     what);
+    int64_t bytes = ckci_saturating_mul(ckci_reach(t, images, t->len[2], beyond), (int64_t)ckci_size(t->dtype));
+    return bytes <= INT32_MAX ? CKCONV_OK
+                              : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                                          "matrix tiles take 2^31 bytes of %s for a block's images; here it "
+                                          "reaches over more",
+                                          what);
 }
 
 /* The filter's size: see ckci_k_hole in kernels/matrix. */
@@ -13809,7 +13924,7 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
     int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
-    tables += nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * tile_m : 0;
+    tables += nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * (tile_m + tile_n) : 0;
     int64_t stages = tile_m >= 64 && tile_n >= 64 ? CKCI_GROUP_STAGES(rows) : 3;
     return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
 }
@@ -14031,12 +14146,12 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_tensor *read = &c->t[which], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
     ckconv_dtype type = m->type;
-    int64_t before = back ? c->k : c->c, positions, pad;
+    int64_t before = back ? c->k : c->c, positions, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
     CKCI_TRY(ckci_gpu_takes(c, err));
     int64_t red = back ? c->k : c->c;
-    ckci_image(c, &positions, &pad);
-    CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
+    ckci_image(c, &positions, beyond);
+    CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     int across = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && red % 64 == 0 &&
@@ -14354,7 +14469,7 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
                     continue;
                 }
                 /* the waves' way down: of one chunk, or on through several ones of up to all rows */
-                int64_t ways = rolled && nvidia && k->as.region.plain && k->as.region.tiles <= 2 ? down : 1;
+                int64_t ways = rolled && nvidia && k->as.region.whole && k->as.region.tiles <= 2 ? down : 1;
                 for (int64_t way = 1; way <= ways; way = way < ways ? ckci_min(2 * way, ways) : ways + 1) {
                     int64_t tall = ckci_min(ckci_ceil_div(high, ckci_ceil_div(ways, way)), high);
                     k->as.region.rows = (int32_t)(way == 1 ? y : ckci_ceil_div(tall, y) * y);
@@ -14457,8 +14572,8 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     int back = p->op == CKCONV_BWD_DATA;
     ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
-    int64_t block = c->k, space, span;
-    ckci_image(c, &space, &span);
+    int64_t block = c->k, space, beyond[3];
+    ckci_image(c, &space, beyond);
     CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
     ckci_tensor native = *w;
     m->pack = 1;
@@ -14497,15 +14612,14 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     k->by_one_c = ckci_make_divisor(p->c);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
-    k->as.region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
-                         !k->o.compute && type == m->type;
+    k->as.region.whole = k->o_vec && type == m->type;
     CKCI_TRY(ckci_near_walk(c, device, 0, k, cost, err));
     ckci_set_kernel(&m->l, (k->as.region.rolled ? CKCI_KERNEL_matrix_near_down_16
                             : ckci_near_deep(c) ? CKCI_KERNEL_matrix_near_deep_16
                                                 : CKCI_KERNEL_matrix_near_16) +
                                (block == 32));
-    CKCI_TRY(ckci_matrix_reach(read, what, k->as.region.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.region.images + 1, 0, err));
+    CKCI_TRY(ckci_matrix_reach(read, what, k->as.region.images + 1, beyond, err));
+    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.region.images + 1, NULL, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->as.region.parts * k->tiles_n;
     /* on NVIDIA strips were timed: a block that has a compute unit for itself takes three quarters */
     *cost = ckci_near_deep(c) ? 1.67 * (*cost + 4000)
@@ -14585,10 +14699,12 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
     CKCI_TRY(ckci_need_unit(device, family, err));
     CKCI_TRY(ckci_gpu_takes(p, err));
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    ckci_gpu_target target;
+    ckci_set_target(p, &target);
     if ((type != CKCONV_F16 && type != CKCONV_BF16) || in->dtype != type || (!weight && w->compute != type) ||
-        (!weight && p->t[ckci_written(p->op)].op.kind != CKCONV_PASS)) {
+        (back && target.form != CKCI_FORM_STORE) || (!weight && target.form == CKCI_FORM_SINGLE)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "stem takes f16 or bf16 alone, and no operation on what it writes");
+                         "stem takes f16 or bf16 alone, and no operation on what bwd_data writes");
     }
     if (p->g != 1 || p->c > 4 || p->k % 16 != 0 || p->k > 128 || p->filter[0] * p->input[0] != 1 ||
         p->pad[0] != 0 || p->output[0] != 1 || p->dilation[2] != 1 ||
@@ -14675,7 +14791,7 @@ CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
     memset(k, 0, sizeof *k);
     k->a = p->t[back ? CKCI_OUT : CKCI_IN];
     k->b = p->t[CKCI_WEI];
-    k->o = p->t[back ? CKCI_IN : CKCI_OUT];
+    ckci_set_target(p, &k->o);
     k->type = p->t[CKCI_OUT].dtype;
     k->n = (int32_t)p->n;
     k->k = (int32_t)p->k;
@@ -14843,7 +14959,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     ckci_stem_start(p, k);
     k->a = p->t[CKCI_OUT];
     k->b = p->t[CKCI_IN];
-    k->o = p->t[CKCI_WEI];
+    ckci_set_target(p, &k->o);
     int64_t columns = p->filter[1] * p->filter[2] * p->c, one = ckci_saturating_mul(columns * p->k, 4);
     k->columns = (int32_t)columns;
     k->tiles_c = (int32_t)ckci_ceil_div(columns, 160);
@@ -15032,8 +15148,8 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_near_start(p, device, family, m, err));
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t space, span;
-    ckci_image(c, &space, &span);
+    int64_t space, beyond[3];
+    ckci_image(c, &space, beyond);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g * p->k, p->c),
                                       ckci_saturating_mul(p->filter[0], p->filter[1] * p->filter[2]));
     ckci_tensor in = c->t[CKCI_IN], dout = c->t[CKCI_OUT]; /* their groups as one */
@@ -15044,8 +15160,8 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     ckci_make_gpu_conv(c, k);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (ckci_min(c->k, c->c) == 32));
     CKCI_TRY(ckci_near_walk(c, device, split_k, k, cost, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.region.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.region.images + 1, 0, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.region.images + 1, beyond, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.region.images + 1, NULL, err));
     int64_t positions = c->n * c->output[0] * c->output[1] * c->output[2];
     int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->as.region.parts);
     if (one > INT32_MAX || positions == 0 || one == 0) {
@@ -15084,12 +15200,12 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t real_k = c->k, real_c = c->c, space, pad;
+    int64_t real_k = c->k, real_c = c->c, space, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
     CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
     c->n = ckci_saturating_mul(c->n, m->terms);
     CKCI_TRY(ckci_gpu_takes(c, err));
-    ckci_image(c, &space, &pad);
+    ckci_image(c, &space, beyond);
     int64_t positions = c->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
@@ -15137,8 +15253,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
     int64_t images = k->part / ckci_max(space, 1) + 2;
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", images, pad, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", images, beyond, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, NULL, err));
     k->merge = m->merge > 1 || c->k != real_k || c->c != real_c ? (int32_t)m->merge : 0;
     k->shift = m->shift;
     k->filter_x = m->pairs ? (int32_t)p->filter[2] : 0;
@@ -15151,8 +15267,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
         ckci_gpu_share share;
         double shared = ckci_matrix_share(device, m, tiles, positions, split, &share);
         images = ckci_max(positions / ckci_max(space, 1), images);
-        if (shared < *cost && ckci_matrix_reach(&c->t[CKCI_IN], "in", images, pad, NULL) == CKCONV_OK &&
-            ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, NULL) == CKCONV_OK) {
+        if (shared < *cost && ckci_matrix_reach(&c->t[CKCI_IN], "in", images, beyond, NULL) == CKCONV_OK &&
+            ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, NULL, NULL) == CKCONV_OK) {
             *cost = shared;
             k->share = share;
             k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));
@@ -15255,15 +15371,9 @@ CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const
 }
 
 /* Do offsets of a block's images fit 31 bits, in bytes? */
-CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, int64_t pad)
+CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
 {
-    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
-    reach = ckci_saturating_add(reach, ckci_saturating_mul(channels, t->stride[2]));
-    for (int i = 3; i < 6; i++) {
-        reach = ckci_saturating_add(reach,
-                                    ckci_saturating_mul(ckci_saturating_add(t->len[i], pad), t->stride[i]));
-    }
-    return ckci_saturating_mul(reach, 4) <= INT32_MAX;
+    return ckci_saturating_mul(ckci_reach(t, images, channels, beyond), 4) <= INT32_MAX;
 }
 
 /* What all FMA tiles ask for. a, b: the tensors that are read. */
@@ -15307,15 +15417,15 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
     int back = p->op == CKCONV_BWD_DATA;
-    int64_t positions, pad;
+    int64_t positions, beyond[3];
     int32_t ranges;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
-    ckci_image(p, &positions, &pad);
-    if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, pad) ||
+    ckci_image(p, &positions, beyond);
+    if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, beyond) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8 ||
-        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL)) {
         return ckci_tile_too_far(err);
     }
     if (tile.width == 4 && !ckci_vector_loads(&k->a, 2, k->red)) {
@@ -15332,8 +15442,11 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     if (tile.width == 4 && k->b_mode == 2) {
         return ckci_tile_unaligned(err);
     }
-    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
+    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.form <= CKCI_FORM_LINEAR &&
                ckci_vector_loads(&k->o.t, 2, k->columns);
+    for (int32_t j = 0; j < k->o.adds; j++) {
+        k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS || k->o.d[j].dtype == CKCONV_F32);
+    }
     double red = ckci_reduction(k, (double)k->red);
     ckci_set_kernel(l, tile.kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile.rows), 1);
@@ -15377,7 +15490,7 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
                                    ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
-    int64_t positions, pad, units = ckci_max(device->compute_units, 1);
+    int64_t positions, beyond[3], units = ckci_max(device->compute_units, 1);
     int32_t ranges, deep = 4;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
@@ -15388,13 +15501,13 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
             "31 for the sum of filter sizes; here %d",
             (int)(1024 / wide), (int)k->red);
     }
-    ckci_image(p, &positions, &pad);
+    ckci_image(p, &positions, beyond);
     ckci_grouped_blocks(k, wide, deep, units);
     int64_t rows = (int64_t)deep * 256 / k->lanes * k->part;
     ckci_tensor all = k->a;
     all.stride[2] = all.stride[0] > all.stride[2] ? all.stride[0] : all.stride[2]; /* all groups */
-    if (!ckci_tile_reach(&all, rows / positions + 2, p->g + k->red, pad) ||
-        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
+    if (!ckci_tile_reach(&all, rows / positions + 2, p->g + k->red, beyond) ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL)) {
         return ckci_tile_too_far(err);
     }
     k->b_mode = k->b_column < k->b_red ? 1 : 0;
@@ -15438,8 +15551,12 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
                          "narrow kernels take 4 written channels per group, steps of 1 in the tensor that is "
                          "read, whose channels are last, aligned and a multiple of 4, and small filters");
     }
-    if (!ckci_tile_reach(&k->a, 1, k->red, ckci_max(span_x, span_y) + ckci_max(p->pad[1], p->pad[2])) ||
-        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0) ||
+    int64_t positions, beyond[3];
+    ckci_image(p, &positions, beyond);
+    beyond[1] += k->part; /* of tiles that end behind the last row */
+    beyond[2] += 8 * k->lanes;
+    if (!ckci_tile_reach(&k->a, 1, k->red, beyond) ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8) {
         return ckci_tile_too_far(err);
     }
@@ -15478,8 +15595,8 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
-    int64_t space, pad;
-    ckci_image(p, &space, &pad);
+    int64_t space, beyond[3];
+    ckci_image(p, &space, beyond);
     int64_t positions = p->n * space;
     if (tile.width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
         return ckci_tile_unaligned(err);
@@ -15520,7 +15637,7 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
     int64_t images = k->part / ckci_max(space, 1) + 2;
-    if (!ckci_tile_reach(&k->b, images, k->red, pad) || !ckci_tile_reach(&k->a, images, k->rows, 0)) {
+    if (!ckci_tile_reach(&k->b, images, k->red, beyond) || !ckci_tile_reach(&k->a, images, k->rows, NULL)) {
         return ckci_tile_too_far(err);
     }
     k->o_vec = k->columns % 4 == 0 && (split > 1 || ckci_tile_dense(&k->o.t));
@@ -16536,6 +16653,7 @@ CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args
     o->scale = args ? (const unsigned char *)args->scale : NULL;
     o->shift = args ? (const unsigned char *)args->shift : NULL;
     o->compute = stored ? (ckconv_dtype)0 : compute;
+    ckci_set_form(o);
 }
 
 /* What costs count beside those of matrix units (H100: the f32 kernel takes 49 to 2,860 us where two kernels
@@ -16639,7 +16757,7 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
     if (launch->bytes == sizeof(ckci_gpu_depth)) {
         ckci_gpu_depth *k = &l.a.depth;
         ckci_gpu_mid_target(m->first, m->args, &k->o);
-        k->o_same = k->o_same && !k->o.scale && !k->o.shift && !k->o.compute;
+        k->o_same = k->o_same && k->o.form != CKCI_FORM_SINGLE;
         k->o_vec = k->o_vec && k->o_same;
     } else if (ckci_writes_target(launch)) {
         ckci_gpu_conv *k = &l.a.conv;
@@ -16647,7 +16765,7 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
         if (l.kernel < CKCI_KERNEL_matrix_gather_256x256 ||
             l.kernel > CKCI_KERNEL_matrix_double_weight_128x64) {
             /* elsewhere than on matrix units it stands for results without an epilogue */
-            k->o_vec = k->o_vec && !k->o.scale && !k->o.shift && !k->o.compute;
+            k->o_vec = k->o_vec && k->o.form == CKCI_FORM_STORE;
         }
     }
     return m->next->emit(m->next->context, &l, err);
@@ -16927,12 +17045,11 @@ CKCI_FN ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_devi
     ckci_tensor mid = ckci_one_group(&a->first.o.t);
     a->mid_vec = mid.dtype == type && ckci_aligned_columns(&mid, second->c);
     a->second.o_vec = ckci_aligned_columns(&a->second.o.t, a->second.columns);
-    int64_t space = ckci_max(second->output[0] * second->output[1] * second->output[2], 1), pad = 0;
-    for (int i = 0; i < 3; i++) {
-        pad = ckci_max(pad, 2 * first->pad[i] + (first->filter[i] - 1) * first->dilation[i]);
-    }
-    CKCI_TRY(ckci_matrix_reach(&a->first.a, "in", 128 / space + 2, pad, err));
-    return ckci_matrix_reach(&a->second.o.t, "out", 128 / space + 2, 0, err);
+    int64_t space, beyond[3];
+    ckci_image(first, &space, beyond);
+    space = ckci_max(second->output[0] * second->output[1] * second->output[2], 1);
+    CKCI_TRY(ckci_matrix_reach(&a->first.a, "in", 128 / space + 2, beyond, err));
+    return ckci_matrix_reach(&a->second.o.t, "out", 128 / space + 2, NULL, err);
 }
 
 /* A depthwise or a pointwise first convolution, as the shape's kernel takes it: its plan, and nanoseconds
@@ -20261,7 +20378,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("STEPS")
 #pragma pop_macro("STORED")
 #pragma pop_macro("STRAIGHT")
-#pragma pop_macro("STREAM")
 #pragma pop_macro("STRETCHES")
 #pragma pop_macro("STRIDE")
 #pragma pop_macro("STRIP")

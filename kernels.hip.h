@@ -1394,7 +1394,7 @@ CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t
         bool sums = o.t.op.kind >= CKCONV_BIAS;
         CKCI_K_UNROLL(1)
         for (int j = 0; j < o.num_d; j++) {
-            const ckci_tensor &t = o.d[j];
+            const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + n * t.stride[1] + c * t.stride[2] + z * t.stride[3] +
                          y * t.stride[4] + w * t.stride[5];
             real value = ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype));
@@ -3663,18 +3663,88 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
+    /* All threads of a group of four waves. */
+    static CKCI_K_MEMBER void meet(int group)
+    {
+#if defined(__CUDA_ARCH__)
+        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
+#else
+        (void)group;
+        __syncthreads();
+#endif
+    }
+
+    /* Blocks of 8 x 8 numbers of two bytes between LDS and sums, as pairs of them lie in registers. */
+    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_stmatrix_x4_trans(to, two);
+#else
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         (uint32_t)__cvta_generic_to_shared(to)),
+                     "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
+                     : "memory");
+#endif
+    }
+
+    static CKCI_K_MEMBER void get_blocks(const unsigned char *from, uint32_t (&two)[4])
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_ldmatrix_x4_trans(two, from);
+#else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])
+                     : "r"((uint32_t)__cvta_generic_to_shared(from))
+                     : "memory");
+#endif
+    }
+
+    /* Can finish16 compute o's epilogue? */
+    static CKCI_K_MEMBER bool takes(const ckci_gpu_target &o)
+    {
+        bool good = o.form == CKCI_FORM_STORE || (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift);
+        for (int32_t j = 0; j < o.adds; j++) {
+            good = good && (o.d[j].line == CKCI_LINE_CHANNELS || o.d[j].dtype != CKCONV_F32);
+        }
+        return good && (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
+    }
+
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
-       whose products are done: those before `full`, the two last ones where there are four or more. */
-    CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, int32_t dtype, const int32_t *places,
-                                int32_t columns, unsigned char *out)
+       whose products are done: those before `full`, the two last ones where there are four or more. D tensors
+       that lie as the output come through the same tile the opposite way; of the others the sum for each
+       column is in `shift`. */
+    CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
+                                const float *shift, const int32_t *places, int32_t columns,
+                                unsigned char *out)
     {
         const int thread = (int)threadIdx.x % 128, lane = thread % 32, group = (int)threadIdx.x / 128;
         const int column = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8; /* in eights; */
         int32_t at = full - (FLYING ? 1 + group : 1) * TILE;
         at = (at < 0 ? at + STAGES * TILE : at) + (FLYING ? 0 : group * N * 128);
         unsigned char *to = tiles + at + row * 128 + (column ^ (lane & 7)) * 16;
+        const int r0 = thread / 8, c = thread % 8, from = DOWN == 2 ? group * 64 : 0;
+        const bool good = from + c * 8 < columns;
+        places += (DOWN == 2 ? 0 : group * N) + r0;
+        out += 2 * (from + c * 8);
+        unsigned char *own = tiles + at + r0 * 128 + (c ^ (r0 & 7)) * 16; /* and 16 rows down from each */
         __syncthreads();
+        if (o.form == CKCI_FORM_LINEAR) {
+            shift += from + thread / 32 * 16 + lane / 4;
+            const float alpha = (float)o.alpha, more[2] = {shift[0], shift[8]};
+            CKCI_K_UNROLL(128)
+            for (int i = 0; i < N / 2; i++) {
+                sum[i] = fmaf(alpha, sum[i], more[i / 2 % 2]);
+            }
+            CKCI_K_UNROLL(1)
+            for (int32_t d = 0; d < o.adds; d++) {
+                if (o.d[d].line == CKCI_LINE_OUTPUT) {
+                    add_output(o.d[d], (float)o.beta, out - o.t.p, places, good, own, to, group);
+                }
+            }
+            ckci_k_limit(o, sum);
+        }
+        const int32_t dtype = o.t.dtype;
         CKCI_K_UNROLL(16)
         for (int j = 0; j < N / 8; j += 2) {
             uint32_t two[4];
@@ -3683,29 +3753,42 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 two[i] =
                     ckci_k_two(dtype, ckci_k_bits(sum[4 * j + 2 * i]), ckci_k_bits(sum[4 * j + 2 * i + 1]));
             }
-#if defined(CKCI_SIMULATOR)
-            sim_stmatrix_x4_trans(to + j * 1024, two);
-#else
-            asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                             (uint32_t)__cvta_generic_to_shared(to + j * 1024)),
-                         "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
-                         : "memory");
-#endif
+            put_blocks(to + j * 1024, two);
         }
-#if defined(__CUDA_ARCH__)
-        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-#else
-        __syncthreads();
-#endif
-        const int r0 = thread / 8, c = thread % 8, from = DOWN == 2 ? group * 64 : 0;
-        const bool good = from + c * 8 < columns;
-        places += (DOWN == 2 ? 0 : group * N) + r0;
-        out += 2 * (from + c * 8);
+        meet(group);
         CKCI_K_UNROLL(8)
         for (int r = 0; r < N; r += 16) {
-            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(tiles + at + (r0 + r) * 128 + (c ^ (r0 & 7)) * 16);
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(own + r * 128);
             if (good && places[r] >= 0) {
                 *(ckci_k_uint4 *)(out + 2 * (int64_t)places[r]) = v;
+            }
+        }
+    }
+
+    /* beta * d, which lies as the output, `offset` bytes past its begin; see finish16. */
+    CKCI_K_MEMBER void add_output(const ckci_gpu_extra &d, float beta, int64_t offset, const int32_t *places,
+                                  bool good, unsigned char *own, const unsigned char *blocks, int group)
+    {
+        const bool bf16 = CKCI_K_BF16(d.dtype != CKCONV_F16);
+        meet(group); /* nobody reads what was there before */
+        CKCI_K_UNROLL(8)
+        for (int r = 0; r < N; r += 16) {
+            ckci_k_copy_from(own + r * 128, d.p + offset + 2 * (int64_t)places[r],
+                             good && places[r] >= 0 ? 16 : 0);
+        }
+        ckci_k_copies_end();
+        ckci_k_copies_wait<0>();
+        meet(group);
+        CKCI_K_UNROLL(16)
+        for (int j = 0; j < N / 8; j += 2) {
+            uint32_t two[4];
+            get_blocks(blocks + j * 1024, two);
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                const float low = bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
+                            high = bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16);
+                sum[4 * j + 2 * i] = fmaf(beta, low, sum[4 * j + 2 * i]);
+                sum[4 * j + 2 * i + 1] = fmaf(beta, high, sum[4 * j + 2 * i + 1]);
             }
         }
     }
@@ -3867,7 +3950,11 @@ CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, i
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-store
-  Eight neighbouring finished values at once.
+  Lines: neighbouring outputs along the channels on their way from sums to memory. What is written together
+  passes through here, whatever the family: the epilogue in its closed form (ckci_set_form in gpu/conv.h says
+  when there is one), one rounding, one store. A D tensor that lies as the output is loaded as the output is
+  stored; of one that has a number for each channel, those of the line are loaded, from near caches. Nothing
+  here decodes coordinates: callers know where in memory a line goes and which channel it begins with.
 */
 /* Eight neighbouring finished values, aligned together. */
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const int32_t *v)
@@ -3910,28 +3997,194 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
     *(ckci_k_uint4 *)p = packed;
 }
 
-/* `count` (1 or 8) columns c, ... of one position. v lies in LDS and is overwritten. */
-template <class T>
-CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int32_t g, int32_t n, int32_t c,
-                             int32_t columns, int32_t z, int32_t y, int32_t x)
+/* N numbers of f32, f16 or bf16 that are aligned together. */
+template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *p, float (&x)[N])
 {
-    const ckci_gpu_conv &p = ckci_k_late(conv);
-    const bool together = p.o_vec && count == 8;
-    if (!together || p.o.t.op.kind != CKCONV_PASS || p.o.scale || p.o.shift || p.o.compute) {
-        CKCI_K_UNROLL(1)
-        for (int i = 0; i < count && c + i < columns; i++) {
-            v[i] = ckci_k_finish<T>(p.o, v[i], g, n, c + i, z, y, x);
-            if (!together) {
-                ckci_k_put<T>(p.o, v[i], g, n, c + i, z, y, x);
-            }
+    static_assert(N == 4 || N == 8, "one or two words of 16 bytes");
+    uint32_t w[N];
+    if (dtype == CKCONV_F32) {
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < N; i += 4) {
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(p + 4 * i);
+            w[i] = v.x;
+            w[i + 1] = v.y;
+            w[i + 2] = v.z;
+            w[i + 3] = v.w;
         }
-    }
-    if (!together) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_float(w[i]);
+        }
         return;
     }
+    if constexpr (N == 8) {
+        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+        w[2] = v.z;
+        w[3] = v.w;
+    } else {
+        const ckci_k_uint2 v = *(const ckci_k_uint2 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+    }
+    const bool bf16 = CKCI_K_BF16(dtype != CKCONV_F16);
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < N / 2; i++) {
+        x[2 * i] = bf16 ? ckci_k_float(w[i] << 16) : ckci_k_half_float(w[i] & 0xffffu);
+        x[2 * i + 1] = bf16 ? ckci_k_float(w[i] & 0xffff0000u) : ckci_k_half_float(w[i] >> 16);
+    }
+}
+
+template <int N> CKCI_K_FN void ckci_k_load_line(int32_t, const unsigned char *p, double (&x)[N])
+{
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] = ((const double *)p)[i];
+    }
+}
+
+/* One number of a D tensor in any form but SINGLE. */
+CKCI_K_FN void ckci_k_load_number(int32_t dtype, const unsigned char *p, float &x)
+{
+    if (dtype == CKCONV_F32) {
+        x = *(const float *)p;
+        return;
+    }
+    const uint32_t bits = *(const uint16_t *)p;
+    x = CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float(bits << 16) : ckci_k_half_float(bits);
+}
+
+CKCI_K_FN void ckci_k_load_number(int32_t, const unsigned char *p, double &x)
+{
+    x = *(const double *)p;
+}
+
+/* What a D tensor of CKCI_LINE_CHANNELS has for N channels. */
+template <int N, class R>
+CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int64_t channel, R (&x)[N])
+{
+    const int64_t step = t.stride[2] * ckci_k_size(t.dtype);
+    const unsigned char *p = t.p + channel * step;
+    if (t.stride[2] == 1 && ((uintptr_t)t.p & 15) == 0) {
+        ckci_k_load_line<N>(t.dtype, p, x);
+        return;
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        ckci_k_load_number(t.dtype, p + i * step, x[i]);
+    }
+}
+
+/* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
+   up. */
+template <bool GELU, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
+{
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < N; i++) {
+        const R y = ckci_k_element<GELU>(op, x[0], (R)0);
+        CKCI_K_UNROLL(32)
+        for (int j = 0; j + 1 < N; j++) {
+            x[j] = x[j + 1];
+        }
+        x[N - 1] = y;
+    }
+}
+
+template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, R (&x)[N])
+{
+    const R low = (R)o.low, high = (R)o.high;
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < N; i++) {
+        x[i] = x[i] < low ? low : x[i] > high ? high : x[i]; /* NaN stays NaN */
+    }
+}
+
+/* The epilogue of N sums of channels `channel`, ... of all groups that go to memory at `to`, in any form but
+   SINGLE, up to the rounding to storage. */
+template <int N, class R>
+CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
+                               int64_t channel)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    const R alpha = (R)o.alpha, beta = (R)o.beta;
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N && o.scale; i++) {
+        x[i] *= ((const R *)o.scale)[channel + i];
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N && o.shift; i++) {
+        x[i] += ((const R *)o.shift)[channel + i];
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] *= alpha;
+    }
+    CKCI_K_UNROLL(1)
+    for (int j = 0; j < o.adds; j++) {
+        const ckci_gpu_extra &t = o.d[j];
+        R d[N];
+        if (o.d[j].line == CKCI_LINE_OUTPUT) {
+            const int64_t at = (to - o.t.p) / ckci_k_size(o.t.dtype);
+            ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
+        } else {
+            ckci_k_load_channels<N>(t, channel, d);
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_fma(beta, d[i], x[i]);
+        }
+    }
+    if (o.form == CKCI_FORM_CURVED) {
+        ckci_k_bend<true>(o.t.op, x);
+    }
+    ckci_k_limit(o, x);
+}
+
+/* Eight sums, in LDS, to memory at `to`, in any form but SINGLE. */
+template <class T>
+CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsigned char *to, int64_t channel)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    if (o.form == CKCI_FORM_STORE) {
+        ckci_k_store8(o.t.dtype, to, v);
+        return;
+    }
+    typename ckci_k_real<T>::type x[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        x[i] = (typename ckci_k_real<T>::type)v[i];
+    }
+    ckci_k_epilogue<8>(o, x, to, channel);
+    alignas(16) T y[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        if constexpr (T(0.5f) == T(0)) {
+            y[i] = ckci_k_int(x[i], -2147483648.f, 2147483648.f);
+        } else {
+            y[i] = x[i];
+        }
+    }
+    ckci_k_store8(o.t.dtype, to, y);
+}
+
+/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. */
+template <class T>
+CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, const T *v, int32_t count, int32_t g, int32_t n,
+                             int32_t c, int32_t columns, int32_t z, int32_t y, int32_t x)
+{
+    const ckci_gpu_conv &p = ckci_k_late(conv);
     const ckci_tensor &t = p.o.t;
-    int64_t at = g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
-    ckci_k_store8(t.dtype, t.p + at * ckci_k_size(t.dtype), v);
+    if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
+        const int64_t at =
+            g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
+        ckci_k_write_line<T>(p.o, v, t.p + at * ckci_k_size(t.dtype), (int64_t)g * columns + c);
+        return;
+    }
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < count && c + i < columns; i++) {
+        ckci_k_write<T>(p.o, v[i], g, n, c + i, z, y, x);
+    }
 }
 
 
@@ -4349,7 +4602,7 @@ struct ckci_k_stream_tile {
     int32_t column, taps, steps, unused;
 };
 
-template <int BYTES, int ROWS> struct ckci_k_stream_lds {
+template <int BYTES, int ROWS, int COLUMNS> struct ckci_k_stream_lds {
     alignas(CKCI_K_TILE_ALIGN) unsigned char tiles[BYTES];
     ckci_k_tap_entry table[CKCI_K_TAPS + 1];
     union {
@@ -4358,13 +4611,14 @@ template <int BYTES, int ROWS> struct ckci_k_stream_lds {
     };
     ckci_k_stream_tile tile[2];
     int32_t places[2][ROWS];
+    float shift[2][COLUMNS]; /* what D tensors of one number a channel add */
 };
 
-template <int BYTES, int ROWS, int PLACES, int STREAM> struct ckci_k_matrix_room {
-    typedef ckci_k_matrix_lds<BYTES, PLACES ? 1 : ROWS, PLACES> type;
+template <int BYTES, int ROWS, int PLACES, int COLUMNS> struct ckci_k_matrix_room {
+    typedef ckci_k_stream_lds<BYTES, ROWS, COLUMNS> type;
 };
-template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_room<BYTES, ROWS, PLACES, 1> {
-    typedef ckci_k_stream_lds<BYTES, ROWS> type;
+template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_room<BYTES, ROWS, PLACES, 0> {
+    typedef ckci_k_matrix_lds<BYTES, PLACES ? 1 : ROWS, PLACES> type;
 };
 
 /* The sums of tile `work` to memory. */
@@ -4374,9 +4628,9 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
     const ckci_tensor &t = p.o.t;
-    const bool plain = p.o_vec && t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+    const bool lines = p.o_vec && p.o.form != CKCI_FORM_SINGLE;
     int64_t *at = m.outputs;
-    if (plain) {
+    if (lines) {
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             ckci_k_place q = ckci_k_row(b.axis, b.row + r);
             at[r] = q.n >= p.n ? -1
@@ -4386,13 +4640,14 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                                      (b.axis[2].write0 + q.x * p.dim[2].write_step) * t.stride[5];
         }
     }
-    f.template finish<8>(m.tiles, !plain && t.stride[5] < t.stride[2],
+    f.template finish<8>(m.tiles, !lines && t.stride[5] < t.stride[2],
                          [&](int row, int column, typename F::number *v, int count) {
                              column += b.column;
-                             if (plain) {
+                             if (lines) {
                                  if (at[row] >= 0 && column < p.columns) {
-                                     ckci_k_store8(t.dtype, t.p + (at[row] + column) * ckci_k_size(t.dtype),
-                                                   v);
+                                     ckci_k_write_line<typename F::number>(
+                                         p.o, v, t.p + (at[row] + column) * ckci_k_size(t.dtype),
+                                         (int64_t)b.group * p.columns + column);
                                  }
                                  return;
                              }
@@ -4426,7 +4681,7 @@ CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L
 #if defined(CKCI_K_WGMMA)
 /* Groups of waves: a block takes several tiles. While it multiplies one it prepares the tables of the next,
    and its last steps load the next one's first ones, which arrive while the sums are written; these pass
-   through tiles in LDS that nothing is on its way to. That is so where stores are plain, of two bytes, and
+   through tiles in LDS that nothing is on its way to. That is so where finish16 takes the epilogue and
    all tiles have as many steps, or three at least (p.stream); else tiles follow one another. Blocks take
    every p.workers-th tile, not neighbours: what they all read at a time should lie close together. */
 template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
@@ -4474,6 +4729,20 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             t.column = b.column;
             t.taps = count;
             t.steps = start.n < p.n ? (bytes + F::KB - 1) / F::KB : -1;
+        }
+        if (p.o.form == CKCI_FORM_LINEAR && (int)threadIdx.x < BN) {
+            const int32_t column = b.column + (int32_t)threadIdx.x;
+            float shift = 0;
+            for (int32_t d = 0; d < p.o.adds && column < p.columns; d++) {
+                float more = 0;
+                if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
+                    const ckci_gpu_extra &v = p.o.d[d];
+                    const int64_t channel = (int64_t)b.group * p.columns + column;
+                    ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
+                }
+                shift = fmaf((float)p.o.beta, more, shift);
+            }
+            m.shift[to][threadIdx.x] = shift;
         }
     }
 
@@ -4540,10 +4809,8 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
 
     CKCI_K_MEMBER void run()
     {
-        const ckci_gpu_target &o = p.o;
-        const bool plain = p.o_vec && o.t.op.kind == CKCONV_PASS && !o.scale && !o.shift && !o.compute &&
-                           (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
-        const bool stream = plain && p.stream, skips = stream && p.phases > 1;
+        const bool sixteen = p.o_vec && F::takes(p.o);
+        const bool stream = sixteen && p.stream, skips = stream && p.phases > 1;
         bool loaded = false;
         int32_t work = (int32_t)blockIdx.x;
         CKCI_K_UNROLL(1)
@@ -4574,9 +4841,9 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             } else {
                 multiply<ckci_k_f16>(steps, ahead, loaded ? next : -1);
             }
-            if (plain && steps >= 0) {
+            if (sixteen && steps >= 0) {
                 const ckci_k_stream_tile &t = m.tile[slot];
-                f.finish16(m.tiles, full, o.t.dtype, m.places[slot], p.columns - t.column, t.out);
+                f.finish16(m.tiles, full, p.o, m.shift[slot], m.places[slot], p.columns - t.column, t.out);
             } else if (steps >= 0) {
                 ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
             }
@@ -6076,7 +6343,15 @@ template <int N> struct ckci_k_near_run {
     float v[N];
 };
 
-/* They go through the epilogue; apart, lest it take registers from the rest. i: of the positions of a region
+/* They go through an epilogue in any form but SINGLE; apart, lest it take registers from the rest. */
+template <int N>
+CKCI_K_APART void ckci_k_near_line(const ckci_gpu_conv &p, ckci_k_near_run<N> &sum, const unsigned char *to,
+                                   int32_t channel)
+{
+    ckci_k_epilogue<N>(p.o, sum.v, to, channel);
+}
+
+/* The same element by element. i: of the positions of a region
    that begins at image n; z, y, x: where that is. */
 template <int N>
 CKCI_K_APART void ckci_k_near_finish(const ckci_gpu_conv &p, int32_t n, int32_t z, int32_t y, int32_t x,
@@ -6353,7 +6628,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             }
             planes<T, 0>(p, r, m, row, stage, column, weights, sum);
         } else if constexpr (DOWN && HELD) {
-            if (p.as.region.plain) {
+            if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
                 strips<T, 1>(p, r, m, row, stage, column, weights, down);
             } else {
                 strips<T, 0>(p, r, m, row, stage, column, weights, down);
@@ -6585,7 +6860,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     {
         places out;
         targets(p, r, m, tile, channel, 0, out);
-        if (p.as.region.plain) {
+        if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
             write<T, 1>(p, r, m, tile, 0, channel, out, sum);
         } else {
             write<T, 0>(p, r, m, tile, 0, channel, out, sum);
@@ -6622,8 +6897,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
-    /* The sums of such a row (before the first one: of none): straight to memory or each through the
-       epilogue. */
+    /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. */
     template <class T, int PLAIN>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
@@ -6643,11 +6917,14 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 if (good) {
                     store<T>(out.to[piece], own);
                 }
-                out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
+            } else if (good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
+                ckci_k_near_line(p, own, out.to[piece], channel);
+                store<T>(out.to[piece], own);
             } else if (good) {
                 const int32_t i = tile * 16 + unit::position(piece);
                 ckci_k_near_finish(p, r.n, r.z, r.y + row, r.x, i, m.position[i], channel, own);
             }
+            out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
         }
     }
 
@@ -7015,7 +7292,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     template <class U, class F> static void with(const ckci_gpu_conv &p)
     {
         typedef typename ckci_k_matrix_room<F::BYTES, BM, body::WEIGHT * U::KB / U::SIZE,
-                                            body::GROUPS && !body::WEIGHT>::type bytes;
+                                            body::GROUPS && !body::WEIGHT ? BN : 0>::type bytes;
         CKCI_K_LDS(bytes, m);
         body::template with<U, F>(p, m);
     }
@@ -7099,7 +7376,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         BYTES = body::GROUPS && STRIPS > LEAST ? +STRIPS : +LEAST
     };
     typedef typename ckci_k_matrix_room<BYTES, BM, body::WEIGHT * unit::KB / unit::SIZE,
-                                        body::GROUPS && !body::WEIGHT>::type lds;
+                                        body::GROUPS && !body::WEIGHT ? BN : 0>::type lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
@@ -7561,19 +7838,32 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     }
                 }
             }
-            CKCI_K_UNROLL(4)
+            if (p.o.form == CKCI_FORM_STORE) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < TILES; i++) {
+                    store<T, 1>(p, t, row0 + i * 16, channel0, sum[i]);
+                }
+                continue;
+            }
+            /* the code of the epilogue stands once: it takes the first sums, and the others move up */
+            CKCI_K_UNROLL(1)
             for (int i = 0; i < TILES; i++) {
-                store<T>(p, t, row0 + i * 16, channel0, sum[i]);
+                store<T, 0>(p, t, row0 + i * 16, channel0, sum[0]);
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < (TILES - 1) * 4; j++) {
+                    sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
+                }
             }
         }
     }
 
-    template <class T>
+    /* PLAIN: without an epilogue. */
+    template <class T, int PLAIN>
     static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
                                     int32_t channel0, const typename U::sums (&sum)[4])
     {
-        const int32_t sy = (int32_t)p.o.stride[4], sx = (int32_t)p.o.stride[5];
-        unsigned char *image = p.o.p + CKCI_K_HALF * (t.n * p.o.stride[1] + channel0);
+        const int32_t sy = (int32_t)p.o.t.stride[4], sx = (int32_t)p.o.t.stride[5];
+        unsigned char *image = p.o.t.p + CKCI_K_HALF * (t.n * p.o.t.stride[1] + channel0);
         CKCI_K_UNROLL(2)
         for (int h = 0; h < U::HOLDS; h++) {
             const int32_t e = row0 + U::held(h), up = ckci_k_divide(e, p.by_tile_x);
@@ -7586,10 +7876,17 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             for (int u = 0; u < U::CHUNKS; u++) {
                 const int32_t k = U::chunk_channel(u);
                 uint32_t two[4];
+                float x[8];
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < 8; i++) {
+                    x[i] = U::chunk(sum, u, h, i);
+                }
+                if (!PLAIN && channel0 + k < p.k) {
+                    ckci_k_epilogue<8>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
+                }
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
-                    two[i] = ckci_k_two(T::TYPE, ckci_k_bits(U::chunk(sum, u, h, 2 * i)),
-                                        ckci_k_bits(U::chunk(sum, u, h, 2 * i + 1)));
+                    two[i] = ckci_k_two(T::TYPE, ckci_k_bits(x[2 * i]), ckci_k_bits(x[2 * i + 1]));
                 }
                 if (channel0 + k < p.k) {
                     const ckci_k_uint4 v = {two[0], two[1], two[2], two[3]};
@@ -7648,7 +7945,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
             m.column[thread].x = x;
             m.column[thread].good = thread < p.columns;
             m.column[thread].offset =
-                (int32_t)(y * p.o.stride[4] + x * p.o.stride[5] + (thread - phase * p.c) * p.o.stride[2]);
+                (int32_t)(y * p.o.t.stride[4] + x * p.o.t.stride[5] + (thread - phase * p.c) * p.o.t.stride[2]);
         }
         CKCI_K_UNROLL(1)
         for (int32_t i = thread; i < columns * pairs; i += 256) {
@@ -7730,7 +8027,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
     static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
                                     int32_t column0, const lds &m, const typename U::sums (&sum)[TILES])
     {
-        const int64_t *s = p.o.stride;
+        const int64_t *s = p.o.t.stride;
         CKCI_K_UNROLL(2)
         for (int i = 0; i < TILES; i++) {
             CKCI_K_UNROLL(8)
@@ -7743,7 +8040,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
                     (uint32_t)(x0 + c.x) < (uint32_t)p.input[1]) {
                     const int64_t at = t.n * s[1] + y0 * s[4] + x0 * s[5] + c.offset;
                     const uint32_t v = ckci_k_bits(sum[i].v[e]);
-                    *(uint16_t *)(p.o.p + CKCI_K_HALF * at) = (uint16_t)ckci_k_two(T::TYPE, v, v);
+                    *(uint16_t *)(p.o.t.p + CKCI_K_HALF * at) = (uint16_t)ckci_k_two(T::TYPE, v, v);
                 }
             }
         }
@@ -8456,12 +8753,57 @@ template <class S> struct ckci_k_tile_sums {
             p, b, row(0), column(0), S::BM / (S::RM / 4), S::BN / (S::RN / 4), &c[0][0], fresh, end, join);
     }
 
+    /* alpha * sum + beta * (D tensors), between low and high, of columns that lie together: `out` and the
+       places in LDS are finish's; channel: that of column 0. */
+    CKCI_K_MEMBER void scale(const ckci_gpu_target &o, const unsigned char *out, const int64_t *places,
+                             int32_t columns, int64_t channel)
+    {
+        const float alpha = (float)o.alpha, beta = (float)o.beta;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < S::RM; i++) {
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < S::RN; j++) {
+                c[i][j] *= alpha;
+            }
+        }
+        CKCI_K_UNROLL(1)
+        for (int d = 0; d < o.adds; d++) {
+            const ckci_gpu_extra &t = o.d[d];
+            const bool output = t.line == CKCI_LINE_OUTPUT;
+            const unsigned char *from = t.p + (out - o.t.p);
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < S::RN; j += 4) {
+                const bool good = column(j) < columns;
+                float more[4] = {0, 0, 0, 0};
+                if (good && !output) {
+                    ckci_k_load_channels<4>(t, channel + column(j), more);
+                }
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < S::RM; i++) {
+                    const int64_t place = places[row(i)];
+                    if (output && good && place >= 0) {
+                        ckci_k_load_line<4>(CKCONV_F32, from + place + 4 * column(j), more);
+                    }
+                    CKCI_K_UNROLL(4)
+                    for (int k = 0; k < 4; k++) {
+                        c[i][j + k] = fmaf(beta, more[k], c[i][j + k]);
+                    }
+                }
+            }
+        }
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < S::RM; i++) {
+            ckci_k_limit(o, c[i]);
+        }
+    }
+
     /* Sums to memory. vec: four columns are one store at out + at(row), negative: no such row; columns: how
-       many there are. Else through LDS, RM-th part of the rows at a time, to one(row, column, sum), so that
+       many there are; linear: with the epilogue of o. Else through LDS, RM-th part of the rows at a time, to one(row, column, sum), so that
        the code of the epilogue stands once and neighbouring threads write neighbours. */
     template <class L, class At, class One>
     CKCI_K_MEMBER void finish(L &m, bool vec, bool along_rows, unsigned char *out, int32_t columns,
-                              const At &at, const One &one)
+                              const ckci_gpu_target &o, bool linear, int64_t channel, const At &at,
+                              const One &one)
     {
 #if defined(__CUDA_ARCH__)
         /* With 0, as the compiler does not know: sums need not lie in the loop where a store of four wants
@@ -8484,6 +8826,9 @@ template <class S> struct ckci_k_tile_sums {
             __syncthreads();
             if (slice() != 0) {
                 return;
+            }
+            if (linear) {
+                scale(o, out, rows, columns, channel);
             }
             CKCI_K_UNROLL(16)
             for (int i = 0; i < S::RM; i++) {
@@ -8801,6 +9146,7 @@ template <class S, int V> struct ckci_k_tile_gather {
         const int64_t *s = p.o.t.stride;
         sums.finish(
             m, p.o_vec != 0, s[5] < s[2], p.o.t.p + 4 * (b.group * s[0] + b.column), p.columns - b.column,
+            p.o, p.o.form == CKCI_FORM_LINEAR, (int64_t)b.group * p.columns + b.column,
             [&](int row) {
                 ckci_k_place q = ckci_k_row(b.axis, b.row + row);
                 return q.n < p.n ? 4 * (q.n * s[1] + (b.axis[0].write0 + q.z * p.dim[0].write_step) * s[3] +
@@ -9368,7 +9714,7 @@ template <class S, int V> struct ckci_k_tile_weight {
         /* o_vec: dw is dense in the order of the sums */
         unsigned char *out = p.o.partial ? p.o.partial : p.o.t.p;
         sums.finish(
-            m, p.o_vec != 0, false, out, p.columns - b.column,
+            m, p.o_vec != 0, false, out, p.columns - b.column, p.o, false, 0,
             [&](int row) {
                 int64_t filter = ((int64_t)b.part * p.g + b.group) * p.rows + b.row + row;
                 return b.row + row < p.rows ? 4 * (filter * p.columns + b.column) : (int64_t)-1;
@@ -9823,7 +10169,7 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         bool sums = o.t.op.kind >= CKCONV_BIAS;
         CKCI_K_UNROLL(1)
         for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
-            const ckci_tensor &t = o.d[j];
+            const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
                          q.x * t.stride[5];
             T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));
@@ -9978,6 +10324,100 @@ CKCI_K_FN void ckci_k_depth_stage_waves(const ckci_k_depth_taps &w, T *to)
 }
 
 enum { CKCI_K_DEPTH_LDS = 16384 };
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-depth-epilogue
+  The epilogue of a strip: XO outputs of V channels that a thread holds in registers, in the closed form
+  (ckci_set_form in gpu/conv.h). Channels are groups here. What D tensors have for a channel is loaded once for
+  the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels that keep
+  strips in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
+*/
+/* The epilogue of XO outputs of V channels, in any form but SINGLE (p.o_same). Outputs are x_step bytes apart,
+   the first one `to` bytes from the tensor's begin; left: those that exist. D tensors that lie as the output
+   are of its type and loaded as it is stored. */
+template <class S, int V, int XO, bool PLANES, bool GELU = false>
+CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)[XO * V], int64_t to,
+                                     int64_t x_step, int32_t channel, int32_t left)
+{
+    typedef typename S::T T;
+    constexpr int PER = PLANES ? 4 : V, COUNT = XO * V / PER;
+    const ckci_gpu_target &o = p.o;
+    const T alpha = (T)o.alpha, beta = (T)o.beta;
+    T d[V];
+    if (o.scale || o.shift) {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < V; i++) {
+            const bool good = channel + i < p.g;
+            const T scale = good && o.scale ? ((const T *)o.scale)[channel + i] : (T)1;
+            d[i] = good && o.shift ? ((const T *)o.shift)[channel + i] : (T)0;
+            CKCI_K_UNROLL(8)
+            for (int x = 0; x < XO; x++) {
+                e[x * V + i] = e[x * V + i] * scale + d[i];
+            }
+        }
+    }
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < XO * V; i++) {
+        e[i] *= alpha;
+    }
+    CKCI_K_UNROLL(1)
+    for (int j = 0; j < o.adds; j++) {
+        const ckci_gpu_extra &t = o.d[j];
+        if (t.line == CKCI_LINE_CHANNELS) {
+            const int32_t size = t.dtype == CKCONV_F32 ? 4 : sizeof(T) == 8 ? 8 : 2;
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i++) {
+                d[i] = 0;
+                if (channel + i < p.g) {
+                    ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * size, d[i]);
+                }
+            }
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < XO * V; i++) {
+                e[i] = ckci_k_fma(beta, d[PLANES ? 0 : i % V], e[i]);
+            }
+            continue;
+        }
+        ckci_k_vec<S, PER> w[COUNT];
+        const unsigned char *from = t.p + to;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < COUNT; i++) {
+            w[i].clear();
+            if ((PLANES ? 4 * i : i) >= left) {
+                continue;
+            }
+            if (p.o_vec) {
+                w[i].load(from + (PLANES ? 4 * i : i) * x_step);
+                continue;
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < PER; k++) {
+                if (PLANES ? 4 * i + k < left : channel + k < p.g) {
+                    const int64_t at = PLANES ? (4 * i + k) * x_step : i * x_step + k * (int64_t)S::SIZE;
+                    if constexpr (S::SIZE == 2) {
+                        w[i].w[k / 2] |= ckci_k_load_bits(from + at, 2) << k % 2 * 16;
+                    } else if constexpr (S::SIZE == 4) {
+                        w[i].w[k] = ckci_k_load_bits(from + at, 4);
+                    } else {
+                        w[i].w[2 * k] = ckci_k_load_bits(from + at, 4);
+                        w[i].w[2 * k + 1] = ckci_k_load_bits(from + at + 4, 4);
+                    }
+                }
+            }
+        }
+        T more[XO * V];
+        ckci_k_depth_widen<COUNT>(w, more, p.bf16);
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < XO * V; i++) {
+            e[i] = ckci_k_fma(beta, more[i], e[i]);
+        }
+    }
+    if (o.form == CKCI_FORM_CURVED) {
+        ckci_k_bend<GELU>(o.t.op, e);
+    }
+    ckci_k_limit(o, e);
+}
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -10230,6 +10670,10 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             int64_t step = p.dim[2].write_step * o.t.stride[5] * S::SIZE;
             unsigned char *dst = o.t.p + first * S::SIZE;
             ckci_k_vec<S, V> v[XO];
+            if (o.form != CKCI_FORM_STORE) {
+                ckci_k_depth_epilogue<S, V, XO, false, FULL>(p, c, first * S::SIZE, step, at.channel,
+                                                             axis[2].count - s.x);
+            }
             ckci_k_depth_narrow<XO>(v, c, p.bf16);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < XO; i++) {
@@ -10499,8 +10943,19 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
     constexpr int PER = window::PER, COUNT = XO * V / PER;
     if (p.o_same) {
         ckci_k_vec<S, PER> v[COUNT];
-        ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
         const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
+        if (p.o.form == CKCI_FORM_STORE) {
+            ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
+        } else {
+            T e[XO * V];
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < XO * V; i++) {
+                e[i] = c[i];
+            }
+            ckci_k_depth_epilogue<S, V, XO, PLANES>(p, e, to, PLANES ? (int64_t)S::SIZE : (int64_t)step,
+                                                    channel, left);
+            ckci_k_depth_narrow<COUNT>(v, e, p.bf16);
+        }
         unsigned char *dst = p.o.t.p + to;
         if (p.o_vec && !PLANES && left >= XO) { /* most waves: no tests, offsets of 32 bits */
             CKCI_K_UNROLL(8)
@@ -13506,14 +13961,24 @@ template <class S> struct ckci_k_depth_row {
 
     static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, T *c, int32_t channel, const ckci_k_place &q)
     {
+        T e[8];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            e[i] = c[i];
+        }
         const ckci_gpu_target &o = p.o;
         if (p.o_same) {
-            unsigned char *dst = o.t.p + (q.n * o.t.stride[1] + channel * o.t.stride[0] +
-                                          q.z * o.t.stride[3] + q.y * o.t.stride[4] + q.x * o.t.stride[5]) *
-                                             S::SIZE;
+            const int64_t to = (q.n * o.t.stride[1] + channel * o.t.stride[0] + q.z * o.t.stride[3] +
+                                q.y * o.t.stride[4] + q.x * o.t.stride[5]) *
+                               S::SIZE;
+            unsigned char *dst = o.t.p + to;
+            if (o.form != CKCI_FORM_STORE) {
+                ckci_k_depth_epilogue<S, 1, 8, true>(p, e, to, o.t.stride[5] * S::SIZE, channel,
+                                                     p.dim[2].length - q.x);
+            }
             if (p.o_vec) {
                 ckci_k_vec<S, 4> v[2];
-                ckci_k_depth_narrow<2>(v, c, p.bf16);
+                ckci_k_depth_narrow<2>(v, e, p.bf16);
                 CKCI_K_UNROLL(2)
                 for (int i = 0; i < 2; i++) {
                     if (q.x + 4 * i < p.dim[2].length) {
@@ -13524,7 +13989,7 @@ template <class S> struct ckci_k_depth_row {
             }
             int64_t step = o.t.stride[5] * S::SIZE;
             ckci_k_vec<S, 1> v[8];
-            ckci_k_depth_narrow<8>(v, c, p.bf16);
+            ckci_k_depth_narrow<8>(v, e, p.bf16);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
                 if (q.x + i < p.dim[2].length) {
@@ -14355,7 +14820,50 @@ template <class U> struct ckci_k_depth_matrix_unit {
         }
     }
 
-    /* With an epilogue, to where they go. */
+    /* Do results pass through LDS, rounded? */
+    static CKCI_K_MEMBER bool keeps(const ckci_gpu_depth &p)
+    {
+        return p.o_same && p.o.form <= CKCI_FORM_LINEAR;
+    }
+
+    /* The epilogue of a channel's sums where D tensors have one number for each channel. */
+    template <class S>
+    static CKCI_K_MEMBER void scale(const ckci_gpu_depth &p, S &sums, int32_t channel)
+    {
+        const ckci_gpu_target &o = p.o;
+        float factor = 1, shift = 0;
+        if (o.scale) {
+            factor = ((const float *)o.scale)[channel];
+        }
+        if (o.shift) {
+            shift = ((const float *)o.shift)[channel];
+        }
+        factor *= (float)o.alpha;
+        shift *= (float)o.alpha;
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < o.adds; j++) {
+            const ckci_gpu_extra &t = o.d[j];
+            float more;
+            ckci_k_load_number(t.dtype, t.p + channel * t.stride[2] * (t.dtype == CKCONV_F32 ? 4 : 2), more);
+            shift = fmaf((float)o.beta, more, shift);
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            auto &of = sums.c[j / 2][j % 2].v;
+            float v[(int)U::SUMS];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < (int)U::SUMS; i++) {
+                v[i] = fmaf(of[i], factor, shift);
+            }
+            ckci_k_limit(o, v);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < (int)U::SUMS; i++) {
+                of[i] = v[i];
+            }
+        }
+    }
+
+    /* With another epilogue, to where they go. */
     template <class S>
     static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const S &sums, int32_t channel,
                                     const ckci_k_place &q, int32_t rows)
@@ -14401,9 +14909,12 @@ template <class U> struct ckci_k_depth_matrix_unit {
             ckci_k_wave_barrier();
             const ckci_gpu_depth &o = ckci_k_again(p);
             const int32_t rows = ckci_k_afresh(t.out_rows);
-            if (o.o_same && CKCI_K_BF16(o.bf16)) {
+            if (keeps(o) && o.o.form != CKCI_FORM_STORE) {
+                scale(o, sums, b.channel + c);
+            }
+            if (keeps(o) && CKCI_K_BF16(o.bf16)) {
                 keep<ckci_k_bf16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
-            } else if (o.o_same) {
+            } else if (keeps(o)) {
                 keep<ckci_k_f16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
             } else {
                 write(o, sums, b.channel + c, t.q, rows);
@@ -14435,7 +14946,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 __syncthreads();
             }
             const ckci_gpu_depth &w = ckci_k_again(p);
-            if (w.o_same) {
+            if (keeps(w)) {
                 const ckci_k_depth_tile t(w, ckci_k_afresh(i));
                 const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z,
                                                   t.q.y,     t.len_y,    t.q.x, w.dim[2].length};
@@ -15446,10 +15957,10 @@ CKCI_K_FN bool ckci_k_pair_read(const ckci_gpu_dim *d, const ckci_k_place &out, 
            (uint32_t)mid->x < (uint32_t)d[2].read_len;
 }
 
-/* Is storing the result all there is to do? */
-CKCI_K_FN bool ckci_k_pair_plain(const ckci_gpu_conv &p)
+/* Are results written by lines? */
+CKCI_K_FN bool ckci_k_pair_lines(const ckci_gpu_conv &p)
 {
-    return p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+    return p.o_vec && p.o.form != CKCI_FORM_SINGLE;
 }
 
 /* mid in LDS. */
@@ -15512,7 +16023,7 @@ template <class E, class Find> struct ckci_k_pair_out {
     unsigned char *to;
     uint32_t highest;
     int32_t column0, columns;
-    bool plain, packed;
+    bool lines, packed;
     const Find &find;
 
     CKCI_K_MEMBER ckci_k_pair_out(const ckci_gpu_conv &conv, const ckci_k_uint2 *table, unsigned char *first,
@@ -15520,8 +16031,8 @@ template <class E, class Find> struct ckci_k_pair_out {
         : p(conv), rows(table), to(first), highest(high), column0(column), find(position)
     {
         columns = ckci_k_lane_afresh(p.columns);
-        plain = ckci_k_pair_plain(p);
-        packed = plain && (int)p.o.t.dtype == (int)E::TYPE;
+        lines = ckci_k_pair_lines(p);
+        packed = lines && p.o.form == CKCI_FORM_STORE && (int)p.o.t.dtype == (int)E::TYPE;
     }
 
     CKCI_K_MEMBER void operator()(int32_t row, int32_t column, float *v) const
@@ -15530,9 +16041,11 @@ template <class E, class Find> struct ckci_k_pair_out {
         if (!ckci_k_pair_fields::below(at.y, highest) || column + column0 >= columns) {
             return;
         }
-        if (plain) {
-            const int32_t type = ckci_k_again(p).o.t.dtype;
-            ckci_k_store8(type, to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(type), v);
+        if (lines) {
+            const ckci_gpu_conv &q = ckci_k_again(p);
+            ckci_k_write_line<float>(q.o, v,
+                                     to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(q.o.t.dtype),
+                                     column + column0);
         } else {
             const ckci_k_place o = find(row);
             ckci_k_write8(ckci_k_late(p), v, 8, 0, o.n, column + column0, columns, o.z, o.y, o.x);
@@ -15685,7 +16198,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         const ckci_gpu_pair &a = ckci_k_late(pair);
         const ckci_gpu_conv &p = a.second;
         const int32_t row0 = first_row(a), column0 = first_column(a);
-        const bool plain = ckci_k_pair_plain(p);
+        const bool lines = ckci_k_pair_lines(p);
         const int32_t size = ckci_k_size(p.o.t.dtype);
         ckci_k_place q, unused;
         if ((int32_t)threadIdx.x < P) {
@@ -15700,8 +16213,8 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
                 if (at < 0 || column >= p.columns) {
                     return;
                 }
-                if (plain) {
-                    ckci_k_store8(p.o.t.dtype, p.o.t.p + (at + column) * size, v);
+                if (lines) {
+                    ckci_k_write_line<float>(p.o, v, p.o.t.p + (at + column) * size, column);
                 } else {
                     ckci_k_place o, mid;
                     find(a, row0 + row, &o, &mid);

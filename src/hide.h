@@ -453,8 +453,6 @@
 #undef STORED
 #pragma push_macro("STRAIGHT")
 #undef STRAIGHT
-#pragma push_macro("STREAM")
-#undef STREAM
 #pragma push_macro("STRETCHES")
 #undef STRETCHES
 #pragma push_macro("STRIDE")

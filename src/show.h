@@ -228,7 +228,6 @@
 #pragma pop_macro("STEPS")
 #pragma pop_macro("STORED")
 #pragma pop_macro("STRAIGHT")
-#pragma pop_macro("STREAM")
 #pragma pop_macro("STRETCHES")
 #pragma pop_macro("STRIDE")
 #pragma pop_macro("STRIP")

@@ -304,12 +304,104 @@ static void part_alias(void)
     printf("in place: %d problems\n", number);
 }
 
-int main(void)
+/*------------------------------------------------------------------------------------------------------------
+  outputs that kernels write by lines (aligned, channels a multiple of 8), with D tensors that lie as the
+  output, that have one number for each channel, and that lie nearly so: one of these lies otherwise
+*/
+static const shape_row line_shapes[] = {
+    {2, 1, 2, 64, 64, {3, 3, 0}, {9, 8, 0}, 1, 1, 1},   /* dense */
+    {2, 1, 3, 72, 40, {1, 1, 0}, {6, 7, 0}, 1, 0, 0},   /* pointwise */
+    {2, 1, 2, 128, 64, {3, 3, 0}, {11, 7, 0}, 2, 1, 1}, /* phases in bwd_data */
+    {2, 1, 2, 8, 136, {2, 2, 0}, {8, 8, 0}, 2, 0, 0},   /* stride as the filter */
+    {2, 4, 2, 16, 16, {3, 3, 0}, {9, 10, 0}, 1, 1, 1},  /* groups side by side */
+    {2, 2, 1, 32, 32, {3, 3, 0}, {17, 18, 0}, 1, 1, 1}, /* and down rows */
+    {3, 4, 1, 8, 8, {3, 3, 3}, {4, 5, 6}, 1, 1, 1},     /* and planes */
+    {2, 1, 2, 64, 3, {7, 7, 0}, {16, 16, 0}, 2, 3, 3},  /* a first layer */
+    {2, 32, 2, 1, 1, {3, 3, 0}, {9, 12, 0}, 1, 1, 1},   /* depthwise: down columns */
+    {2, 64, 1, 1, 1, {5, 5, 0}, {9, 9, 0}, 1, 2, 2},    /* rows in LDS */
+    {2, 40, 1, 1, 1, {3, 3, 0}, {14, 9, 0}, 2, 1, 1},   /* strips */
+    {2, 24, 1, 1, 1, {7, 7, 0}, {12, 20, 0}, 1, 3, 3},  /* on the matrix unit */
+    {3, 32, 1, 1, 1, {3, 3, 3}, {4, 6, 8}, 1, 1, 1},    /* planes */
+    {1, 16, 2, 1, 1, {9, 0, 0}, {64, 0, 0}, 1, 4, 4},   /* long rows */
+    {1, 1, 2, 24, 48, {3, 0, 0}, {33, 0, 0}, 1, 1, 1},  /* 1D */
+};
+#define LINE_SHAPES ((int)(sizeof line_shapes / sizeof line_shapes[0]))
+enum { LINE_FORMS = 8 };
+
+/* 0, 1: a number for each channel, of the output's type or f32; 2, 3: as the output, likewise; 4: one number;
+   5: every other number of a vector; 6: as the output but for one stride; 7: a vector that is not aligned. */
+static void set_line(ckconv_tensor *t, const ckconv_conv_desc *d, int w, int form, test_rng *r)
+{
+    int64_t length[6];
+    const int axis = 2; /* of the channels, with those of groups beside it */
+    naive_lengths(d, w, length);
+    t->layout = CKCONV_STRIDED;
+    t->dtype = form == 1 || form == 3 || form == 5 ? CKCONV_F32 : 0;
+    if (form == 2 || form == 3) {
+        t->layout = 0;
+    } else if (form == 6) {
+        test_gap_strides(r, d->ndim, length, t->stride);
+    } else if (form != 4) {
+        const int64_t step = form == 5 ? 2 : 1;
+        t->stride[axis] = step;
+        t->stride[0] = step * length[axis];
+    }
+}
+
+static void part_lines(void)
+{
+    static const ckconv_element kinds[] = {CKCONV_BIAS,     CKCONV_BIAS_RELU, CKCONV_BIAS_RESIDUAL_RELU,
+                                           CKCONV_ADD_RELU, CKCONV_BILINEAR,  CKCONV_SCALE_ADD,
+                                           CKCONV_SCALE,    CKCONV_CLAMP,     CKCONV_RELU,
+                                           CKCONV_SILU,     CKCONV_GELU,      CKCONV_ADD};
+    static const ckconv_dtype line_types[4] = {CKCONV_BF16, CKCONV_F16, CKCONV_F32, CKCONV_I8};
+    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    int number = 0;
+    for (int i = 0; i < KINDS * LINE_FORMS * LINE_SHAPES * 2 * 4; i++) {
+        const ckconv_element kind = kinds[i % KINDS];
+        const int form = i / KINDS % LINE_FORMS;
+        const shape_row *shape = &line_shapes[i / KINDS / LINE_FORMS % LINE_SHAPES];
+        const ckconv_op op = passes[i / KINDS / LINE_FORMS / LINE_SHAPES % 2];
+        const ckconv_dtype dtype = line_types[i / KINDS / LINE_FORMS / LINE_SHAPES / 2];
+        const ckconv_dtype type[3] = {dtype, dtype, dtype};
+        const int needs = naive_needs_d(kind);
+        if ((kind < CKCONV_BILINEAR && form != 0) || (dtype == CKCONV_I8 && form > 3) ||
+            (test_effort() < 2 && (i / 7 + i) % (test_effort() == 0 ? 61 : 3) != 0)) {
+            continue;
+        }
+        ckconv_conv_desc d;
+        naive_case c;
+        test_rng r = test_seed((uint64_t)i + 12000);
+        make_desc(&d, shape, type, op);
+        const int w = naive_written(op);
+        if (i % 5 == 4) {
+            d.in.layout = d.out.layout = CKCONV_NGCHW;
+        }
+        ckconv_element_op *epilogue = written_op(&d, op);
+        epilogue->kind = kind;
+        set_parameters(epilogue);
+        d.num_d = (int32_t)(kind < CKCONV_BILINEAR ? 0 : needs > 0 ? needs : 1 + i % 3);
+        for (int j = 0; j < (int)d.num_d; j++) {
+            set_line(&d.d[j], &d, w, j == 0 ? form : (form + 2 * j) % LINE_FORMS, &r);
+        }
+        naive_make(&c, op, &d, (size_t)(form == 7));
+        fill(&c, &r);
+        run_case(&c, number++, 1, ckconv_element_name(kind));
+        naive_free(&c);
+    }
+    printf("lines: %d problems\n", number);
+}
+
+/* test_epilogue [lines]: that part alone */
+int main(int argc, char **argv)
 {
     test_begin("test_epilogue");
     device_count = test_cpu_devices(devices);
-    part_operations();
-    part_d();
-    part_alias();
+    if (argc < 2 || strcmp(argv[1], "lines") != 0) {
+        part_operations();
+        part_d();
+        part_alias();
+    }
+    part_lines();
     return test_end();
 }

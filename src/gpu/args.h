@@ -87,13 +87,40 @@ typedef struct ckci_gpu_dim {
     ckci_divisor count[2], taps[2], by_stride, by_period, by_phases;
 } ckci_gpu_dim;
 
+/* How an epilogue is computed; the host decides it once (ckci_set_form). The closed form of operations that
+   are linear but for a limit is: alpha * sum + beta * (D tensors), then no less than low and no more than
+   high. */
+enum {
+    CKCI_FORM_STORE,  /* sums are rounded and stored */
+    CKCI_FORM_LINEAR, /* the closed form */
+    CKCI_FORM_CURVED, /* a sigmoid, silu or gelu of the closed form */
+    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise or has another type */
+};
+
+/* How a D tensor lies, in any form but SINGLE. */
+enum {
+    CKCI_LINE_CHANNELS, /* one number for each channel of all groups, d.stride[2] apart (0: one for all) */
+    CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
+};
+
+/* A D tensor: its logical sizes are those of the written tensor. */
+typedef struct ckci_gpu_extra {
+    unsigned char *p;
+    ckconv_dtype dtype;
+    int32_t line; /* CKCI_LINE_ */
+    int64_t stride[6];
+} ckci_gpu_extra;
+
 /* The written tensor with all that its epilogue needs. */
 typedef struct ckci_gpu_target {
-    ckci_tensor t, d[4];
+    ckci_tensor t;
+    ckci_gpu_extra d[4];
     const unsigned char *scale, *shift; /* mid only */
     unsigned char *partial;             /* split reductions: sums go here, part after part */
     int32_t num_d;
     ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
+    int32_t form, adds;   /* D tensors that the closed form adds */
+    double alpha, beta, low, high;
 } ckci_gpu_target;
 
 /* near: regions of so many images, rows and columns of positions, of one plane of the output. */
@@ -106,7 +133,7 @@ typedef struct ckci_gpu_near {
     int32_t bytes;                  /* of all pixels there; bwd_weight: dout lies behind them */
     int32_t first_y, first_x;       /* the first pixel of position 0 */
     int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
-    int32_t channels, taps, plain;  /* of all groups; of the filter; stored without an epilogue */
+    int32_t channels, taps, whole; /* of all groups; of the filter; stored together, in the compute type */
     int32_t channels_in, less_in, less_out; /* bwd_weight: in's; log2 of K / C, of C / K */
     int32_t back, packed;                   /* taps are turned round; weights lie in order */
     int32_t eights;                         /* eight neighbours along C of weights that do not are one load */
@@ -295,7 +322,7 @@ typedef struct ckci_gpu_depth {
     /* deep: a tile has tile_y rows of `strips` strips, an image tiles_y x tiles_x of them and tiles_z pieces
        of `walk` planes; pitch: positions of a row in LDS, pieces: those of a tile, all: tiles and pieces */
     int32_t tile_y, tiles_y, tiles_z;
-    int32_t o_same, o_vec; /* results are stored without an epilogue; and 4 of a row together */
+    int32_t o_same, o_vec; /* results lie in the type of `a`, any form but SINGLE; and 4 of a row together */
     int32_t bf16, planes;  /* not f16; lanes are positions */
     int32_t full;          /* types or an operation that most kernels do not know */
     int32_t sums;          /* bwd_weight: through workspace */
@@ -341,7 +368,8 @@ typedef struct ckci_gpu_pack_data {
 
 /* A first layer; arrays of two: y, x. a is the tensor that is read, b the weights. */
 typedef struct ckci_gpu_stem {
-    ckci_tensor a, b, o;
+    ckci_tensor a, b;
+    ckci_gpu_target o; /* fwd: any form but SINGLE, bwd_data: STORE */
     ckconv_dtype type;
     int32_t n, k, c;
     int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;

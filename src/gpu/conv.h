@@ -72,6 +72,66 @@ CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
     return fits;
 }
 
+/* How D tensor d lies beside the written tensor t: a CKCI_LINE, or -1. One number for each channel: its step
+   from channel to channel becomes d's stride[2], though K or C be 1. */
+CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
+{
+    int known = t->dtype == CKCONV_F64
+                    ? d->dtype == CKCONV_F64
+                    : d->dtype == CKCONV_F32 || d->dtype == CKCONV_F16 || d->dtype == CKCONV_BF16;
+    int channels = known, output = known && (uintptr_t)d->p % 16 == 0;
+    for (int i = 0; i < 6; i++) {
+        int several = t->len[i] > 1;
+        channels = channels && (i == 0 || i == 2 || !several || d->stride[i] == 0);
+        output = output && (!several || d->stride[i] == t->stride[i]);
+    }
+    int64_t step = t->len[2] > 1 ? d->stride[2] : t->len[0] > 1 ? d->stride[0] : 0;
+    if (channels && (t->len[0] <= 1 || d->stride[0] == step * t->len[2])) {
+        d->stride[2] = step;
+        return CKCI_LINE_CHANNELS;
+    }
+    return output ? CKCI_LINE_OUTPUT : -1;
+}
+
+/* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
+   where it is stored in that type. */
+CKCI_FN void ckci_set_form(ckci_gpu_target *o)
+{
+    const ckconv_element_op *op = &o->t.op;
+    int adds = op->kind >= CKCONV_BIAS, one = op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD;
+    int curved = op->kind == CKCONV_SIGMOID || op->kind == CKCONV_SILU || op->kind == CKCONV_GELU;
+    int relu = op->kind == CKCONV_RELU || op->kind == CKCONV_BIAS_RELU ||
+               op->kind == CKCONV_BIAS_RESIDUAL_RELU || op->kind == CKCONV_ADD_RELU;
+    int clamp = op->kind == CKCONV_CLAMP;
+    double none = 1e308;
+    none *= 10; /* infinite */
+    o->adds = adds ? o->num_d : one;
+    o->alpha = one || op->kind == CKCONV_SCALE ? op->alpha : 1;
+    o->beta = op->kind == CKCONV_BILINEAR ? op->beta : 1;
+    o->low = relu ? 0 : clamp ? op->alpha : -none;
+    o->high = clamp ? op->beta : none;
+    int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
+    o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
+    o->form = o->compute && o->compute != o->t.dtype ? CKCI_FORM_SINGLE : o->form;
+    for (int32_t j = 0; j < o->adds; j++) {
+        o->d[j].line = ckci_find_line(&o->t, &o->d[j]);
+        o->form = o->d[j].line < 0 ? CKCI_FORM_SINGLE : o->form;
+    }
+}
+
+/* What a convolution writes. */
+CKCI_FN void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
+{
+    o->t = p->t[ckci_written(p->op)];
+    o->num_d = p->num_d;
+    for (int32_t j = 0; j < p->num_d; j++) {
+        o->d[j].p = p->d[j].p;
+        o->d[j].dtype = p->d[j].dtype;
+        memcpy(o->d[j].stride, p->d[j].stride, sizeof o->d[j].stride);
+    }
+    ckci_set_form(o);
+}
+
 /* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
 CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 {
@@ -80,9 +140,7 @@ CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
     memset(k, 0, sizeof *k);
     k->a = p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     k->b = p->t[weight ? CKCI_IN : CKCI_WEI];
-    k->o.t = p->t[ckci_written(p->op)];
-    k->o.num_d = p->num_d;
-    memcpy(k->o.d, p->d, sizeof k->o.d);
+    ckci_set_target(p, &k->o);
     k->phases = 1;
     k->columns = (int32_t)(back ? p->c : p->k);
     k->red = (int32_t)(back ? p->k : p->c);
@@ -265,16 +323,38 @@ CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
     return channels;
 }
 
-/* Positions of an image (of one phase), and how far a filter reaches beyond it. */
-CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t *pad)
+/* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on both
+   sides of each axis together. */
+CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
 {
     int back = p->op == CKCONV_BWD_DATA;
     *positions = 1;
-    *pad = 0;
     for (int i = 0; i < 3; i++) {
+        int64_t span = ckci_saturating_mul(p->filter[i] - 1, p->dilation[i]), low, high;
         *positions *= ckci_max(back ? p->input[i] / p->stride[i] : p->output[i], 1);
-        *pad = ckci_max(*pad, ckci_saturating_add(p->pad[i], p->filter[i] * p->dilation[i]));
+        if (back) {
+            low = ckci_max(ckci_ceil_div(span - p->pad[i], p->stride[i]), 0);
+            high = (p->input[i] - 1 + p->pad[i]) / p->stride[i] - (p->output[i] - 1);
+        } else {
+            low = p->pad[i];
+            high = ckci_saturating_add(ckci_saturating_mul(p->output[i] - 1, p->stride[i]), span) -
+                   p->pad[i] - (p->input[i] - 1);
+        }
+        beyond[i] = ckci_saturating_add(low, ckci_max(high, 0));
     }
+}
+
+/* Elements from the first to the last one that a block may address: of some images and channels, and so far
+   beyond each axis. beyond NULL: not at all. */
+CKCI_FN int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
+{
+    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(channels, t->stride[2]));
+    for (int i = 3; i < 6; i++) {
+        int64_t len = ckci_saturating_add(t->len[i], beyond ? beyond[i - 3] : 0);
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(len, t->stride[i]));
+    }
+    return reach;
 }
 
 /* The grid, once tiles_m and tiles_n are known: those of `slices` phases and groups; nothing for an empty

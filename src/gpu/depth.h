@@ -15,6 +15,16 @@ CKCI_FN void ckci_exchange_yx(ckci_tensor *t)
     t->stride[5] = stride;
 }
 
+CKCI_FN void ckci_exchange_target(ckci_gpu_target *o)
+{
+    ckci_exchange_yx(&o->t);
+    for (int32_t j = 0; j < o->num_d; j++) {
+        int64_t stride = o->d[j].stride[4];
+        o->d[j].stride[4] = o->d[j].stride[5];
+        o->d[j].stride[5] = stride;
+    }
+}
+
 /* May `vec` neighbouring channels be one load? Channels are groups here. */
 CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 {
@@ -211,9 +221,7 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
     CKCI_TRY(ckci_gpu_takes(p, err));
     k->a = p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     k->b = p->t[weight ? CKCI_IN : CKCI_WEI];
-    k->o.t = p->t[ckci_written(p->op)];
-    k->o.num_d = p->num_d;
-    memcpy(k->o.d, p->d, sizeof k->o.d);
+    ckci_set_target(p, &k->o);
     ckconv_dtype type = k->a.dtype;
     int fits =
         k->a.plain && (type == CKCONV_F64 || type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
@@ -261,10 +269,7 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
         k->dim[2] = y;
         ckci_exchange_yx(&k->a);
         ckci_exchange_yx(&k->b);
-        ckci_exchange_yx(&k->o.t);
-        for (int i = 0; i < 4; i++) {
-            ckci_exchange_yx(&k->o.d[i]);
-        }
+        ckci_exchange_target(&k->o);
     }
     int64_t reach = 32 * ckci_saturating_mul(ckci_max(k->dim[2].dilation, k->dim[2].stride),
                                              8 * ckci_max(k->a.stride[5], weight ? k->b.stride[5] : 1));
@@ -782,18 +787,27 @@ CKCI_FN void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
     if (k->planes) {
         ckci_exchange_yx(&k->a);
         ckci_exchange_yx(&k->b);
-        ckci_exchange_yx(&k->o.t);
+        ckci_exchange_target(&k->o);
         k->dim[1] = ckci_make_gpu_dim(p, 1);
         k->dim[2] = ckci_make_gpu_dim(p, 2);
     }
 }
 
-/* Stores without an epilogue, and several together. */
+/* D tensors that lie as the output are of its type, so that they are loaded as it is stored. */
+CKCI_FN int ckci_depth_adds(const ckci_gpu_depth *k)
+{
+    int same = k->o.form != CKCI_FORM_SINGLE;
+    for (int32_t j = 0; j < k->o.adds; j++) {
+        same = same && (k->o.d[j].line == CKCI_LINE_CHANNELS || k->o.d[j].dtype == k->o.t.dtype);
+    }
+    return same;
+}
+
+/* Results in the type of what is read, in any form but SINGLE, and several together. */
 CKCI_FN void ckci_depth_stores(ckci_gpu_depth *k, int32_t vec, int32_t planes)
 {
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
-    k->o_same =
-        k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && (vec == 1 || k->o.t.stride[0] == 1);
+    k->o_same = k->o.t.dtype == k->a.dtype && ckci_depth_adds(k) && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
 }
 

@@ -163,10 +163,7 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
         k->dim[2] = y;
         ckci_exchange_yx(&k->a);
         ckci_exchange_yx(&k->b);
-        ckci_exchange_yx(&k->o.t);
-        for (int i = 0; i < 4; i++) {
-            ckci_exchange_yx(&k->o.d[i]);
-        }
+        ckci_exchange_target(&k->o);
         k->planes = 0;
     }
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
@@ -279,7 +276,10 @@ CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_dev
     }
     ckci_depth_box_finish(k, tiles_y, tiles_x);
     ckci_depth_box_split(k, device, 0);
-    k->o_same = k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS;
+    k->o_same = k->o.t.dtype == k->a.dtype && k->o.form <= CKCI_FORM_LINEAR;
+    for (int32_t j = 0; j < k->o.adds; j++) {
+        k->o_same = k->o_same && k->o.d[j].line == CKCI_LINE_CHANNELS;
+    }
     ckci_set_kernel(l, CKCI_KERNEL_depth_matrix);
     l->grid = ckci_saturating_mul(k->parts, k->tiles_c);
     *cost = ckci_depth_box_cost(p, device, k);

@@ -135,20 +135,15 @@ CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, 
 }
 
 /* Offsets from the first position of a block have 31 bits; images: batches that a block can touch. */
-CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images, int64_t pad,
-                                        ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images,
+                                        const int64_t *beyond, ckconv_error *err)
 {
-    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
-    for (int i = 2; i < 6; i++) {
-        int64_t len = i == 2 ? t->len[i] : ckci_saturating_add(t->len[i], pad);
-        reach = ckci_saturating_add(reach, ckci_saturating_mul(len, t->stride[i]));
-    }
-    return ckci_saturating_mul(reach, (int64_t)ckci_size(t->dtype)) <= INT32_MAX
-               ? CKCONV_OK
-               : ckci_fail(
-                     err, CKCONV_ERR_UNSUPPORTED,
-                     "matrix tiles take 2^31 bytes of %s for a block's images; here it reaches over more",
-                     what);
+    int64_t bytes = ckci_saturating_mul(ckci_reach(t, images, t->len[2], beyond), (int64_t)ckci_size(t->dtype));
+    return bytes <= INT32_MAX ? CKCONV_OK
+                              : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                                          "matrix tiles take 2^31 bytes of %s for a block's images; here it "
+                                          "reaches over more",
+                                          what);
 }
 
 /* The filter's size: see ckci_k_hole in kernels/matrix. */
@@ -270,7 +265,7 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
     int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
-    tables += nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * tile_m : 0;
+    tables += nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * (tile_m + tile_n) : 0;
     int64_t stages = tile_m >= 64 && tile_n >= 64 ? CKCI_GROUP_STAGES(rows) : 3;
     return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
 }
@@ -492,12 +487,12 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_tensor *read = &c->t[which], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
     ckconv_dtype type = m->type;
-    int64_t before = back ? c->k : c->c, positions, pad;
+    int64_t before = back ? c->k : c->c, positions, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
     CKCI_TRY(ckci_gpu_takes(c, err));
     int64_t red = back ? c->k : c->c;
-    ckci_image(c, &positions, &pad);
-    CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, pad, err));
+    ckci_image(c, &positions, beyond);
+    CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     int across = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && red % 64 == 0 &&

@@ -107,8 +107,8 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_near_start(p, device, family, m, err));
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t space, span;
-    ckci_image(c, &space, &span);
+    int64_t space, beyond[3];
+    ckci_image(c, &space, beyond);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g * p->k, p->c),
                                       ckci_saturating_mul(p->filter[0], p->filter[1] * p->filter[2]));
     ckci_tensor in = c->t[CKCI_IN], dout = c->t[CKCI_OUT]; /* their groups as one */
@@ -119,8 +119,8 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     ckci_make_gpu_conv(c, k);
     ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (ckci_min(c->k, c->c) == 32));
     CKCI_TRY(ckci_near_walk(c, device, split_k, k, cost, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.region.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.region.images + 1, 0, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.region.images + 1, beyond, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.region.images + 1, NULL, err));
     int64_t positions = c->n * c->output[0] * c->output[1] * c->output[2];
     int64_t bytes = ckci_saturating_mul(one, 4), parts = ckci_saturating_mul(bytes, k->as.region.parts);
     if (one > INT32_MAX || positions == 0 || one == 0) {
@@ -159,12 +159,12 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t real_k = c->k, real_c = c->c, space, pad;
+    int64_t real_k = c->k, real_c = c->c, space, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
     CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
     c->n = ckci_saturating_mul(c->n, m->terms);
     CKCI_TRY(ckci_gpu_takes(c, err));
-    ckci_image(c, &space, &pad);
+    ckci_image(c, &space, beyond);
     int64_t positions = c->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
@@ -212,8 +212,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
     int64_t images = k->part / ckci_max(space, 1) + 2;
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", images, pad, err));
-    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", images, beyond, err));
+    CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, NULL, err));
     k->merge = m->merge > 1 || c->k != real_k || c->c != real_c ? (int32_t)m->merge : 0;
     k->shift = m->shift;
     k->filter_x = m->pairs ? (int32_t)p->filter[2] : 0;
@@ -226,8 +226,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
         ckci_gpu_share share;
         double shared = ckci_matrix_share(device, m, tiles, positions, split, &share);
         images = ckci_max(positions / ckci_max(space, 1), images);
-        if (shared < *cost && ckci_matrix_reach(&c->t[CKCI_IN], "in", images, pad, NULL) == CKCONV_OK &&
-            ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, 0, NULL) == CKCONV_OK) {
+        if (shared < *cost && ckci_matrix_reach(&c->t[CKCI_IN], "in", images, beyond, NULL) == CKCONV_OK &&
+            ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, NULL, NULL) == CKCONV_OK) {
             *cost = shared;
             k->share = share;
             k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));

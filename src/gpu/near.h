@@ -162,7 +162,7 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
                     continue;
                 }
                 /* the waves' way down: of one chunk, or on through several ones of up to all rows */
-                int64_t ways = rolled && nvidia && k->as.region.plain && k->as.region.tiles <= 2 ? down : 1;
+                int64_t ways = rolled && nvidia && k->as.region.whole && k->as.region.tiles <= 2 ? down : 1;
                 for (int64_t way = 1; way <= ways; way = way < ways ? ckci_min(2 * way, ways) : ways + 1) {
                     int64_t tall = ckci_min(ckci_ceil_div(high, ckci_ceil_div(ways, way)), high);
                     k->as.region.rows = (int32_t)(way == 1 ? y : ckci_ceil_div(tall, y) * y);
@@ -265,8 +265,8 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     int back = p->op == CKCONV_BWD_DATA;
     ckci_tensor *read = &c->t[back ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
     const char *what = back ? "dout" : "in";
-    int64_t block = c->k, space, span;
-    ckci_image(c, &space, &span);
+    int64_t block = c->k, space, beyond[3];
+    ckci_image(c, &space, beyond);
     CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
     ckci_tensor native = *w;
     m->pack = 1;
@@ -305,15 +305,14 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     k->by_one_c = ckci_make_divisor(p->c);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
-    k->as.region.plain = k->o_vec && k->o.t.op.kind == CKCONV_PASS && !k->o.scale && !k->o.shift &&
-                         !k->o.compute && type == m->type;
+    k->as.region.whole = k->o_vec && type == m->type;
     CKCI_TRY(ckci_near_walk(c, device, 0, k, cost, err));
     ckci_set_kernel(&m->l, (k->as.region.rolled ? CKCI_KERNEL_matrix_near_down_16
                             : ckci_near_deep(c) ? CKCI_KERNEL_matrix_near_deep_16
                                                 : CKCI_KERNEL_matrix_near_16) +
                                (block == 32));
-    CKCI_TRY(ckci_matrix_reach(read, what, k->as.region.images + 1, span, err));
-    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.region.images + 1, 0, err));
+    CKCI_TRY(ckci_matrix_reach(read, what, k->as.region.images + 1, beyond, err));
+    CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.region.images + 1, NULL, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->as.region.parts * k->tiles_n;
     /* on NVIDIA strips were timed: a block that has a compute unit for itself takes three quarters */
     *cost = ckci_near_deep(c) ? 1.67 * (*cost + 4000)

@@ -64,6 +64,7 @@ CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args
     o->scale = args ? (const unsigned char *)args->scale : NULL;
     o->shift = args ? (const unsigned char *)args->shift : NULL;
     o->compute = stored ? (ckconv_dtype)0 : compute;
+    ckci_set_form(o);
 }
 
 /* What costs count beside those of matrix units (H100: the f32 kernel takes 49 to 2,860 us where two kernels
@@ -167,7 +168,7 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
     if (launch->bytes == sizeof(ckci_gpu_depth)) {
         ckci_gpu_depth *k = &l.a.depth;
         ckci_gpu_mid_target(m->first, m->args, &k->o);
-        k->o_same = k->o_same && !k->o.scale && !k->o.shift && !k->o.compute;
+        k->o_same = k->o_same && k->o.form != CKCI_FORM_SINGLE;
         k->o_vec = k->o_vec && k->o_same;
     } else if (ckci_writes_target(launch)) {
         ckci_gpu_conv *k = &l.a.conv;
@@ -175,7 +176,7 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
         if (l.kernel < CKCI_KERNEL_matrix_gather_256x256 ||
             l.kernel > CKCI_KERNEL_matrix_double_weight_128x64) {
             /* elsewhere than on matrix units it stands for results without an epilogue */
-            k->o_vec = k->o_vec && !k->o.scale && !k->o.shift && !k->o.compute;
+            k->o_vec = k->o_vec && k->o.form == CKCI_FORM_STORE;
         }
     }
     return m->next->emit(m->next->context, &l, err);
@@ -455,12 +456,11 @@ CKCI_FN ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_devi
     ckci_tensor mid = ckci_one_group(&a->first.o.t);
     a->mid_vec = mid.dtype == type && ckci_aligned_columns(&mid, second->c);
     a->second.o_vec = ckci_aligned_columns(&a->second.o.t, a->second.columns);
-    int64_t space = ckci_max(second->output[0] * second->output[1] * second->output[2], 1), pad = 0;
-    for (int i = 0; i < 3; i++) {
-        pad = ckci_max(pad, 2 * first->pad[i] + (first->filter[i] - 1) * first->dilation[i]);
-    }
-    CKCI_TRY(ckci_matrix_reach(&a->first.a, "in", 128 / space + 2, pad, err));
-    return ckci_matrix_reach(&a->second.o.t, "out", 128 / space + 2, 0, err);
+    int64_t space, beyond[3];
+    ckci_image(first, &space, beyond);
+    space = ckci_max(second->output[0] * second->output[1] * second->output[2], 1);
+    CKCI_TRY(ckci_matrix_reach(&a->first.a, "in", 128 / space + 2, beyond, err));
+    return ckci_matrix_reach(&a->second.o.t, "out", 128 / space + 2, NULL, err);
 }
 
 /* A depthwise or a pointwise first convolution, as the shape's kernel takes it: its plan, and nanoseconds

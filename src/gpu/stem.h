@@ -31,10 +31,12 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
     CKCI_TRY(ckci_need_unit(device, family, err));
     CKCI_TRY(ckci_gpu_takes(p, err));
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    ckci_gpu_target target;
+    ckci_set_target(p, &target);
     if ((type != CKCONV_F16 && type != CKCONV_BF16) || in->dtype != type || (!weight && w->compute != type) ||
-        (!weight && p->t[ckci_written(p->op)].op.kind != CKCONV_PASS)) {
+        (back && target.form != CKCI_FORM_STORE) || (!weight && target.form == CKCI_FORM_SINGLE)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "stem takes f16 or bf16 alone, and no operation on what it writes");
+                         "stem takes f16 or bf16 alone, and no operation on what bwd_data writes");
     }
     if (p->g != 1 || p->c > 4 || p->k % 16 != 0 || p->k > 128 || p->filter[0] * p->input[0] != 1 ||
         p->pad[0] != 0 || p->output[0] != 1 || p->dilation[2] != 1 ||
@@ -121,7 +123,7 @@ CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
     memset(k, 0, sizeof *k);
     k->a = p->t[back ? CKCI_OUT : CKCI_IN];
     k->b = p->t[CKCI_WEI];
-    k->o = p->t[back ? CKCI_IN : CKCI_OUT];
+    ckci_set_target(p, &k->o);
     k->type = p->t[CKCI_OUT].dtype;
     k->n = (int32_t)p->n;
     k->k = (int32_t)p->k;
@@ -289,7 +291,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     ckci_stem_start(p, k);
     k->a = p->t[CKCI_OUT];
     k->b = p->t[CKCI_IN];
-    k->o = p->t[CKCI_WEI];
+    ckci_set_target(p, &k->o);
     int64_t columns = p->filter[1] * p->filter[2] * p->c, one = ckci_saturating_mul(columns * p->k, 4);
     k->columns = (int32_t)columns;
     k->tiles_c = (int32_t)ckci_ceil_div(columns, 160);

@@ -56,15 +56,9 @@ CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const
 }
 
 /* Do offsets of a block's images fit 31 bits, in bytes? */
-CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, int64_t pad)
+CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
 {
-    int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
-    reach = ckci_saturating_add(reach, ckci_saturating_mul(channels, t->stride[2]));
-    for (int i = 3; i < 6; i++) {
-        reach = ckci_saturating_add(reach,
-                                    ckci_saturating_mul(ckci_saturating_add(t->len[i], pad), t->stride[i]));
-    }
-    return ckci_saturating_mul(reach, 4) <= INT32_MAX;
+    return ckci_saturating_mul(ckci_reach(t, images, channels, beyond), 4) <= INT32_MAX;
 }
 
 /* What all FMA tiles ask for. a, b: the tensors that are read. */
@@ -108,15 +102,15 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
     int back = p->op == CKCONV_BWD_DATA;
-    int64_t positions, pad;
+    int64_t positions, beyond[3];
     int32_t ranges;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
-    ckci_image(p, &positions, &pad);
-    if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, pad) ||
+    ckci_image(p, &positions, beyond);
+    if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, beyond) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8 ||
-        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL)) {
         return ckci_tile_too_far(err);
     }
     if (tile.width == 4 && !ckci_vector_loads(&k->a, 2, k->red)) {
@@ -133,8 +127,11 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     if (tile.width == 4 && k->b_mode == 2) {
         return ckci_tile_unaligned(err);
     }
-    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.t.op.kind == CKCONV_PASS &&
+    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.form <= CKCI_FORM_LINEAR &&
                ckci_vector_loads(&k->o.t, 2, k->columns);
+    for (int32_t j = 0; j < k->o.adds; j++) {
+        k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS || k->o.d[j].dtype == CKCONV_F32);
+    }
     double red = ckci_reduction(k, (double)k->red);
     ckci_set_kernel(l, tile.kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile.rows), 1);
@@ -178,7 +175,7 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
                                    ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
-    int64_t positions, pad, units = ckci_max(device->compute_units, 1);
+    int64_t positions, beyond[3], units = ckci_max(device->compute_units, 1);
     int32_t ranges, deep = 4;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
@@ -189,13 +186,13 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
             "31 for the sum of filter sizes; here %d",
             (int)(1024 / wide), (int)k->red);
     }
-    ckci_image(p, &positions, &pad);
+    ckci_image(p, &positions, beyond);
     ckci_grouped_blocks(k, wide, deep, units);
     int64_t rows = (int64_t)deep * 256 / k->lanes * k->part;
     ckci_tensor all = k->a;
     all.stride[2] = all.stride[0] > all.stride[2] ? all.stride[0] : all.stride[2]; /* all groups */
-    if (!ckci_tile_reach(&all, rows / positions + 2, p->g + k->red, pad) ||
-        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0)) {
+    if (!ckci_tile_reach(&all, rows / positions + 2, p->g + k->red, beyond) ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL)) {
         return ckci_tile_too_far(err);
     }
     k->b_mode = k->b_column < k->b_red ? 1 : 0;
@@ -239,8 +236,12 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
                          "narrow kernels take 4 written channels per group, steps of 1 in the tensor that is "
                          "read, whose channels are last, aligned and a multiple of 4, and small filters");
     }
-    if (!ckci_tile_reach(&k->a, 1, k->red, ckci_max(span_x, span_y) + ckci_max(p->pad[1], p->pad[2])) ||
-        !ckci_tile_reach(&k->b, 0, k->b.len[2], 0) ||
+    int64_t positions, beyond[3];
+    ckci_image(p, &positions, beyond);
+    beyond[1] += k->part; /* of tiles that end behind the last row */
+    beyond[2] += 8 * k->lanes;
+    if (!ckci_tile_reach(&k->a, 1, k->red, beyond) ||
+        !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8) {
         return ckci_tile_too_far(err);
     }
@@ -279,8 +280,8 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
-    int64_t space, pad;
-    ckci_image(p, &space, &pad);
+    int64_t space, beyond[3];
+    ckci_image(p, &space, beyond);
     int64_t positions = p->n * space;
     if (tile.width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
         return ckci_tile_unaligned(err);
@@ -321,7 +322,7 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
     int64_t images = k->part / ckci_max(space, 1) + 2;
-    if (!ckci_tile_reach(&k->b, images, k->red, pad) || !ckci_tile_reach(&k->a, images, k->rows, 0)) {
+    if (!ckci_tile_reach(&k->b, images, k->red, beyond) || !ckci_tile_reach(&k->a, images, k->rows, NULL)) {
         return ckci_tile_too_far(err);
     }
     k->o_vec = k->columns % 4 == 0 && (split > 1 || ckci_tile_dense(&k->o.t));

@@ -269,7 +269,7 @@ CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t
         bool sums = o.t.op.kind >= CKCONV_BIAS;
         CKCI_K_UNROLL(1)
         for (int j = 0; j < o.num_d; j++) {
-            const ckci_tensor &t = o.d[j];
+            const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + n * t.stride[1] + c * t.stride[2] + z * t.stride[3] +
                          y * t.stride[4] + w * t.stride[5];
             real value = ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype));

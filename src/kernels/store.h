@@ -1,6 +1,10 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-store
-  Eight neighbouring finished values at once.
+  Lines: neighbouring outputs along the channels on their way from sums to memory. What is written together
+  passes through here, whatever the family: the epilogue in its closed form (ckci_set_form in gpu/conv.h says
+  when there is one), one rounding, one store. A D tensor that lies as the output is loaded as the output is
+  stored; of one that has a number for each channel, those of the line are loaded, from near caches. Nothing
+  here decodes coordinates: callers know where in memory a line goes and which channel it begins with.
 */
 #pragma once
 #include "kernels/epilogue.h"
@@ -46,26 +50,192 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
     *(ckci_k_uint4 *)p = packed;
 }
 
-/* `count` (1 or 8) columns c, ... of one position. v lies in LDS and is overwritten. */
-template <class T>
-CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int32_t g, int32_t n, int32_t c,
-                             int32_t columns, int32_t z, int32_t y, int32_t x)
+/* N numbers of f32, f16 or bf16 that are aligned together. */
+template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *p, float (&x)[N])
 {
-    const ckci_gpu_conv &p = ckci_k_late(conv);
-    const bool together = p.o_vec && count == 8;
-    if (!together || p.o.t.op.kind != CKCONV_PASS || p.o.scale || p.o.shift || p.o.compute) {
-        CKCI_K_UNROLL(1)
-        for (int i = 0; i < count && c + i < columns; i++) {
-            v[i] = ckci_k_finish<T>(p.o, v[i], g, n, c + i, z, y, x);
-            if (!together) {
-                ckci_k_put<T>(p.o, v[i], g, n, c + i, z, y, x);
-            }
+    static_assert(N == 4 || N == 8, "one or two words of 16 bytes");
+    uint32_t w[N];
+    if (dtype == CKCONV_F32) {
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < N; i += 4) {
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(p + 4 * i);
+            w[i] = v.x;
+            w[i + 1] = v.y;
+            w[i + 2] = v.z;
+            w[i + 3] = v.w;
         }
-    }
-    if (!together) {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_float(w[i]);
+        }
         return;
     }
+    if constexpr (N == 8) {
+        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+        w[2] = v.z;
+        w[3] = v.w;
+    } else {
+        const ckci_k_uint2 v = *(const ckci_k_uint2 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+    }
+    const bool bf16 = CKCI_K_BF16(dtype != CKCONV_F16);
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < N / 2; i++) {
+        x[2 * i] = bf16 ? ckci_k_float(w[i] << 16) : ckci_k_half_float(w[i] & 0xffffu);
+        x[2 * i + 1] = bf16 ? ckci_k_float(w[i] & 0xffff0000u) : ckci_k_half_float(w[i] >> 16);
+    }
+}
+
+template <int N> CKCI_K_FN void ckci_k_load_line(int32_t, const unsigned char *p, double (&x)[N])
+{
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] = ((const double *)p)[i];
+    }
+}
+
+/* One number of a D tensor in any form but SINGLE. */
+CKCI_K_FN void ckci_k_load_number(int32_t dtype, const unsigned char *p, float &x)
+{
+    if (dtype == CKCONV_F32) {
+        x = *(const float *)p;
+        return;
+    }
+    const uint32_t bits = *(const uint16_t *)p;
+    x = CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float(bits << 16) : ckci_k_half_float(bits);
+}
+
+CKCI_K_FN void ckci_k_load_number(int32_t, const unsigned char *p, double &x)
+{
+    x = *(const double *)p;
+}
+
+/* What a D tensor of CKCI_LINE_CHANNELS has for N channels. */
+template <int N, class R>
+CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int64_t channel, R (&x)[N])
+{
+    const int64_t step = t.stride[2] * ckci_k_size(t.dtype);
+    const unsigned char *p = t.p + channel * step;
+    if (t.stride[2] == 1 && ((uintptr_t)t.p & 15) == 0) {
+        ckci_k_load_line<N>(t.dtype, p, x);
+        return;
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        ckci_k_load_number(t.dtype, p + i * step, x[i]);
+    }
+}
+
+/* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
+   up. */
+template <bool GELU, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
+{
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < N; i++) {
+        const R y = ckci_k_element<GELU>(op, x[0], (R)0);
+        CKCI_K_UNROLL(32)
+        for (int j = 0; j + 1 < N; j++) {
+            x[j] = x[j + 1];
+        }
+        x[N - 1] = y;
+    }
+}
+
+template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, R (&x)[N])
+{
+    const R low = (R)o.low, high = (R)o.high;
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < N; i++) {
+        x[i] = x[i] < low ? low : x[i] > high ? high : x[i]; /* NaN stays NaN */
+    }
+}
+
+/* The epilogue of N sums of channels `channel`, ... of all groups that go to memory at `to`, in any form but
+   SINGLE, up to the rounding to storage. */
+template <int N, class R>
+CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
+                               int64_t channel)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    const R alpha = (R)o.alpha, beta = (R)o.beta;
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N && o.scale; i++) {
+        x[i] *= ((const R *)o.scale)[channel + i];
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N && o.shift; i++) {
+        x[i] += ((const R *)o.shift)[channel + i];
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] *= alpha;
+    }
+    CKCI_K_UNROLL(1)
+    for (int j = 0; j < o.adds; j++) {
+        const ckci_gpu_extra &t = o.d[j];
+        R d[N];
+        if (o.d[j].line == CKCI_LINE_OUTPUT) {
+            const int64_t at = (to - o.t.p) / ckci_k_size(o.t.dtype);
+            ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
+        } else {
+            ckci_k_load_channels<N>(t, channel, d);
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_fma(beta, d[i], x[i]);
+        }
+    }
+    if (o.form == CKCI_FORM_CURVED) {
+        ckci_k_bend<true>(o.t.op, x);
+    }
+    ckci_k_limit(o, x);
+}
+
+/* Eight sums, in LDS, to memory at `to`, in any form but SINGLE. */
+template <class T>
+CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsigned char *to, int64_t channel)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    if (o.form == CKCI_FORM_STORE) {
+        ckci_k_store8(o.t.dtype, to, v);
+        return;
+    }
+    typename ckci_k_real<T>::type x[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        x[i] = (typename ckci_k_real<T>::type)v[i];
+    }
+    ckci_k_epilogue<8>(o, x, to, channel);
+    alignas(16) T y[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        if constexpr (T(0.5f) == T(0)) {
+            y[i] = ckci_k_int(x[i], -2147483648.f, 2147483648.f);
+        } else {
+            y[i] = x[i];
+        }
+    }
+    ckci_k_store8(o.t.dtype, to, y);
+}
+
+/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. */
+template <class T>
+CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, const T *v, int32_t count, int32_t g, int32_t n,
+                             int32_t c, int32_t columns, int32_t z, int32_t y, int32_t x)
+{
+    const ckci_gpu_conv &p = ckci_k_late(conv);
     const ckci_tensor &t = p.o.t;
-    int64_t at = g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
-    ckci_k_store8(t.dtype, t.p + at * ckci_k_size(t.dtype), v);
+    if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
+        const int64_t at =
+            g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
+        ckci_k_write_line<T>(p.o, v, t.p + at * ckci_k_size(t.dtype), (int64_t)g * columns + c);
+        return;
+    }
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < count && c + i < columns; i++) {
+        ckci_k_write<T>(p.o, v[i], g, n, c + i, z, y, x);
+    }
 }

@@ -23,6 +23,7 @@
 */
 #pragma once
 #include "kernels/chunks.h"
+#include "kernels/store.h"
 #include "kernels/vector/direct.h"
 
 /* Storage: f16 or bf16, told apart at run time; f32; f64. */
@@ -283,7 +284,7 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         bool sums = o.t.op.kind >= CKCONV_BIAS;
         CKCI_K_UNROLL(1)
         for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
-            const ckci_tensor &t = o.d[j];
+            const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
                          q.x * t.stride[5];
             T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));

@@ -693,7 +693,50 @@ template <class U> struct ckci_k_depth_matrix_unit {
         }
     }
 
-    /* With an epilogue, to where they go. */
+    /* Do results pass through LDS, rounded? */
+    static CKCI_K_MEMBER bool keeps(const ckci_gpu_depth &p)
+    {
+        return p.o_same && p.o.form <= CKCI_FORM_LINEAR;
+    }
+
+    /* The epilogue of a channel's sums where D tensors have one number for each channel. */
+    template <class S>
+    static CKCI_K_MEMBER void scale(const ckci_gpu_depth &p, S &sums, int32_t channel)
+    {
+        const ckci_gpu_target &o = p.o;
+        float factor = 1, shift = 0;
+        if (o.scale) {
+            factor = ((const float *)o.scale)[channel];
+        }
+        if (o.shift) {
+            shift = ((const float *)o.shift)[channel];
+        }
+        factor *= (float)o.alpha;
+        shift *= (float)o.alpha;
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < o.adds; j++) {
+            const ckci_gpu_extra &t = o.d[j];
+            float more;
+            ckci_k_load_number(t.dtype, t.p + channel * t.stride[2] * (t.dtype == CKCONV_F32 ? 4 : 2), more);
+            shift = fmaf((float)o.beta, more, shift);
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            auto &of = sums.c[j / 2][j % 2].v;
+            float v[(int)U::SUMS];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < (int)U::SUMS; i++) {
+                v[i] = fmaf(of[i], factor, shift);
+            }
+            ckci_k_limit(o, v);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < (int)U::SUMS; i++) {
+                of[i] = v[i];
+            }
+        }
+    }
+
+    /* With another epilogue, to where they go. */
     template <class S>
     static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, const S &sums, int32_t channel,
                                     const ckci_k_place &q, int32_t rows)
@@ -739,9 +782,12 @@ template <class U> struct ckci_k_depth_matrix_unit {
             ckci_k_wave_barrier();
             const ckci_gpu_depth &o = ckci_k_again(p);
             const int32_t rows = ckci_k_afresh(t.out_rows);
-            if (o.o_same && CKCI_K_BF16(o.bf16)) {
+            if (keeps(o) && o.o.form != CKCI_FORM_STORE) {
+                scale(o, sums, b.channel + c);
+            }
+            if (keeps(o) && CKCI_K_BF16(o.bf16)) {
                 keep<ckci_k_bf16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
-            } else if (o.o_same) {
+            } else if (keeps(o)) {
                 keep<ckci_k_f16>(o.box, m.bytes + plane, sums, rows, o.box.fold ? 32 : left);
             } else {
                 write(o, sums, b.channel + c, t.q, rows);
@@ -773,7 +819,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 __syncthreads();
             }
             const ckci_gpu_depth &w = ckci_k_again(p);
-            if (w.o_same) {
+            if (keeps(w)) {
                 const ckci_k_depth_tile t(w, ckci_k_afresh(i));
                 const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z,
                                                   t.q.y,     t.len_y,    t.q.x, w.dim[2].length};

@@ -129,14 +129,24 @@ template <class S> struct ckci_k_depth_row {
 
     static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, T *c, int32_t channel, const ckci_k_place &q)
     {
+        T e[8];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            e[i] = c[i];
+        }
         const ckci_gpu_target &o = p.o;
         if (p.o_same) {
-            unsigned char *dst = o.t.p + (q.n * o.t.stride[1] + channel * o.t.stride[0] +
-                                          q.z * o.t.stride[3] + q.y * o.t.stride[4] + q.x * o.t.stride[5]) *
-                                             S::SIZE;
+            const int64_t to = (q.n * o.t.stride[1] + channel * o.t.stride[0] + q.z * o.t.stride[3] +
+                                q.y * o.t.stride[4] + q.x * o.t.stride[5]) *
+                               S::SIZE;
+            unsigned char *dst = o.t.p + to;
+            if (o.form != CKCI_FORM_STORE) {
+                ckci_k_depth_epilogue<S, 1, 8, true>(p, e, to, o.t.stride[5] * S::SIZE, channel,
+                                                     p.dim[2].length - q.x);
+            }
             if (p.o_vec) {
                 ckci_k_vec<S, 4> v[2];
-                ckci_k_depth_narrow<2>(v, c, p.bf16);
+                ckci_k_depth_narrow<2>(v, e, p.bf16);
                 CKCI_K_UNROLL(2)
                 for (int i = 0; i < 2; i++) {
                     if (q.x + 4 * i < p.dim[2].length) {
@@ -147,7 +157,7 @@ template <class S> struct ckci_k_depth_row {
             }
             int64_t step = o.t.stride[5] * S::SIZE;
             ckci_k_vec<S, 1> v[8];
-            ckci_k_depth_narrow<8>(v, c, p.bf16);
+            ckci_k_depth_narrow<8>(v, e, p.bf16);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < 8; i++) {
                 if (q.x + i < p.dim[2].length) {

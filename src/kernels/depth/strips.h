@@ -4,6 +4,7 @@
 */
 #pragma once
 #include "kernels/depth/common.h"
+#include "kernels/depth/epilogue.h"
 
 template <class T> struct ckci_k_depth_lds {
     alignas(16) T w[CKCI_K_DEPTH_LDS / sizeof(T)];
@@ -251,6 +252,10 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             int64_t step = p.dim[2].write_step * o.t.stride[5] * S::SIZE;
             unsigned char *dst = o.t.p + first * S::SIZE;
             ckci_k_vec<S, V> v[XO];
+            if (o.form != CKCI_FORM_STORE) {
+                ckci_k_depth_epilogue<S, V, XO, false, FULL>(p, c, first * S::SIZE, step, at.channel,
+                                                             axis[2].count - s.x);
+            }
             ckci_k_depth_narrow<XO>(v, c, p.bf16);
             CKCI_K_UNROLL(8)
             for (int i = 0; i < XO; i++) {

@@ -5,6 +5,7 @@
 */
 #pragma once
 #include "kernels/depth/common.h"
+#include "kernels/depth/epilogue.h"
 
 /* What a thread reads of a row: N channels-last positions of V channels, or pieces of 4 neighbours of a
    plane, one load each where that is aligned (vec). mask: the positions that exist; pieces exist as a whole
@@ -206,8 +207,19 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
     constexpr int PER = window::PER, COUNT = XO * V / PER;
     if (p.o_same) {
         ckci_k_vec<S, PER> v[COUNT];
-        ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
         const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
+        if (p.o.form == CKCI_FORM_STORE) {
+            ckci_k_depth_narrow<COUNT>(v, c, p.bf16);
+        } else {
+            T e[XO * V];
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < XO * V; i++) {
+                e[i] = c[i];
+            }
+            ckci_k_depth_epilogue<S, V, XO, PLANES>(p, e, to, PLANES ? (int64_t)S::SIZE : (int64_t)step,
+                                                    channel, left);
+            ckci_k_depth_narrow<COUNT>(v, e, p.bf16);
+        }
         unsigned char *dst = p.o.t.p + to;
         if (p.o_vec && !PLANES && left >= XO) { /* most waves: no tests, offsets of 32 bits */
             CKCI_K_UNROLL(8)

@@ -127,7 +127,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     template <class U, class F> static void with(const ckci_gpu_conv &p)
     {
         typedef typename ckci_k_matrix_room<F::BYTES, BM, body::WEIGHT * U::KB / U::SIZE,
-                                            body::GROUPS && !body::WEIGHT>::type bytes;
+                                            body::GROUPS && !body::WEIGHT ? BN : 0>::type bytes;
         CKCI_K_LDS(bytes, m);
         body::template with<U, F>(p, m);
     }
@@ -211,7 +211,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         BYTES = body::GROUPS && STRIPS > LEAST ? +STRIPS : +LEAST
     };
     typedef typename ckci_k_matrix_room<BYTES, BM, body::WEIGHT * unit::KB / unit::SIZE,
-                                        body::GROUPS && !body::WEIGHT>::type lds;
+                                        body::GROUPS && !body::WEIGHT ? BN : 0>::type lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {

@@ -417,7 +417,7 @@ struct ckci_k_stream_tile {
     int32_t column, taps, steps, unused;
 };
 
-template <int BYTES, int ROWS> struct ckci_k_stream_lds {
+template <int BYTES, int ROWS, int COLUMNS> struct ckci_k_stream_lds {
     alignas(CKCI_K_TILE_ALIGN) unsigned char tiles[BYTES];
     ckci_k_tap_entry table[CKCI_K_TAPS + 1];
     union {
@@ -426,13 +426,14 @@ template <int BYTES, int ROWS> struct ckci_k_stream_lds {
     };
     ckci_k_stream_tile tile[2];
     int32_t places[2][ROWS];
+    float shift[2][COLUMNS]; /* what D tensors of one number a channel add */
 };
 
-template <int BYTES, int ROWS, int PLACES, int STREAM> struct ckci_k_matrix_room {
-    typedef ckci_k_matrix_lds<BYTES, PLACES ? 1 : ROWS, PLACES> type;
+template <int BYTES, int ROWS, int PLACES, int COLUMNS> struct ckci_k_matrix_room {
+    typedef ckci_k_stream_lds<BYTES, ROWS, COLUMNS> type;
 };
-template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_room<BYTES, ROWS, PLACES, 1> {
-    typedef ckci_k_stream_lds<BYTES, ROWS> type;
+template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_room<BYTES, ROWS, PLACES, 0> {
+    typedef ckci_k_matrix_lds<BYTES, PLACES ? 1 : ROWS, PLACES> type;
 };
 
 /* The sums of tile `work` to memory. */
@@ -442,9 +443,9 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
     const ckci_tensor &t = p.o.t;
-    const bool plain = p.o_vec && t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+    const bool lines = p.o_vec && p.o.form != CKCI_FORM_SINGLE;
     int64_t *at = m.outputs;
-    if (plain) {
+    if (lines) {
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             ckci_k_place q = ckci_k_row(b.axis, b.row + r);
             at[r] = q.n >= p.n ? -1
@@ -454,13 +455,14 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                                      (b.axis[2].write0 + q.x * p.dim[2].write_step) * t.stride[5];
         }
     }
-    f.template finish<8>(m.tiles, !plain && t.stride[5] < t.stride[2],
+    f.template finish<8>(m.tiles, !lines && t.stride[5] < t.stride[2],
                          [&](int row, int column, typename F::number *v, int count) {
                              column += b.column;
-                             if (plain) {
+                             if (lines) {
                                  if (at[row] >= 0 && column < p.columns) {
-                                     ckci_k_store8(t.dtype, t.p + (at[row] + column) * ckci_k_size(t.dtype),
-                                                   v);
+                                     ckci_k_write_line<typename F::number>(
+                                         p.o, v, t.p + (at[row] + column) * ckci_k_size(t.dtype),
+                                         (int64_t)b.group * p.columns + column);
                                  }
                                  return;
                              }
@@ -494,7 +496,7 @@ CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L
 #if defined(CKCI_K_WGMMA)
 /* Groups of waves: a block takes several tiles. While it multiplies one it prepares the tables of the next,
    and its last steps load the next one's first ones, which arrive while the sums are written; these pass
-   through tiles in LDS that nothing is on its way to. That is so where stores are plain, of two bytes, and
+   through tiles in LDS that nothing is on its way to. That is so where finish16 takes the epilogue and
    all tiles have as many steps, or three at least (p.stream); else tiles follow one another. Blocks take
    every p.workers-th tile, not neighbours: what they all read at a time should lie close together. */
 template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
@@ -542,6 +544,20 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             t.column = b.column;
             t.taps = count;
             t.steps = start.n < p.n ? (bytes + F::KB - 1) / F::KB : -1;
+        }
+        if (p.o.form == CKCI_FORM_LINEAR && (int)threadIdx.x < BN) {
+            const int32_t column = b.column + (int32_t)threadIdx.x;
+            float shift = 0;
+            for (int32_t d = 0; d < p.o.adds && column < p.columns; d++) {
+                float more = 0;
+                if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
+                    const ckci_gpu_extra &v = p.o.d[d];
+                    const int64_t channel = (int64_t)b.group * p.columns + column;
+                    ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
+                }
+                shift = fmaf((float)p.o.beta, more, shift);
+            }
+            m.shift[to][threadIdx.x] = shift;
         }
     }
 
@@ -608,10 +624,8 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
 
     CKCI_K_MEMBER void run()
     {
-        const ckci_gpu_target &o = p.o;
-        const bool plain = p.o_vec && o.t.op.kind == CKCONV_PASS && !o.scale && !o.shift && !o.compute &&
-                           (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
-        const bool stream = plain && p.stream, skips = stream && p.phases > 1;
+        const bool sixteen = p.o_vec && F::takes(p.o);
+        const bool stream = sixteen && p.stream, skips = stream && p.phases > 1;
         bool loaded = false;
         int32_t work = (int32_t)blockIdx.x;
         CKCI_K_UNROLL(1)
@@ -642,9 +656,9 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             } else {
                 multiply<ckci_k_f16>(steps, ahead, loaded ? next : -1);
             }
-            if (plain && steps >= 0) {
+            if (sixteen && steps >= 0) {
                 const ckci_k_stream_tile &t = m.tile[slot];
-                f.finish16(m.tiles, full, o.t.dtype, m.places[slot], p.columns - t.column, t.out);
+                f.finish16(m.tiles, full, p.o, m.shift[slot], m.places[slot], p.columns - t.column, t.out);
             } else if (steps >= 0) {
                 ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
             }

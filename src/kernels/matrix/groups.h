@@ -5,6 +5,7 @@
 */
 #pragma once
 #include "kernels/chunks.h"
+#include "kernels/store.h"
 
 #if defined(CKCI_K_WGMMA)
 /* NVIDIA sm_90a: four waves multiply together, and both operands come straight from LDS. In fwd and bwd_data
@@ -212,18 +213,88 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
+    /* All threads of a group of four waves. */
+    static CKCI_K_MEMBER void meet(int group)
+    {
+#if defined(__CUDA_ARCH__)
+        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
+#else
+        (void)group;
+        __syncthreads();
+#endif
+    }
+
+    /* Blocks of 8 x 8 numbers of two bytes between LDS and sums, as pairs of them lie in registers. */
+    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_stmatrix_x4_trans(to, two);
+#else
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         (uint32_t)__cvta_generic_to_shared(to)),
+                     "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
+                     : "memory");
+#endif
+    }
+
+    static CKCI_K_MEMBER void get_blocks(const unsigned char *from, uint32_t (&two)[4])
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_ldmatrix_x4_trans(two, from);
+#else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])
+                     : "r"((uint32_t)__cvta_generic_to_shared(from))
+                     : "memory");
+#endif
+    }
+
+    /* Can finish16 compute o's epilogue? */
+    static CKCI_K_MEMBER bool takes(const ckci_gpu_target &o)
+    {
+        bool good = o.form == CKCI_FORM_STORE || (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift);
+        for (int32_t j = 0; j < o.adds; j++) {
+            good = good && (o.d[j].line == CKCI_LINE_CHANNELS || o.d[j].dtype != CKCONV_F32);
+        }
+        return good && (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
+    }
+
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
-       whose products are done: those before `full`, the two last ones where there are four or more. */
-    CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, int32_t dtype, const int32_t *places,
-                                int32_t columns, unsigned char *out)
+       whose products are done: those before `full`, the two last ones where there are four or more. D tensors
+       that lie as the output come through the same tile the opposite way; of the others the sum for each
+       column is in `shift`. */
+    CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
+                                const float *shift, const int32_t *places, int32_t columns,
+                                unsigned char *out)
     {
         const int thread = (int)threadIdx.x % 128, lane = thread % 32, group = (int)threadIdx.x / 128;
         const int column = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8; /* in eights; */
         int32_t at = full - (FLYING ? 1 + group : 1) * TILE;
         at = (at < 0 ? at + STAGES * TILE : at) + (FLYING ? 0 : group * N * 128);
         unsigned char *to = tiles + at + row * 128 + (column ^ (lane & 7)) * 16;
+        const int r0 = thread / 8, c = thread % 8, from = DOWN == 2 ? group * 64 : 0;
+        const bool good = from + c * 8 < columns;
+        places += (DOWN == 2 ? 0 : group * N) + r0;
+        out += 2 * (from + c * 8);
+        unsigned char *own = tiles + at + r0 * 128 + (c ^ (r0 & 7)) * 16; /* and 16 rows down from each */
         __syncthreads();
+        if (o.form == CKCI_FORM_LINEAR) {
+            shift += from + thread / 32 * 16 + lane / 4;
+            const float alpha = (float)o.alpha, more[2] = {shift[0], shift[8]};
+            CKCI_K_UNROLL(128)
+            for (int i = 0; i < N / 2; i++) {
+                sum[i] = fmaf(alpha, sum[i], more[i / 2 % 2]);
+            }
+            CKCI_K_UNROLL(1)
+            for (int32_t d = 0; d < o.adds; d++) {
+                if (o.d[d].line == CKCI_LINE_OUTPUT) {
+                    add_output(o.d[d], (float)o.beta, out - o.t.p, places, good, own, to, group);
+                }
+            }
+            ckci_k_limit(o, sum);
+        }
+        const int32_t dtype = o.t.dtype;
         CKCI_K_UNROLL(16)
         for (int j = 0; j < N / 8; j += 2) {
             uint32_t two[4];
@@ -232,29 +303,42 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 two[i] =
                     ckci_k_two(dtype, ckci_k_bits(sum[4 * j + 2 * i]), ckci_k_bits(sum[4 * j + 2 * i + 1]));
             }
-#if defined(CKCI_SIMULATOR)
-            sim_stmatrix_x4_trans(to + j * 1024, two);
-#else
-            asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                             (uint32_t)__cvta_generic_to_shared(to + j * 1024)),
-                         "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
-                         : "memory");
-#endif
+            put_blocks(to + j * 1024, two);
         }
-#if defined(__CUDA_ARCH__)
-        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-#else
-        __syncthreads();
-#endif
-        const int r0 = thread / 8, c = thread % 8, from = DOWN == 2 ? group * 64 : 0;
-        const bool good = from + c * 8 < columns;
-        places += (DOWN == 2 ? 0 : group * N) + r0;
-        out += 2 * (from + c * 8);
+        meet(group);
         CKCI_K_UNROLL(8)
         for (int r = 0; r < N; r += 16) {
-            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(tiles + at + (r0 + r) * 128 + (c ^ (r0 & 7)) * 16);
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(own + r * 128);
             if (good && places[r] >= 0) {
                 *(ckci_k_uint4 *)(out + 2 * (int64_t)places[r]) = v;
+            }
+        }
+    }
+
+    /* beta * d, which lies as the output, `offset` bytes past its begin; see finish16. */
+    CKCI_K_MEMBER void add_output(const ckci_gpu_extra &d, float beta, int64_t offset, const int32_t *places,
+                                  bool good, unsigned char *own, const unsigned char *blocks, int group)
+    {
+        const bool bf16 = CKCI_K_BF16(d.dtype != CKCONV_F16);
+        meet(group); /* nobody reads what was there before */
+        CKCI_K_UNROLL(8)
+        for (int r = 0; r < N; r += 16) {
+            ckci_k_copy_from(own + r * 128, d.p + offset + 2 * (int64_t)places[r],
+                             good && places[r] >= 0 ? 16 : 0);
+        }
+        ckci_k_copies_end();
+        ckci_k_copies_wait<0>();
+        meet(group);
+        CKCI_K_UNROLL(16)
+        for (int j = 0; j < N / 8; j += 2) {
+            uint32_t two[4];
+            get_blocks(blocks + j * 1024, two);
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                const float low = bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
+                            high = bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16);
+                sum[4 * j + 2 * i] = fmaf(beta, low, sum[4 * j + 2 * i]);
+                sum[4 * j + 2 * i + 1] = fmaf(beta, high, sum[4 * j + 2 * i + 1]);
             }
         }
     }

@@ -3,7 +3,7 @@
   Small groups side by side in one block: what fwd, bwd_data and bwd_weight share.
 */
 #pragma once
-#include "kernels/epilogue.h"
+#include "kernels/store.h"
 #include "kernels/unit/mfma.h"
 #include "kernels/unit/wmma.h"
 #include "kernels/unit/mma.h"
@@ -633,7 +633,15 @@ template <int N> struct ckci_k_near_run {
     float v[N];
 };
 
-/* They go through the epilogue; apart, lest it take registers from the rest. i: of the positions of a region
+/* They go through an epilogue in any form but SINGLE; apart, lest it take registers from the rest. */
+template <int N>
+CKCI_K_APART void ckci_k_near_line(const ckci_gpu_conv &p, ckci_k_near_run<N> &sum, const unsigned char *to,
+                                   int32_t channel)
+{
+    ckci_k_epilogue<N>(p.o, sum.v, to, channel);
+}
+
+/* The same element by element. i: of the positions of a region
    that begins at image n; z, y, x: where that is. */
 template <int N>
 CKCI_K_APART void ckci_k_near_finish(const ckci_gpu_conv &p, int32_t n, int32_t z, int32_t y, int32_t x,

@@ -257,7 +257,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             }
             planes<T, 0>(p, r, m, row, stage, column, weights, sum);
         } else if constexpr (DOWN && HELD) {
-            if (p.as.region.plain) {
+            if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
                 strips<T, 1>(p, r, m, row, stage, column, weights, down);
             } else {
                 strips<T, 0>(p, r, m, row, stage, column, weights, down);
@@ -489,7 +489,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     {
         places out;
         targets(p, r, m, tile, channel, 0, out);
-        if (p.as.region.plain) {
+        if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
             write<T, 1>(p, r, m, tile, 0, channel, out, sum);
         } else {
             write<T, 0>(p, r, m, tile, 0, channel, out, sum);
@@ -526,8 +526,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
-    /* The sums of such a row (before the first one: of none): straight to memory or each through the
-       epilogue. */
+    /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. */
     template <class T, int PLAIN>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
@@ -547,11 +546,14 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 if (good) {
                     store<T>(out.to[piece], own);
                 }
-                out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
+            } else if (good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
+                ckci_k_near_line(p, own, out.to[piece], channel);
+                store<T>(out.to[piece], own);
             } else if (good) {
                 const int32_t i = tile * 16 + unit::position(piece);
                 ckci_k_near_finish(p, r.n, r.z, r.y + row, r.x, i, m.position[i], channel, own);
             }
+            out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
         }
     }
 

@@ -3,7 +3,7 @@
   First layers: fwd and bwd_data.
 */
 #pragma once
-#include "kernels/epilogue.h"
+#include "kernels/store.h"
 #include "kernels/unit/mfma.h"
 #include "kernels/unit/wmma.h"
 #include "kernels/unit/mma.h"
@@ -379,19 +379,32 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     }
                 }
             }
-            CKCI_K_UNROLL(4)
+            if (p.o.form == CKCI_FORM_STORE) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < TILES; i++) {
+                    store<T, 1>(p, t, row0 + i * 16, channel0, sum[i]);
+                }
+                continue;
+            }
+            /* the code of the epilogue stands once: it takes the first sums, and the others move up */
+            CKCI_K_UNROLL(1)
             for (int i = 0; i < TILES; i++) {
-                store<T>(p, t, row0 + i * 16, channel0, sum[i]);
+                store<T, 0>(p, t, row0 + i * 16, channel0, sum[0]);
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < (TILES - 1) * 4; j++) {
+                    sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
+                }
             }
         }
     }
 
-    template <class T>
+    /* PLAIN: without an epilogue. */
+    template <class T, int PLAIN>
     static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
                                     int32_t channel0, const typename U::sums (&sum)[4])
     {
-        const int32_t sy = (int32_t)p.o.stride[4], sx = (int32_t)p.o.stride[5];
-        unsigned char *image = p.o.p + CKCI_K_HALF * (t.n * p.o.stride[1] + channel0);
+        const int32_t sy = (int32_t)p.o.t.stride[4], sx = (int32_t)p.o.t.stride[5];
+        unsigned char *image = p.o.t.p + CKCI_K_HALF * (t.n * p.o.t.stride[1] + channel0);
         CKCI_K_UNROLL(2)
         for (int h = 0; h < U::HOLDS; h++) {
             const int32_t e = row0 + U::held(h), up = ckci_k_divide(e, p.by_tile_x);
@@ -404,10 +417,17 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             for (int u = 0; u < U::CHUNKS; u++) {
                 const int32_t k = U::chunk_channel(u);
                 uint32_t two[4];
+                float x[8];
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < 8; i++) {
+                    x[i] = U::chunk(sum, u, h, i);
+                }
+                if (!PLAIN && channel0 + k < p.k) {
+                    ckci_k_epilogue<8>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
+                }
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
-                    two[i] = ckci_k_two(T::TYPE, ckci_k_bits(U::chunk(sum, u, h, 2 * i)),
-                                        ckci_k_bits(U::chunk(sum, u, h, 2 * i + 1)));
+                    two[i] = ckci_k_two(T::TYPE, ckci_k_bits(x[2 * i]), ckci_k_bits(x[2 * i + 1]));
                 }
                 if (channel0 + k < p.k) {
                     const ckci_k_uint4 v = {two[0], two[1], two[2], two[3]};
@@ -466,7 +486,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
             m.column[thread].x = x;
             m.column[thread].good = thread < p.columns;
             m.column[thread].offset =
-                (int32_t)(y * p.o.stride[4] + x * p.o.stride[5] + (thread - phase * p.c) * p.o.stride[2]);
+                (int32_t)(y * p.o.t.stride[4] + x * p.o.t.stride[5] + (thread - phase * p.c) * p.o.t.stride[2]);
         }
         CKCI_K_UNROLL(1)
         for (int32_t i = thread; i < columns * pairs; i += 256) {
@@ -548,7 +568,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
     static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
                                     int32_t column0, const lds &m, const typename U::sums (&sum)[TILES])
     {
-        const int64_t *s = p.o.stride;
+        const int64_t *s = p.o.t.stride;
         CKCI_K_UNROLL(2)
         for (int i = 0; i < TILES; i++) {
             CKCI_K_UNROLL(8)
@@ -561,7 +581,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
                     (uint32_t)(x0 + c.x) < (uint32_t)p.input[1]) {
                     const int64_t at = t.n * s[1] + y0 * s[4] + x0 * s[5] + c.offset;
                     const uint32_t v = ckci_k_bits(sum[i].v[e]);
-                    *(uint16_t *)(p.o.p + CKCI_K_HALF * at) = (uint16_t)ckci_k_two(T::TYPE, v, v);
+                    *(uint16_t *)(p.o.t.p + CKCI_K_HALF * at) = (uint16_t)ckci_k_two(T::TYPE, v, v);
                 }
             }
         }

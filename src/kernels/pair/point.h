@@ -23,10 +23,10 @@ CKCI_K_FN bool ckci_k_pair_read(const ckci_gpu_dim *d, const ckci_k_place &out, 
            (uint32_t)mid->x < (uint32_t)d[2].read_len;
 }
 
-/* Is storing the result all there is to do? */
-CKCI_K_FN bool ckci_k_pair_plain(const ckci_gpu_conv &p)
+/* Are results written by lines? */
+CKCI_K_FN bool ckci_k_pair_lines(const ckci_gpu_conv &p)
 {
-    return p.o_vec && p.o.t.op.kind == CKCONV_PASS && !p.o.scale && !p.o.shift && !p.o.compute;
+    return p.o_vec && p.o.form != CKCI_FORM_SINGLE;
 }
 
 /* mid in LDS. */
@@ -89,7 +89,7 @@ template <class E, class Find> struct ckci_k_pair_out {
     unsigned char *to;
     uint32_t highest;
     int32_t column0, columns;
-    bool plain, packed;
+    bool lines, packed;
     const Find &find;
 
     CKCI_K_MEMBER ckci_k_pair_out(const ckci_gpu_conv &conv, const ckci_k_uint2 *table, unsigned char *first,
@@ -97,8 +97,8 @@ template <class E, class Find> struct ckci_k_pair_out {
         : p(conv), rows(table), to(first), highest(high), column0(column), find(position)
     {
         columns = ckci_k_lane_afresh(p.columns);
-        plain = ckci_k_pair_plain(p);
-        packed = plain && (int)p.o.t.dtype == (int)E::TYPE;
+        lines = ckci_k_pair_lines(p);
+        packed = lines && p.o.form == CKCI_FORM_STORE && (int)p.o.t.dtype == (int)E::TYPE;
     }
 
     CKCI_K_MEMBER void operator()(int32_t row, int32_t column, float *v) const
@@ -107,9 +107,11 @@ template <class E, class Find> struct ckci_k_pair_out {
         if (!ckci_k_pair_fields::below(at.y, highest) || column + column0 >= columns) {
             return;
         }
-        if (plain) {
-            const int32_t type = ckci_k_again(p).o.t.dtype;
-            ckci_k_store8(type, to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(type), v);
+        if (lines) {
+            const ckci_gpu_conv &q = ckci_k_again(p);
+            ckci_k_write_line<float>(q.o, v,
+                                     to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(q.o.t.dtype),
+                                     column + column0);
         } else {
             const ckci_k_place o = find(row);
             ckci_k_write8(ckci_k_late(p), v, 8, 0, o.n, column + column0, columns, o.z, o.y, o.x);
@@ -262,7 +264,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         const ckci_gpu_pair &a = ckci_k_late(pair);
         const ckci_gpu_conv &p = a.second;
         const int32_t row0 = first_row(a), column0 = first_column(a);
-        const bool plain = ckci_k_pair_plain(p);
+        const bool lines = ckci_k_pair_lines(p);
         const int32_t size = ckci_k_size(p.o.t.dtype);
         ckci_k_place q, unused;
         if ((int32_t)threadIdx.x < P) {
@@ -277,8 +279,8 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
                 if (at < 0 || column >= p.columns) {
                     return;
                 }
-                if (plain) {
-                    ckci_k_store8(p.o.t.dtype, p.o.t.p + (at + column) * size, v);
+                if (lines) {
+                    ckci_k_write_line<float>(p.o, v, p.o.t.p + (at + column) * size, column);
                 } else {
                     ckci_k_place o, mid;
                     find(a, row0 + row, &o, &mid);

@@ -332,12 +332,57 @@ template <class S> struct ckci_k_tile_sums {
             p, b, row(0), column(0), S::BM / (S::RM / 4), S::BN / (S::RN / 4), &c[0][0], fresh, end, join);
     }
 
+    /* alpha * sum + beta * (D tensors), between low and high, of columns that lie together: `out` and the
+       places in LDS are finish's; channel: that of column 0. */
+    CKCI_K_MEMBER void scale(const ckci_gpu_target &o, const unsigned char *out, const int64_t *places,
+                             int32_t columns, int64_t channel)
+    {
+        const float alpha = (float)o.alpha, beta = (float)o.beta;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < S::RM; i++) {
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < S::RN; j++) {
+                c[i][j] *= alpha;
+            }
+        }
+        CKCI_K_UNROLL(1)
+        for (int d = 0; d < o.adds; d++) {
+            const ckci_gpu_extra &t = o.d[d];
+            const bool output = t.line == CKCI_LINE_OUTPUT;
+            const unsigned char *from = t.p + (out - o.t.p);
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < S::RN; j += 4) {
+                const bool good = column(j) < columns;
+                float more[4] = {0, 0, 0, 0};
+                if (good && !output) {
+                    ckci_k_load_channels<4>(t, channel + column(j), more);
+                }
+                CKCI_K_UNROLL(16)
+                for (int i = 0; i < S::RM; i++) {
+                    const int64_t place = places[row(i)];
+                    if (output && good && place >= 0) {
+                        ckci_k_load_line<4>(CKCONV_F32, from + place + 4 * column(j), more);
+                    }
+                    CKCI_K_UNROLL(4)
+                    for (int k = 0; k < 4; k++) {
+                        c[i][j + k] = fmaf(beta, more[k], c[i][j + k]);
+                    }
+                }
+            }
+        }
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < S::RM; i++) {
+            ckci_k_limit(o, c[i]);
+        }
+    }
+
     /* Sums to memory. vec: four columns are one store at out + at(row), negative: no such row; columns: how
-       many there are. Else through LDS, RM-th part of the rows at a time, to one(row, column, sum), so that
+       many there are; linear: with the epilogue of o. Else through LDS, RM-th part of the rows at a time, to one(row, column, sum), so that
        the code of the epilogue stands once and neighbouring threads write neighbours. */
     template <class L, class At, class One>
     CKCI_K_MEMBER void finish(L &m, bool vec, bool along_rows, unsigned char *out, int32_t columns,
-                              const At &at, const One &one)
+                              const ckci_gpu_target &o, bool linear, int64_t channel, const At &at,
+                              const One &one)
     {
 #if defined(__CUDA_ARCH__)
         /* With 0, as the compiler does not know: sums need not lie in the loop where a store of four wants
@@ -360,6 +405,9 @@ template <class S> struct ckci_k_tile_sums {
             __syncthreads();
             if (slice() != 0) {
                 return;
+            }
+            if (linear) {
+                scale(o, out, rows, columns, channel);
             }
             CKCI_K_UNROLL(16)
             for (int i = 0; i < S::RM; i++) {

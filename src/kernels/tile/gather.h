@@ -216,6 +216,7 @@ template <class S, int V> struct ckci_k_tile_gather {
         const int64_t *s = p.o.t.stride;
         sums.finish(
             m, p.o_vec != 0, s[5] < s[2], p.o.t.p + 4 * (b.group * s[0] + b.column), p.columns - b.column,
+            p.o, p.o.form == CKCI_FORM_LINEAR, (int64_t)b.group * p.columns + b.column,
             [&](int row) {
                 ckci_k_place q = ckci_k_row(b.axis, b.row + row);
                 return q.n < p.n ? 4 * (q.n * s[1] + (b.axis[0].write0 + q.z * p.dim[0].write_step) * s[3] +

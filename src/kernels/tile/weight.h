@@ -184,7 +184,7 @@ template <class S, int V> struct ckci_k_tile_weight {
         /* o_vec: dw is dense in the order of the sums */
         unsigned char *out = p.o.partial ? p.o.partial : p.o.t.p;
         sums.finish(
-            m, p.o_vec != 0, false, out, p.columns - b.column,
+            m, p.o_vec != 0, false, out, p.columns - b.column, p.o, false, 0,
             [&](int row) {
                 int64_t filter = ((int64_t)b.part * p.g + b.group) * p.rows + b.row + row;
                 return b.row + row < p.rows ? 4 * (filter * p.columns + b.column) : (int64_t)-1;

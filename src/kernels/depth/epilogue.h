@@ -1,0 +1,95 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-depth-epilogue
+  The epilogue of a strip: XO outputs of V channels that a thread holds in registers, in the closed form
+  (ckci_set_form in gpu/conv.h). Channels are groups here. What D tensors have for a channel is loaded once for
+  the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels that keep
+  strips in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
+*/
+#pragma once
+#include "kernels/depth/common.h"
+
+/* The epilogue of XO outputs of V channels, in any form but SINGLE (p.o_same). Outputs are x_step bytes apart,
+   the first one `to` bytes from the tensor's begin; left: those that exist. D tensors that lie as the output
+   are of its type and loaded as it is stored. */
+template <class S, int V, int XO, bool PLANES, bool GELU = false>
+CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)[XO * V], int64_t to,
+                                     int64_t x_step, int32_t channel, int32_t left)
+{
+    typedef typename S::T T;
+    constexpr int PER = PLANES ? 4 : V, COUNT = XO * V / PER;
+    const ckci_gpu_target &o = p.o;
+    const T alpha = (T)o.alpha, beta = (T)o.beta;
+    T d[V];
+    if (o.scale || o.shift) {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < V; i++) {
+            const bool good = channel + i < p.g;
+            const T scale = good && o.scale ? ((const T *)o.scale)[channel + i] : (T)1;
+            d[i] = good && o.shift ? ((const T *)o.shift)[channel + i] : (T)0;
+            CKCI_K_UNROLL(8)
+            for (int x = 0; x < XO; x++) {
+                e[x * V + i] = e[x * V + i] * scale + d[i];
+            }
+        }
+    }
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < XO * V; i++) {
+        e[i] *= alpha;
+    }
+    CKCI_K_UNROLL(1)
+    for (int j = 0; j < o.adds; j++) {
+        const ckci_gpu_extra &t = o.d[j];
+        if (t.line == CKCI_LINE_CHANNELS) {
+            const int32_t size = t.dtype == CKCONV_F32 ? 4 : sizeof(T) == 8 ? 8 : 2;
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i++) {
+                d[i] = 0;
+                if (channel + i < p.g) {
+                    ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * size, d[i]);
+                }
+            }
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < XO * V; i++) {
+                e[i] = ckci_k_fma(beta, d[PLANES ? 0 : i % V], e[i]);
+            }
+            continue;
+        }
+        ckci_k_vec<S, PER> w[COUNT];
+        const unsigned char *from = t.p + to;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < COUNT; i++) {
+            w[i].clear();
+            if ((PLANES ? 4 * i : i) >= left) {
+                continue;
+            }
+            if (p.o_vec) {
+                w[i].load(from + (PLANES ? 4 * i : i) * x_step);
+                continue;
+            }
+            CKCI_K_UNROLL(4)
+            for (int k = 0; k < PER; k++) {
+                if (PLANES ? 4 * i + k < left : channel + k < p.g) {
+                    const int64_t at = PLANES ? (4 * i + k) * x_step : i * x_step + k * (int64_t)S::SIZE;
+                    if constexpr (S::SIZE == 2) {
+                        w[i].w[k / 2] |= ckci_k_load_bits(from + at, 2) << k % 2 * 16;
+                    } else if constexpr (S::SIZE == 4) {
+                        w[i].w[k] = ckci_k_load_bits(from + at, 4);
+                    } else {
+                        w[i].w[2 * k] = ckci_k_load_bits(from + at, 4);
+                        w[i].w[2 * k + 1] = ckci_k_load_bits(from + at + 4, 4);
+                    }
+                }
+            }
+        }
+        T more[XO * V];
+        ckci_k_depth_widen<COUNT>(w, more, p.bf16);
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < XO * V; i++) {
+            e[i] = ckci_k_fma(beta, more[i], e[i]);
+        }
+    }
+    if (o.form == CKCI_FORM_CURVED) {
+        ckci_k_bend<GELU>(o.t.op, e);
+    }
+    ckci_k_limit(o, e);
+}
