@@ -13,8 +13,8 @@
      sides     bwd_weight of small groups, K other than C, on matrix units
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
-   the GPU's instances: every second or fourth one, in turns, where it is simulated, and then without
-   products. An instance that no problem executed is a failure. */
+   the GPU's instances: every second or fourth one, in turns, where it is simulated (a fourth of these with
+   CKCONV_TEST_QUICK=1), and then without products. An instance that no problem executed is a failure. */
 #define _POSIX_C_SOURCE 200809L
 #include "naive.h"
 
@@ -1012,6 +1012,7 @@ int main(int argc, char **argv)
     device_count = test_cpu_devices(devices);
     const char *simulated = getenv("CKCONV_SIM_TARGET");
     turns = !test_thin() ? 1 : strncmp(simulated, "sm_", 3) == 0 ? 4 : 2; /* slow, NVIDIA's units slowest */
+    turns *= test_thin() && test_variable("CKCONV_TEST_QUICK") ? 4 : 1;
     CHECK(ckconv_instance_count() <= (int32_t)(sizeof executed / sizeof executed[0]));
     if (strcmp(only, "") == 0 || strcmp(only, "triples") == 0) {
         part_triples();
