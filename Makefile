@@ -2,8 +2,9 @@
 #
 ##   make demo         start here: builds two examples and runs them (a grouped convolution checked and
 ##                     timed, then a network trained on handwritten digits), about a minute
-##   make test         all tests that need no GPU; ends with `N passed, N failed`
-##   make test-full    the same with longer crosses, a longer fuzz run and every AMD target
+##   make test         what needs no GPU of the tests, about ten minutes; ends with `N passed, N failed`
+##   make test-full    all of that: longer crosses and fuzz runs, every build, every AMD target
+##   make test-more    what test-full adds to test (CKCONV_TEST_BUDGET=1500: as far as so many seconds go)
 ##   make test-gpu     the tables of those tests on this machine's GPU
 ##   make test-amd     kernels compiled for AMD targets: registers, spills, sizes; see tests/test_amd.sh
 ##   make sim          build/ckconv-sim: the driver with a simulated GPU (CKCONV_SIM_TARGET=gfx942, ...)
@@ -58,9 +59,9 @@ endif
 endif
 export CC
 
-# $(B)/config changes with the compiler and the flags, so that everything is built anew then.
+# $(B)/config changes with the compiler and the flags, so that everything is built anew then; make looks once.
 # $(B)/openmp holds -fopenmp if the compiler takes it and can link with it, else nothing.
-$(B)/config: FORCE
+$(B)/config: $(if $(filter 0,$(MAKELEVEL)),FORCE)
 	@mkdir -p $(B)
 	@{ echo '$(CC) $(CFLAGS) GPU=$(GPU) $(GPUFLAGS)'; $(CC) --version 2>&1 | head -n 1; } >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
@@ -348,7 +349,7 @@ run_list = $(if $(without_sanitizers),$(filter-out sanitized/% simasan:% simasan
 define run_entries
 @$(if $(without_sanitizers),echo '$(without_sanitizers)',:)
 @BUILD=$(B) sh tests/run.sh --begin $(call run_list,$1)
-@$(if $(CKCONV_TEST_BUDGET),timeout $$(($(CKCONV_TEST_BUDGET) + 20)) )$(MAKE) -sk --no-print-directory $(addprefix run/,$(call run_list,$1)) || true
++@$(if $(CKCONV_TEST_BUDGET),timeout $$(($(CKCONV_TEST_BUDGET) + 20)) )$(MAKE) -sk --no-print-directory $(addprefix run/,$(call run_list,$1)) || true
 @BUILD=$(B) sh tests/run.sh --end
 endef
 
@@ -358,7 +359,7 @@ test: $(B)/sanitizers
 test-more: $(B)/sanitizers
 	$(call run_entries,$(MORE))
 test-full: $(B)/sanitizers
-	$(call run_entries,$(FAST) $(MORE))
+	$(call run_entries,$(filter-out %.sh@quick tests/test_headers.sh,$(FAST)) $(MORE))
 
 # --- Speed. The comparison with oneDNN is one program that links both.
 

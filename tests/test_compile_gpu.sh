@@ -54,7 +54,7 @@ fi
 if have "$NVCC"; then
     output=-c
     [ -z "$quick" ] || output=-ptx
-    quiet nvcc without_info "$NVCC" -x cu -std=c++17 -arch=sm_90a -O2 -I"$INCLUDE" $output "$hello" \
+    quiet nvcc without_info "$NVCC" -x cu -std=c++17 -arch=sm_90a -O2 -I"$INCLUDE" "$output" "$hello" \
         -o "$dir/cuda.o"
 else
     echo "skipped: nvcc not found"
