@@ -5,6 +5,7 @@
 ##   make test         what needs no GPU of the tests, about ten minutes; ends with `N passed, N failed`
 ##   make test-full    all of that: longer crosses and fuzz runs, every build, every AMD target
 ##   make test-more    what test-full adds to test (CKCONV_TEST_BUDGET=1500: as far as so many seconds go)
+##   make test-all     the simulated crosses without anything left out: hours
 ##   make test-gpu     the tables of those tests on this machine's GPU
 ##   make test-amd     kernels compiled for AMD targets: registers, spills, sizes; see tests/test_amd.sh
 ##   make sim          build/ckconv-sim: the driver with a simulated GPU (CKCONV_SIM_TARGET=gfx942, ...)
@@ -301,35 +302,39 @@ $(B)/sanitizers: $(B)/openmp
 	fi >$@
 	@rm -f $(B)/probe_s.c $(B)/probe_s
 
-# What `make test` runs: first what takes long to build or to run.
+# What `make test` runs: first what takes long to build or to run. 1,150 seconds of CPU time, building included,
+# are ten minutes of two cores.
 SIM_TARGETS := gfx942 gfx1100 sm_90
-FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) sim:gfx942/test_conv_conv \
-    $(addprefix tests/,test_amd.sh@quick test_compile.sh@quick test_nvidia.sh@quick) \
-    main/test_cross main/test_groupnorm \
-    sim:gfx1100/test_conv_conv sim:sm_90/test_conv_conv@quick sim:sm_100/test_conv_conv+windows \
-    $(addprefix tests/,test_switches.sh@quick test_fastmath.sh@quick test_compile_gpu.sh@quick test_libfuzzer.sh@quick) \
-    main/test_conv_conv $(SIM_TARGETS:%=sim:%/test_groupnorm) $(SIM_TARGETS:%=sim:%/test_golden) \
-    $(SIM_TARGETS:%=sim:%/test_transform) $(patsubst %,sim:gfx942/%,test_norm_sums test_epilogue test_device test_sums) \
-    sim:gfx1100/test_epilogue sim/test_sim sim/test_sim_faults \
+SANITIZED_FIRST := test_check test_poison test_limits test_axes
+MERGED_FIRST := test_golden test_check test_plan test_axes
+FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/test_compile.sh@quick \
+    main/test_cross $(SIM_TARGETS:%=sim:%/test_conv_conv) sim:sm_100/test_conv_conv+windows \
+    tests/test_switches.sh@quick tests/test_fastmath.sh@quick tests/test_nvidia.sh@quick \
+    main/test_conv_conv@quick main/test_groupnorm@quick \
+    $(SIM_TARGETS:%=sim:%/test_groupnorm) $(SIM_TARGETS:%=sim:%/test_golden) \
+    $(addprefix sim:gfx942/,test_transform test_norm_sums test_epilogue test_device test_sums) \
+    sim:gfx1100/test_epilogue sim:sm_90/test_transform sim/test_sim sim/test_sim_faults \
     $(addprefix tests/,test_headers.sh test_install.sh test_readme.sh test_driver.sh test_tags.sh) \
-    main/test_fuzz@quick $(addprefix main/,$(filter-out test_cross test_groupnorm test_conv_conv test_fuzz,$(TESTS))) \
-    $(addprefix merged/,test_golden test_check test_plan test_axes) \
-    sanitized/test_fuzz@quick $(addprefix sanitized/,test_golden test_check test_poison test_limits)
+    $(addprefix main/,$(filter-out test_cross test_groupnorm test_conv_conv test_fuzz,$(TESTS))) main/test_fuzz@quick \
+    $(MERGED_FIRST:%=merged/%) sanitized/test_fuzz@quick $(SANITIZED_FIRST:%=sanitized/%)
 
-# What else test-full runs, most valuable first: continuous integration has time for a part of it. The crosses
-# of simulated GPUs, sanitizers, what is longer than in `make test`, then what repeats it on other builds.
+# What else test-full runs, most valuable first, as continuous integration has time for a part of it: sanitizers,
+# the crosses of simulated GPUs, what is longer than in `make test`, what repeats it on other builds.
 CROSS_PARTS := aligned triples depthwise blocks wide first dense sides large
-MORE := $(addprefix simasan:gfx942/,test_golden test_transform test_groupnorm test_cross+depthwise) \
-    $(addprefix sanitized/,$(filter-out test_golden test_check test_poison test_limits test_cross test_conv_conv,$(TESTS))) \
-    $(addprefix tests/,$(notdir $(wildcard tests/test_fast*.sh tests/test_switch*.sh tests/test_compile.sh))) \
+MORE := main/test_groupnorm main/test_conv_conv \
+    $(addprefix simasan:gfx942/,test_golden test_transform test_groupnorm test_cross+depthwise) \
+    $(addprefix sanitized/,$(filter-out $(SANITIZED_FIRST) test_fuzz test_cross test_conv_conv,$(TESTS))) \
+    $(addprefix tests/,test_fastmath.sh test_compile_gpu.sh) \
     $(foreach t,$(SIM_TARGETS),$(CROSS_PARTS:%=sim:$t/test_cross+%)) \
-    $(patsubst %,sim:gfx1100/%,test_norm_sums test_device) sim:sm_90/test_sums sim:sm_90/test_conv_conv \
-    tests/test_amd.sh@full tests/test_nvidia.sh tests/test_compile_gpu.sh \
-    $(addprefix merged/,$(filter-out test_golden test_check test_plan test_axes test_cross test_conv_conv test_groupnorm,$(TESTS))) \
-    tests/test_headers.sh@full tests/test_libfuzzer.sh@full main/test_fuzz@full main/test_gpu_plan@full \
-    sanitized/test_conv_conv merged/test_groupnorm merged/test_conv_conv main/test_sums@full main/test_conv_conv@full \
-    sanitized/test_cross merged/test_cross main/test_cross@full \
-    $(filter-out %/test_cross,$(foreach t,$(SIM_TARGETS),$(patsubst %,sim:$t/%@full,test_transform test_groupnorm)))
+    $(addprefix tests/,test_switches.sh test_compile.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
+    $(addprefix sim:gfx1100/,test_transform test_norm_sums test_device) sim:sm_90/test_sums \
+    $(addprefix merged/,$(filter-out $(MERGED_FIRST) test_cross test_conv_conv test_groupnorm,$(TESTS))) \
+    tests/test_headers.sh@full main/test_fuzz@full sanitized/test_fuzz \
+    sanitized/test_conv_conv merged/test_groupnorm merged/test_conv_conv sanitized/test_cross merged/test_cross \
+    $(addprefix main/,$(addsuffix @full,$(filter-out test_fuzz,$(TESTS))))
+
+# And test-all: nothing is thinned out on the simulator, which takes hours.
+MOST := $(foreach t,$(SIM_TARGETS),$(GPU_TESTS:%=sim:$t/%@full))
 
 # What a script needs that make builds.
 needs_of_test_install.sh := lib single examples
@@ -353,11 +358,13 @@ define run_entries
 @BUILD=$(B) sh tests/run.sh --end
 endef
 
-.PHONY: test-more
+.PHONY: test-more test-all
 test: $(B)/sanitizers
 	$(call run_entries,$(FAST))
 test-more: $(B)/sanitizers
 	$(call run_entries,$(MORE))
+test-all: $(B)/sanitizers
+	$(call run_entries,$(MOST))
 test-full: $(B)/sanitizers
 	$(call run_entries,$(filter-out %.sh@quick tests/test_headers.sh,$(FAST)) $(MORE))
 

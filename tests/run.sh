@@ -155,7 +155,7 @@ run_one() {
     echo "$1" >>"$logs/done"
     {
         printf '%3d of %d, %4d s: %-6s %-36s %8d passed %4d failed %4d s (CPU %d s)%s\n' \
-            "$(($(wc -l <"$logs/done")))" "$(($(wc -l <"$logs/list")))" "$(($(now) - $(cat "$logs/began")))" \
+            "$(grep -n -x -F -e "$1" "$logs/done" | sed 's/:.*//')" "$(($(wc -l <"$logs/list")))" "$(($(now) - $(cat "$logs/began")))" \
             "$verdict" "$1" "$passed" "$failed" "$seconds" "$cpu" "${wrong:+   $wrong}"
         if [ "${V:-0}" != 0 ]; then
             sed 's/^/    /' "$log.log"
