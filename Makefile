@@ -305,6 +305,7 @@ $(B)/sanitizers: $(B)/openmp
 # What `make test` runs: first what takes long to build or to run. 1,150 seconds of CPU time, building included,
 # are ten minutes of two cores.
 SIM_TARGETS := gfx942 gfx1100 sm_90
+LONG_SCRIPTS := $(wildcard $(patsubst %,tests/test_%.sh,amd compile compile_gpu fastmath libfuzzer nvidia switches))
 SANITIZED_FIRST := test_check test_poison test_limits test_axes
 MERGED_FIRST := test_golden test_check test_plan test_axes
 FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/test_compile.sh@quick \
@@ -314,7 +315,7 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
     $(SIM_TARGETS:%=sim:%/test_groupnorm) $(SIM_TARGETS:%=sim:%/test_golden) \
     $(addprefix sim:gfx942/,test_transform test_norm_sums test_epilogue test_device test_sums) \
     sim:gfx1100/test_epilogue sim:sm_90/test_transform sim/test_sim sim/test_sim_faults \
-    $(addprefix tests/,test_headers.sh test_install.sh test_readme.sh test_driver.sh test_tags.sh) \
+    $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
     $(addprefix main/,$(filter-out test_cross test_groupnorm test_conv_conv test_fuzz,$(TESTS))) main/test_fuzz@quick \
     $(MERGED_FIRST:%=merged/%) sanitized/test_fuzz@quick $(SANITIZED_FIRST:%=sanitized/%)
 
@@ -333,8 +334,8 @@ MORE := main/test_groupnorm main/test_conv_conv \
     sanitized/test_conv_conv merged/test_groupnorm merged/test_conv_conv sanitized/test_cross merged/test_cross \
     $(addprefix main/,$(addsuffix @full,$(filter-out test_fuzz,$(TESTS))))
 
-# And test-all: nothing is thinned out on the simulator, which takes hours.
-MOST := $(foreach t,$(SIM_TARGETS),$(GPU_TESTS:%=sim:$t/%@full))
+# And test-all: nothing is thinned out on the simulator and with sanitizers, which takes hours.
+MOST := $(addsuffix @full,$(foreach t,$(SIM_TARGETS),$(GPU_TESTS:%=sim:$t/%)) $(TESTS:%=sanitized/%) $(TESTS:%=merged/%))
 
 # What a script needs that make builds.
 needs_of_test_install.sh := lib single examples

@@ -90,13 +90,14 @@ read_budget() {
     fi
 }
 
-# The CPU time of this shell's children in seconds.
-cpu_seconds() {
+# read_cpu: the CPU time of this shell's children in seconds, in $cpu. (`times` in a command substitution would
+# speak of a shell without children.)
+read_cpu() {
     times >"$log.times"
-    awk 'NR == 2 {
+    cpu=$(awk 'NR == 2 {
         for (i = 1; i <= 2; i++) { split($i, piece, /[ms]/); sum += piece[1] * 60 + piece[2] }
-        printf "%d", sum
-    }' "$log.times"
+        printf "%.0f", sum
+    }' "$log.times")
 }
 
 # One entry: its output goes to a log, its counts to a file beside it, a short report to stdout.
@@ -151,7 +152,7 @@ run_one() {
     if [ "$failed" -ne 0 ]; then
         verdict=FAILED
     fi
-    cpu=$(cpu_seconds)
+    read_cpu
     echo "$1" >>"$logs/done"
     {
         printf '%3d of %d, %4d s: %-6s %-36s %8d passed %4d failed %4d s (CPU %d s)%s\n' \
