@@ -11,9 +11,9 @@
 #
 # Contract of each: its last line is `name: N passed, N failed`; the exit status is not 0 when something
 # failed; what it had to leave out stands in lines that start with `skipped:`; lines that start with `note:`
-# are shown too, twelve of both at most. A program that crashes, hangs, prints no such line, contradicts itself,
-# has checked nothing without saying why, or could not be built counts as one failure. The last line here is the
-# total, alone.
+# are shown too, twelve of both at most. A program that crashes, hangs, prints no such line, contradicts
+# itself, has checked nothing without saying why, or could not be built counts as one failure. The last line
+# here is the total, alone.
 #
 # Environment: BUILD (folder for logs, build), CC (handed to scripts), JOBS (at once), V=1 shows all output,
 # CKCONV_TEST_TIMEOUT (3600: seconds of a program that hangs), CKCONV_TEST_BUDGET (seconds from --begin on:
@@ -91,8 +91,8 @@ read_budget() {
     fi
 }
 
-# read_cpu: the CPU time of this shell's children in seconds, in $cpu. (In a command substitution `times` would
-# speak of a shell without children.)
+# read_cpu: the CPU time of this shell's children in seconds, in $cpu. (In a command substitution `times`
+# would speak of a shell without children.)
 read_cpu() {
     times >"$log.times"
     cpu=$(awk 'NR == 2 {
@@ -158,7 +158,8 @@ run_one() {
     {
         number=$(grep -n -x -F -e "$1" "$logs/done" | sed 's/:.*//')
         printf '%3d of %d, %4d s: %-6s %-36s %8d passed %4d failed %4d s (CPU %d s)%s\n' \
-            "$number" "$(($(wc -l <"$logs/list")))" "$(($(now) - $(cat "$logs/began")))" "$verdict" "$1" "$passed" "$failed" "$seconds" "$cpu" "${wrong:+   $wrong}"
+            "$number" "$(($(wc -l <"$logs/list")))" "$(($(now) - $(cat "$logs/began")))" "$verdict" \
+            "$1" "$passed" "$failed" "$seconds" "$cpu" "${wrong:+   $wrong}"
         if [ "${V:-0}" != 0 ]; then
             sed 's/^/    /' "$log.log"
         elif [ "$failed" -ne 0 ]; then
@@ -168,7 +169,7 @@ run_one() {
             awk -v log_file="$log.log" '
                 !/^(skipped|note):/ { next }
                 ++lines <= 12 { print "    " $0 }
-                END { if (lines > 12) { print "    (" lines - 12 " more such lines: " log_file ")" } }' "$log.log"
+                END { if (lines > 12) { print "    (" lines - 12 " more: " log_file ")" } }' "$log.log"
         fi
     } >"$log.report"
     cat "$log.report"
