@@ -266,7 +266,7 @@ $(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h $(SOURCES)
 	$(CXX) $(SIM_FLAGS) -Isrc -Itests $< -o $@
 $(B)/test/sim/test_sim_faults: tests/test_sim_faults.cc tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
-	$(CXX) $(SIM_FLAGS) -O0 $(OPENMP) -Isrc -Itests $< -o $@ $(OPENMP) -lm
+	$(CXX) $(SIM_FLAGS) -O0 -DCKCONV_ONLY_F32 $(OPENMP) -Isrc -Itests $< -o $@ $(OPENMP) -lm
 $(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 sim: $(B)/ckconv-sim
@@ -337,8 +337,8 @@ MORE := main/test_groupnorm main/test_conv_conv \
 # And test-all: nothing is thinned out on the simulator and with sanitizers, which takes hours.
 MOST := $(addsuffix @full,$(foreach t,$(SIM_TARGETS),$(GPU_TESTS:%=sim:$t/%)) $(TESTS:%=sanitized/%) $(TESTS:%=merged/%))
 
-# What a script needs that make builds.
-needs_of_test_install.sh := lib single examples
+# What a script needs that make builds. (test_readme.sh compiles the program hello.)
+needs_of_test_install.sh := lib single $(foreach e,$(filter-out hello,$(EXAMPLES)),$(call program,$e))
 needs_of_test_driver.sh := $(B)/ckconv $(B)/ckconv-sim
 needs_of_test_compile.sh := single
 needs_of_test_readme.sh := $(MAIN_OBJECT) $(B)/test/sim/ckconv.o
