@@ -309,7 +309,7 @@ LONG_SCRIPTS := $(wildcard $(patsubst %,tests/test_%.sh,amd compile compile_gpu 
 SANITIZED_FIRST := test_check test_poison test_limits test_axes
 MERGED_FIRST := test_golden test_check test_plan test_axes
 FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/test_compile.sh@quick \
-    main/test_cross $(SIM_TARGETS:%=sim:%/test_conv_conv) sim:sm_100/test_conv_conv+windows \
+    main/test_cross $(SIM_TARGETS:%=sim:%/test_conv_conv@quick) sim:sm_100/test_conv_conv+windows@quick \
     tests/test_switches.sh@quick tests/test_fastmath.sh@quick tests/test_nvidia.sh@quick \
     main/test_conv_conv@quick main/test_groupnorm@quick \
     $(SIM_TARGETS:%=sim:%/test_groupnorm) $(SIM_TARGETS:%=sim:%/test_golden) \
@@ -328,6 +328,7 @@ MORE := main/test_groupnorm main/test_conv_conv \
     $(addprefix tests/,test_fastmath.sh test_compile_gpu.sh) \
     $(foreach t,$(SIM_TARGETS),$(CROSS_PARTS:%=sim:$t/test_cross+%)) \
     $(addprefix tests/,test_switches.sh test_compile.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
+    $(SIM_TARGETS:%=sim:%/test_conv_conv) sim:sm_100/test_conv_conv+windows \
     $(addprefix sim:gfx1100/,test_transform test_norm_sums test_device) sim:sm_90/test_sums \
     $(addprefix merged/,$(filter-out $(MERGED_FIRST) test_cross test_conv_conv test_groupnorm,$(TESTS))) \
     tests/test_headers.sh@full main/test_fuzz@full sanitized/test_fuzz \
