@@ -312,7 +312,7 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
     main/test_cross $(SIM_TARGETS:%=sim:%/test_conv_conv@quick) sim:sm_100/test_conv_conv+windows@quick \
     tests/test_switches.sh@quick tests/test_fastmath.sh@quick tests/test_nvidia.sh@quick \
     main/test_conv_conv@quick main/test_groupnorm@quick \
-    $(SIM_TARGETS:%=sim:%/test_groupnorm) $(SIM_TARGETS:%=sim:%/test_golden) \
+    $(SIM_TARGETS:%=sim:%/test_golden@quick) $(SIM_TARGETS:%=sim:%/test_groupnorm@quick) \
     $(addprefix sim:gfx942/,test_transform test_norm_sums test_epilogue test_device test_sums) \
     sim:gfx1100/test_epilogue sim:sm_90/test_transform sim/test_sim sim/test_sim_faults \
     $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
@@ -328,7 +328,7 @@ MORE := main/test_groupnorm main/test_conv_conv \
     $(addprefix tests/,test_fastmath.sh test_compile_gpu.sh) \
     $(foreach t,$(SIM_TARGETS),$(CROSS_PARTS:%=sim:$t/test_cross+%)) \
     $(addprefix tests/,test_switches.sh test_compile.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
-    $(SIM_TARGETS:%=sim:%/test_conv_conv) sim:sm_100/test_conv_conv+windows \
+    $(foreach p,test_golden test_groupnorm test_conv_conv,$(SIM_TARGETS:%=sim:%/$p)) sim:sm_100/test_conv_conv+windows \
     $(addprefix sim:gfx1100/,test_transform test_norm_sums test_device) sim:sm_90/test_sums \
     $(addprefix merged/,$(filter-out $(MERGED_FIRST) test_cross test_conv_conv test_groupnorm,$(TESTS))) \
     tests/test_headers.sh@full main/test_fuzz@full sanitized/test_fuzz \

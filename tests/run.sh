@@ -156,7 +156,7 @@ run_one() {
     read_cpu
     echo "$1" >>"$logs/done"
     {
-        number=$(grep -n -x -F -e "$1" "$logs/done" | sed 's/:.*//')
+        number=$(grep -n -x -F -e "$1" "$logs/done" | sed 's/:.*//; q')
         printf '%3d of %d, %4d s: %-6s %-36s %8d passed %4d failed %4d s (CPU %d s)%s\n' \
             "$number" "$(($(wc -l <"$logs/list")))" "$(($(now) - $(cat "$logs/began")))" "$verdict" \
             "$1" "$passed" "$failed" "$seconds" "$cpu" "${wrong:+   $wrong}"
