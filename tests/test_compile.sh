@@ -4,9 +4,9 @@
 #
 # From the environment: CC (default cc), BUILD (scratch folder, default build/test), INCLUDE (folder of
 # ckconv.h, default the current one), SINGLE (merged file, default build/ckconv.h). The sources are in
-# tests/compile. gcc and clang are both used where they exist. A warning is a failure. With CKCONV_TEST_QUICK=1
-# fewer pairs of language and OpenMP, one stack, and switches without those of test_switches.sh. Compilers for
-# GPUs: test_compile_gpu.sh.
+# tests/compile. gcc and clang are both used where they exist. A warning is a failure. With
+# CKCONV_TEST_QUICK=1 fewer pairs of language and OpenMP, one stack, and switches without those of
+# test_switches.sh. Compilers for GPUs: test_compile_gpu.sh.
 
 name=test_compile
 CC=${CC:-cc}

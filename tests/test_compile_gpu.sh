@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: MIT
 #
 # From the environment: BUILD (scratch folder, default build/test), INCLUDE (folder of ckconv.h, default the
-# current one), HIPCC (default hipcc), NVCC (default nvcc), CKCONV_TEST_QUICK=1 (nvcc down to PTX). The sources
-# are in tests/compile and examples. A warning is a failure.
+# current one), HIPCC (default hipcc), NVCC (default nvcc), CKCONV_TEST_QUICK=1 (nvcc down to PTX). The
+# sources are in tests/compile and examples. A warning is a failure.
 
 name=test_compile_gpu
 BUILD=${BUILD:-build/test}

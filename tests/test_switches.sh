@@ -6,8 +6,8 @@
 # (folder of ckconv.h, default the current one). Of each set of switches: it compiles as C99 and C++17 without
 # a warning; plans of tests/compile/walk.c are those of the whole build, letter for letter, or name a switch
 # of the set; kernels are chosen for GPUs without one. Some sets compute PyTorch's vectors, one of them on the
-# simulated GPU. Parts: each kernel is in one. With CKCONV_TEST_QUICK=1 most sets of one switch are only read by
-# the compiler, and none is simulated.
+# simulated GPU. Parts: each kernel is in one. With CKCONV_TEST_QUICK=1 most sets of one switch are only read
+# by the compiler, and none is simulated.
 
 name=test_switches
 CC=${CC:-cc}
