@@ -2,8 +2,10 @@
 #
 ##   make demo         start here: builds two examples and runs them (a grouped convolution checked and
 ##                     timed, then a network trained on handwritten digits), about a minute
-##   make test         all tests that need no GPU; ends with `N passed, N failed`
-##   make test-full    the same with longer crosses, a longer fuzz run and every AMD target
+##   make test         what needs no GPU of the tests, about ten minutes; ends with `N passed, N failed`
+##   make test-full    all of that: longer crosses and fuzz runs, every build, every AMD target
+##   make test-more    what test-full adds to test (CKCONV_TEST_BUDGET=1500: as far as so many seconds go)
+##   make test-all     the simulated crosses without anything left out: hours
 ##   make test-gpu     the tables of those tests on this machine's GPU
 ##   make test-amd     kernels compiled for AMD targets: registers, spills, sizes; see tests/test_amd.sh
 ##   make sim          build/ckconv-sim: the driver with a simulated GPU (CKCONV_SIM_TARGET=gfx942, ...)
@@ -58,9 +60,9 @@ endif
 endif
 export CC
 
-# $(B)/config changes with the compiler and the flags, so that everything is built anew then.
+# $(B)/config changes with the compiler and the flags, so that everything is built anew then; make looks once.
 # $(B)/openmp holds -fopenmp if the compiler takes it and can link with it, else nothing.
-$(B)/config: FORCE
+$(B)/config: $(if $(filter 0,$(MAKELEVEL)),FORCE)
 	@mkdir -p $(B)
 	@{ echo '$(CC) $(CFLAGS) GPU=$(GPU) $(GPUFLAGS)'; $(CC) --version 2>&1 | head -n 1; } >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
@@ -211,51 +213,49 @@ dist: single
 	    echo --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 --mode=u=rwX,go=rX; fi) -cf - $(RELEASE) | \
 	    gzip -9n >$(RELEASE).tar.gz
 
-# --- Tests: scripts, and three builds of the same programs: from src/; from what users copy and with
-# sanitizers, both without their longest programs, except for test-full. Recipes expand what differs for
-# test-full: prerequisites would be those of test.
+# --- Tests. tests/run.sh runs an entry: a script, or FOLDER[:TARGET]/PROGRAM[+PART][@full|@quick]. Each is a goal
+# run/ENTRY, which builds what the entry needs, so that tests run while others are built.
+# Folders: main (from src/), merged (from what users copy), sanitized, sim (kernels on the simulator, for any
+# target), simasan. The tests' own code is the same in main, merged and sim.
 
 TESTS := $(basename $(notdir $(wildcard tests/test_*.c)))
-SCRIPTS := $(wildcard tests/test_*.sh)
-TEST_IMPLEMENTERS := $(basename $(notdir $(shell grep -l 'define  *CKCONV_IMPLEMENTATION' tests/*.c)))
-SANITIZED = $(if $(CKCONV_TEST_FULL),$(TESTS),$(filter-out test_cross test_conv_conv,$(TESTS)))
-MERGED = $(if $(CKCONV_TEST_FULL),$(TESTS),$(filter-out test_cross test_conv_conv test_groupnorm,$(TESTS)))
+TESTFLAGS := -O1 -std=c99 $(WARNINGS)
 SANITIZER_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+# Without a GPU compiler the programs' implementation is the tests', too.
+MAIN_OBJECT := $(if $(filter none,$(GPU)),$(B)/ckconv.o,$(B)/test/main/ckconv.o)
 
-# $(call variant,name,folder of ckconv.h,flags)
-define variant
-$(B)/test/$1/ckconv.o: tests/impl.c $(if $(filter .,$2),$(HEADERS),$(SOURCES)) $(B)/openmp
-	@mkdir -p $$(@D)
-	$$(CC) $3 $$(OPENMP) -I$2 -c $$< -o $$@
-$(B)/test/$1/%.o: tests/%.c $(if $(filter .,$2),$(HEADERS),$(SOURCES)) $(wildcard tests/*.h) $(B)/openmp
-	@mkdir -p $$(@D)
-	$$(CC) -std=c99 $3 $$(OPENMP) -I$2 -Itests -c $$< -o $$@
-$(B)/test/$1/%: $(B)/test/$1/%.o $(B)/test/$1/ckconv.o
-	$$(CC) $3 $$(if $$(filter $$*,$$(TEST_IMPLEMENTERS)),$$<,$$^) -o $$@ $$(OPENMP) -lm
-endef
-$(eval $(call variant,main,src,$$(CFLAGS) $$(WARNINGS)))
-$(eval $(call variant,merged,.,$$(CFLAGS)))
-$(eval $(call variant,sanitized,src,$$(SANITIZER_FLAGS)))
+$(B)/test/main/ckconv.o: tests/impl.c $(SOURCES) $(B)/openmp
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(WARNINGS) $(OPENMP) -Isrc -c $< -o $@
+$(B)/test/merged/ckconv.o: tests/impl.c $(HEADERS) $(B)/openmp
+	@mkdir -p $(@D)
+	$(CC) -O1 $(OPENMP) -I. -c $< -o $@
+$(B)/test/sanitized/ckconv.o: tests/impl.c $(SOURCES) $(B)/openmp
+	@mkdir -p $(@D)
+	$(CC) $(SANITIZER_FLAGS) $(OPENMP) -Isrc -c $< -o $@
+$(B)/test/main/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) $(B)/openmp
+	@mkdir -p $(@D)
+	$(CC) $(TESTFLAGS) $(OPENMP) -Isrc -Itests -c $< -o $@
+$(B)/test/sanitized/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) $(B)/openmp
+	@mkdir -p $(@D)
+	$(CC) -std=c99 $(SANITIZER_FLAGS) $(OPENMP) -Isrc -Itests -c $< -o $@
+$(B)/test/main/%: $(B)/test/main/%.o $(MAIN_OBJECT)
+	$(CC) $^ -o $@ $(OPENMP) -lm
+$(B)/test/merged/%: $(B)/test/main/%.o $(B)/test/merged/ckconv.o
+	@mkdir -p $(@D)
+	$(CC) $^ -o $@ $(OPENMP) -lm
+$(B)/test/sanitized/%: $(B)/test/sanitized/%.o $(B)/test/sanitized/ckconv.o
+	$(CC) $(SANITIZER_FLAGS) $^ -o $@ $(OPENMP) -lm
 .SECONDARY:
 
-# The GPU's kernels: the same programs, on the simulator (wave 64 and 32, NVIDIA's units: four targets) and on
-# a real GPU.
+# The GPU's kernels: the same programs, on the simulator and on a real GPU.
 GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_norm_sums test_epilogue test_transform test_device
-SIM_FLAGS := -O2 -g1 -std=c++17 -Wall -Wextra
+SIM_FLAGS := -O1 -g1 -std=c++17 -Wall -Wextra
 $(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CXX) $(SIM_FLAGS) $(OPENMP) -Isrc -Itests -c $< -o $@
 $(B)/test/sim/%: $(B)/test/main/%.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
-$(B)/test/sim32/%: $(B)/test/sim/%
-	@mkdir -p $(@D)
-	cp $< $@
-$(B)/test/simsm/%: $(B)/test/sim/%
-	@mkdir -p $(@D)
-	cp $< $@
-$(B)/test/simmma/%: $(B)/test/sim/%
-	@mkdir -p $(@D)
-	cp $< $@
 $(B)/test/simasan/ckconv.o: tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CXX) $(SIM_FLAGS) $(SANITIZER_FLAGS) -g1 -Isrc -Itests -c $< -o $@
@@ -266,7 +266,7 @@ $(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h $(SOURCES)
 	$(CXX) $(SIM_FLAGS) -Isrc -Itests $< -o $@
 $(B)/test/sim/test_sim_faults: tests/test_sim_faults.cc tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
-	$(CXX) $(SIM_FLAGS) -O0 $(OPENMP) -Isrc -Itests $< -o $@ $(OPENMP) -lm
+	$(CXX) $(SIM_FLAGS) -O0 -DCKCONV_ONLY_F32 $(OPENMP) -Isrc -Itests $< -o $@ $(OPENMP) -lm
 $(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 sim: $(B)/ckconv-sim
@@ -276,7 +276,7 @@ $(B)/test/gpu/%: $(B)/test/main/%.o $(OBJECTS)
 	$(LINK)
 test-gpu: $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%) $(B)/test/gpu/test_sums)
 	@if [ '$(GPU)' = none ]; then echo 'test-gpu: no GPU with hipcc or nvcc here (GPU=hip or GPU=cuda forces one)'; \
-	else BUILD=$(B) JOBS=1 sh tests/run.sh $(GPU_TESTS:%=$(B)/test/gpu/%) $(B)/test/gpu/test_sums; fi
+	else BUILD=$(B) JOBS=1 sh tests/run.sh $(GPU_TESTS:%=gpu/%) gpu/test_sums; fi
 
 # With TINYGRAD and AMDEMU (tests/amd_emulate.py says what they are) the code objects are executed too: PyTorch's
 # problems, then the tables of the simulated programs. EMULATED: targets. EMULATED_SECONDS: for each program.
@@ -294,13 +294,6 @@ test-amd: $(B)/ckconv $(GPU_TESTS:%=$(B)/test/sim/%)
 	    done; \
 	else echo 'skipped: execution on an emulator (TINYGRAD and AMDEMU are not set)'; fi
 
-SIM_SANITIZED := test_golden test_groupnorm test_transform test_cross
-SIMULATED := $(B)/test/sim/test_sim $(B)/test/sim/test_sim_faults $(GPU_TESTS:%=$(B)/test/sim/%) $(GPU_TESTS:%=$(B)/test/sim32/%) \
-    $(B)/test/simsm/test_golden $(B)/test/simsm/test_cross $(B)/test/simsm/test_groupnorm $(B)/test/simsm/test_transform \
-    $(B)/test/simsm/test_conv_conv $(B)/test/simmma/test_conv_conv $(B)/test/sim/test_sums $(B)/test/simsm/test_sums
-# First, so that at the end no core waits for them.
-LONGEST := $(B)/test/simsm/test_cross $(B)/test/sim/test_cross $(B)/test/sim32/test_cross
-
 # Holds a word if programs with sanitizers can be built and run here.
 $(B)/sanitizers: $(B)/openmp
 	@echo 'int main(void) { return 0; }' >$(B)/probe_s.c
@@ -309,18 +302,73 @@ $(B)/sanitizers: $(B)/openmp
 	fi >$@
 	@rm -f $(B)/probe_s.c $(B)/probe_s
 
-# Programs with sanitizers, none where that file is empty.
-IF_SANITIZERS = $$([ ! -s $(B)/sanitizers ] || \
-    echo $(SIM_SANITIZED:%=$(B)/test/simasan/%) $(SANITIZED:%=$(B)/test/sanitized/%))
+# What `make test` runs: first what takes long to build or to run. 1,150 seconds of CPU time, building included,
+# are ten minutes of two cores.
+SIM_TARGETS := gfx942 gfx1100 sm_90
+LONG_SCRIPTS := $(wildcard $(patsubst %,tests/test_%.sh,amd compile compile_gpu fastmath libfuzzer nvidia switches))
+SANITIZED_FIRST := test_check test_poison test_limits test_axes
+MERGED_FIRST := test_golden test_check test_plan test_axes
+FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/test_compile.sh@quick \
+    main/test_cross $(SIM_TARGETS:%=sim:%/test_conv_conv@quick) sim:sm_100/test_conv_conv+windows@quick \
+    tests/test_switches.sh@quick tests/test_fastmath.sh@quick tests/test_nvidia.sh@quick \
+    main/test_conv_conv@quick main/test_groupnorm@quick \
+    $(SIM_TARGETS:%=sim:%/test_golden@quick) $(SIM_TARGETS:%=sim:%/test_groupnorm@quick) \
+    $(addprefix sim:gfx942/,test_transform test_norm_sums test_epilogue test_device test_sums) \
+    sim:sm_90/test_transform sim/test_sim sim/test_sim_faults \
+    $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
+    $(addprefix main/,$(filter-out test_cross test_groupnorm test_conv_conv test_fuzz,$(TESTS))) main/test_fuzz@quick \
+    $(MERGED_FIRST:%=merged/%) sanitized/test_fuzz@quick $(SANITIZED_FIRST:%=sanitized/%)
 
-test: $(TESTS:%=$(B)/test/main/%) $(SIMULATED) examples single sim lib $(B)/sanitizers
-	@[ -s $(B)/sanitizers ] || echo 'skipped: sanitizers ($(CC) cannot build or run programs with them)'
-	@$(MAKE) --no-print-directory $(MERGED:%=$(B)/test/merged/%) $(IF_SANITIZERS)
-	@BUILD=$(B) sh tests/run.sh $(LONGEST) $(SCRIPTS) $(IF_SANITIZERS) \
-	    $(filter-out $(LONGEST),$(SIMULATED)) $(TESTS:%=$(B)/test/main/%) $(MERGED:%=$(B)/test/merged/%)
+# What else test-full runs, most valuable first, as continuous integration has time for a part of it: sanitizers,
+# the crosses of simulated GPUs, what is longer than in `make test`, what repeats it on other builds.
+CROSS_PARTS := aligned triples depthwise blocks wide first dense sides large
+MORE := main/test_groupnorm main/test_conv_conv \
+    $(addprefix simasan:gfx942/,test_golden test_transform test_groupnorm test_cross+depthwise) \
+    $(addprefix sanitized/,$(filter-out $(SANITIZED_FIRST) test_fuzz test_cross test_conv_conv,$(TESTS))) \
+    $(addprefix tests/,test_fastmath.sh test_compile_gpu.sh) \
+    $(foreach t,$(SIM_TARGETS),$(CROSS_PARTS:%=sim:$t/test_cross+%)) \
+    $(addprefix tests/,test_switches.sh test_compile.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
+    $(foreach p,test_golden test_groupnorm test_conv_conv,$(SIM_TARGETS:%=sim:%/$p)) sim:sm_100/test_conv_conv+windows \
+    $(addprefix sim:gfx1100/,test_epilogue test_transform test_norm_sums test_device) sim:sm_90/test_sums \
+    $(addprefix merged/,$(filter-out $(MERGED_FIRST) test_cross test_conv_conv test_groupnorm,$(TESTS))) \
+    tests/test_headers.sh@full main/test_fuzz@full sanitized/test_fuzz \
+    sanitized/test_conv_conv merged/test_groupnorm merged/test_conv_conv sanitized/test_cross merged/test_cross \
+    $(addprefix main/,$(addsuffix @full,$(filter-out test_fuzz,$(TESTS))))
 
-test-full: export CKCONV_TEST_FULL = 1
-test-full: test
+# And test-all: nothing is thinned out on the simulator and with sanitizers, which takes hours.
+MOST := $(addsuffix @full,$(foreach t,$(SIM_TARGETS),$(GPU_TESTS:%=sim:$t/%)) $(TESTS:%=sanitized/%) $(TESTS:%=merged/%))
+
+# What a script needs that make builds. (test_readme.sh compiles the program hello.)
+needs_of_test_install.sh := lib single $(foreach e,$(filter-out hello,$(EXAMPLES)),$(call program,$e))
+needs_of_test_driver.sh := $(B)/ckconv $(B)/ckconv-sim
+needs_of_test_compile.sh := single
+needs_of_test_readme.sh := $(MAIN_OBJECT) $(B)/test/sim/ckconv.o
+folder_of = $(firstword $(subst :, ,$(firstword $(subst /, ,$1))))
+name_of = $(firstword $(subst +, ,$(subst @, ,$(notdir $1))))
+needs_of = $(if $(filter %.sh,$(name_of)),$(needs_of_$(name_of)),$(B)/test/$(folder_of)/$(name_of))
+.SECONDEXPANSION:
+run/%: $$(call needs_of,$$*) FORCE
+	@BUILD=$(B) sh tests/run.sh --one '$*'
+
+# Runs a list of entries; none with sanitizers where they do not work.
+without_sanitizers = $(if $(shell cat $(B)/sanitizers),,skipped: sanitizers ($(CC) cannot build or run programs with them))
+run_list = $(if $(without_sanitizers),$(filter-out sanitized/% simasan:% simasan/%,$1),$1)
+define run_entries
+@$(if $(without_sanitizers),echo '$(without_sanitizers)',:)
+@BUILD=$(B) sh tests/run.sh --begin $(call run_list,$1)
++@$(if $(CKCONV_TEST_BUDGET),timeout $$(($(CKCONV_TEST_BUDGET) + 20)) )$(MAKE) -sk --no-print-directory $(addprefix run/,$(call run_list,$1)) || true
+@BUILD=$(B) sh tests/run.sh --end
+endef
+
+.PHONY: test-more test-all
+test: $(B)/sanitizers
+	$(call run_entries,$(FAST))
+test-more: $(B)/sanitizers
+	$(call run_entries,$(MORE))
+test-all: $(B)/sanitizers
+	$(call run_entries,$(MOST))
+test-full: $(B)/sanitizers
+	$(call run_entries,$(filter-out %.sh@quick tests/test_headers.sh,$(FAST)) $(MORE))
 
 # --- Speed. The comparison with oneDNN is one program that links both.
 

@@ -1,6 +1,12 @@
 # shell.sh - what test scripts share: they source it, and have counts in $passed and $failed, a folder in $dir
 # SPDX-License-Identifier: MIT
 
+# 1 with CKCONV_TEST_QUICK=1: checks of each kind, but fewer. Else empty.
+case ${CKCONV_TEST_QUICK:-0} in
+0) quick= ;;
+*) quick=1 ;;
+esac
+
 have() {
     command -v "$1" >/dev/null 2>&1
 }

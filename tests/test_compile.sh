@@ -4,8 +4,9 @@
 #
 # From the environment: CC (default cc), BUILD (scratch folder, default build/test), INCLUDE (folder of
 # ckconv.h, default the current one), SINGLE (merged file, default build/ckconv.h). The sources are in
-# tests/compile. gcc and clang are both used where they exist. A warning is a failure. Compilers for GPUs:
-# test_compile_gpu.sh.
+# tests/compile. gcc and clang are both used where they exist. A warning is a failure. With
+# CKCONV_TEST_QUICK=1 fewer pairs of language and OpenMP, one stack, and switches without those of
+# test_switches.sh. Compilers for GPUs: test_compile_gpu.sh.
 
 name=test_compile
 CC=${CC:-cc}
@@ -96,12 +97,16 @@ one_compiler() {
             continue
         fi
         for omp in "" $openmp; do
+            case $quick$std$omp in 1c11-fopenmp | 1c++11 | 1c++17-fopenmp) continue ;; esac
             output=-fsyntax-only
             # shellcheck disable=SC2086
             strict declarations "$compiler" $std $omp $extra -fsyntax-only "$src/declare.c"
             # shellcheck disable=SC2086
             strict "declarations first" "$compiler" $std $omp $extra -fsyntax-only "$src/late.c"
-            case $std$omp in c99* | c++17) output="-O1 -c -o $dir/$compiler-$std$omp.o" ;; esac
+            case $quick$std$omp in
+            c99* | 1c99 | c++17) output="-O1 -c -o $dir/$compiler-$std$omp.o" ;;
+            1c++17) output="-O0 -c -o $dir/$compiler-$std.o" ;;
+            esac
             # shellcheck disable=SC2086
             strict implementation "$compiler" $std $omp $extra $output "$src/impl.c"
         done
@@ -110,12 +115,15 @@ one_compiler() {
     for std in c99 c++11 c++17; do
         compiler=$1
         case $std in c++*) compiler=$(cxx_of "$1") ;; esac
+        case $quick$std in 1c++11) continue ;; esac
         if have "$compiler"; then
             strict "nasty macros" "$compiler" $std -fsyntax-only "$dir/nasty.c"
         fi
     done
     # what release builds add, and programs that define macros with common names
-    strict NDEBUG "$1" c99 -O3 -DNDEBUG -c "$src/impl.c" -o "$dir/ndebug.o"
+    if [ -z "$quick" ]; then
+        strict NDEBUG "$1" c99 -O3 -DNDEBUG -c "$src/impl.c" -o "$dir/ndebug.o"
+    fi
     strict "common names" "$1" c11 -fsyntax-only "$src/names.c"
     # shellcheck disable=SC2086
     strict "common names" "$1" c11 $openmp -fsyntax-only "$src/names_impl.c"
@@ -128,7 +136,7 @@ test_stack() {
         echo "skipped: stacks ($1 has no pthread)"
         return
     fi
-    for bytes in 65536 16384; do
+    for bytes in 16384 $([ -n "$quick" ] || echo 65536); do
         quiet "stack of $bytes" "$1" -std=c99 -O1 -Wall -Wextra -DCKCONV_STACK_BYTES=$bytes -I"$INCLUDE" \
             "$src/stack.c" -o "$dir/stack" -lm -lpthread || continue
         if "$dir/stack" >"$dir/log" 2>&1; then
@@ -280,6 +288,7 @@ one_switch() {
         ;;
     CKCONV_NO_SIMD | CKCONV_NO_F64 | CKCONV_NO_I8 | CKCONV_NO_FP8 | CKCONV_NO_CONV_CONV | CKCONV_NO_GROUPNORM)
         all="$all -D$1"
+        [ -z "$quick" ] || [ "$1" = CKCONV_NO_SIMD ] || return # test_switches.sh
         ;;
     CKCONV_NO_* | CKCONV_ONLY_* | CKCONV_PART) return ;; # test_switches.sh
     CKCONV_STATIC) ;;
@@ -294,7 +303,7 @@ one_switch() {
         [ "$cc" != "$first" ] || output="-c -o $dir/switch-$cc.o"
         # shellcheck disable=SC2086
         strict "$1" "$cc" c99 -O0 -D"$1" $output "$src/impl.c"
-        strict "$1" "$(cxx_of "$cc")" c++11 -D"$1" -fsyntax-only "$src/impl.c"
+        [ -n "$quick" ] || strict "$1" "$(cxx_of "$cc")" c++11 -D"$1" -fsyntax-only "$src/impl.c"
     done
     if [ "$1" != CKCONV_STATIC ]; then
         probe "$dir/switch-$first.o" "$1"
@@ -316,7 +325,7 @@ test_switches() {
     done
     for cc in $compilers; do
         # shellcheck disable=SC2086
-        strict "all that drop something" "$cc" c99 $all -c "$src/impl.c" -o "$dir/all-$cc.o"
+        strict "all that drop something" "$cc" c99 -O0 $all -c "$src/impl.c" -o "$dir/all-$cc.o"
     done
     probe "$dir/all-$first.o" all
     # switches that the code reads and the manual does not list
@@ -334,14 +343,14 @@ test_switches() {
 # The goal is 5 s of CPU time, 10 s with the AVX-512 kernels. Time is a note: machines differ, and so does
 # their load. What fails is code that grows, which costs that time everywhere: gcc 12 makes 420 kB, clang 476.
 test_compile_cost() {
-    for omp in "" -fopenmp; do
+    for omp in $([ -n "$quick" ] || echo -fno-openmp) -fopenmp; do
         read_times
         before=$spent
         # shellcheck disable=SC2086
-        "$CC" -std=c99 -O2 $omp -I"$INCLUDE" -c "$src/impl.c" -o "$dir/cost.o" >"$dir/log" 2>&1
+        strict "release build" "$CC" c99 -O2 -DNDEBUG $omp -c "$src/impl.c" -o "$dir/cost.o"
         read_times
         seconds=$(echo $((spent - before)) | awk '{ printf "%.2f", $1 / 100 }')
-        echo "note: $CC -O2${omp:+ $omp} takes $seconds s of CPU time for the implementation"
+        echo "note: $CC -O2 $omp takes $seconds s of CPU time for the implementation, all warnings on"
         if ! have size; then
             echo "skipped: size not found"
             continue
@@ -364,7 +373,7 @@ test_merged() {
     cp "$SINGLE" "$dir/merged/ckconv.h"
     normal=$INCLUDE
     INCLUDE=$dir/merged
-    strict "merged file" "$CC" c99 -O2 -c "$src/impl.c" -o "$dir/merged/impl.o" &&
+    strict "merged file" "$CC" c99 -O0 -c "$src/impl.c" -o "$dir/merged/impl.o" &&
         probe "$dir/merged/impl.o" none
     strict "merged file" "$(cxx_of "$CC")" c++17 -fsyntax-only "$src/impl.c"
     strict "merged file" "$CC" c99 -fsyntax-only "$src/declare.c"

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: MIT
 #
 # From the environment: BUILD (scratch folder, default build/test), INCLUDE (folder of ckconv.h, default the
-# current one), HIPCC (default hipcc), NVCC (default nvcc). The sources are in tests/compile and examples. A
-# warning is a failure.
+# current one), HIPCC (default hipcc), NVCC (default nvcc), CKCONV_TEST_QUICK=1 (nvcc down to PTX). The
+# sources are in tests/compile and examples. A warning is a failure.
 
 name=test_compile_gpu
 BUILD=${BUILD:-build/test}
@@ -52,7 +52,9 @@ else
     echo "skipped: hipcc not found"
 fi
 if have "$NVCC"; then
-    quiet nvcc without_info "$NVCC" -x cu -std=c++17 -arch=sm_90a -O2 -I"$INCLUDE" -c "$hello" \
+    output=-c
+    [ -z "$quick" ] || output=-ptx
+    quiet nvcc without_info "$NVCC" -x cu -std=c++17 -arch=sm_90a -O2 -I"$INCLUDE" "$output" "$hello" \
         -o "$dir/cuda.o"
 else
     echo "skipped: nvcc not found"

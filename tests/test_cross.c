@@ -13,8 +13,9 @@
      sides     bwd_weight of small groups, K other than C, on matrix units
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
-   the GPU's instances: every second or fourth one, in turns, where it is simulated, and then without
-   products. An instance that no problem executed is a failure. */
+   the GPU's instances: every second or fourth one, in turns, where it is simulated (with CKCONV_TEST_QUICK=1
+   a third of these, and a fourth of the problems of aligned, depthwise and wide), and then without products.
+   An instance that no problem executed is a failure. */
 #define _POSIX_C_SOURCE 200809L
 #include "naive.h"
 
@@ -252,6 +253,7 @@ static int device_count;
 static long executed[512]; /* by instance */
 static long problems, runs;
 static int turns = 1; /* a problem runs on one in so many instances, the next problem on others */
+static int lean = 1;  /* one in so many problems of the longest parts runs */
 
 /* The library's idea of each tensor against the test's own. */
 static void check_tensors(const naive_case *c, const ckconv_plan *plan)
@@ -314,6 +316,12 @@ static void run_instance(naive_case *c, const ckconv_plan *base, int32_t index, 
 /* On a simulated GPU: not the tiles, which compute a whole one for each channel; other parts test them. Those
    without a matrix unit run on each problem, as their kernels differ by it. */
 static int depthwise_alone;
+
+/* Is it the turn of a problem? */
+static int is_due(test_rng *r)
+{
+    return lean == 1 || test_below(r, lean) == 0;
+}
 
 /* Planner's choice for every set of CPU features. Instances: those that the first set allows, or with `all`
    those of every set, and the reference, which is slow. */
@@ -663,7 +671,9 @@ static void part_aligned(void)
         set_types(&d, &types[kinds[variant]], op);
         set_layout(&d, NAIVE_WEI, wei_layouts[test_below(&r, 2)], &r);
         set_elements(&d, op, variant % 3 == 1 ? 2 : 0, &r);
-        run_problem(op, &d, (uint64_t)i + 1900001u, 1);
+        if (is_due(&r)) {
+            run_problem(op, &d, (uint64_t)i + 1900001u, 1);
+        }
     }
     printf("aligned: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
@@ -868,7 +878,9 @@ static void part_depthwise(void)
         if (i % 5 == 4) {
             set_elements(&d, op, 1 + i % 2, &r);
         }
-        run_problem(op, &d, (uint64_t)i * 7 + (i % 4 == 3 ? 0 : 1), d.c > 1 || test_full());
+        if (is_due(&r)) {
+            run_problem(op, &d, (uint64_t)i * 7 + (i % 4 == 3 ? 0 : 1), d.c > 1 || test_full());
+        }
     }
     depthwise_alone = 0;
     printf("depthwise: %ld problems, %ld runs\n", problems - problems_before, runs - before);
@@ -969,7 +981,7 @@ static void part_wide(void)
             set_layout(&d, NAIVE_WEI, wei_layouts[i / 2 % 2], &r);
             set_layout(&d, NAIVE_OUT, layout, &r);
             set_elements(&d, op, i % 4 == 3 ? 2 : 0, &r);
-            if (!test_thin() || test_below(&r, 3) == 0) {
+            if ((!test_thin() || test_below(&r, 3) == 0) && is_due(&r)) {
                 run_problem(op, &d, (uint64_t)i * 7 + 2900001u, !test_thin() || test_below(&r, 8) == 0);
             }
         }
@@ -1012,6 +1024,8 @@ int main(int argc, char **argv)
     device_count = test_cpu_devices(devices);
     const char *simulated = getenv("CKCONV_SIM_TARGET");
     turns = !test_thin() ? 1 : strncmp(simulated, "sm_", 3) == 0 ? 4 : 2; /* slow, NVIDIA's units slowest */
+    lean = test_thin() && test_variable("CKCONV_TEST_QUICK") ? 4 : 1;
+    turns *= lean > 1 ? 3 : 1;
     CHECK(ckconv_instance_count() <= (int32_t)(sizeof executed / sizeof executed[0]));
     if (strcmp(only, "") == 0 || strcmp(only, "triples") == 0) {
         part_triples();

@@ -10,12 +10,13 @@
 
 static const char *folder = "tests/golden";
 
-/* On a simulated GPU one of so many combinations of type and layout: sanitizers and NVIDIA's units, whose
-   groups of waves are large, take the longest. */
+/* On a simulated GPU one of so many combinations of type and layout, others for each problem: sanitizers and
+   NVIDIA's units, whose groups of waves are large, take the longest. Fewer with CKCONV_TEST_QUICK=1. */
 static int thin_step(void)
 {
     const char *target = getenv("CKCONV_SIM_TARGET");
-    return TEST_ASAN || (target != NULL && strncmp(target, "sm_", 3) == 0) ? 14 : 7;
+    const int slow = TEST_ASAN || (target != NULL && strncmp(target, "sm_", 3) == 0);
+    return test_variable("CKCONV_TEST_QUICK") ? (slow ? 29 : 19) : slow ? 14 : 7;
 }
 
 /* One array as doubles, in PyTorch's order. */
@@ -283,7 +284,7 @@ static void golden_conv(const golden_row *row)
         }
         /* all instances for f32, f16 and bf16 in the named layouts */
         run_everywhere(&c, row->name,
-                       test_thin() ? turn % 4 == 0 && (i / 3 + turn) % 7 == 0
+                       test_thin() ? turn % 4 == 0 && (i / 3 + turn) % (thin_step() > 14 ? 19 : 7) == 0
                                    : test_full() || (i / 12 < 3 && layout < 3 && test_effort() > 0));
         naive_free(&c);
     }

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: MIT
 #
 # From the environment: CLANG (default clang), BUILD (scratch folder, default build/test), INCLUDE (folder of
-# ckconv.h, default the current one), CKCONV_TEST_FULL=1 (120 seconds instead of 15), FUZZ_SECONDS.
+# ckconv.h, default the current one), CKCONV_TEST_FULL=1 (120 seconds instead of 15), CKCONV_TEST_QUICK=1 (6),
+# FUZZ_SECONDS.
 
 name=test_libfuzzer
 CLANG=${CLANG:-clang}
@@ -12,6 +13,10 @@ INCLUDE=${INCLUDE:-.}
 here=$(dirname "$0")
 dir=$BUILD/libfuzzer
 seconds=15
+case ${CKCONV_TEST_QUICK:-0} in
+'' | 0) ;;
+*) seconds=6 ;;
+esac
 case ${CKCONV_TEST_FULL:-0} in
 '' | 0) ;;
 *) seconds=120 ;;

@@ -2,9 +2,9 @@
 # test_nvidia.sh - the GPU code compiled for NVIDIA targets by clang, down to PTX, without CUDA
 # SPDX-License-Identifier: MIT
 #
-# From the environment: TARGETS (default sm_70 sm_80 sm_90a), BUILD (default build), INCLUDE (folder of
-# ckconv.h, default the current one), CLANG (default: the newest that knows the target). tests/cuda stands for
-# CUDA's header. nvcc has the last word: make GPU=cuda test-gpu.
+# From the environment: TARGETS (default sm_70 sm_80 sm_90a; with CKCONV_TEST_QUICK=1 sm_90a), BUILD (default
+# build), INCLUDE (folder of ckconv.h, default the current one), CLANG (default: the newest that knows the
+# target). tests/cuda stands for CUDA's header. nvcc has the last word: make GPU=cuda test-gpu.
 #
 # Leaves $BUILD/nvidia/TARGET.ptx.
 
@@ -89,7 +89,9 @@ one_target() {
 # At least so many kernels as rows that stand in the table one by one.
 rows=$(cat "$INCLUDE"/ckconv.h | grep -c '^    X([a-z].*, ckci_gpu_[a-z_]*, ')
 check "the table of kernels was not found" [ "$rows" -gt 20 ]
-for target in ${TARGETS:-sm_70 sm_80 sm_90a}; do
+all="sm_70 sm_80 sm_90a"
+[ -z "$quick" ] || all=sm_90a
+for target in ${TARGETS:-$all}; do
     one_target "$target"
 done
 echo "$name: $passed passed, $failed failed"
