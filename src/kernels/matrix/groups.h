@@ -253,16 +253,18 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     static CKCI_K_MEMBER bool takes(const ckci_gpu_target &o)
     {
         bool good = o.form == CKCI_FORM_STORE || (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift);
+        int32_t outputs = 0;
         for (int32_t j = 0; j < o.adds; j++) {
+            outputs += o.d[j].line == CKCI_LINE_OUTPUT;
             good = good && (o.d[j].line == CKCI_LINE_CHANNELS || o.d[j].dtype != CKCONV_F32);
         }
-        return good && (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
+        return good && outputs < 2 && (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
     }
 
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
-       whose products are done: those before `full`, the two last ones where there are four or more. D tensors
-       that lie as the output come through the same tile the opposite way; of the others the sum for each
+       whose products are done: those before `full`, the two last ones where there are four or more. A D tensor
+       that lies as the output comes through the same tile the opposite way; of the others the sum for each
        column is in `shift`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
                                 const float *shift, const int32_t *places, int32_t columns,
@@ -279,31 +281,29 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         out += 2 * (from + c * 8);
         unsigned char *own = tiles + at + r0 * 128 + (c ^ (r0 & 7)) * 16; /* and 16 rows down from each */
         __syncthreads();
-        if (o.form == CKCI_FORM_LINEAR) {
-            shift += from + thread / 32 * 16 + lane / 4;
-            const float alpha = (float)o.alpha, more[2] = {shift[0], shift[8]};
-            CKCI_K_UNROLL(128)
-            for (int i = 0; i < N / 2; i++) {
-                sum[i] = fmaf(alpha, sum[i], more[i / 2 % 2]);
-            }
-            CKCI_K_UNROLL(1)
-            for (int32_t d = 0; d < o.adds; d++) {
-                if (o.d[d].line == CKCI_LINE_OUTPUT) {
-                    add_output(o.d[d], (float)o.beta, out - o.t.p, places, good, own, to, group);
-                }
-            }
-            ckci_k_limit(o, sum);
+        const ckci_gpu_extra *d = nullptr;
+        for (int32_t j = 0; j < o.adds; j++) {
+            d = o.d[j].line == CKCI_LINE_OUTPUT ? &o.d[j] : d;
         }
-        const int32_t dtype = o.t.dtype;
-        CKCI_K_UNROLL(16)
-        for (int j = 0; j < N / 8; j += 2) {
-            uint32_t two[4];
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < 4; i++) {
-                two[i] =
-                    ckci_k_two(dtype, ckci_k_bits(sum[4 * j + 2 * i]), ckci_k_bits(sum[4 * j + 2 * i + 1]));
+        if (d) {
+            const unsigned char *beside = d->p + (out - o.t.p);
+            meet(group); /* nobody reads what was there before */
+            CKCI_K_UNROLL(8)
+            for (int r = 0; r < N; r += 16) {
+                ckci_k_copy_from(own + r * 128, beside + 2 * (int64_t)places[r],
+                                 good && places[r] >= 0 ? 16 : 0);
             }
-            put_blocks(to + j * 1024, two);
+            ckci_k_copies_end();
+            ckci_k_copies_wait<0>();
+            meet(group);
+        }
+        shift += from + thread / 32 * 16 + lane / 4;
+        if (o.form == CKCI_FORM_STORE) {
+            blocks<0>(o, shift, 0, to);
+        } else if (!d) {
+            blocks<1>(o, shift, 0, to);
+        } else {
+            blocks<2>(o, shift, d->dtype, to);
         }
         meet(group);
         CKCI_K_UNROLL(8)
@@ -315,31 +315,45 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* beta * d, which lies as the output, `offset` bytes past its begin; see finish16. */
-    CKCI_K_MEMBER void add_output(const ckci_gpu_extra &d, float beta, int64_t offset, const int32_t *places,
-                                  bool good, unsigned char *own, const unsigned char *blocks, int group)
+    /* Rounds all sums. FORM: 0: as they are, 1: alpha * sum + shift, between low and high, 2: and with beta *
+       (what lies in `to`, a tensor of type d_type). Each is done with as soon as it is computed: there are no
+       registers for all that come of them. */
+    template <int FORM>
+    CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, int32_t d_type, unsigned char *to)
     {
-        const bool bf16 = CKCI_K_BF16(d.dtype != CKCONV_F16);
-        meet(group); /* nobody reads what was there before */
-        CKCI_K_UNROLL(8)
-        for (int r = 0; r < N; r += 16) {
-            ckci_k_copy_from(own + r * 128, d.p + offset + 2 * (int64_t)places[r],
-                             good && places[r] >= 0 ? 16 : 0);
+        const int32_t dtype = o.t.dtype;
+        const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
+        const float alpha = (float)o.alpha, beta = (float)o.beta;
+        float more[2] = {0, 0};
+        if constexpr (FORM) {
+            more[0] = shift[0];
+            more[1] = shift[8];
         }
-        ckci_k_copies_end();
-        ckci_k_copies_wait<0>();
-        meet(group);
         CKCI_K_UNROLL(16)
         for (int j = 0; j < N / 8; j += 2) {
             uint32_t two[4];
-            get_blocks(blocks + j * 1024, two);
+            if constexpr (FORM == 2) {
+                get_blocks(to + j * 1024, two);
+            }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
-                const float low = bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
-                            high = bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16);
-                sum[4 * j + 2 * i] = fmaf(beta, low, sum[4 * j + 2 * i]);
-                sum[4 * j + 2 * i + 1] = fmaf(beta, high, sum[4 * j + 2 * i + 1]);
+                float x[2] = {sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]};
+                if constexpr (FORM) {
+                    x[0] = fmaf(alpha, x[0], more[i % 2]);
+                    x[1] = fmaf(alpha, x[1], more[i % 2]);
+                }
+                if constexpr (FORM == 2) {
+                    x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
+                                x[0]);
+                    x[1] = fmaf(
+                        beta, bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16), x[1]);
+                }
+                if constexpr (FORM) {
+                    ckci_k_limit(o, x);
+                }
+                two[i] = ckci_k_two(dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
+            put_blocks(to + j * 1024, two);
         }
     }
 
