@@ -1546,12 +1546,12 @@ template <class T> struct ckci_k_slots {
             for (int i = 0; i < 4; i++) {
                 v[i] = ckci_k_float(raw[i]);
             }
-        } else if (t.dtype == CKCONV_F16) {
+        } else if (CKCI_HAS_FP8 ? t.dtype == CKCONV_F16 : !CKCI_K_BF16(t.dtype == CKCONV_BF16)) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 v[i] = ckci_k_half_float(raw[i]);
             }
-        } else if (t.dtype == CKCONV_BF16) {
+        } else if (!CKCI_HAS_FP8 || t.dtype == CKCONV_BF16) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 v[i] = ckci_k_float(raw[i] << 16);
@@ -3566,12 +3566,15 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         half = UNEVEN && group == 1;
     }
 
+    /* Sums are where they must be, and so is memory: 32 at a time, as statements are what compilers spend
+       their time on. */
     CKCI_K_MEMBER void hold()
     {
 #if defined(__CUDA_ARCH__)
-        CKCI_K_UNROLL(128)
-        for (int i = 0; i < N / 2; i++) {
-            asm volatile("" : "+f"(sum[i])::"memory");
+        static_assert(N % 64 == 0, "sums in thirty-twos");
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < N / 2; i += 32) {
+            asm volatile("" : CKCI_K_SUM32(sum, i)::"memory");
         }
 #endif
     }
@@ -5533,11 +5536,11 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
    finite, so that infinity * 0 and infinity - infinity do not come about. */
 CKCI_K_FN uint32_t ckci_k_term(int32_t type, float v, int32_t term, int32_t low)
 {
-    uint32_t high = type == CKCONV_F32   ? ckci_k_bits(v)
-                    : type == CKCONV_F16 ? ckci_k_float_half(v)
-                    : type == CKCONV_I8  ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
-                                         : ckci_k_float_bf16(v);
-    if (term == 0) {
+    uint32_t high = CKCI_HAS_F32 && type == CKCONV_F32 ? ckci_k_bits(v)
+                    : CKCI_HAS_I8 && type == CKCONV_I8 ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
+                    : CKCI_K_BF16(type != CKCONV_F16)  ? ckci_k_float_bf16(v)
+                                                       : ckci_k_float_half(v);
+    if (!CKCI_HAS_BF16 || term == 0) {
         return high;
     }
     float rest = v - ckci_k_float(high << 16);
@@ -5576,19 +5579,19 @@ struct ckci_k_pack {
                 good = c < (int32_t)p.by_one_red.d && x >= 0 && x < p.filter_x;
                 at = base + (x - (tap - rest * p.taps[2])) * p.w.stride[5] + c * p.step;
             }
-            if (p.type == CKCONV_F64) {
+            if (CKCI_HAS_F64 && p.type == CKCONV_F64) {
                 ((double *)p.dst)[2 * e + i] = good ? ckci_k_value<double>(p.w, at) : 0.;
                 continue;
             }
             float v = good ? ckci_k_value<float>(p.w, at) : 0.f;
             h[i] = ckci_k_term(p.type, v, term, p.low);
         }
-        if (p.type == CKCONV_F64) {
+        if (CKCI_HAS_F64 && p.type == CKCONV_F64) {
             return;
         }
-        if (p.type == CKCONV_I8) {
+        if (CKCI_HAS_I8 && p.type == CKCONV_I8) {
             ((uint16_t *)p.dst)[e] = (uint16_t)(h[0] | h[1] << 8);
-        } else if (p.type == CKCONV_F32) {
+        } else if (CKCI_HAS_F32 && p.type == CKCONV_F32) {
             const ckci_k_uint2 two = {h[0], h[1]};
             ((ckci_k_uint2 *)p.dst)[e] = two;
         } else {
@@ -5623,7 +5626,7 @@ struct ckci_k_pack_turn {
                           ? ckci_k_value<float>(p.w, base + c * p.column + (red0 + r) * p.step)
                           : 0.f;
             m.half[r * PITCH + thread % 64] =
-                (uint16_t)(p.type == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+                (uint16_t)(CKCI_K_BF16(p.type != CKCONV_F16) ? ckci_k_float_bf16(x) : ckci_k_float_half(x));
         }
         __syncthreads();
         int32_t r = thread % 32 * 2;
@@ -5668,7 +5671,7 @@ struct ckci_k_pack_data {
             const int64_t from =
                 group * s[0] + q.n * s[1] + c * s[2] + q.z * s[3] + q.y * s[4] + (int64_t)x * s[5];
             const bool good = row0 + row < p.positions && c < p.channels && x < p.wide;
-            if (p.type == CKCONV_F64) { /* LDS is for floats: straight to memory */
+            if (CKCI_HAS_F64 && p.type == CKCONV_F64) { /* LDS is for floats: straight to memory */
                 if (row0 + row < p.positions && c < p.padded) {
                     const int64_t to = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + c;
                     ((double *)p.dst)[to] = good ? ckci_k_value<double>(p.t, from) : 0.;
@@ -5677,7 +5680,7 @@ struct ckci_k_pack_data {
             }
             m.v[row * (wide + 1) + column] = good ? ckci_k_value<float>(p.t, from) : 0.f;
         }
-        if (p.type == CKCONV_F64) {
+        if (CKCI_HAS_F64 && p.type == CKCONV_F64) {
             return;
         }
         __syncthreads();
@@ -5685,7 +5688,7 @@ struct ckci_k_pack_data {
         if (row0 + row < p.positions && first + column < p.padded) {
             const float *v = m.v + row * (wide + 1) + column;
             int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + first + column;
-            if (p.type == CKCONV_F32) {
+            if (CKCI_HAS_F32 && p.type == CKCONV_F32) {
                 for (int i = 0; i < 8 && first + column + i < p.padded; i += 4) {
                     const ckci_k_uint4 out = {ckci_k_bits(v[i]), ckci_k_bits(v[i + 1]), ckci_k_bits(v[i + 2]),
                                               ckci_k_bits(v[i + 3])};
@@ -5701,7 +5704,7 @@ struct ckci_k_pack_data {
                     two[i] = ckci_k_term(p.type, v[2 * i], term, p.low) |
                              ckci_k_term(p.type, v[2 * i + 1], term, p.low) << 16;
                 }
-                if (p.type == CKCONV_I8) {
+                if (CKCI_HAS_I8 && p.type == CKCONV_I8) {
                     const ckci_k_uint2 out = {ckci_k_halves<0>(two[0] | two[0] >> 8, two[1] | two[1] >> 8),
                                               ckci_k_halves<0>(two[2] | two[2] >> 8, two[3] | two[3] >> 8)};
                     *(ckci_k_uint2 *)(p.dst + at) = out;
@@ -8929,6 +8932,7 @@ CKCI_K_FN void ckci_k_fill_taps(const ckci_gpu_conv &p, const ckci_k_axis axis[3
     }
     __syncthreads();
 }
+#if CKCI_HAS_F32
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -9737,6 +9741,7 @@ template <> struct ckci_k_resident<ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 
 template <> struct ckci_k_resident<ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>> {
     enum { BLOCKS = 6 };
 };
+#endif /* CKCI_HAS_F32 */
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -10418,6 +10423,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
     }
     ckci_k_limit(o, e);
 }
+#if CKCI_HAS_DEPTHWISE
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -15226,6 +15232,9 @@ template <class T> struct ckci_k_depth_sum {
         }
     }
 };
+#endif /* CKCI_HAS_DEPTHWISE */
+
+#if CKCI_HAS_CONV_CONV
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -17284,6 +17293,9 @@ template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
 template <class E> struct ckci_k_resident<ckci_k_pair_depth<E>> {
     enum { BLOCKS = 2 };
 };
+#endif /* CKCI_HAS_CONV_CONV */
+
+#if CKCI_HAS_GROUPNORM
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -19687,6 +19699,9 @@ template <class T> struct ckci_k_norm_param {
         }
     }
 };
+#endif /* CKCI_HAS_GROUPNORM */
+
+#if CKCI_HAS_TRANSFORM
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -20612,6 +20627,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         gather<false>(p, b, m);
     }
 };
+#endif /* CKCI_HAS_TRANSFORM */
 
 
 /*------------------------------------------------------------------------------------------------------------

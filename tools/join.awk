@@ -23,7 +23,8 @@ function put(line, n) {
     blank = 0
     print line
 }
-function room(name, line, got, head) {
+# Puts a room. #if and #endif around nothing but such includes go with them.
+function room(name, line, got, head, held) {
     if (name in seen) {
         fail(name " is put twice")
     }
@@ -36,8 +37,17 @@ function room(name, line, got, head) {
             head = 1
         } else if (head && line == "") {
             head = 0
+        } else if (held != "" && line == "#endif") {
+            held = ""
+            head = 1
         } else {
-            put(line)
+            if (held != "") {
+                put(held)
+            }
+            held = line ~ /^#if/ ? line : ""
+            if (held == "") {
+                put(line)
+            }
             head = 0
         }
     }

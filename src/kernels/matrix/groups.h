@@ -116,12 +116,15 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         half = UNEVEN && group == 1;
     }
 
+    /* Sums are where they must be, and so is memory: 32 at a time, as statements are what compilers spend
+       their time on. */
     CKCI_K_MEMBER void hold()
     {
 #if defined(__CUDA_ARCH__)
-        CKCI_K_UNROLL(128)
-        for (int i = 0; i < N / 2; i++) {
-            asm volatile("" : "+f"(sum[i])::"memory");
+        static_assert(N % 64 == 0, "sums in thirty-twos");
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < N / 2; i += 32) {
+            asm volatile("" : CKCI_K_SUM32(sum, i)::"memory");
         }
 #endif
     }
