@@ -4953,8 +4953,45 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);
 }
 
+/* The planner asks for the machine that it runs on, which only device/runtime.h knows: that there is no GPU for
+   `what`, and facts of the GPU or, without one, of the CPU. */
 CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err);
 CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err);
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>core-mean
+  Means of group norm as two doubles, for ref/ and cpu/: both subtract the same mean from x, and both ask the
+  same question of a saved one. It needs nothing but core/math. A mean that is a single double may be as far
+  from the true one as values that differ little are from each other, and would cost them their digits.
+*/
+/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
+typedef struct ckci_mean {
+    double high, low;
+} ckci_mean;
+
+CKCI_INLINE double ckci_less_mean(double x, const ckci_mean *mean)
+{
+    return (x - mean->high) - mean->low;
+}
+
+/* mean + more, which is the larger one only where the mean is a first guess */
+CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
+{
+    ckci_mean sum;
+    more += mean->low;
+    sum.high = ckci_as_written(mean->high + more);
+    sum.low = ckci_as_written(mean->high - sum.high) + more;
+    return sum;
+}
+
+/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
+   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
+   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
+CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
+{
+    return fabs(mean) * inv_std > 8;
+}
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -5285,34 +5322,6 @@ CKCI_FN double ckci_ref_total(const ckci_ref_sum *s)
 {
     double total = s->sum + s->lost;
     return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
-}
-
-/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
-typedef struct ckci_mean {
-    double high, low;
-} ckci_mean;
-
-CKCI_INLINE double ckci_less_mean(double x, const ckci_mean *mean)
-{
-    return (x - mean->high) - mean->low;
-}
-
-/* mean + more, which is the larger one only where the mean is a first guess */
-CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
-{
-    ckci_mean sum;
-    more += mean->low;
-    sum.high = ckci_as_written(mean->high + more);
-    sum.low = ckci_as_written(mean->high - sum.high) + more;
-    return sum;
-}
-
-/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
-   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
-   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
-CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
-{
-    return fabs(mean) * inv_std > 8;
 }
 
 /* Mean and inverse standard deviation of (n, g), in two passes over values less a guess of the mean, at first
@@ -11491,6 +11500,62 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
   >>gpu-conv
   What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct).
 */
+/* The family of a GPU's matrix unit; 0: none. */
+CKCI_ONCE ckconv_family ckci_matrix_family(const ckconv_device *d)
+{
+    switch (ckci_matrix_unit(d)) {
+    case CKCI_UNIT_CDNA1:
+    case CKCI_UNIT_CDNA2:
+    case CKCI_UNIT_CDNA3:
+    case CKCI_UNIT_CDNA4:
+        return CKCONV_FAMILY_MFMA;
+    case CKCI_UNIT_RDNA3:
+    case CKCI_UNIT_RDNA4:
+        return CKCONV_FAMILY_WMMA;
+    case CKCI_UNIT_MMA:
+    case CKCI_UNIT_WGMMA:
+        return CKCONV_FAMILY_MMA;
+    default:
+        return 0;
+    }
+}
+
+/* Refuses a GPU without the matrix unit of a family. */
+CKCI_ONCE ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
+{
+    if (ckci_matrix_family(d) == family) {
+        return CKCONV_OK;
+    }
+    const char *why = ckci_find_architecture(d->arch) ? "" : " (no row in the table of architectures)";
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit%s", d->arch, ckconv_family_name(family),
+                     why);
+}
+
+/* bwd_weight on matrix units. An accumulator that takes one product after the other loses a unit in the last
+   place with each instruction, half of one where it rounds to nearest; NVIDIA's cuts off, so that all losses
+   have one sign. A block whose part has more than WHOLE positions therefore takes so many of them at a time,
+   and adds their sums to those before, in the part in memory, which no other block touches; that part has
+   no more than PIECES of them where workspace allows as many parts. */
+enum { CKCI_SUM_WHOLE = 16384, CKCI_SUM_PIECES = 256 };
+CKCI_ONCE int64_t ckci_sum_chain(const ckconv_device *device)
+{
+    return device->kind == CKCONV_DEVICE_NVIDIA ? 4096 : 8192;
+}
+
+/* The parts that so many positions ask for. */
+CKCI_ONCE int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
+{
+    return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
+}
+
+/* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
+CKCI_ONCE int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
+{
+    return ckci_saturating_mul(count, each) > CKCI_SUM_WHOLE
+               ? (int32_t)ckci_max(ckci_sum_chain(device) / ckci_max(each, 1), 1)
+               : 0;
+}
+
 CKCI_ONCE ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
 {
     ckci_gpu_dim d;
@@ -13178,37 +13243,6 @@ CKCI_ONCE ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_devic
   >>gpu-depth-matrix
   Depthwise on matrix units (>>k-depth-common).
 */
-/* The family of a GPU's matrix unit; 0: none. */
-CKCI_ONCE ckconv_family ckci_matrix_family(const ckconv_device *d)
-{
-    switch (ckci_matrix_unit(d)) {
-    case CKCI_UNIT_CDNA1:
-    case CKCI_UNIT_CDNA2:
-    case CKCI_UNIT_CDNA3:
-    case CKCI_UNIT_CDNA4:
-        return CKCONV_FAMILY_MFMA;
-    case CKCI_UNIT_RDNA3:
-    case CKCI_UNIT_RDNA4:
-        return CKCONV_FAMILY_WMMA;
-    case CKCI_UNIT_MMA:
-    case CKCI_UNIT_WGMMA:
-        return CKCONV_FAMILY_MMA;
-    default:
-        return 0;
-    }
-}
-
-/* Refuses a GPU without the matrix unit of a family. */
-CKCI_ONCE ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
-{
-    if (ckci_matrix_family(d) == family) {
-        return CKCONV_OK;
-    }
-    const char *why = ckci_find_architecture(d->arch) ? "" : " (no row in the table of architectures)";
-    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit%s", d->arch, ckconv_family_name(family),
-                     why);
-}
-
 /* Pieces of `t` along rows in LDS (ckci_gpu_depth_rows). */
 CKCI_ONCE int32_t ckci_depth_box_pieces(const ckci_tensor *t)
 {
@@ -13286,31 +13320,6 @@ CKCI_ONCE void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t
     x->tiles = (int32_t)(k->n * k->dim[0].length * tiles_y * tiles_x);
     k->tiles_c = (int32_t)ckci_ceil_div(k->g, x->channels);
     k->by_tiles_c = ckci_make_divisor(k->tiles_c);
-}
-
-/* bwd_weight on matrix units. An accumulator that takes one product after the other loses a unit in the last
-   place with each instruction, half of one where it rounds to nearest; NVIDIA's cuts off, so that all losses
-   have one sign. A block whose part has more than WHOLE positions therefore takes so many of them at a time,
-   and adds their sums to those before, in the part in memory, which no other block touches; that part has
-   no more than PIECES of them where workspace allows as many parts. */
-enum { CKCI_SUM_WHOLE = 16384, CKCI_SUM_PIECES = 256 };
-CKCI_ONCE int64_t ckci_sum_chain(const ckconv_device *device)
-{
-    return device->kind == CKCONV_DEVICE_NVIDIA ? 4096 : 8192;
-}
-
-/* The parts that so many positions ask for. */
-CKCI_ONCE int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
-{
-    return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
-}
-
-/* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
-CKCI_ONCE int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
-{
-    return ckci_saturating_mul(count, each) > CKCI_SUM_WHOLE
-               ? (int32_t)ckci_max(ckci_sum_chain(device) / ckci_max(each, 1), 1)
-               : 0;
 }
 
 /* Tiles of a block so that three blocks of each compute unit have all of them, or `parts` blocks do. */

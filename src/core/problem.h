@@ -77,5 +77,7 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);
 }
 
+/* The planner asks for the machine that it runs on, which only device/runtime.h knows: that there is no GPU for
+   `what`, and facts of the GPU or, without one, of the CPU. */
 CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err);
 CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err);

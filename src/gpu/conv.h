@@ -7,6 +7,62 @@
 #include "core/problem.h"
 #include "gpu/table.h"
 
+/* The family of a GPU's matrix unit; 0: none. */
+CKCI_ONCE ckconv_family ckci_matrix_family(const ckconv_device *d)
+{
+    switch (ckci_matrix_unit(d)) {
+    case CKCI_UNIT_CDNA1:
+    case CKCI_UNIT_CDNA2:
+    case CKCI_UNIT_CDNA3:
+    case CKCI_UNIT_CDNA4:
+        return CKCONV_FAMILY_MFMA;
+    case CKCI_UNIT_RDNA3:
+    case CKCI_UNIT_RDNA4:
+        return CKCONV_FAMILY_WMMA;
+    case CKCI_UNIT_MMA:
+    case CKCI_UNIT_WGMMA:
+        return CKCONV_FAMILY_MMA;
+    default:
+        return 0;
+    }
+}
+
+/* Refuses a GPU without the matrix unit of a family. */
+CKCI_ONCE ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
+{
+    if (ckci_matrix_family(d) == family) {
+        return CKCONV_OK;
+    }
+    const char *why = ckci_find_architecture(d->arch) ? "" : " (no row in the table of architectures)";
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit%s", d->arch, ckconv_family_name(family),
+                     why);
+}
+
+/* bwd_weight on matrix units. An accumulator that takes one product after the other loses a unit in the last
+   place with each instruction, half of one where it rounds to nearest; NVIDIA's cuts off, so that all losses
+   have one sign. A block whose part has more than WHOLE positions therefore takes so many of them at a time,
+   and adds their sums to those before, in the part in memory, which no other block touches; that part has
+   no more than PIECES of them where workspace allows as many parts. */
+enum { CKCI_SUM_WHOLE = 16384, CKCI_SUM_PIECES = 256 };
+CKCI_ONCE int64_t ckci_sum_chain(const ckconv_device *device)
+{
+    return device->kind == CKCONV_DEVICE_NVIDIA ? 4096 : 8192;
+}
+
+/* The parts that so many positions ask for. */
+CKCI_ONCE int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
+{
+    return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
+}
+
+/* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
+CKCI_ONCE int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
+{
+    return ckci_saturating_mul(count, each) > CKCI_SUM_WHOLE
+               ? (int32_t)ckci_max(ckci_sum_chain(device) / ckci_max(each, 1), 1)
+               : 0;
+}
+
 CKCI_ONCE ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
 {
     ckci_gpu_dim d;
