@@ -737,7 +737,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 /*------------------------------------------------------------------------------------------------------------
   >>hide
   Macros of the program that includes this file lie aside while the implementation is read: whatever N or
-  SIZE are there, here they are names. They come back at the end (>>show).
+  SIZE are there, here they are names. They come back at the end (>>show). The list is made of the words of
+  all rooms: `make headers` writes it, and a test compares it with them.
 */
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma push_macro("A")
@@ -1649,7 +1650,9 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-platform
-  The common subset of C99 and C++11. Everything private begins with ckci_ or CKCI_.
+  The common subset of C99 and C++11: what compilers call differently has one name here, and only here are the
+  C library's headers read. Everything private begins with ckci_ or CKCI_. Fast-math options of the program
+  are put aside while the implementation is read, since sums that keep what rounding takes would lose it.
 */
 #if defined(__HIP__) || defined(__HIPCC__) || defined(__CUDACC__) || defined(CKCI_SIMULATOR)
 #define CKCI_GPU_COMPILER 1 /* CKCI_SIMULATOR: tests run kernels on the CPU */
@@ -1712,7 +1715,10 @@ extern "C" {
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-base
-  What every room may use: how a call fails, and how that is passed on.
+  What every room may use: how a call fails, and how that is passed on. A failure is a status and, where the
+  caller gave an error to fill, a text that names the argument, its value and what is allowed. Every failure
+  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Nothing is printed and
+  nothing exits.
 */
 /* Bytes on a thread's stack that take the place of workspace; buffers of group norms are parts of it, too. */
 #ifdef CKCONV_STACK_BYTES
@@ -1766,7 +1772,10 @@ CKCI_FN int ckci_same_text(const char *a, const char *b)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-math
-  Checked sizes; half, bfloat16 and the fp8 formats; element operations.
+  Checked sizes; half, bfloat16 and the fp8 formats; element operations. Arithmetic alone: no tensor is known
+  here. Conversions take numbers apart by their bits and memcpy, so that they give the same on every machine,
+  big endian ones and those with -ffast-math too. Every small format is one row of numbers for one general
+  conversion; the two 16-bit ones have a second form that compilers vectorise.
 */
 #define CKCI_MAX_BYTES ((int64_t)1 << 62)
 
@@ -2241,7 +2250,9 @@ CKCI_FN double ckci_act_slope(ckconv_element act, double v)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-tensor
-  What checks make of a tensor, and engines read: on the GPU, too.
+  What checks make of a tensor, and engines read: on the GPU, too. It is always six-dimensional, so that no
+  engine tells 1D from 3D. A kernel's arguments hold such tensors as they are: members have fixed sizes, and
+  only the pointer differs between a plan and a run.
 */
 /* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length
    1. */
@@ -2258,7 +2269,10 @@ typedef struct ckci_tensor {
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-target
-  The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name.
+  The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name. A
+  row is all that is known of one before a device is asked: vendor, matrix unit, wave, LDS, quirks of its
+  compilers. A name without a row is planned with portable kernels, so that new GPUs run before they are
+  known.
 */
 /* One row each, all that host, kernels and tests know of it: name, vendor, matrix unit, threads of a wave,
    compute units of a typical device, bytes of LDS that one block may ask for (NVIDIA: with the opt-in, as in
@@ -2395,7 +2409,9 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-args
   What a kernel is told: one struct of plain numbers for each family, filled by the planner on the host and
-  read by kernels/. The contract between both: whatever one needs to know of the other stands here.
+  read by kernels/. The contract between both: whatever one needs to know of the other stands here, sizes in
+  LDS too. Divisions are prepared on the host (ckci_divisor), since GPUs have none for integers. Structs go by
+  value, so that a launch needs no memory, and every member has the same size on both sides.
 */
 /* What a block of matrix_near holds: bytes of a region (NVIDIA: of each of two), its pixels and positions;
    from a pixel to the next one in LDS. */
@@ -3210,7 +3226,8 @@ CKCI_ONCE void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 /*------------------------------------------------------------------------------------------------------------
   >>device-code
   The kernels, when a GPU compiler reads this, and a launch of one. A build in parts (CKCONV_PART) has no more
-  than this in the parts with kernels.
+  than this in the parts with kernels. It is the only room that includes kernels.hip.h, so that everything
+  else is C99 and compiles without a GPU.
 */
 #if CKCI_GPU_COMPILER
 #include "kernels.hip.h" /* CKCONV-SINGLE: copy it with ckconv.h */
@@ -3221,7 +3238,9 @@ CKCI_ONCE void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-names
-  Names of every enumeration, in one table each, and back; the text of a status.
+  Names of every enumeration, in one table each, and back; the text of a status; what this build holds. Texts
+  of errors, plans and drivers take names from here and nowhere else. The first name of a value is the one
+  that is printed, others are read only. It reads the switches, and knows nothing of engines.
 */
 CKCONV_API int32_t ckconv_version(void)
 {
@@ -3430,8 +3449,10 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-check
-  Descriptions are copied, defaulted, then checked; each return has one reason. `at` prefixes member names in
-  texts ("conv0." inside a conv_conv description).
+  Descriptions are copied, defaulted, then checked; each return has one reason. One function checks each
+  family, and what it makes of a description, 3D and with all strides, is all that planner and engines see of
+  it. `at` prefixes member names in texts ("conv0." inside a conv_conv description). Sizes are checked for
+  overflow here, so that products of them need no test further up.
 */
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
@@ -4408,8 +4429,10 @@ CKCI_ONCE void ckci_drop_tensors(ckci_tensor *const *t, int count)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-layout
-  Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines read and
-  write memory, whatever the type, stride and element operation.
+  Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines on the CPU
+  read and write memory, whatever the type, stride and element operation. Only here is an epilogue computed on
+  the CPU, so that ref/ and cpu/ round alike. Whoever calls owns the elements that a run is written to.
+  Spatial axes that are one dense axis in all tensors are made one here, too.
 */
 CKCI_FN int64_t ckci_count(const ckci_tensor *t)
 {
@@ -4803,8 +4826,10 @@ CKCI_FN void ckci_dense_mid(ckci_tensor *t, ckconv_dtype dtype, int64_t groups, 
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-parallel
-  Work items on threads: the only place that knows OpenMP. Items own what they write, so any number of
-  threads gives the same bits.
+  Work items on threads: the only place that knows OpenMP. Items own what they write, so any number of threads
+  gives the same bits. A thread begins with a share of its own, the same one in every call, and then helps the
+  others: caches keep what it touched before, and uneven items do not leave threads idle. Scratch comes from
+  workspace or from the thread's stack; nothing is allocated.
 */
 /* count work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block of
    CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. The only place that knows
@@ -4879,8 +4904,10 @@ CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const 
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-problem
-  What the planner and the engines ask each other: a checked problem, a question whether an instance fits,
-  and what a plan keeps of the caller's options.
+  What the planner and the engines ask each other: a checked problem, a question whether an instance fits, and
+  what a plan keeps of the caller's options. An instance answers with its cost and fills the plan's members;
+  it owns no memory. Limits of workspace are counted here, once, so that engines and texts mean the same
+  number.
 */
 /* What plan.tune keeps: the caller's options, from which everything else follows again. */
 enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1, CKCI_TUNE_FLAGS = 2 };
@@ -4953,8 +4980,8 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);
 }
 
-/* The planner asks for the machine that it runs on, which only device/runtime.h knows: that there is no GPU for
-   `what`, and facts of the GPU or, without one, of the CPU. */
+/* The planner asks for the machine that it runs on, which only device/runtime.h knows: why there is no GPU
+   for `what`, and facts of the GPU or, without one, of the CPU. */
 CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err);
 CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err);
 
@@ -4997,7 +5024,10 @@ CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
 /*------------------------------------------------------------------------------------------------------------
   >>ref
   Naive loops straight from the definitions, double sums (int64 for i8, kept modulo 2^32 as int32 hardware
-  does). One work item computes all positions of one channel of one batch entry, or of one filter.
+  does). One work item computes all positions of one channel of one batch entry, or of one filter. This is the
+  specification: whatever differs from it in another engine by more than rounding is that engine's fault, and
+  so it takes nothing but core/ and no cleverness. Group norm keeps what rounding takes from its sums, since
+  engines are judged by it.
 */
 CKCI_FN double ckci_ref_value(const ckci_tensor *t, int64_t a, int64_t b, int64_t c, int64_t z, int64_t y,
                               int64_t x)
@@ -5506,7 +5536,10 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-vector
-  Register tiles of one vector kind, written once as macros and stamped out for each.
+  Register tiles of one vector kind, written once as macros and stamped out for each; and the types of the
+  microkernels that cpu/isa.h collects in a table. Portable vectors are 16 bytes of the compiler's own vector
+  extension, or plain numbers where it has none, so that code above them is written once. It knows neither
+  tensors nor convolutions.
 */
 /* Compilers that know the dot products of AVX-512 BF16 */
 #if CKCI_X86 && ((defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && __GNUC__ >= 10))
@@ -5677,7 +5710,10 @@ typedef struct ckci_kernels {
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-micro
   Microkernels as macros over the vectors of one instruction set: a register tile of GEMM and of an outer
-  product, lines of depthwise outputs, taps of their weight gradients, copies and conversions.
+  product, lines of depthwise outputs, taps of their weight gradients, copies and conversions. Macros, since
+  C99 has no templates and tile sizes must be known where loops are unrolled. cpu/isa.h says what CKCI_V,
+  CKCI_N and the others are, and expands them. A microkernel owns the sums that it is handed and adds in the
+  order of its table.
 */
 #define CKCI_R2(M) M(0) M(1)
 #define CKCI_R3(M) CKCI_R2(M) M(2)
@@ -6132,7 +6168,9 @@ typedef struct ckci_kernels {
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-isa
   The microkernels stamped out for each instruction set and kind of number, and the choice among them at run
-  time.
+  time. Each set is compiled with the target attribute of its functions, so that one build runs on every
+  x86-64 processor; others have portable vectors. A plan's features choose, not this machine's, so that a plan
+  made for another processor says what would run there. It needs cpu/micro.h alone.
 */
 /* What lines and taps read: elements, or bf16 that becomes them */
 #define CKCI_XT CKCI_T
@@ -6657,7 +6695,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-view
-  A convolution as the kernels see it: stride phases, segments of the reduction, rows of sums to memory.
+  A convolution as the kernels see it: stride phases, segments of the reduction, rows of sums to memory. fwd
+  and bwd_data differ here alone: the tensor that is gathered, the taps of a phase and the place that is
+  written follow from the view, and cpu/patch.h, gather.h and direct.h do not ask which of both they compute.
+  A phase owns its outputs, so that no two items write one.
 */
 /* A convolution as its kernels see it. The tensor that is gathered (in; out for bwd_data) has `red` channels
    per group in the reduction; the columns of the product are the `cols` channels per group of the other
@@ -7065,7 +7106,10 @@ CKCI_FN void ckci_write_tile(const ckci_view *v, const ckci_target *o, const ckc
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-patch
-  The input that a block of outputs touches, gathered once for all taps.
+  The input that a block of outputs touches, gathered once for all taps, which then read it where it lies: a
+  number is copied and converted once, not once for each tap. Positions are split by their place modulo the
+  stride, so that neighbouring outputs read neighbours. Padding is zeros. The patch lies in its item's
+  scratch, and no other item reads it.
 */
 /* How the positions of one dimension that `count` outputs touch are laid out: shared (a dense range, `planes`
    interleaved residues of the stride), or one separate plane for each tap where a range would mostly hold
@@ -7339,7 +7383,11 @@ CKCI_FN void ckci_zip_patch(const ckci_view *v, const ckci_patch *p, const ckci_
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-gather
-  fwd and bwd_data as implicit GEMM: an item owns a block of outputs of one group and phase.
+  fwd and bwd_data as implicit GEMM: an item owns a block of outputs of one group and phase. The input of a
+  block is gathered as a patch (>>cpu-patch) or as im2col rows, whichever wastes less; weights are packed in
+  panels, once for all items where workspace allows, else by each item. Block sizes come from caches and
+  threads; the order of a sum comes from the problem alone, so that it does not change with the number of
+  threads. cpu/pair.h and cpu/weight.h take its blocks and sums, too.
 */
 /* Block sizes of a GEMM pass and the memory that they need. */
 typedef struct ckci_tiles {
@@ -10097,7 +10145,10 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-pair
-  One convolution of a pair, by whichever of the two families costs less.
+  One convolution of a pair, by whichever of the two families costs less, and both of them fused: an item then
+  owns a tile of output positions in all channels and keeps mid in its scratch. Without workspace for that,
+  both run one after the other, or mid is computed again where it is needed, by the specification's own code:
+  the one place where the CPU engine reads ref/.
 */
 typedef struct ckci_stage {
     int direct, dots; /* dots: the implicit GEMM's view is one of pairs */
@@ -11408,7 +11459,9 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-undef
-  The macros of the microkernels end here: kernels of the GPU have some of the same names.
+  The macros of the microkernels end here: kernels of the GPU have some of the same names. Only macros of cpu/
+  stand here, and each that it defines; those of all other rooms end in >>undef. tests/test_tags.sh fails
+  where one is left or named in vain.
 */
 #undef CKCI_HALF_MEMORY
 #undef CKCI_PREFETCH
@@ -11498,7 +11551,11 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-conv
-  What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct).
+  What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct). Here a
+  problem becomes the arguments of a launch, 32-bit limits are tested, and the units of cost are set, in which
+  families are compared; also how bwd_weight is cut into parts, which long sums on matrix units need for their
+  error. It reads facts of a device and calls none. Other rooms of gpu/ build on it and know no more of the
+  runtime than ckci_launch.
 */
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_ONCE ckconv_family ckci_matrix_family(const ckconv_device *d)
@@ -12114,8 +12171,10 @@ CKCI_ONCE ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, cons
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-depth
-  Depthwise (>>k-depth-common). One plan for all layouts and types: the kernel follows from
-  where neighbours lie in memory, the type, the filter and the alignment.
+  Depthwise (>>k-depth-common). One plan for all layouts and types: the kernel follows from where neighbours
+  lie in memory, the type, the filter and the alignment. It also chooses how long a block walks, how lanes
+  share channels and positions, and how bwd_weight is cut into parts. Few channels per group are planned as
+  several such launches, each of which owns its output channels.
 */
 CKCI_ONCE void ckci_exchange_yx(ckci_tensor *t)
 {
@@ -13241,7 +13300,10 @@ CKCI_ONCE ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_devic
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-depth-matrix
-  Depthwise on matrix units (>>k-depth-common).
+  Depthwise on matrix units (>>k-depth-matrix): filters so large that products with bands of zeros are cheaper
+  than multiply-adds. It chooses the tile, what lies where in LDS, and the channels of a block; bwd_weight
+  also the parts. Instances of all depthwise kernels stand here, too: multiply-adds and matrix units answer
+  the same questions.
 */
 /* Pieces of `t` along rows in LDS (ckci_gpu_depth_rows). */
 CKCI_ONCE int32_t ckci_depth_box_pieces(const ckci_tensor *t)
@@ -14330,7 +14392,10 @@ CKCI_ONCE int32_t ckci_packed_launches(const ckci_matrix *m)
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-near
-  Small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in kernels/matrix.
+  Small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in kernels/matrix. Groups that
+  do not fill a block are merged, with zeros between them. It chooses the regions of positions that blocks
+  walk over: as large as LDS holds with two blocks on a compute unit, and as many as keep all of them busy.
+  Costs are nanoseconds.
 */
 /* May near take the problem? The groups of a block are merged. In bwd_weight one side may have more channels
    than the other: blocks are for 64 channels of the wider one. */
@@ -14692,7 +14757,10 @@ CKCI_ONCE ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const c
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-stem
-  First layers (see ckci_k_stem_fwd and ckci_k_stem_back in kernels/matrix).
+  First layers (see ckci_k_stem_fwd and ckci_k_stem_back in kernels/matrix): which problems they take, the
+  tile of positions and the blocks. Few input channels leave a matrix unit's reduction mostly empty, so that
+  these kernels lay it over taps and channels together; pixels must lie dense in memory for that. bwd_weight
+  has parts, which a second launch adds.
 */
 /* Is a tensor of channels last one row of numbers for each y, whole 16-byte chunks? */
 CKCI_ONCE int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
@@ -15066,7 +15134,10 @@ CKCI_ONCE ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckc
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-matrix-weight
-  bwd_weight on matrix units: shares of the positions, their sums, small groups, and the launches.
+  bwd_weight on matrix units: shares of the positions, their sums, small groups, and the launches. A tile of
+  dwei is summed by several blocks where there are too few tiles, each of which owns a part in workspace; a
+  second launch adds the parts in fixed order. What a matrix unit cannot read as it is, is packed into
+  workspace before.
 */
 /* What it costs to write the sums of `split` parts and to add them. */
 CKCI_ONCE double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
@@ -15340,7 +15411,10 @@ CKCI_ONCE ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const c
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-tile
-  FMA tiles: f32 tensors that are read as they are.
+  FMA tiles: f32 tensors that are read as they are, by multiply-adds (kernels/tile/). It chooses the tile
+  among the table's by the time of its rounds, small groups and few written channels by kernels of their own,
+  and the parts of bwd_weight. Tensors that no chunk of 16 bytes can be read of have tiles that read single
+  numbers.
 */
 /* Name, kernel, rows, columns and threads of a block, elements per load, places of the reduction per step,
    blocks that share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1). */
@@ -15754,7 +15828,10 @@ CKCI_ONCE ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-norm
-  Group norm.
+  Group norm (>>k-norm-common): how slabs are shared out to blocks, which of them stay in LDS, and the
+  launches of a pass. A block owns a part of the positions of its groups; parts of a slab meet in workspace,
+  or in a cluster's blocks on NVIDIA. Statistics, dx, dgamma and dbeta are kernels of their own only where one
+  cannot do all of it. Without workspace there is a plan for every problem, a slower one.
 */
 /* Lanes for a block of `columns` x `positions` that waste least. fast: what neighbouring threads take. */
 CKCI_ONCE void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, int64_t *slow_lanes)
@@ -16203,7 +16280,10 @@ CKCI_ONCE ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_p
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-move
-  Layout and type conversion.
+  Layout and type conversion (>>k-move): dimensions that are one dense dimension in both tensors are merged,
+  then the kernel and its tile are chosen: pieces of rows that are copied, tiles that are turned in LDS, or
+  single elements. Reads and writes should both be whole lines of memory; where only one of them can be, the
+  tile says which. The planner of pairs takes it for copies of mid, too.
 */
 /* Merge dimension i into j where together they are one dense dimension in both tensors. */
 CKCI_ONCE int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
@@ -16615,7 +16695,10 @@ CKCI_ONCE ckconv_status ckci_make_move(const ckconv_device *device, const ckci_t
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-pair
-  conv_conv_fwd: fused, or two convolutions through workspace.
+  conv_conv_fwd: fused (kernels/pair/), or two convolutions through workspace. A fused block keeps mid of its
+  positions in LDS; which kernel that is follows from the first convolution, depthwise or pointwise, and from
+  the LDS of the device. Otherwise both are planned as convolutions of their own, by a question to the planner
+  above (ckci_plan_part), and mid's epilogue is put into the first one's launches. The cheaper way wins.
 */
 /* The type in which mid lies in workspace: its compute type, so that the second convolution reads it as it
    is. */
@@ -17315,7 +17398,9 @@ CKCI_ONCE ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_p
 /*------------------------------------------------------------------------------------------------------------
   >>plan-instances
   Pure selection: description + device facts + options -> instance, block sizes, workspace. Each instance says
-  whether it fits and what it would cost; the cheapest one wins.
+  whether it fits and what it would cost; the cheapest one wins. Here is the one table of them, CPU and GPU:
+  its rows join what the engines below offer, and a plan's instance is a row's number. What switches drop
+  keeps its row, so that numbers stay, and answers with the switch's name.
 */
 #if !CKCI_HAS_CPU
 CKCI_ONCE int32_t ckci_cpu_features(void)
@@ -17657,7 +17742,9 @@ CKCI_ONCE const ckci_instance *ckci_find_instance(int32_t index)
 /*------------------------------------------------------------------------------------------------------------
   >>plan-select
   Checks of options and devices, the choice of the cheapest instance that fits, and the plan made of it. No
-  GPU call is made here.
+  GPU call is made here, but for facts of the current device where the caller names none. If no instance fits,
+  the most telling of all refusals is the error. A plan holds no pointer: it is a plain struct, the same for
+  the same description, device and options.
 */
 /* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
 CKCI_ONCE ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
@@ -18219,7 +18306,10 @@ CKCI_ONCE ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, 
 
 /*------------------------------------------------------------------------------------------------------------
   >>device-runtime
-  Facts, memory and time of the CPU, and of a GPU when a GPU compiler reads this.
+  Facts, memory and time of the CPU, and of a GPU when a GPU compiler reads this. Only here and in >>k-launch
+  is the vendor's runtime called; launches go to the caller's stream. What it hands out (memory, streams,
+  timers) is the caller's. A build without a GPU compiler answers each of these calls with a status that says
+  so.
 */
 #if CKCI_GPU_COMPILER
 /* The status of a call of the runtime. Its memory of the last error is cleared: this one is reported here,
@@ -18698,7 +18788,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-run
-  Definitions, in the order of >>api.
+  A run and what it checks before: pointers, alignment, overlap, workspace. Everything is checked before
+  anything is touched, and the plan is made again from its description and compared, so that a damaged one is
+  refused. Then the engine runs, or its launches are emitted, to the GPU or to the caller. Definitions stand
+  in the order of >>api.
 */
 CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const ckconv_conv_desc *desc,
                                           const ckconv_options *options, const ckconv_device *device,
@@ -19107,7 +19200,9 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-describe
-  A plan in words: what runs, on what, and why; its tensors for drivers.
+  A plan in words: what runs, on what, and why; its tensors for drivers. Texts are cut where the caller's
+  buffer ends and always end with 0. Names of kernels come from the launches that a run would make, so that
+  they cannot differ from it. It reads a plan and changes nothing.
 */
 /* Append to a text that may be cut; returns the length it would have. */
 CKCI_ONCE size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
@@ -19471,7 +19566,9 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-calls
-  One-call forms: plan, then run; and the specification by its own names.
+  One-call forms: plan, then run; and the specification by its own names. They keep nothing between calls, so
+  that they need no plan of the caller's and cost planning each time. With a workspace that is too small for
+  the best plan they take one that it holds; what a plan refuses, they return.
 */
 /* One call. A workspace that is too small for the best plan selects one that it holds. */
 CKCI_ONCE ckconv_options ckci_one_call(const void *workspace, size_t bytes)
@@ -19628,7 +19725,9 @@ CKCONV_API ckconv_status ckconv_ref_groupnorm(ckconv_op op, const ckconv_groupno
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-tune
-  Instances by number, and the tuner that times them.
+  Instances by number, and the tuner that times them. A plan for one instance is made as any other, with the
+  same checks; the tuner runs each that fits on the caller's tensors and keeps the fastest, by the median of
+  its runs. Outputs are written again and again meanwhile, as its description says.
 */
 CKCONV_API int32_t ckconv_instance_count(void)
 {
@@ -19851,7 +19950,9 @@ CKCONV_API ckconv_status ckconv_choice_from_text(ckconv_choice *choice, const ch
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-transform
-  Layout and type conversion of a tensor, on the CPU and on a GPU.
+  Layout and type conversion of a tensor, on the CPU and on a GPU. It is no plan: the call checks both tensors
+  and moves elements at once, on threads or by one launch of >>gpu-move. Items own the positions that they
+  write. No arithmetic but one rounding happens on the way.
 */
 typedef struct ckci_move {
     const ckci_tensor *src, *dst;
@@ -19989,7 +20090,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 
 /*------------------------------------------------------------------------------------------------------------
   >>undef
-  Private macros end here, so that none of them reaches the including program.
+  Private macros end here, so that none of them reaches the including program. Those of cpu/ and of kernels/
+  that others might collide with end earlier, in rooms of their own. tests/test_tags.sh compares this list
+  with what is defined: a new macro of core/, gpu/ or plan/ has its line here.
 */
 #undef CKCI_ARCHITECTURES
 #undef CKCI_CPU_ROWS
@@ -20179,7 +20282,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 
 /*------------------------------------------------------------------------------------------------------------
   >>show
-  The macros of >>hide come back. The list is made of the words of all rooms: `make headers` writes both.
+  The macros of >>hide come back, so that a program finds its own as it left them. This is the last thing in
+  the merged header but for the licence. The list is made of the words of all rooms: `make headers` writes
+  both, so do not edit it.
 */
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma pop_macro("A")

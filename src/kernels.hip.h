@@ -121,8 +121,8 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/vector/direct.h"
 
 #include "kernels/depth/common.h"
-#include "kernels/depth/epilogue.h"
 #if CKCI_HAS_DEPTHWISE
+#include "kernels/depth/epilogue.h"
 #include "kernels/depth/strips.h"
 #include "kernels/depth/window.h"
 #include "kernels/depth/walk.h"

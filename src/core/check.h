@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-check
-  Descriptions are copied, defaulted, then checked; each return has one reason. `at` prefixes member names in
-  texts ("conv0." inside a conv_conv description).
+  Descriptions are copied, defaulted, then checked; each return has one reason. One function checks each
+  family, and what it makes of a description, 3D and with all strides, is all that planner and engines see of
+  it. `at` prefixes member names in texts ("conv0." inside a conv_conv description). Sizes are checked for
+  overflow here, so that products of them need no test further up.
 */
 #pragma once
 #include "core/base.h"

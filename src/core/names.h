@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-names
-  Names of every enumeration, in one table each, and back; the text of a status.
+  Names of every enumeration, in one table each, and back; the text of a status; what this build holds. Texts
+  of errors, plans and drivers take names from here and nowhere else. The first name of a value is the one
+  that is printed, others are read only. It reads the switches, and knows nothing of engines.
 */
 #pragma once
 #include "core/base.h"

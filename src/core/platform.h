@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-platform
-  The common subset of C99 and C++11. Everything private begins with ckci_ or CKCI_.
+  The common subset of C99 and C++11: what compilers call differently has one name here, and only here are the
+  C library's headers read. Everything private begins with ckci_ or CKCI_. Fast-math options of the program
+  are put aside while the implementation is read, since sums that keep what rounding takes would lose it.
 */
 #pragma once
 #include "core/switches.h"

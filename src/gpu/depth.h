@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-depth
-  Depthwise (>>k-depth-common). One plan for all layouts and types: the kernel follows from
-  where neighbours lie in memory, the type, the filter and the alignment.
+  Depthwise (>>k-depth-common). One plan for all layouts and types: the kernel follows from where neighbours
+  lie in memory, the type, the filter and the alignment. It also chooses how long a block walks, how lanes
+  share channels and positions, and how bwd_weight is cut into parts. Few channels per group are planned as
+  several such launches, each of which owns its output channels.
 */
 #pragma once
 #include "gpu/conv.h"

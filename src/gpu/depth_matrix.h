@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-depth-matrix
-  Depthwise on matrix units (>>k-depth-common).
+  Depthwise on matrix units (>>k-depth-matrix): filters so large that products with bands of zeros are cheaper
+  than multiply-adds. It chooses the tile, what lies where in LDS, and the channels of a block; bwd_weight
+  also the parts. Instances of all depthwise kernels stand here, too: multiply-adds and matrix units answer
+  the same questions.
 */
 #pragma once
 #include "gpu/depth.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-matrix-weight
-  bwd_weight on matrix units: shares of the positions, their sums, small groups, and the launches.
+  bwd_weight on matrix units: shares of the positions, their sums, small groups, and the launches. A tile of
+  dwei is summed by several blocks where there are too few tiles, each of which owns a part in workspace; a
+  second launch adds the parts in fixed order. What a matrix unit cannot read as it is, is packed into
+  workspace before.
 */
 #pragma once
 #include "gpu/near.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-move
-  Layout and type conversion.
+  Layout and type conversion (>>k-move): dimensions that are one dense dimension in both tensors are merged,
+  then the kernel and its tile are chosen: pieces of rows that are copied, tiles that are turned in LDS, or
+  single elements. Reads and writes should both be whole lines of memory; where only one of them can be, the
+  tile says which. The planner of pairs takes it for copies of mid, too.
 */
 #pragma once
 #include "gpu/conv.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-norm
-  Group norm.
+  Group norm (>>k-norm-common): how slabs are shared out to blocks, which of them stay in LDS, and the
+  launches of a pass. A block owns a part of the positions of its groups; parts of a slab meet in workspace,
+  or in a cluster's blocks on NVIDIA. Statistics, dx, dgamma and dbeta are kernels of their own only where one
+  cannot do all of it. Without workspace there is a plan for every problem, a slower one.
 */
 #pragma once
 #include "gpu/conv.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-pair
-  conv_conv_fwd: fused, or two convolutions through workspace.
+  conv_conv_fwd: fused (kernels/pair/), or two convolutions through workspace. A fused block keeps mid of its
+  positions in LDS; which kernel that is follows from the first convolution, depthwise or pointwise, and from
+  the LDS of the device. Otherwise both are planned as convolutions of their own, by a question to the planner
+  above (ckci_plan_part), and mid's epilogue is put into the first one's launches. The cheaper way wins.
 */
 #pragma once
 #include "gpu/matrix.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-stem
-  First layers (see ckci_k_stem_fwd and ckci_k_stem_back in kernels/matrix).
+  First layers (see ckci_k_stem_fwd and ckci_k_stem_back in kernels/matrix): which problems they take, the
+  tile of positions and the blocks. Few input channels leave a matrix unit's reduction mostly empty, so that
+  these kernels lay it over taps and channels together; pixels must lie dense in memory for that. bwd_weight
+  has parts, which a second launch adds.
 */
 #pragma once
 #include "gpu/depth_matrix.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-tile
-  FMA tiles: f32 tensors that are read as they are.
+  FMA tiles: f32 tensors that are read as they are, by multiply-adds (kernels/tile/). It chooses the tile
+  among the table's by the time of its rounds, small groups and few written channels by kernels of their own,
+  and the parts of bwd_weight. Tensors that no chunk of 16 bytes can be read of have tiles that read single
+  numbers.
 */
 #pragma once
 #include "gpu/matrix.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-table
-  The table as kernels with plain C names: those that this build has, in this part of it; and where they are.
+  The table of gpu/table.h as kernels with plain C names: those that this build has, in this part of it; and
+  where they are. A kernel is a body, its arguments and its LDS; the plain name is what profilers show.
+  Families that the build's switches drop are not read at all: what no kernel needs costs no time.
 */
 #pragma once
 #include "kernels/matrix/pack.h"

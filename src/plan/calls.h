@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-calls
-  One-call forms: plan, then run; and the specification by its own names.
+  One-call forms: plan, then run; and the specification by its own names. They keep nothing between calls, so
+  that they need no plan of the caller's and cost planning each time. With a workspace that is too small for
+  the best plan they take one that it holds; what a plan refuses, they return.
 */
 #pragma once
 #include "core/base.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-describe
-  A plan in words: what runs, on what, and why; its tensors for drivers.
+  A plan in words: what runs, on what, and why; its tensors for drivers. Texts are cut where the caller's
+  buffer ends and always end with 0. Names of kernels come from the launches that a run would make, so that
+  they cannot differ from it. It reads a plan and changes nothing.
 */
 #pragma once
 #include "plan/run.h"

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-instances
   Pure selection: description + device facts + options -> instance, block sizes, workspace. Each instance says
-  whether it fits and what it would cost; the cheapest one wins.
+  whether it fits and what it would cost; the cheapest one wins. Here is the one table of them, CPU and GPU:
+  its rows join what the engines below offer, and a plan's instance is a row's number. What switches drop
+  keeps its row, so that numbers stay, and answers with the switch's name.
 */
 #pragma once
 #include "core/problem.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-run
-  Definitions, in the order of >>api.
+  A run and what it checks before: pointers, alignment, overlap, workspace. Everything is checked before
+  anything is touched, and the plan is made again from its description and compared, so that a damaged one is
+  refused. Then the engine runs, or its launches are emitted, to the GPU or to the caller. Definitions stand
+  in the order of >>api.
 */
 #pragma once
 #include "device/runtime.h"

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-select
   Checks of options and devices, the choice of the cheapest instance that fits, and the plan made of it. No
-  GPU call is made here.
+  GPU call is made here, but for facts of the current device where the caller names none. If no instance fits,
+  the most telling of all refusals is the error. A plan holds no pointer: it is a plain struct, the same for
+  the same description, device and options.
 */
 #pragma once
 #include "plan/instances.h"

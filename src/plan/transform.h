@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-transform
-  Layout and type conversion of a tensor, on the CPU and on a GPU.
+  Layout and type conversion of a tensor, on the CPU and on a GPU. It is no plan: the call checks both tensors
+  and moves elements at once, on threads or by one launch of >>gpu-move. Items own the positions that they
+  write. No arithmetic but one rounding happens on the way.
 */
 #pragma once
 #include "plan/run.h"

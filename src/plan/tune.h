@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-tune
-  Instances by number, and the tuner that times them.
+  Instances by number, and the tuner that times them. A plan for one instance is made as any other, with the
+  same checks; the tuner runs each that fits on the caller's tensors and keeps the fastest, by the median of
+  its runs. Outputs are written again and again meanwhile, as its description says.
 */
 #pragma once
 #include "plan/describe.h"

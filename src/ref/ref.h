@@ -1,7 +1,10 @@
 /*------------------------------------------------------------------------------------------------------------
   >>ref
   Naive loops straight from the definitions, double sums (int64 for i8, kept modulo 2^32 as int32 hardware
-  does). One work item computes all positions of one channel of one batch entry, or of one filter.
+  does). One work item computes all positions of one channel of one batch entry, or of one filter. This is the
+  specification: whatever differs from it in another engine by more than rounding is that engine's fault, and
+  so it takes nothing but core/ and no cleverness. Group norm keeps what rounding takes from its sums, since
+  engines are judged by it.
 */
 #pragma once
 #include "core/layout.h"

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-groups
-  The same loop for groups of four waves (wgmma on sm_90a), which read operands from LDS by descriptors; and
-  the choice between both.
+  The tile loop of >>k-matrix-fragments for groups of four waves (wgmma on sm_90a), which read operands from
+  LDS by descriptors; and the choice between both loops by type. Tiles come by copies that do not wait, two or
+  more steps ahead, and multiplications run while the next barrier is awaited. Sums stay where the instruction
+  puts them; functions that store, add or round them know that order.
 */
 #pragma once
 #include "kernels/chunks.h"

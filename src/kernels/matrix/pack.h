@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-pack
-  Weights and tensors in the order and type in which the matrix kernels read them.
+  Weights and tensors in the order and type in which the matrix kernels read them: launches of their own,
+  before. What is merged, padded, converted or split into two bf16 terms becomes so here, which leaves the
+  kernels one form of each operand. A thread owns two neighbouring weights, a block 2048 values of a tensor;
+  what is read has its operation applied.
 */
 #pragma once
 #include "kernels/map.h"
