@@ -737,7 +737,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 /*------------------------------------------------------------------------------------------------------------
   >>hide
   Macros of the program that includes this file lie aside while the implementation is read: whatever N or
-  SIZE are there, here they are names. They come back at the end (>>show).
+  SIZE are there, here they are names. They come back at the end (>>show). The list is made of the words of
+  all rooms: `make headers` writes it, and a test compares it with them.
 */
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma push_macro("A")
@@ -1649,7 +1650,9 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-platform
-  The common subset of C99 and C++11. Everything private begins with ckci_ or CKCI_.
+  The common subset of C99 and C++11: what compilers call differently has one name here, and only here are the
+  C library's headers read. Everything private begins with ckci_ or CKCI_. Fast-math options of the program
+  are put aside while the implementation is read, since sums that keep what rounding takes would lose it.
 */
 #if defined(__HIP__) || defined(__HIPCC__) || defined(__CUDACC__) || defined(CKCI_SIMULATOR)
 #define CKCI_GPU_COMPILER 1 /* CKCI_SIMULATOR: tests run kernels on the CPU */
@@ -1670,13 +1673,16 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #include <omp.h>
 #endif
 
+/* CKCI_ONCE: what runs once a plan or a launch. Compilers keep it small, and spend half the time on it. */
 #if defined(__GNUC__) || defined(__clang__)
 #define CKCI_FN static __attribute__((unused))
+#define CKCI_ONCE static __attribute__((unused, cold))
 #define CKCI_PRINTF(a, b) __attribute__((format(printf, a, b)))
 #define CKCI_COLD __attribute__((cold)) /* what leads there is kept small */
 #define CKCI_INLINE static inline __attribute__((unused, always_inline))
 #else
 #define CKCI_FN static
+#define CKCI_ONCE static
 #define CKCI_PRINTF(a, b)
 #define CKCI_COLD
 #define CKCI_INLINE static inline
@@ -1709,7 +1715,10 @@ extern "C" {
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-base
-  What every room may use: how a call fails, and how that is passed on.
+  What every room may use: how a call fails, and how that is passed on. A failure is a status and, where the
+  caller gave an error to fill, a text that names the argument, its value and what is allowed. Every failure
+  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Nothing is printed and
+  nothing exits.
 */
 /* Bytes on a thread's stack that take the place of workspace; buffers of group norms are parts of it, too. */
 #ifdef CKCONV_STACK_BYTES
@@ -1763,7 +1772,10 @@ CKCI_FN int ckci_same_text(const char *a, const char *b)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-math
-  Checked sizes; half, bfloat16 and the fp8 formats; element operations.
+  Checked sizes; half, bfloat16 and the fp8 formats; element operations. Arithmetic alone: no tensor is known
+  here. Conversions take numbers apart by their bits and memcpy, so that they give the same on every machine,
+  big endian ones and those with -ffast-math too. Every small format is one row of numbers for one general
+  conversion; the two 16-bit ones have a second form that compilers vectorise.
 */
 #define CKCI_MAX_BYTES ((int64_t)1 << 62)
 
@@ -2238,7 +2250,9 @@ CKCI_FN double ckci_act_slope(ckconv_element act, double v)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-tensor
-  What checks make of a tensor, and engines read: on the GPU, too.
+  What checks make of a tensor, and engines read: on the GPU, too. It is always six-dimensional, so that no
+  engine tells 1D from 3D. A kernel's arguments hold such tensors as they are: members have fixed sizes, and
+  only the pointer differs between a plan and a run.
 */
 /* A tensor of a problem in its final form: always {G, N or K, C or K, z, y, x}, missing dimensions of length
    1. */
@@ -2255,7 +2269,10 @@ typedef struct ckci_tensor {
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-target
-  The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name.
+  The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name. A
+  row is all that is known of one before a device is asked: vendor, matrix unit, wave, LDS, quirks of its
+  compilers. A name without a row is planned with portable kernels, so that new GPUs run before they are
+  known.
 */
 /* One row each, all that host, kernels and tests know of it: name, vendor, matrix unit, threads of a wave,
    compute units of a typical device, bytes of LDS that one block may ask for (NVIDIA: with the opt-in, as in
@@ -2392,7 +2409,9 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-args
   What a kernel is told: one struct of plain numbers for each family, filled by the planner on the host and
-  read by kernels/. The contract between both: whatever one needs to know of the other stands here.
+  read by kernels/. The contract between both: whatever one needs to know of the other stands here, sizes in
+  LDS too. Divisions are prepared on the host (ckci_divisor), since GPUs have none for integers. Structs go by
+  value, so that a launch needs no memory, and every member has the same size on both sides.
 */
 /* What a block of matrix_near holds: bytes of a region (NVIDIA: of each of two), its pixels and positions;
    from a pixel to the next one in LDS. */
@@ -3163,7 +3182,7 @@ typedef struct ckci_emitter {
     void *context;
 } ckci_emitter;
 
-CKCI_FN const char *ckci_kernel_name(int32_t kernel)
+CKCI_ONCE const char *ckci_kernel_name(int32_t kernel)
 {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) "ckconv_k_" #NAME,
     static const char *const names[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
@@ -3172,7 +3191,7 @@ CKCI_FN const char *ckci_kernel_name(int32_t kernel)
 }
 
 /* Does this build have it? */
-CKCI_FN int ckci_kernel_kept(int32_t kernel)
+CKCI_ONCE int ckci_kernel_kept(int32_t kernel)
 {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_KEEP_##KEEP,
     static const unsigned char kept[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
@@ -3181,14 +3200,14 @@ CKCI_FN int ckci_kernel_kept(int32_t kernel)
 }
 
 /* 90 for sm_90; 0: no NVIDIA GPU, or one that has no row. */
-CKCI_FN int ckci_sm(const ckconv_device *d)
+CKCI_ONCE int ckci_sm(const ckconv_device *d)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
     return row && row->kind == CKCONV_DEVICE_NVIDIA ? atoi(row->name + 3) : 0;
 }
 
 /* Threads and argument size of a kernel. */
-CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
+CKCI_ONCE void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
     static const struct {
@@ -3207,7 +3226,8 @@ CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 /*------------------------------------------------------------------------------------------------------------
   >>device-code
   The kernels, when a GPU compiler reads this, and a launch of one. A build in parts (CKCONV_PART) has no more
-  than this in the parts with kernels.
+  than this in the parts with kernels. It is the only room that includes kernels.hip.h, so that everything
+  else is C99 and compiles without a GPU.
 */
 #if CKCI_GPU_COMPILER
 #include "kernels.hip.h" /* CKCONV-SINGLE: copy it with ckconv.h */
@@ -3218,7 +3238,9 @@ CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-names
-  Names of every enumeration, in one table each, and back; the text of a status.
+  Names of every enumeration, in one table each, and back; the text of a status; what this build holds. Texts
+  of errors, plans and drivers take names from here and nowhere else. The first name of a value is the one
+  that is printed, others are read only. It reads the switches, and knows nothing of engines.
 */
 CKCONV_API int32_t ckconv_version(void)
 {
@@ -3278,7 +3300,7 @@ typedef struct ckci_name {
     int32_t value;
 } ckci_name;
 
-CKCI_FN const char *ckci_name_of(const ckci_name *table, int32_t value)
+CKCI_ONCE const char *ckci_name_of(const ckci_name *table, int32_t value)
 {
     while (table->name && table->value != value) {
         table++;
@@ -3286,7 +3308,7 @@ CKCI_FN const char *ckci_name_of(const ckci_name *table, int32_t value)
     return table->name;
 }
 
-CKCI_FN int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
+CKCI_ONCE int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
 {
     while (table->name && !ckci_same_text(table->name, name)) {
         table++;
@@ -3294,7 +3316,7 @@ CKCI_FN int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t 
     return table->name ? table->value : unknown;
 }
 
-CKCI_FN const ckci_name *ckci_dtype_names(void)
+CKCI_ONCE const ckci_name *ckci_dtype_names(void)
 {
     static const ckci_name table[] = {{"f64", CKCONV_F64},
                                       {"f32", CKCONV_F32},
@@ -3312,7 +3334,7 @@ CKCI_FN const ckci_name *ckci_dtype_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_layout_names(void)
+CKCI_ONCE const ckci_name *ckci_layout_names(void)
 {
     static const ckci_name table[] = {
         {"NHWGC", CKCONV_NHWGC},     {"NWGC", CKCONV_NHWGC},      {"NDHWGC", CKCONV_NHWGC},
@@ -3327,7 +3349,7 @@ CKCI_FN const ckci_name *ckci_layout_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_op_names(void)
+CKCI_ONCE const ckci_name *ckci_op_names(void)
 {
     static const ckci_name table[] = {{"fwd", CKCONV_FWD},
                                       {"bwd_data", CKCONV_BWD_DATA},
@@ -3339,7 +3361,7 @@ CKCI_FN const ckci_name *ckci_op_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_element_names(void)
+CKCI_ONCE const ckci_name *ckci_element_names(void)
 {
     static const ckci_name table[] = {{"pass", CKCONV_PASS},
                                       {"scale", CKCONV_SCALE},
@@ -3359,7 +3381,7 @@ CKCI_FN const ckci_name *ckci_element_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_engine_names(void)
+CKCI_ONCE const ckci_name *ckci_engine_names(void)
 {
     static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
                                       {"ref", CKCONV_ENGINE_REF},
@@ -3427,8 +3449,10 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-check
-  Descriptions are copied, defaulted, then checked; each return has one reason. `at` prefixes member names in
-  texts ("conv0." inside a conv_conv description).
+  Descriptions are copied, defaulted, then checked; each return has one reason. One function checks each
+  family, and what it makes of a description, 3D and with all strides, is all that planner and engines see of
+  it. `at` prefixes member names in texts ("conv0." inside a conv_conv description). Sizes are checked for
+  overflow here, so that products of them need no test further up.
 */
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
@@ -3437,13 +3461,13 @@ enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
 /* Channels per group on both sides, at most, of what counts as depthwise. */
 enum { CKCI_DEPTH_CHANNELS = 4 };
 
-CKCI_FN int ckci_written(ckconv_op op)
+CKCI_ONCE int ckci_written(ckconv_op op)
 {
     return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
 }
 
-CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
-                                       int64_t value, int64_t low, const char *allowed, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
+                                         int64_t value, int64_t low, const char *allowed, ckconv_error *err)
 {
     char place[16] = "";
     if (index >= 0) {
@@ -3461,7 +3485,7 @@ CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const c
 }
 
 /* why: the switch that dropped it (>>core-switches), NULL: none did. */
-CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
 {
     return why ? ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s was left out of this build by %s", what, why)
                : CKCONV_OK;
@@ -3469,7 +3493,7 @@ CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_
 
 /* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
    may be f32 in every build. */
-CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
 {
     switch (dtype) {
     case CKCONV_F64:
@@ -3491,7 +3515,7 @@ CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_e
 }
 
 /* Is it an operation of this build? */
-CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 {
     switch (op) {
     case CKCONV_FWD:
@@ -3512,8 +3536,8 @@ CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 
 /* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. is_d: strides may be 0, a D
    tensor. */
-CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
-                                        int32_t rank, int is_d, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
+                                          int32_t rank, int is_d, ckconv_error *err)
 {
     if (ckci_size(t->dtype) == 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -3551,7 +3575,7 @@ CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const 
 
 /* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes
    2^62. */
-CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
+CKCI_ONCE int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
 {
     static const int order[6][6] = {{1, 3, 4, 5, 0, 2},  /* NHWGC */
                                     {0, 1, 3, 4, 5, 2},  /* GNHWC */
@@ -3577,8 +3601,8 @@ CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int6
 }
 
 /* Lengths and strides in 3D. len3: logical lengths, six entries. Overflow and nesting are checked here. */
-CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
-                                   const int64_t len3[6], int written, ckci_tensor *r, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
+                                     const int64_t len3[6], int written, ckci_tensor *r, ckconv_error *err)
 {
     memset(r, 0, sizeof *r);
     r->dtype = t->dtype;
@@ -3643,8 +3667,8 @@ CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckcon
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
-                                         int written, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
+                                           int written, ckconv_error *err)
 {
     int unary = op->kind >= CKCONV_PASS && op->kind <= CKCONV_GELU;
     int with_d = op->kind >= CKCONV_BILINEAR && op->kind <= CKCONV_ADD_RELU;
@@ -3680,7 +3704,7 @@ CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const
 }
 
 /* How many D tensors an epilogue takes. */
-CKCI_FN void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
+CKCI_ONCE void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
 {
     *low = *high = 0;
     if (kind >= CKCONV_BILINEAR && kind <= CKCONV_BIAS_RELU) {
@@ -3693,8 +3717,8 @@ CKCI_FN void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *hi
     }
 }
 
-CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
-                                   const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
+                                     const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
 {
     static const char *const names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
     int32_t low, high;
@@ -3720,7 +3744,7 @@ CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_e
     return CKCONV_OK;
 }
 
-CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_layout layout)
+CKCI_ONCE void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_layout layout)
 {
     if (t->dtype == 0) {
         t->dtype = dtype;
@@ -3732,12 +3756,12 @@ CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_la
 
 /* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
    layout stays 0, which is refused. */
-CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
+CKCI_ONCE void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
 {
     ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
 }
 
-CKCI_FN ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *out, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *out, ckconv_error *err)
 {
     return out->layout != 0
                ? CKCONV_OK
@@ -3746,7 +3770,7 @@ CKCI_FN ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *
 }
 
 /* base: the type of the activations that are read, in or dout. */
-CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype base)
+CKCI_ONCE ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype base)
 {
     if (compute != 0) {
         return compute;
@@ -3755,7 +3779,7 @@ CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype sto
 }
 
 /* Defaults of a convolution's sizes. */
-CKCI_FN void ckci_default_sizes(ckconv_conv_desc *d)
+CKCI_ONCE void ckci_default_sizes(ckconv_conv_desc *d)
 {
     if (d->g == 0) {
         d->g = 1;
@@ -3776,7 +3800,7 @@ CKCI_FN void ckci_default_sizes(ckconv_conv_desc *d)
 
 /* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor;
    strided tensors give their strides along. */
-CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
+CKCI_ONCE void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
 {
     ckci_default_sizes(d);
     ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
@@ -3799,7 +3823,7 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
 
 /* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as
    wide as its sums, and bf16 may have f32 weights. */
-CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
+CKCI_ONCE int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
     ckconv_dtype base = types[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
@@ -3813,7 +3837,7 @@ CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 }
 
 /* fp8 in and weights; gradients that are read may be wider, and whatever is written. */
-CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
+CKCI_ONCE int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
     for (int i = 0; i < 3; i++) {
@@ -3823,7 +3847,7 @@ CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-CKCI_FN int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
+CKCI_ONCE int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
     for (int i = 0; i < 3; i++) {
@@ -3832,8 +3856,8 @@ CKCI_FN int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
-                                       ckconv_op op, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                         ckconv_op op, ckconv_error *err)
 {
     static const char *const names[3] = {"compute_in", "compute_wei", "compute_out"};
     ckconv_dtype storage[3], compute[3];
@@ -3891,8 +3915,8 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
 }
 
 /* Output size of one dimension; 0 or less when the filter does not fit. Operands are at most 2^62. */
-CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
-                                        int64_t *out, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
+                                          int64_t *out, ckconv_error *err)
 {
     int64_t reach = d->filter[i] - 1;
     int64_t padded = d->input[i];
@@ -3926,7 +3950,8 @@ typedef struct ckci_conv {
 } ckci_conv;
 
 /* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
-CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights,
+                                        ckconv_error *err)
 {
     int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
     char what[64];
@@ -3936,7 +3961,7 @@ CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, in
 
 /* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
    side by side. */
-CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
     CKCI_TRY(ckci_check_last(wei, &p->t[CKCI_WEI], 1, err));
@@ -3951,7 +3976,7 @@ CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, c
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
 {
     return ndim >= 1 && ndim <= 3
                ? CKCONV_OK
@@ -3959,8 +3984,8 @@ CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error
 }
 
 /* The sizes of a convolution that has its defaults. */
-CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ckconv_conv_desc *d,
-                                       ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                         ckconv_error *err)
 {
     CKCI_TRY(ckci_check_range(at, "g", sfx, -1, d->g, 1, "1 or more (0 means 1)", err));
     CKCI_TRY(ckci_check_range(at, "n", "", -1, d->n, 0, "0 or more", err));
@@ -3980,8 +4005,8 @@ CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ck
 /* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx
    make the member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its
    second. */
-CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
-                                      ckci_conv *r, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
+                                        ckci_conv *r, ckconv_error *err)
 {
     if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -4074,8 +4099,8 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
 }
 
 /* The second convolution of a pair, as a convolution of its own whose input is mid. */
-CKCI_FN ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckci_conv *first,
-                                       ckconv_conv_desc *second, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckci_conv *first,
+                                         ckconv_conv_desc *second, ckconv_error *err)
 {
     int32_t ndim = d->conv0.ndim;
     int64_t channels = first->g * first->k; /* fits: wei0 was checked */
@@ -4121,7 +4146,7 @@ typedef struct ckci_conv_conv {
     ckci_conv first, second;
 } ckci_conv_conv;
 
-CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
 {
     ckconv_conv_desc *c0 = &d->conv0;
     if (c0->num_d != 0) {
@@ -4170,8 +4195,8 @@ typedef struct ckci_groupnorm {
     ckci_tensor in, out, din;
 } ckci_groupnorm;
 
-CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
-                                           ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
+                                             ckconv_error *err)
 {
     if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -4294,14 +4319,14 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 */
 /* One position is written and read through one tap, and nothing else lies along this axis. Of a longer axis
    of in only the first position is read; bwd_data writes the others, too. */
-CKCI_FN int ckci_idle_axis(const ckci_conv *p, int axis)
+CKCI_ONCE int ckci_idle_axis(const ckci_conv *p, int axis)
 {
     return p->filter[axis] == 1 && p->output[axis] == 1 && p->pad[axis] == 0 &&
            (p->input[axis] == 1 || p->op != CKCONV_BWD_DATA);
 }
 
 /* Three values, those of idle axes left out: z, y, x from the right, and `none` for what is missing. */
-CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
+CKCI_ONCE void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
 {
     int to = 2;
     for (int i = 2; i >= 0; i--) {
@@ -4317,7 +4342,7 @@ CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
 /* The same with a tensor. Missing axes get the strides that layouts give them; where all three are missing, x
    gets that of channels side by side: every layout is one matrix then. A D tensor that is broadcast keeps its
    0. */
-CKCI_FN void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
+CKCI_ONCE void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
 {
     int64_t *s = t->stride, x = s[5] == 0 ? 0 : ckci_saturating_mul(s[2], t->len[2]);
     ckci_close_up(t->len + 3, idle, 1);
@@ -4330,7 +4355,7 @@ CKCI_FN void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
     }
 }
 
-CKCI_FN void ckci_close_up_conv(ckci_conv *p, const int idle[3])
+CKCI_ONCE void ckci_close_up_conv(ckci_conv *p, const int idle[3])
 {
     ckci_close_up(p->filter, idle, 1);
     ckci_close_up(p->input, idle, 1);
@@ -4346,7 +4371,7 @@ CKCI_FN void ckci_close_up_conv(ckci_conv *p, const int idle[3])
     }
 }
 
-CKCI_FN void ckci_drop_conv(ckci_conv *p)
+CKCI_ONCE void ckci_drop_conv(ckci_conv *p)
 {
     int idle[3];
     for (int i = 0; i < 3; i++) {
@@ -4356,7 +4381,7 @@ CKCI_FN void ckci_drop_conv(ckci_conv *p)
 }
 
 /* Mid has its axes from both convolutions. */
-CKCI_FN void ckci_drop_pair(ckci_conv_conv *p)
+CKCI_ONCE void ckci_drop_pair(ckci_conv_conv *p)
 {
     int idle[3];
     for (int i = 0; i < 3; i++) {
@@ -4366,7 +4391,7 @@ CKCI_FN void ckci_drop_pair(ckci_conv_conv *p)
     ckci_close_up_conv(&p->second, idle);
 }
 
-CKCI_FN void ckci_swap(int64_t *v, int i, int j)
+CKCI_ONCE void ckci_swap(int64_t *v, int i, int j)
 {
     int64_t x = v[i];
     v[i] = v[j];
@@ -4374,7 +4399,7 @@ CKCI_FN void ckci_swap(int64_t *v, int i, int j)
 }
 
 /* The same convolution with two of its axes exchanged. */
-CKCI_FN void ckci_swap_axes(ckci_conv *p, int i, int j)
+CKCI_ONCE void ckci_swap_axes(ckci_conv *p, int i, int j)
 {
     ckci_swap(p->filter, i, j);
     ckci_swap(p->input, i, j);
@@ -4390,7 +4415,7 @@ CKCI_FN void ckci_swap_axes(ckci_conv *p, int i, int j)
 }
 
 /* Tensors of one shape: those of a group norm or a transform. */
-CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
+CKCI_ONCE void ckci_drop_tensors(ckci_tensor *const *t, int count)
 {
     int idle[3];
     for (int i = 0; i < 3; i++) {
@@ -4404,8 +4429,10 @@ CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-layout
-  Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines read and
-  write memory, whatever the type, stride and element operation.
+  Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines on the CPU
+  read and write memory, whatever the type, stride and element operation. Only here is an epilogue computed on
+  the CPU, so that ref/ and cpu/ round alike. Whoever calls owns the elements that a run is written to.
+  Spatial axes that are one dense axis in all tensors are made one here, too.
 */
 CKCI_FN int64_t ckci_count(const ckci_tensor *t)
 {
@@ -4799,8 +4826,10 @@ CKCI_FN void ckci_dense_mid(ckci_tensor *t, ckconv_dtype dtype, int64_t groups, 
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-parallel
-  Work items on threads: the only place that knows OpenMP. Items own what they write, so any number of
-  threads gives the same bits.
+  Work items on threads: the only place that knows OpenMP. Items own what they write, so any number of threads
+  gives the same bits. A thread begins with a share of its own, the same one in every call, and then helps the
+  others: caches keep what it touched before, and uneven items do not leave threads idle. Scratch comes from
+  workspace or from the thread's stack; nothing is allocated.
 */
 /* count work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block of
    CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. The only place that knows
@@ -4875,8 +4904,10 @@ CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const 
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-problem
-  What the planner and the engines ask each other: a checked problem, a question whether an instance fits,
-  and what a plan keeps of the caller's options.
+  What the planner and the engines ask each other: a checked problem, a question whether an instance fits, and
+  what a plan keeps of the caller's options. An instance answers with its cost and fills the plan's members;
+  it owns no memory. Limits of workspace are counted here, once, so that engines and texts mean the same
+  number.
 */
 /* What plan.tune keeps: the caller's options, from which everything else follows again. */
 enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1, CKCI_TUNE_FLAGS = 2 };
@@ -4949,14 +4980,54 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);
 }
 
+/* The planner asks for the machine that it runs on, which only device/runtime.h knows: why there is no GPU
+   for `what`, and facts of the GPU or, without one, of the CPU. */
 CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err);
 CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err);
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>core-mean
+  Means of group norm as two doubles, for ref/ and cpu/: both subtract the same mean from x, and both ask the
+  same question of a saved one. It needs nothing but core/math. A mean that is a single double may be as far
+  from the true one as values that differ little are from each other, and would cost them their digits.
+*/
+/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
+typedef struct ckci_mean {
+    double high, low;
+} ckci_mean;
+
+CKCI_INLINE double ckci_less_mean(double x, const ckci_mean *mean)
+{
+    return (x - mean->high) - mean->low;
+}
+
+/* mean + more, which is the larger one only where the mean is a first guess */
+CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
+{
+    ckci_mean sum;
+    more += mean->low;
+    sum.high = ckci_as_written(mean->high + more);
+    sum.low = ckci_as_written(mean->high - sum.high) + more;
+    return sum;
+}
+
+/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
+   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
+   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
+CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
+{
+    return fabs(mean) * inv_std > 8;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>ref
   Naive loops straight from the definitions, double sums (int64 for i8, kept modulo 2^32 as int32 hardware
-  does). One work item computes all positions of one channel of one batch entry, or of one filter.
+  does). One work item computes all positions of one channel of one batch entry, or of one filter. This is the
+  specification: whatever differs from it in another engine by more than rounding is that engine's fault, and
+  so it takes nothing but core/ and no cleverness. Group norm keeps what rounding takes from its sums, since
+  engines are judged by it.
 */
 CKCI_FN double ckci_ref_value(const ckci_tensor *t, int64_t a, int64_t b, int64_t c, int64_t z, int64_t y,
                               int64_t x)
@@ -5283,34 +5354,6 @@ CKCI_FN double ckci_ref_total(const ckci_ref_sum *s)
     return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
 }
 
-/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
-typedef struct ckci_mean {
-    double high, low;
-} ckci_mean;
-
-CKCI_INLINE double ckci_less_mean(double x, const ckci_mean *mean)
-{
-    return (x - mean->high) - mean->low;
-}
-
-/* mean + more, which is the larger one only where the mean is a first guess */
-CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
-{
-    ckci_mean sum;
-    more += mean->low;
-    sum.high = ckci_as_written(mean->high + more);
-    sum.low = ckci_as_written(mean->high - sum.high) + more;
-    return sum;
-}
-
-/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
-   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
-   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
-CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
-{
-    return fabs(mean) * inv_std > 8;
-}
-
 /* Mean and inverse standard deviation of (n, g), in two passes over values less a guess of the mean, at first
    one of them: equal values have that mean exactly. A saved deviation is taken; a saved mean is not, since it
    is rounded. */
@@ -5493,7 +5536,10 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-vector
-  Register tiles of one vector kind, written once as macros and stamped out for each.
+  Register tiles of one vector kind, written once as macros and stamped out for each; and the types of the
+  microkernels that cpu/isa.h collects in a table. Portable vectors are 16 bytes of the compiler's own vector
+  extension, or plain numbers where it has none, so that code above them is written once. It knows neither
+  tensors nor convolutions.
 */
 /* Compilers that know the dot products of AVX-512 BF16 */
 #if CKCI_X86 && ((defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && __GNUC__ >= 10))
@@ -5664,7 +5710,10 @@ typedef struct ckci_kernels {
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-micro
   Microkernels as macros over the vectors of one instruction set: a register tile of GEMM and of an outer
-  product, lines of depthwise outputs, taps of their weight gradients, copies and conversions.
+  product, lines of depthwise outputs, taps of their weight gradients, copies and conversions. Macros, since
+  C99 has no templates and tile sizes must be known where loops are unrolled. cpu/isa.h says what CKCI_V,
+  CKCI_N and the others are, and expands them. A microkernel owns the sums that it is handed and adds in the
+  order of its table.
 */
 #define CKCI_R2(M) M(0) M(1)
 #define CKCI_R3(M) CKCI_R2(M) M(2)
@@ -6119,7 +6168,9 @@ typedef struct ckci_kernels {
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-isa
   The microkernels stamped out for each instruction set and kind of number, and the choice among them at run
-  time.
+  time. Each set is compiled with the target attribute of its functions, so that one build runs on every
+  x86-64 processor; others have portable vectors. A plan's features choose, not this machine's, so that a plan
+  made for another processor says what would run there. It needs cpu/micro.h alone.
 */
 /* What lines and taps read: elements, or bf16 that becomes them */
 #define CKCI_XT CKCI_T
@@ -6644,7 +6695,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-view
-  A convolution as the kernels see it: stride phases, segments of the reduction, rows of sums to memory.
+  A convolution as the kernels see it: stride phases, segments of the reduction, rows of sums to memory. fwd
+  and bwd_data differ here alone: the tensor that is gathered, the taps of a phase and the place that is
+  written follow from the view, and cpu/patch.h, gather.h and direct.h do not ask which of both they compute.
+  A phase owns its outputs, so that no two items write one.
 */
 /* A convolution as its kernels see it. The tensor that is gathered (in; out for bwd_data) has `red` channels
    per group in the reduction; the columns of the product are the `cols` channels per group of the other
@@ -7052,7 +7106,10 @@ CKCI_FN void ckci_write_tile(const ckci_view *v, const ckci_target *o, const ckc
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-patch
-  The input that a block of outputs touches, gathered once for all taps.
+  The input that a block of outputs touches, gathered once for all taps, which then read it where it lies: a
+  number is copied and converted once, not once for each tap. Positions are split by their place modulo the
+  stride, so that neighbouring outputs read neighbours. Padding is zeros. The patch lies in its item's
+  scratch, and no other item reads it.
 */
 /* How the positions of one dimension that `count` outputs touch are laid out: shared (a dense range, `planes`
    interleaved residues of the stride), or one separate plane for each tap where a range would mostly hold
@@ -7326,7 +7383,11 @@ CKCI_FN void ckci_zip_patch(const ckci_view *v, const ckci_patch *p, const ckci_
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-gather
-  fwd and bwd_data as implicit GEMM: an item owns a block of outputs of one group and phase.
+  fwd and bwd_data as implicit GEMM: an item owns a block of outputs of one group and phase. The input of a
+  block is gathered as a patch (>>cpu-patch) or as im2col rows, whichever wastes less; weights are packed in
+  panels, once for all items where workspace allows, else by each item. Block sizes come from caches and
+  threads; the order of a sum comes from the problem alone, so that it does not change with the number of
+  threads. cpu/pair.h and cpu/weight.h take its blocks and sums, too.
 */
 /* Block sizes of a GEMM pass and the memory that they need. */
 typedef struct ckci_tiles {
@@ -10084,7 +10145,10 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-pair
-  One convolution of a pair, by whichever of the two families costs less.
+  One convolution of a pair, by whichever of the two families costs less, and both of them fused: an item then
+  owns a tile of output positions in all channels and keeps mid in its scratch. Without workspace for that,
+  both run one after the other, or mid is computed again where it is needed, by the specification's own code:
+  the one place where the CPU engine reads ref/.
 */
 typedef struct ckci_stage {
     int direct, dots; /* dots: the implicit GEMM's view is one of pairs */
@@ -11395,7 +11459,9 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-undef
-  The macros of the microkernels end here: kernels of the GPU have some of the same names.
+  The macros of the microkernels end here: kernels of the GPU have some of the same names. Only macros of cpu/
+  stand here, and each that it defines; those of all other rooms end in >>undef. tests/test_tags.sh fails
+  where one is left or named in vain.
 */
 #undef CKCI_HALF_MEMORY
 #undef CKCI_PREFETCH
@@ -11485,9 +11551,69 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-conv
-  What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct).
+  What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct). Here a
+  problem becomes the arguments of a launch, 32-bit limits are tested, and the units of cost are set, in which
+  families are compared; also how bwd_weight is cut into parts, which long sums on matrix units need for their
+  error. It reads facts of a device and calls none. Other rooms of gpu/ build on it and know no more of the
+  runtime than ckci_launch.
 */
-CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
+/* The family of a GPU's matrix unit; 0: none. */
+CKCI_ONCE ckconv_family ckci_matrix_family(const ckconv_device *d)
+{
+    switch (ckci_matrix_unit(d)) {
+    case CKCI_UNIT_CDNA1:
+    case CKCI_UNIT_CDNA2:
+    case CKCI_UNIT_CDNA3:
+    case CKCI_UNIT_CDNA4:
+        return CKCONV_FAMILY_MFMA;
+    case CKCI_UNIT_RDNA3:
+    case CKCI_UNIT_RDNA4:
+        return CKCONV_FAMILY_WMMA;
+    case CKCI_UNIT_MMA:
+    case CKCI_UNIT_WGMMA:
+        return CKCONV_FAMILY_MMA;
+    default:
+        return 0;
+    }
+}
+
+/* Refuses a GPU without the matrix unit of a family. */
+CKCI_ONCE ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
+{
+    if (ckci_matrix_family(d) == family) {
+        return CKCONV_OK;
+    }
+    const char *why = ckci_find_architecture(d->arch) ? "" : " (no row in the table of architectures)";
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit%s", d->arch, ckconv_family_name(family),
+                     why);
+}
+
+/* bwd_weight on matrix units. An accumulator that takes one product after the other loses a unit in the last
+   place with each instruction, half of one where it rounds to nearest; NVIDIA's cuts off, so that all losses
+   have one sign. A block whose part has more than WHOLE positions therefore takes so many of them at a time,
+   and adds their sums to those before, in the part in memory, which no other block touches; that part has
+   no more than PIECES of them where workspace allows as many parts. */
+enum { CKCI_SUM_WHOLE = 16384, CKCI_SUM_PIECES = 256 };
+CKCI_ONCE int64_t ckci_sum_chain(const ckconv_device *device)
+{
+    return device->kind == CKCONV_DEVICE_NVIDIA ? 4096 : 8192;
+}
+
+/* The parts that so many positions ask for. */
+CKCI_ONCE int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
+{
+    return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
+}
+
+/* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
+CKCI_ONCE int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
+{
+    return ckci_saturating_mul(count, each) > CKCI_SUM_WHOLE
+               ? (int32_t)ckci_max(ckci_sum_chain(device) / ckci_max(each, 1), 1)
+               : 0;
+}
+
+CKCI_ONCE ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
 {
     ckci_gpu_dim d;
     int back = p->op == CKCONV_BWD_DATA;
@@ -11518,7 +11644,7 @@ CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
 }
 
 /* Do all offsets inside a slice fit 32 bits? `channels` of step `channel`, positions of the tensor. */
-CKCI_FN int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int64_t channel)
+CKCI_ONCE int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int64_t channel)
 {
     int64_t reach = ckci_saturating_mul(channels - 1, channel);
     for (int i = 3; i < 6; i++) {
@@ -11529,7 +11655,7 @@ CKCI_FN int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int64_
 
 /* May four neighbours along the dimension with stride `channel` be one load, wherever they begin? NULL: the
    pointer is not known yet. */
-CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channels)
+CKCI_ONCE int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channels)
 {
     int64_t size = (int64_t)ckci_size(t->dtype);
     int fits =
@@ -11541,7 +11667,7 @@ CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channel
 }
 
 /* May eight neighbouring columns be one store? */
-CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
+CKCI_ONCE int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 {
     int fits = columns % 8 == 0 && t->stride[2] == 1 && (uintptr_t)t->p % 16 == 0 &&
                (t->dtype == CKCONV_F64 || t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 ||
@@ -11554,7 +11680,7 @@ CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 
 /* How D tensor d lies beside the written tensor t: a CKCI_LINE, or -1. One number for each channel: its step
    from channel to channel becomes d's stride[2], though K or C be 1. */
-CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
+CKCI_ONCE int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
 {
     int known = t->dtype == CKCONV_F64
                     ? d->dtype == CKCONV_F64
@@ -11575,7 +11701,7 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
 
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
    where it is stored in that type. */
-CKCI_FN void ckci_set_form(ckci_gpu_target *o)
+CKCI_ONCE void ckci_set_form(ckci_gpu_target *o)
 {
     const ckconv_element_op *op = &o->t.op;
     int adds = op->kind >= CKCONV_BIAS, one = op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD;
@@ -11600,7 +11726,7 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
 }
 
 /* What a convolution writes. */
-CKCI_FN void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
+CKCI_ONCE void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
 {
     o->t = p->t[ckci_written(p->op)];
     o->num_d = p->num_d;
@@ -11613,7 +11739,7 @@ CKCI_FN void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
 }
 
 /* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
-CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
+CKCI_ONCE void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     int64_t rows = p->n;
@@ -11657,7 +11783,7 @@ CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 }
 
 /* What 32-bit indices hold; each return has one reason. */
-CKCI_FN ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
 {
     static const char *const dims[3] = {"z", "y", "x"};
     int64_t most = INT32_MAX / 2, positions = p->n, taps = 1, phases = 1;
@@ -11696,7 +11822,7 @@ CKCI_FN ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
 {
     return blocks <= INT32_MAX
                ? CKCONV_OK
@@ -11705,7 +11831,8 @@ CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
 }
 
 /* NVIDIA limits the blocks of a launch; AMD its threads, to 2^32 - 1. */
-CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l,
+                                          ckconv_error *err)
 {
     if (!ckci_kernel_kept(l->kernel)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -11722,7 +11849,7 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
 }
 
 /* Does it put tensors in another order? */
-CKCI_FN int ckci_packs(const ckci_launch *l)
+CKCI_ONCE int ckci_packs(const ckci_launch *l)
 {
     return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn ||
            l->kernel == CKCI_KERNEL_pack_data;
@@ -11730,7 +11857,7 @@ CKCI_FN int ckci_packs(const ckci_launch *l)
 
 /* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
    there. */
-CKCI_FN int ckci_writes_target(const ckci_launch *l)
+CKCI_ONCE int ckci_writes_target(const ckci_launch *l)
 {
     return !ckci_packs(l) && (l->bytes == sizeof(ckci_gpu_conv) || l->bytes == sizeof(ckci_gpu_depth));
 }
@@ -11741,7 +11868,7 @@ typedef struct ckci_launch_count {
     int32_t count, mid;
 } ckci_launch_count;
 
-CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_launch_count *c = (ckci_launch_count *)context;
     c->count++;
@@ -11760,7 +11887,7 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
 
 /* A kernel's cost is the time of multiply-adds on one compute unit. Smaller tiles read LDS more often, direct
    kernels read memory for each product. */
-CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
+CKCI_ONCE double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
 {
     double units = (double)ckci_max(device->compute_units, 1), rate = tile == 128  ? 1
                                                                       : tile == 64 ? 1.6
@@ -11770,19 +11897,19 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
 }
 
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
-CKCI_FN int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int32_t i32)
+CKCI_ONCE int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int32_t i32)
 {
     return kind == CKCONV_F64 ? f64 : kind == CKCONV_I32 ? i32 : f32;
 }
 
-CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
+CKCI_ONCE ckconv_dtype ckci_conv_kind(const ckci_conv *p)
 {
     return ckci_find_kind(p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute)->dtype;
 }
 
 /* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in
    the tensor that is written. */
-CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
+CKCI_ONCE void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
 {
     const ckci_tensor *t = &k->o.t;
     int channels_first = t->stride[5] >= ckci_min(t->stride[0], t->stride[2]);
@@ -11795,7 +11922,7 @@ CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
 }
 
 /* Places of the reduction of one phase, on average, of `channels` each. */
-CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
+CKCI_ONCE double ckci_reduction(const ckci_gpu_conv *k, double channels)
 {
     for (int i = 0; i < 3; i++) {
         channels *= (double)k->dim[i].filter / (double)k->dim[i].period;
@@ -11805,7 +11932,7 @@ CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
 
 /* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on both
    sides of each axis together. */
-CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
+CKCI_ONCE void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
 {
     int back = p->op == CKCONV_BWD_DATA;
     *positions = 1;
@@ -11826,7 +11953,7 @@ CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3
 
 /* Elements from the first to the last one that a block may address: of some images and channels, and so far
    beyond each axis. beyond NULL: not at all. */
-CKCI_FN int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
+CKCI_ONCE int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
 {
     int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
     reach = ckci_saturating_add(reach, ckci_saturating_mul(channels, t->stride[2]));
@@ -11839,7 +11966,7 @@ CKCI_FN int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t channel
 
 /* The grid, once tiles_m and tiles_n are known: those of `slices` phases and groups; nothing for an empty
    batch. */
-CKCI_FN ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_launch *l, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_launch *l, ckconv_error *err)
 {
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), slices);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
@@ -11850,8 +11977,8 @@ CKCI_FN ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_laun
 }
 
 /* fwd and bwd_data with one kernel. tile 0: direct. */
-CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                      ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                        ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckconv_dtype kind = ckci_conv_kind(p);
@@ -11879,14 +12006,14 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
 {
     return f->split_k <= 1 ? CKCONV_OK
                            : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: only bwd_weight splits",
                                        (int)f->split_k);
 }
 
-CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
 {
     return f->kind == 0 || f->kind == kind
                ? CKCONV_OK
@@ -11895,7 +12022,7 @@ CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, 
 }
 
 /* Direct kernels read memory for each product: with many channels per group they would be slower by tens. */
-CKCI_FN ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
     return f->tile != 0 || ckci_min(p->k, p->c) <= 16
@@ -11905,7 +12032,7 @@ CKCI_FN ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err
                            CKCI_LL(p->k), CKCI_LL(p->c));
 }
 
-CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t launches)
+CKCI_ONCE void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t launches)
 {
     plan->grid[0] = l->grid;
     plan->block[0] = l->threads;
@@ -11914,8 +12041,8 @@ CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t l
 
 /* Tiles whose registers have no room for long sums keep them in the parts' workspace: of one part, with no
    `place` in dw, none may be long. *split becomes two parts if it is free. */
-CKCI_FN ckconv_status ckci_place_long_sums(int64_t positions, int place, int32_t split_k, int64_t sum_bytes,
-                                           int64_t limit, int64_t *split, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_place_long_sums(int64_t positions, int place, int32_t split_k, int64_t sum_bytes,
+                                             int64_t limit, int64_t *split, ckconv_error *err)
 {
     if (place || *split > 1 || positions <= CKCI_GPU_CHAIN) {
         return CKCONV_OK;
@@ -11933,9 +12060,9 @@ CKCI_FN ckconv_status ckci_place_long_sums(int64_t positions, int place, int32_t
 
 /* bwd_weight. split_k 0: as many parts as fill the GPU, within `limit` bytes. tile 0: direct. Sums of parts
    lie in workspace at *bytes = parts * G * K * taps * C sums. */
-CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                      int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                      double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                        int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                        double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckconv_dtype kind = ckci_conv_kind(p);
@@ -11997,7 +12124,7 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
 }
 
 /* Are weights stored in the order of their sums, [g][k][tap][c], without an epilogue, four at a time? */
-CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
+CKCI_ONCE int32_t ckci_weights_as_sums(const ckci_tensor *t)
 {
     static const int order[6] = {2, 5, 4, 3, 1, 0};
     int64_t next = 1;
@@ -12013,8 +12140,8 @@ CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
 
 /* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in a fixed order. matrix: what
    wrote them, if a matrix kernel did; else NULL. */
-CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
-                                       unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
+                                         unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     ckci_gpu_conv *k = &l.a.conv;
@@ -12044,10 +12171,12 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const 
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-depth
-  Depthwise (>>k-depth-common). One plan for all layouts and types: the kernel follows from
-  where neighbours lie in memory, the type, the filter and the alignment.
+  Depthwise (>>k-depth-common). One plan for all layouts and types: the kernel follows from where neighbours
+  lie in memory, the type, the filter and the alignment. It also chooses how long a block walks, how lanes
+  share channels and positions, and how bwd_weight is cut into parts. Few channels per group are planned as
+  several such launches, each of which owns its output channels.
 */
-CKCI_FN void ckci_exchange_yx(ckci_tensor *t)
+CKCI_ONCE void ckci_exchange_yx(ckci_tensor *t)
 {
     int64_t len = t->len[4], stride = t->stride[4];
     t->len[4] = t->len[5];
@@ -12056,7 +12185,7 @@ CKCI_FN void ckci_exchange_yx(ckci_tensor *t)
     t->stride[5] = stride;
 }
 
-CKCI_FN void ckci_exchange_target(ckci_gpu_target *o)
+CKCI_ONCE void ckci_exchange_target(ckci_gpu_target *o)
 {
     ckci_exchange_yx(&o->t);
     for (int32_t j = 0; j < o->num_d; j++) {
@@ -12067,7 +12196,7 @@ CKCI_FN void ckci_exchange_target(ckci_gpu_target *o)
 }
 
 /* May `vec` neighbouring channels be one load? Channels are groups here. */
-CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
+CKCI_ONCE int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 {
     int fits = t->stride[0] == 1 && t->len[0] % vec == 0 &&
                (uintptr_t)t->p % (uintptr_t)(vec * (int64_t)ckci_size(t->dtype)) == 0;
@@ -12103,7 +12232,7 @@ enum {
 
 /* How a kernel that walks loads windows: 2: in pieces (of 4 neighbours in planes, which `aligned` tells, else
    of vec channels), 1: in words of 4 bytes, 0: element by element. */
-CKCI_FN int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_t vec, int32_t aligned)
+CKCI_ONCE int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_t vec, int32_t aligned)
 {
     int fits = (uintptr_t)t->p % 4 == 0, size = (int)ckci_size(t->dtype);
     for (int i = 0; i < 6; i++) {
@@ -12116,7 +12245,7 @@ CKCI_FN int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_t 
 
 /* Are types and operation those that all kernels know (kernels/depth, ckci_k_depth_write)? bwd_weight:
    the sums can be stored as they are. */
-CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
+CKCI_ONCE int ckci_depth_common(const ckci_gpu_depth *k, int weight)
 {
     if (weight) {
         ckconv_dtype type = k->o.t.dtype;
@@ -12133,8 +12262,8 @@ CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
 }
 
 /* Filter size of a kernel that walks down columns; 0: none does. */
-CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                                 int32_t planes)
+CKCI_ONCE int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                   int32_t planes)
 {
     const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
     int32_t f = x->filter;
@@ -12155,8 +12284,8 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
 }
 
 /* Filter size of a kernel that takes rows through LDS; 0: none does. */
-CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                                 int32_t planes)
+CKCI_ONCE int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                   int32_t planes)
 {
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     const ckci_tensor *other = weight ? &k->b : &k->o.t;
@@ -12179,8 +12308,8 @@ CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *d
 }
 
 /* Is there a kernel that takes planes through LDS? */
-CKCI_FN int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                             int32_t planes)
+CKCI_ONCE int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                               int32_t planes)
 {
     const ckci_tensor *other = weight ? &k->b : &k->o.t;
     int32_t lanes = 64 / (int32_t)ckci_size(k->a.dtype);
@@ -12196,7 +12325,7 @@ CKCI_FN int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *devic
 }
 
 /* Does a kernel walk down columns with two rows of inputs in registers? (fwd, bwd_data) */
-CKCI_FN int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32_t planes)
+CKCI_ONCE int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     int fits = planes == CKCI_DEPTH_LAST && k->phases == 1 && !k->full && vec == 4 && z->filter == 1 &&
@@ -12209,12 +12338,12 @@ CKCI_FN int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32
 
 /* Few channels per group are depthwise convolutions as well, one launch each: an output channel (fwd) or an
    input channel (bwd_data), with a sum over those that are read, or a pair of them (bwd_weight). */
-CKCI_FN int64_t ckci_depth_launches(const ckci_conv *p)
+CKCI_ONCE int64_t ckci_depth_launches(const ckci_conv *p)
 {
     return (p->op == CKCONV_BWD_DATA ? 1 : p->k) * (p->op == CKCONV_FWD ? 1 : p->c);
 }
 
-CKCI_FN void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
+CKCI_ONCE void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
 {
     t->p =
         (unsigned char *)((uintptr_t)t->p + (uintptr_t)(at * t->stride[axis] * (int64_t)ckci_size(t->dtype)));
@@ -12222,7 +12351,7 @@ CKCI_FN void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
 }
 
 /* Launch i of them. */
-CKCI_FN ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
+CKCI_ONCE ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
 {
     ckci_conv one = *p;
     int64_t k = p->op == CKCONV_BWD_WEIGHT ? i / p->c : i, c = p->op == CKCONV_BWD_WEIGHT ? i % p->c : i;
@@ -12248,14 +12377,14 @@ CKCI_FN ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
 }
 
 /* Do others lie between the channels of t, as with several per group channels last? */
-CKCI_FN int ckci_depth_apart(const ckci_tensor *t)
+CKCI_ONCE int ckci_depth_apart(const ckci_tensor *t)
 {
     return t->len[0] > 1 && t->stride[0] > 1 && t->stride[0] < t->stride[5];
 }
 
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
-CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
-                                       ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
+                                         ckconv_error *err)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     memset(k, 0, sizeof *k);
@@ -12325,8 +12454,8 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
 /* Columns of so many rows, and so many rounds of `lanes` columns for a block, that all compute units are done
    soon; two blocks at a time on each, `tiles` of them side by side for one round of columns. extra: what a
    block costs besides, in rows. */
-CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int64_t tiles,
-                                int64_t extra, int64_t *all)
+CKCI_ONCE void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip,
+                                  int64_t tiles, int64_t extra, int64_t *all)
 {
     int64_t rows = k->dim[1].length, best = INT64_MAX, lanes = k->lanes_p;
     int64_t at_once = 2 * (int64_t)ckci_max(device->compute_units, 1), rounds = 1;
@@ -12360,7 +12489,7 @@ CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, 
 
 /* Columns of those with two rows of inputs in registers. Short ones of stride 1 find the rows that they share
    with the next one in the caches (H100, f32, 56 x 56: 8 rows 183 us, 28 rows 197). All columns. */
-CKCI_FN int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
+CKCI_ONCE int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
 {
     int32_t rows = k->dim[1].length, most = k->dim[1].stride == 1 ? 8 : 20;
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
@@ -12370,8 +12499,8 @@ CKCI_FN int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
 }
 
 /* Which kernel: how taps lie, planes. */
-CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t columns,
-                                  int32_t walks, int32_t weight, int32_t vec, int32_t planes)
+CKCI_ONCE int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t columns,
+                                    int32_t walks, int32_t weight, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
@@ -12403,7 +12532,7 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int dee
     return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : beside ? 0 : second ? 1 : 2);
 }
 
-CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
+CKCI_ONCE void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
 {
     int32_t first = k->a.dtype == CKCONV_F32 ? CKCI_KERNEL_depth_f32_down_3 : CKCI_KERNEL_depth_half_down_3;
     ckci_set_kernel(l, k->a.dtype != CKCONV_F64 ? first + which
@@ -12414,8 +12543,8 @@ CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t whi
 /* Lanes for `vectors` of channels, `bytes` each: whole multiples of 64 bytes or all there are, which waste
    few threads, and whose weights fit LDS: `most` lanes with all taps, `limit` with one row of taps. Short
    filters take as many as fit; with longer ones (`few`) neighbouring windows should be in one block. */
-CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, int64_t limit, int64_t units,
-                                 int few)
+CKCI_ONCE int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, int64_t limit, int64_t units,
+                                   int few)
 {
     double best = 0;
     int32_t lanes = 1;
@@ -12441,7 +12570,7 @@ CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, i
 }
 
 /* Bytes of a copy into LDS of lanes_c words of channels. */
-CKCI_FN int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
+CKCI_ONCE int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype), bytes = 16;
     for (; bytes > size; bytes /= 2) {
@@ -12456,8 +12585,8 @@ CKCI_FN int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
 
 /* Strips that a block of those that take rows through LDS has side by side, and the positions of their rows.
    0: with so many channels not even one fits. */
-CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight, int32_t room,
-                                     int32_t *positions)
+CKCI_ONCE int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight, int32_t room,
+                                       int32_t *positions)
 {
     int32_t f = k->dim[1].filter, strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
     int32_t side = 256 / k->lanes_c;
@@ -12476,7 +12605,7 @@ CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int
 
 /* Outputs of a strip. Short ones take .7 of the time (H100; elsewhere for want of measurements) and leave
    fewer threads without a strip. */
-CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight, int32_t room)
+CKCI_ONCE int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight, int32_t room)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), few = CKCI_DEPTH_DOWN_SHORT;
     int32_t strip = CKCI_DEPTH_DOWN_STRIP(size, f, weight), positions;
@@ -12491,7 +12620,7 @@ CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight, i
 }
 
 /* Columns of those that take rows through LDS. Returns the outputs of a strip. */
-CKCI_FN int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
+CKCI_ONCE int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), positions = 0;
     int64_t words = ckci_ceil_div(k->g, 4 / size);
@@ -12519,7 +12648,7 @@ CKCI_FN int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device *
 
 /* Rows of a block: those that run at once own equally many, or `split` share them. The result counts the
    blocks of lanes_c words of channels. */
-CKCI_FN int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *device, int64_t split)
+CKCI_ONCE int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *device, int64_t split)
 {
     int64_t at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
     split = split ? split : ckci_min(ckci_max(at_once / k->tiles_c, 1), ckci_max(k->all / 4, 1));
@@ -12529,7 +12658,7 @@ CKCI_FN int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *de
 
 /* Tiles of those that take planes through LDS, and pieces of planes. A step of a thread costs about 540
    instructions and six for each copy. */
-CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
+CKCI_ONCE void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype), strip = CKCI_DEPTH_DEEP_STRIP(size, weight);
     int64_t words = ckci_ceil_div(k->g, 4 / size), best = INT64_MAX;
@@ -12589,7 +12718,7 @@ CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *devic
 /* AMD: which threads of those that take rows or planes through LDS have which channels
    (kernels/depth, ckci_k_depth_slot): a strip has whole multiples of 32, with some that have none,
    or as many as fit, and the rest follows. */
-CKCI_FN void ckci_depth_stretches(ckci_gpu_depth *k)
+CKCI_ONCE void ckci_depth_stretches(ckci_gpu_depth *k)
 {
     int32_t whole = k->lanes_c / 32 * 32, rest = k->lanes_c - whole, padded = rest > 0 ? whole + 32 : whole;
     if (k->lanes_p * padded <= 256) {
@@ -12605,7 +12734,7 @@ CKCI_FN void ckci_depth_stretches(ckci_gpu_depth *k)
 }
 
 /* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte, of whole sectors. */
-CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
+CKCI_ONCE double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
 {
     double products = (double)ckci_count(&p->t[CKCI_OUT]) * (double)p->c, bytes = 0;
     for (int i = 0; i < 3; i++) {
@@ -12617,7 +12746,7 @@ CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, 
     return (products * rate + bytes * 10) / (double)ckci_max(device->compute_units, 1) / 16 + 500;
 }
 
-CKCI_FN void ckci_depth_divisors(ckci_gpu_depth *k)
+CKCI_ONCE void ckci_depth_divisors(ckci_gpu_depth *k)
 {
     k->by_lanes_c = ckci_make_divisor(k->lanes_c);
     k->by_lanes_u = ckci_make_divisor(k->lanes_u);
@@ -12630,7 +12759,7 @@ CKCI_FN void ckci_depth_divisors(ckci_gpu_depth *k)
 }
 
 /* All strips, and lanes along x for planes. */
-CKCI_FN ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int64_t *all, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int64_t *all, ckconv_error *err)
 {
     int64_t wide = k->dim[1].count[0].d;
     int lanes = planes == CKCI_DEPTH_PLANES;
@@ -12645,7 +12774,7 @@ CKCI_FN ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int64
 }
 
 /* Are the planes of t, all rows of them, one behind the other in memory? */
-CKCI_FN int ckci_depth_dense_planes(const ckci_tensor *t)
+CKCI_ONCE int ckci_depth_dense_planes(const ckci_tensor *t)
 {
     int64_t row = t->len[5], plane = row * t->len[4];
     return t->stride[5] == 1 && (t->len[4] == 1 || t->stride[4] == row) && t->len[3] == 1 &&
@@ -12654,7 +12783,7 @@ CKCI_FN int ckci_depth_dense_planes(const ckci_tensor *t)
 }
 
 /* Bytes from thread to thread of what is read, written (dout). back: of stride 2. */
-CKCI_FN int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, int weight, int written)
+CKCI_ONCE int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, int weight, int written)
 {
     int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, stride, back, weight);
     return (written ? columns : back ? 1 : columns * stride) * size;
@@ -12662,7 +12791,7 @@ CKCI_FN int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, in
 
 /* Room for a plane of `bytes` bytes: the threads of the next one, `step` bytes apart, go on in the banks of
    LDS, which are 128 bytes, where those of this one end. */
-CKCI_FN int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t wide)
+CKCI_ONCE int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t wide)
 {
     int64_t room = ckci_ceil_div(bytes, 16) * 16, more = ((step * wide - room) % 128 + 128) % 128;
     return room + ckci_ceil_div(more, 16) * 16 % 128;
@@ -12670,7 +12799,7 @@ CKCI_FN int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t wid
 
 /* Threads for a plane whose columns take `wide`: those of the next one can go on where they end if a multiple
    of 16 bytes is between them, which is worth an eighth of the threads. */
-CKCI_FN int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
+CKCI_ONCE int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
 {
     int64_t threads = CKCI_DEPTH_SHEET_THREADS, unit = ckci_max(16 / step, 1);
     int64_t more = ckci_ceil_div(wide, unit) * unit;
@@ -12679,8 +12808,8 @@ CKCI_FN int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
 
 /* Lays out LDS for `count` planes, `high` rows of each that are written (of dout), if it is large enough; the
    bytes that it takes. */
-CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
-                                     int back, int weight, int64_t count, int64_t high, int64_t bands)
+CKCI_ONCE int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
+                                       int back, int weight, int64_t count, int64_t high, int64_t bands)
 {
     int64_t rows = bands == 1 ? s->in[0] : back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
     int64_t a_plane = size * s->in[0] * s->in[1], o_plane = size * s->out[0] * s->out[1];
@@ -12710,8 +12839,8 @@ CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int6
 
 /* How many planes and rows a block takes: as many planes as there are threads for, `wide` to a plane. Bands
    cost rows that are read, and walked, twice. 0: one row of a plane is too large. */
-CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device *device, int64_t size,
-                                   int64_t f, int64_t stride, int back, int weight, int64_t wide, int64_t n)
+CKCI_ONCE int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device *device, int64_t size,
+                                     int64_t f, int64_t stride, int back, int weight, int64_t wide, int64_t n)
 {
     double best = 0, units = (double)ckci_max(device->compute_units, 1);
     const int64_t threads = CKCI_DEPTH_SHEET_THREADS;
@@ -12746,8 +12875,8 @@ CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device 
 /* Aligned pieces of 16 bytes that hold what lies together in memory, planes or a band; of planes that are
    spread pieces of LDS, for threads that follow each other use different banks here, too. bits: those of the
    tensors' addresses; apart: planes from image to image. */
-CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, const int32_t *plane,
-                                             int64_t room, int64_t size, int64_t apart, uintptr_t bits)
+CKCI_ONCE ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, const int32_t *plane,
+                                               int64_t room, int64_t size, int64_t apart, uintptr_t bits)
 {
     if (s->slack < 0) {
         return ckci_make_divisor(room / 16);
@@ -12758,7 +12887,7 @@ CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, cons
 }
 
 /* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */
-CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
+CKCI_ONCE int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     ckci_gpu_depth_sheet *s = &k->sheet;
@@ -12823,7 +12952,7 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
 }
 
 /* Undoes what ckci_depth_start does for planes: sheets have y before x. */
-CKCI_FN void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
+CKCI_ONCE void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
 {
     if (k->planes) {
         ckci_exchange_yx(&k->a);
@@ -12835,7 +12964,7 @@ CKCI_FN void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
 }
 
 /* D tensors that lie as the output are of its type, so that they are loaded as it is stored. */
-CKCI_FN int ckci_depth_adds(const ckci_gpu_depth *k)
+CKCI_ONCE int ckci_depth_adds(const ckci_gpu_depth *k)
 {
     int same = k->o.form != CKCI_FORM_SINGLE;
     for (int32_t j = 0; j < k->o.adds; j++) {
@@ -12845,15 +12974,15 @@ CKCI_FN int ckci_depth_adds(const ckci_gpu_depth *k)
 }
 
 /* Results in the type of what is read, in any form but SINGLE, and several together. */
-CKCI_FN void ckci_depth_stores(ckci_gpu_depth *k, int32_t vec, int32_t planes)
+CKCI_ONCE void ckci_depth_stores(ckci_gpu_depth *k, int32_t vec, int32_t planes)
 {
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
     k->o_same = k->o.t.dtype == k->a.dtype && ckci_depth_adds(k) && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
 }
 
-CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                        double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                          double *cost, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
@@ -12935,7 +13064,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
 
 /* Two channels with stride 2 (NVIDIA): rows of the columns that threads walk down, so that the longest way is
    short, each column beginning with a row of inputs more; two blocks to a compute unit. All columns. */
-CKCI_FN int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device *device)
+CKCI_ONCE int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device *device)
 {
     int64_t blocks = 2 * ckci_max(device->compute_units, 1) / ckci_saturating_mul(k->tiles_c, k->tiles_u);
     int64_t beside = ckci_saturating_mul(ckci_saturating_mul(k->n, k->dim[0].length), k->strips), all = 0;
@@ -12958,10 +13087,10 @@ CKCI_FN int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device
 /* What a thread of bwd_weight takes: taps, groups of taps side by side, places of the reduction. through:
    rows, planes or sheets come through LDS. *vec and *all (strips) are as ckci_depth_start and
    ckci_depth_strips set them, or become what suits the kernel. */
-CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_device *device,
-                                              ckci_gpu_depth *k, int32_t kind, int32_t planes, int32_t walks,
-                                              int through, int deep, int32_t *vec, int64_t *all,
-                                              ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_device *device,
+                                                ckci_gpu_depth *k, int32_t kind, int32_t planes,
+                                                int32_t walks, int through, int deep, int32_t *vec,
+                                                int64_t *all, ckconv_error *err)
 {
     int wide = k->a.dtype != CKCONV_F64, narrow = k->a.dtype == CKCONV_F32;
     int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
@@ -13008,8 +13137,9 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
 
 /* Parts of the reduction where rows, planes (deep) or sheets come through LDS. split: 0 or what was asked
    for; most: what fits into the workspace. */
-CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
-                                        int deep, int32_t sheet, int64_t split, int64_t most, ckci_launch *l)
+CKCI_ONCE int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
+                                          int deep, int32_t sheet, int64_t split, int64_t most,
+                                          ckci_launch *l)
 {
     int64_t units = ckci_max(device->compute_units, 1);
     if (sheet >= 0) {
@@ -13036,8 +13166,8 @@ CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device 
 }
 
 /* Parts of the others; all: strips. */
-CKCI_FN int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_depth *k, int32_t planes,
-                                        int32_t walks, int64_t all, int64_t split, int64_t most)
+CKCI_ONCE int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_depth *k, int32_t planes,
+                                          int32_t walks, int64_t all, int64_t split, int64_t most)
 {
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
     if (walks) {
@@ -13062,7 +13192,7 @@ CKCI_FN int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_de
 
 /* Strips of eight positions that a row does not fill, rows above and below: H100, f16, 3 x 3, 128
    channels, all of 2^18 positions: 16 x 16 71 us, 17 x 17 98, 13 x 13 81, 3 x 80 83. */
-CKCI_FN double ckci_depth_waste(const ckci_gpu_depth *k)
+CKCI_ONCE double ckci_depth_waste(const ckci_gpu_depth *k)
 {
     double length = (double)ckci_max(k->dim[2].length, 1), high = (double)ckci_max(k->dim[1].length, 1);
     return (double)ckci_ceil_div(k->dim[2].length, 8) * 8 / length * (1 + 0.2 / high);
@@ -13070,8 +13200,8 @@ CKCI_FN double ckci_depth_waste(const ckci_gpu_depth *k)
 
 /* Products that a thread adds to one sum one after the other, once the parts are known; 1: that kernel takes
    long sums in stretches. which: of those that read no rows, planes or sheets through LDS. */
-CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, int down, int deep,
-                                        int32_t sheet, int32_t walks)
+CKCI_ONCE int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, int down, int deep,
+                                          int32_t sheet, int32_t walks)
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype);
     if (sheet >= 0) {
@@ -13092,9 +13222,9 @@ CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, 
 
 /* bwd_weight. split_k and limit as in ckci_gpu_weight; sums lie in workspace as [part][tap][channel].
    lasting: with a kernel that takes sums of any length. *chain: see ckci_depth_weight_chain. */
-CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_device *device, int lasting,
-                                           int64_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                           double *cost, int64_t *chain, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_device *device, int lasting,
+                                             int64_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                             double *cost, int64_t *chain, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
@@ -13146,9 +13276,9 @@ CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_devi
 
 /* The kernel that suits the filter, with so many parts that no sum is long, if they are free and workspace
    holds them; else one that takes long sums. */
-CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
-                                        int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
-                                        ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
+                                          int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
+                                          ckconv_error *err)
 {
     int64_t chain;
     CKCI_TRY(ckci_depth_weight_by(p, device, 0, split_k, limit, l, bytes, cost, &chain, err));
@@ -13170,41 +13300,13 @@ CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device 
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-depth-matrix
-  Depthwise on matrix units (>>k-depth-common).
+  Depthwise on matrix units (>>k-depth-matrix): filters so large that products with bands of zeros are cheaper
+  than multiply-adds. It chooses the tile, what lies where in LDS, and the channels of a block; bwd_weight
+  also the parts. Instances of all depthwise kernels stand here, too: multiply-adds and matrix units answer
+  the same questions.
 */
-/* The family of a GPU's matrix unit; 0: none. */
-CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
-{
-    switch (ckci_matrix_unit(d)) {
-    case CKCI_UNIT_CDNA1:
-    case CKCI_UNIT_CDNA2:
-    case CKCI_UNIT_CDNA3:
-    case CKCI_UNIT_CDNA4:
-        return CKCONV_FAMILY_MFMA;
-    case CKCI_UNIT_RDNA3:
-    case CKCI_UNIT_RDNA4:
-        return CKCONV_FAMILY_WMMA;
-    case CKCI_UNIT_MMA:
-    case CKCI_UNIT_WGMMA:
-        return CKCONV_FAMILY_MMA;
-    default:
-        return 0;
-    }
-}
-
-/* Refuses a GPU without the matrix unit of a family. */
-CKCI_FN ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
-{
-    if (ckci_matrix_family(d) == family) {
-        return CKCONV_OK;
-    }
-    const char *why = ckci_find_architecture(d->arch) ? "" : " (no row in the table of architectures)";
-    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has no %s unit%s", d->arch, ckconv_family_name(family),
-                     why);
-}
-
 /* Pieces of `t` along rows in LDS (ckci_gpu_depth_rows). */
-CKCI_FN int32_t ckci_depth_box_pieces(const ckci_tensor *t)
+CKCI_ONCE int32_t ckci_depth_box_pieces(const ckci_tensor *t)
 {
     if (ckci_depth_vector(t, 8)) {
         return 16;
@@ -13222,7 +13324,7 @@ CKCI_FN int32_t ckci_depth_box_pieces(const ckci_tensor *t)
     return vec;
 }
 
-CKCI_FN void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t positions)
+CKCI_ONCE void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t positions)
 {
     r->vec = vec;
     r->pieces = (int32_t)ckci_ceil_div(positions, vec == 16 ? 2 : vec);
@@ -13230,7 +13332,7 @@ CKCI_FN void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t po
 }
 
 /* Chunks that are taken, in steps of two or four. */
-CKCI_FN void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
+CKCI_ONCE void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
 {
     x->some = count <= 2 ? 2 : 4;
     x->to = x->from + (int32_t)(ckci_ceil_div(count, x->some) * x->some);
@@ -13239,14 +13341,14 @@ CKCI_FN void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
 /* Bytes that a lane of the matrix unit loads of a row in LDS at a time; 0: NVIDIA's, whose rows lie 16 bytes
    modulo 32 apart. 16 rows (stretches of a folded one, `gap` bytes of it after each) that lie an odd multiple
    of them apart meet all banks. */
-CKCI_FN int32_t ckci_depth_box_gap(const ckconv_device *device)
+CKCI_ONCE int32_t ckci_depth_box_gap(const ckconv_device *device)
 {
     const ckconv_family family = ckci_matrix_family(device);
     return family == CKCONV_FAMILY_MFMA ? 8 : family == CKCONV_FAMILY_WMMA ? 16 : 0;
 }
 
 /* Channels of a block: eights, as many as fit and leave few of the last block idle. */
-CKCI_FN int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
+CKCI_ONCE int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
 {
     const ckci_gpu_depth_box *x = &k->box;
     const int64_t room = CKCI_DEPTH_BOX_BYTES - CKCI_DEPTH_BOX_ZEROS - 64;
@@ -13263,7 +13365,7 @@ CKCI_FN int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
 }
 
 /* Planes after each other, tiles and blocks. */
-CKCI_FN void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t tiles_x)
+CKCI_ONCE void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t tiles_x)
 {
     ckci_gpu_depth_box *x = &k->box;
     int32_t groups = x->channels / 8;
@@ -13282,33 +13384,8 @@ CKCI_FN void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t t
     k->by_tiles_c = ckci_make_divisor(k->tiles_c);
 }
 
-/* bwd_weight on matrix units. An accumulator that takes one product after the other loses a unit in the last
-   place with each instruction, half of one where it rounds to nearest; NVIDIA's cuts off, so that all losses
-   have one sign. A block whose part has more than WHOLE positions therefore takes so many of them at a time,
-   and adds their sums to those before, in the part in memory, which no other block touches; that part has
-   no more than PIECES of them where workspace allows as many parts. */
-enum { CKCI_SUM_WHOLE = 16384, CKCI_SUM_PIECES = 256 };
-CKCI_FN int64_t ckci_sum_chain(const ckconv_device *device)
-{
-    return device->kind == CKCONV_DEVICE_NVIDIA ? 4096 : 8192;
-}
-
-/* The parts that so many positions ask for. */
-CKCI_FN int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
-{
-    return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
-}
-
-/* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
-CKCI_FN int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
-{
-    return ckci_saturating_mul(count, each) > CKCI_SUM_WHOLE
-               ? (int32_t)ckci_max(ckci_sum_chain(device) / ckci_max(each, 1), 1)
-               : 0;
-}
-
 /* Tiles of a block so that three blocks of each compute unit have all of them, or `parts` blocks do. */
-CKCI_FN void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *device, int64_t parts)
+CKCI_ONCE void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *device, int64_t parts)
 {
     const int64_t all = k->box.tiles, units = ckci_max(device->compute_units, 1);
     int64_t part = ckci_ceil_div(all * k->tiles_c, 3 * units);
@@ -13318,8 +13395,8 @@ CKCI_FN void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *device
 }
 
 /* What both kernels ask for. *fold: one row. */
-CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
-                                           ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_device *device,
+                                             ckci_gpu_depth *k, ckconv_error *err)
 {
     int32_t vec, planes;
     const int weight = p->op == CKCONV_BWD_WEIGHT;
@@ -13357,7 +13434,7 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
    taps, in bwd_weight from 7 x 7 on, where rows are long (H100, channels first 37 x 37 474 us, sheets 238;
    16 x 16 324, sheets 253; 64 x 64 152, sheets 210; channels last 16 x 16 322, walks 190; 4 x 64 174, walks
    287). */
-CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_depth *k)
+CKCI_ONCE double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_depth *k)
 {
     const int32_t f = k->dim[2].filter, taps = f * k->dim[1].filter;
     int64_t length = k->dim[2].length, vec = ckci_min(k->box.b.vec, k->box.t.vec);
@@ -13373,7 +13450,7 @@ CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *devi
 }
 
 /* No tile fits LDS, or one needs more. */
-CKCI_FN ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
@@ -13382,8 +13459,8 @@ CKCI_FN ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_error 
         (int)k->dim[1].filter, (int)k->dim[2].filter, (int)CKCI_DEPTH_BOX_BYTES);
 }
 
-CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                            double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                              double *cost, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     ckci_gpu_depth_box *x = &k->box;
@@ -13454,9 +13531,9 @@ CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_dev
 }
 
 /* bwd_weight: a is dout, of which bands are made, b is in. */
-CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
-                                            int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
-                                            ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_device *device,
+                                              int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                              double *cost, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     ckci_gpu_depth_box *x = &k->box;
@@ -13540,8 +13617,8 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
 }
 
 /* The sums of the parts, where k has some. */
-CKCI_FN ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
-                                             ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
+                                               ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     k->o.partial = k->sums ? ws : NULL;
@@ -13555,22 +13632,22 @@ CKCI_FN ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, 
 }
 
 /* Both ways, tile 0: multiply-adds, 1: the matrix unit. */
-CKCI_FN ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                            ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                              ckci_launch *l, double *cost, ckconv_error *err)
 {
     return tile ? ckci_depth_box_gather(p, device, l, cost, err) : ckci_depth_gather(p, device, l, cost, err);
 }
 
-CKCI_FN ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                            int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                            double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                              int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                              double *cost, ckconv_error *err)
 {
     return tile ? ckci_depth_box_weight(p, device, split_k, limit, l, bytes, cost, err)
                 : ckci_depth_weight(p, device, split_k, limit, l, bytes, cost, err);
 }
 
 /* Channels per group. mid has one scale and shift for all of a launch's channels, side by side. */
-CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
     int64_t most = f->tile ? 1 : CKCI_DEPTH_CHANNELS;
@@ -13584,7 +13661,7 @@ CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 
 /* What its cost counts beside those of other families if groups have several channels or channels of
    others lie between them: these are far from depthwise's own, of which 1e4 are a microsecond on an H100. */
-CKCI_FN double ckci_depth_beside(const ckci_conv *p)
+CKCI_ONCE double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const int weight = p->op == CKCONV_BWD_WEIGHT, half = ckci_size(t->dtype) == 2;
@@ -13596,7 +13673,7 @@ CKCI_FN double ckci_depth_beside(const ckci_conv *p)
     return first ? (weight ? 16 : 7) : weight ? 9 : half ? 28 : 11;
 }
 
-CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -13609,9 +13686,9 @@ CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                               const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                               const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -13627,7 +13704,7 @@ CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes, launches = ckci_depth_launches(&f->p->conv);
@@ -13642,9 +13719,9 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                               const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                               const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -13700,7 +13777,7 @@ enum { CKCI_MOST_PARTS = 65536 };
 
 /* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
    take subnormal f16 numbers as zeros. */
-CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
+CKCI_ONCE ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
 {
     if ((a == CKCONV_BF16 || ckci_is_fp8(a)) && (b == CKCONV_BF16 || ckci_is_fp8(b))) {
         return CKCONV_BF16;
@@ -13718,12 +13795,12 @@ CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
 }
 
 /* Do the groups of a tensor lie side by side, so that several are one group with more channels? */
-CKCI_FN int ckci_groups_touch(const ckci_tensor *t)
+CKCI_ONCE int ckci_groups_touch(const ckci_tensor *t)
 {
     return t->len[0] <= 1 || t->stride[0] == t->len[2] * t->stride[2];
 }
 
-CKCI_FN void ckci_merge_tensor(ckci_tensor *t, int64_t m)
+CKCI_ONCE void ckci_merge_tensor(ckci_tensor *t, int64_t m)
 {
     t->len[0] /= m;
     t->len[2] *= m;
@@ -13731,7 +13808,7 @@ CKCI_FN void ckci_merge_tensor(ckci_tensor *t, int64_t m)
 }
 
 /* m groups as one; weights stay as they are. */
-CKCI_FN void ckci_merge_groups(ckci_conv *p, int64_t m)
+CKCI_ONCE void ckci_merge_groups(ckci_conv *p, int64_t m)
 {
     p->g /= m;
     p->k *= m;
@@ -13744,7 +13821,7 @@ CKCI_FN void ckci_merge_groups(ckci_conv *p, int64_t m)
 }
 
 /* How many groups to merge: until both sides have 32 channels. */
-CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
+CKCI_ONCE int64_t ckci_matrix_merge(const ckci_conv *p)
 {
     int64_t m = 1;
     int touch = ckci_groups_touch(&p->t[CKCI_IN]) && ckci_groups_touch(&p->t[CKCI_OUT]);
@@ -13758,20 +13835,20 @@ CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
 }
 
 /* How memory holds what is multiplied. */
-CKCI_FN ckconv_dtype ckci_matrix_stored(ckconv_dtype type)
+CKCI_ONCE ckconv_dtype ckci_matrix_stored(ckconv_dtype type)
 {
     return type == CKCONV_TF32 ? CKCONV_F32 : type;
 }
 
 /* Channels of a 16-byte chunk. */
-CKCI_FN int64_t ckci_matrix_chunk(ckconv_dtype type)
+CKCI_ONCE int64_t ckci_matrix_chunk(ckconv_dtype type)
 {
     return 16 / (int64_t)ckci_size(ckci_matrix_stored(type));
 }
 
 /* May 16-byte chunks along the channels be one load each? */
-CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
-                                        int64_t channels, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
+                                          int64_t channels, ckconv_error *err)
 {
     if (t->dtype != ckci_matrix_stored(type) || t->compute != type || t->op.kind != CKCONV_PASS) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -13794,10 +13871,11 @@ CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, 
 }
 
 /* Offsets from the first position of a block have 31 bits; images: batches that a block can touch. */
-CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images,
-                                        const int64_t *beyond, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images,
+                                          const int64_t *beyond, ckconv_error *err)
 {
-    int64_t bytes = ckci_saturating_mul(ckci_reach(t, images, t->len[2], beyond), (int64_t)ckci_size(t->dtype));
+    int64_t bytes =
+        ckci_saturating_mul(ckci_reach(t, images, t->len[2], beyond), (int64_t)ckci_size(t->dtype));
     return bytes <= INT32_MAX ? CKCONV_OK
                               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                                           "matrix tiles take 2^31 bytes of %s for a block's images; here it "
@@ -13806,7 +13884,7 @@ CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, 
 }
 
 /* The filter's size: see ckci_k_hole in kernels/matrix. */
-CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
     int64_t taps = p->filter[0] * p->filter[1] * p->filter[2],
             sum = p->filter[0] + p->filter[1] + p->filter[2];
@@ -13821,7 +13899,7 @@ CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckco
 }
 
 /* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense. */
-CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
+CKCI_ONCE void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
 {
     int back = p->op == CKCONV_BWD_DATA;
     int64_t columns = back ? p->c : p->k, red = back ? p->k : p->c;
@@ -13843,8 +13921,8 @@ CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned
 }
 
 /* A piece of workspace. */
-CKCI_FN ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t limit, unsigned char *ws,
-                                       unsigned char **piece, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t limit, unsigned char *ws,
+                                         unsigned char **piece, ckconv_error *err)
 {
     *piece = ws ? ws + m->bytes : NULL;
     m->bytes = ckci_saturating_add(m->bytes, ckci_saturating_mul(ckci_ceil_div(bytes, 256), 256));
@@ -13852,13 +13930,13 @@ CKCI_FN ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t li
 }
 
 /* What it costs to write `bytes` of packed values. */
-CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
+CKCI_ONCE double ckci_pack_cost(const ckconv_device *device, double bytes)
 {
     return 218 * (2500 + 2 * bytes / (12 * (double)ckci_max(device->compute_units, 1)));
 }
 
 /* A first layer: few channels, and a stride along x that lets two neighbours be one pixel of eight. */
-CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
+CKCI_ONCE void ckci_matrix_pairs(ckci_matrix *m)
 {
     ckci_conv *c = &m->conv;
     if (c->op == CKCONV_BWD_DATA || ckci_matrix_chunk(m->type) != 8 || c->c > 4 || m->merge > 1 ||
@@ -13874,9 +13952,9 @@ CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
 }
 
 /* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], whole chunks. */
-CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
-                                       const ckconv_device *device, int64_t limit, unsigned char *ws,
-                                       ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
+                                         const ckconv_device *device, int64_t limit, unsigned char *ws,
+                                         ckconv_error *err)
 {
     ckci_conv *c = &m->conv;
     int weight = c->op == CKCONV_BWD_WEIGHT;
@@ -13919,19 +13997,21 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
 
 /* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows
    there, AMD one of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
-CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+CKCI_ONCE int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
     int64_t tables = op == CKCONV_BWD_WEIGHT ? (nvidia ? 8200 : 4104) : 2064 + 8 * tile_m;
-    tables += nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * (tile_m + tile_n) : 0;
+    tables +=
+        nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * (tile_m + tile_n) : 0;
     int64_t stages = tile_m >= 64 && tile_n >= 64 ? CKCI_GROUP_STAGES(rows) : 3;
     return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
 }
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
-CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                        int32_t tile, ckci_matrix *m, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device,
+                                          ckconv_family family, int32_t tile, ckci_matrix *m,
+                                          ckconv_error *err)
 {
     ckconv_dtype a = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute,
                  b = p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_OUT : CKCI_WEI].compute,
@@ -13975,7 +14055,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
 }
 
 /* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
-CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
+CKCI_ONCE int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
 {
     static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 64192, 192128}};
@@ -14002,7 +14082,8 @@ CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, 
 }
 
 /* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
-CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+CKCI_ONCE int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m,
+                                     int32_t tile_n)
 {
     int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
             sums = (device->kind == CKCONV_DEVICE_NVIDIA ? 32768 : 49152) / (tile_m * tile_n);
@@ -14010,13 +14091,13 @@ CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, in
 }
 
 /* Can groups of waves multiply there (wgmma)? In types of two bytes. */
-CKCI_FN int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m)
+CKCI_ONCE int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m)
 {
     return ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && ckci_size(ckci_matrix_stored(m->type)) == 2;
 }
 
 /* Do they multiply these tiles? */
-CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
+CKCI_ONCE int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
 {
     int weight = m->conv.op == CKCONV_BWD_WEIGHT;
     return ckci_matrix_groups(device, m) && m->tile_m >= (weight ? 64 : 128) &&
@@ -14033,7 +14114,7 @@ typedef struct ckci_tile_speed {
    fitted to an H100 and an H200; on other NVIDIA devices and in other types all tiles are mma.sync's, and not
    measured. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of
    measurements. */
-CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
+CKCI_ONCE double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
     static const ckci_tile_speed sm_90[] = {
         {256128, .97, 0}, {192128, 1.075, 1.17}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
@@ -14059,7 +14140,8 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
    by side; each takes nanoseconds to begin and write its sums, fewer where a block goes from one tile into
    the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA
    multiplies f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
-CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
+CKCI_ONCE double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks,
+                                  double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
@@ -14089,7 +14171,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
    each has three steps at least, and taps that fit half of a table. */
-CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
+CKCI_ONCE int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
 {
     int64_t least = 1, most = 1;
     if (k->phases == 1) {
@@ -14117,7 +14199,7 @@ CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
 
 /* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them. Plain stores of
    a tile are at most 2^31 elements apart. */
-CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
+CKCI_ONCE void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
     int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile_m, m->tile_n) * device->compute_units,
@@ -14135,9 +14217,9 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
     }
 }
 
-CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
-                                         ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
+                                           ckconv_family family, int32_t tile, int64_t limit,
+                                           unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
@@ -14199,7 +14281,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
 }
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
-CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
+CKCI_ONCE void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
 {
     ckci_gpu_pack *k = &l->a.pack;
     int back = p->op == CKCONV_BWD_DATA;
@@ -14246,7 +14328,7 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
 }
 
 /* The packing of `which`; p: groups merged, everything else as the caller sees it. */
-CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int which, ckci_launch *l)
+CKCI_ONCE void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int which, ckci_launch *l)
 {
     ckci_gpu_pack_data *k = &l->a.data;
     const ckci_tensor *to = &m->conv.t[which];
@@ -14279,8 +14361,8 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
 }
 
 /* The launches of a plan: what is packed, and the product. */
-CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
-                                       const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
+                                         const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch pack;
     ckci_conv merged = p->conv;
@@ -14302,7 +14384,7 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
 }
 
 /* So many launches are a plan's, without the sum of parts. */
-CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
+CKCI_ONCE int32_t ckci_packed_launches(const ckci_matrix *m)
 {
     return 1 + m->pack + m->data[0] + m->data[1] + m->data[2];
 }
@@ -14310,12 +14392,15 @@ CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-near
-  Small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in kernels/matrix.
+  Small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in kernels/matrix. Groups that
+  do not fill a block are merged, with zeros between them. It chooses the regions of positions that blocks
+  walk over: as large as LDS holds with two blocks on a compute unit, and as many as keep all of them busy.
+  Costs are nanoseconds.
 */
 /* May near take the problem? The groups of a block are merged. In bwd_weight one side may have more channels
    than the other: blocks are for 64 channels of the wider one. */
-CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                      ckci_matrix *m, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                        ckci_matrix *m, ckconv_error *err)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT;
     int64_t more = ckci_max(p->k, p->c), less = ckci_max(ckci_min(p->k, p->c), 1);
@@ -14349,21 +14434,21 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
 }
 
 /* fwd and bwd_data of filters of several planes: by near_deep */
-CKCI_FN int ckci_near_deep(const ckci_conv *c)
+CKCI_ONCE int ckci_near_deep(const ckci_conv *c)
 {
     return c->op != CKCONV_BWD_WEIGHT && c->filter[0] > 1;
 }
 
 /* Pixels along a dimension of so many positions and their taps. */
-CKCI_FN int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int dim, int64_t positions)
+CKCI_ONCE int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int dim, int64_t positions)
 {
     return (positions - 1) * k->dim[dim].read_step + (c->filter[dim] - 1) * c->dilation[dim] + 1;
 }
 
 /* Sizes of a region and how it lies in LDS. Rows and images are so far apart there that positions lie 16
    bytes further each, modulo 128, across the ends of rows. 0: it is larger than LDS. */
-CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k, int64_t images,
-                            int64_t rows, int64_t columns)
+CKCI_ONCE int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k,
+                              int64_t images, int64_t rows, int64_t columns)
 {
     ckci_gpu_near *q = &k->as.region;
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, weight = c->op == CKCONV_BWD_WEIGHT;
@@ -14400,7 +14485,7 @@ CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckc
 #define CKCI_NEAR_BESIDE 0.45
 
 /* Nanoseconds that a block takes for a region while another shares its compute unit. */
-CKCI_FN double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
+CKCI_ONCE double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
 {
     double pixels = (double)q->images * q->high * q->wide,
            positions = (double)q->images * q->rows * q->columns;
@@ -14421,7 +14506,8 @@ CKCI_FN double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
 
 /* No region of so many images, rows and columns, or chunk of rows, takes less (taller regions have as many
    chunks in all): planning again at each run has no time to look at all of them. */
-CKCI_FN double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, int64_t rows, int64_t columns)
+CKCI_ONCE double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, int64_t rows,
+                                 int64_t columns)
 {
     double positions = (double)(images * rows * columns);
     if (rolled) {
@@ -14432,15 +14518,15 @@ CKCI_FN double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, i
 }
 
 /* The next smaller size of regions that covers `all` with no more to spare than needed; 0: there is none. */
-CKCI_FN int64_t ckci_near_less(int64_t all, int64_t size)
+CKCI_ONCE int64_t ckci_near_less(int64_t all, int64_t size)
 {
     return size > 1 ? ckci_ceil_div(all, ckci_ceil_div(all, size - 1)) : 0;
 }
 
 /* Chooses the regions of a problem: the cheapest that LDS holds. c: groups merged; side: blocks for a slice
    of channels. */
-CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t side,
-                                        ckci_gpu_conv *k, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t side,
+                                          ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
     int64_t deep = ckci_max(k->dim[0].length, 1);
     int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
@@ -14493,8 +14579,8 @@ CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device 
 }
 
 /* The walk over regions: everything that the kernels read of it. blocks: for a slice; 0: the planner's. */
-CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t blocks,
-                                     ckci_gpu_conv *k, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t blocks,
+                                       ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
     ckci_gpu_near *q = &k->as.region;
     int back = c->op == CKCONV_BWD_DATA, weight = c->op == CKCONV_BWD_WEIGHT;
@@ -14562,9 +14648,9 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
 }
 
 /* fwd and bwd_data */
-CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                       int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
-                                       ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int64_t limit, unsigned char *ws,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_near_start(p, device, family, m, err));
     ckci_conv *c = &m->conv;
@@ -14631,15 +14717,15 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
 }
 
 /* tile 0: near */
-CKCI_FN ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
-                                         ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
+                                           ckconv_family family, int32_t tile, int64_t limit,
+                                           unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
     return tile == 0 ? ckci_near_gather(p, device, family, limit, ws, m, cost, err)
                      : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
 }
 
-CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -14651,9 +14737,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                                const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                                const ckci_emitter *e, ckconv_error *err)
 {
     ckci_matrix m;
     double cost;
@@ -14671,10 +14757,13 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-stem
-  First layers (see ckci_k_stem_fwd and ckci_k_stem_back in kernels/matrix).
+  First layers (see ckci_k_stem_fwd and ckci_k_stem_back in kernels/matrix): which problems they take, the
+  tile of positions and the blocks. Few input channels leave a matrix unit's reduction mostly empty, so that
+  these kernels lay it over taps and channels together; pixels must lie dense in memory for that. bwd_weight
+  has parts, which a second launch adds.
 */
 /* Is a tensor of channels last one row of numbers for each y, whole 16-byte chunks? */
-CKCI_FN int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
+CKCI_ONCE int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
 {
     return t->dtype == type && t->compute == type && t->op.kind == CKCONV_PASS &&
            (t->stride[2] == 1 || t->len[2] == 1) && t->stride[5] == t->len[2] &&
@@ -14683,7 +14772,7 @@ CKCI_FN int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
 }
 
 /* Do its offsets inside an image fit 32 bits, in bytes? */
-CKCI_FN int ckci_stem_near(const ckci_tensor *t, int64_t rows)
+CKCI_ONCE int ckci_stem_near(const ckci_tensor *t, int64_t rows)
 {
     int64_t reach = ckci_saturating_mul(t->stride[4], t->len[4] + rows);
     reach = ckci_saturating_add(reach, ckci_saturating_mul(t->stride[5], t->len[5] + rows));
@@ -14691,8 +14780,8 @@ CKCI_FN int ckci_stem_near(const ckci_tensor *t, int64_t rows)
 }
 
 /* What stem kernels take. */
-CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                      ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                        ckconv_error *err)
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *out = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
     ckconv_dtype type = out->dtype;
@@ -14734,7 +14823,7 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
 }
 
 /* Bytes of LDS of a tile of `high` rows of `wide` positions. */
-CKCI_FN int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, int64_t wide)
+CKCI_ONCE int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, int64_t wide)
 {
     if (back) {
         return (high + k->window[0] - 1) * (wide + k->window[1] - 1) * k->pitch;
@@ -14747,8 +14836,8 @@ CKCI_FN int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, 
 
 /* The cheapest tile of the positions y and x, in cycles of a compute unit: products (`each` for 16
    positions), bytes that are staged, barriers. 0: none fits. */
-CKCI_FN double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int back, int64_t y, int64_t x,
-                              double each)
+CKCI_ONCE double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int back, int64_t y, int64_t x,
+                                double each)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t most = back ? CKCI_STEM_BACK_PIXELS(nvidia) : CKCI_STEM_PIXELS(nvidia), before = 0;
@@ -14785,7 +14874,7 @@ CKCI_FN double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int
     return least;
 }
 
-CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
+CKCI_ONCE void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
 {
     int back = p->op == CKCONV_BWD_DATA;
     memset(k, 0, sizeof *k);
@@ -14811,8 +14900,9 @@ CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
     k->by_window_x = ckci_make_divisor(k->window[1]);
 }
 
-CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, ckci_launch *l, double *cost,
+                                         ckconv_error *err)
 {
     int back = p->op == CKCONV_BWD_DATA;
     ckci_gpu_stem *k = &l->a.stem;
@@ -14880,7 +14970,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -14890,9 +14980,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -14907,8 +14997,8 @@ CKCI_FN ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_
 }
 
 /* The tile of bwd_weight: as ckci_stem_tile, and its planes. */
-CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *device, int64_t blocks,
-                                     double each)
+CKCI_ONCE double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *device, int64_t blocks,
+                                       double each)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t y = k->output[0], x = k->output[1], before = 0;
@@ -14950,9 +15040,9 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
 }
 
 /* bwd_weight: parts of the positions are the blocks that run side by side, or split_k. */
-CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                       double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t split_k, int64_t limit, ckci_launch *l,
+                                         int64_t *bytes, double *cost, ckconv_error *err)
 {
     ckci_gpu_stem *k = &l->a.stem;
     CKCI_TRY(ckci_stem_takes(p, device, family, err));
@@ -14999,7 +15089,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -15012,9 +15102,9 @@ CKCI_FN ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -15044,10 +15134,13 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-matrix-weight
-  bwd_weight on matrix units: shares of the positions, their sums, small groups, and the launches.
+  bwd_weight on matrix units: shares of the positions, their sums, small groups, and the launches. A tile of
+  dwei is summed by several blocks where there are too few tiles, each of which owns a part in workspace; a
+  second launch adds the parts in fixed order. What a matrix unit cannot read as it is, is packed into
+  workspace before.
 */
 /* What it costs to write the sums of `split` parts and to add them. */
-CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
+CKCI_ONCE double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
 {
     double units = (double)ckci_max(device->compute_units, 1);
     double passes =
@@ -15058,8 +15151,8 @@ CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_
 /* Equal shares of all steps for the blocks that run side by side, with at most `split` parts of a tile: what
    it takes, or more than anything where it cannot be so. Blocks are not at the same positions at a time: only
    where the L2 cache keeps both tensors. */
-CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
-                                 int64_t positions, int64_t split, ckci_gpu_share *share)
+CKCI_ONCE double ckci_matrix_share(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                   int64_t positions, int64_t split, ckci_gpu_share *share)
 {
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
@@ -15092,15 +15185,15 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
 }
 
 /* Positions of a piece of a part of so many; 0: all. */
-CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
+CKCI_ONCE int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 {
     return ckci_sum_items(device, part, 1);
 }
 
 /* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), or have
    equal shares; the cheapest. */
-CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
-                                  int64_t positions, int64_t bytes, int64_t limit)
+CKCI_ONCE int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                    int64_t positions, int64_t bytes, int64_t limit)
 {
     int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
                    ckci_max(device->compute_units, 1);
@@ -15129,7 +15222,7 @@ CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix
 
 /* Depthwise: beside depthwise kernels' costs (see ckci_depth_waste; near takes 72 to 76 us for all of
    those). */
-CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
+CKCI_ONCE double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
 {
     int timed =
         device->kind == CKCONV_DEVICE_NVIDIA && p->filter[0] == 1 && p->filter[1] == 3 && p->filter[2] == 3;
@@ -15141,9 +15234,9 @@ CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
 }
 
 /* bwd_weight; a part of the sums for each block of a slice. */
-CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                       int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
-                                       double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t split_k, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_near_start(p, device, family, m, err));
     ckci_conv *c = &m->conv;
@@ -15185,9 +15278,9 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
 }
 
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. tile 0: near */
-CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
-                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
+                                           ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
+                                           unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
     if (tile == 0) {
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
@@ -15279,7 +15372,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
@@ -15291,9 +15384,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                                const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                                const ckci_emitter *e, ckconv_error *err)
 {
     ckci_matrix m;
     double cost;
@@ -15318,7 +15411,10 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-tile
-  FMA tiles: f32 tensors that are read as they are.
+  FMA tiles: f32 tensors that are read as they are, by multiply-adds (kernels/tile/). It chooses the tile
+  among the table's by the time of its rounds, small groups and few written channels by kernels of their own,
+  and the parts of bwd_weight. Tensors that no chunk of 16 bytes can be read of have tiles that read single
+  numbers.
 */
 /* Name, kernel, rows, columns and threads of a block, elements per load, places of the reduction per step,
    blocks that share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1). */
@@ -15327,7 +15423,7 @@ typedef struct ckci_fma_tile {
     double rate;
 } ckci_fma_tile;
 
-CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
+CKCI_ONCE ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 {
     static const ckci_fma_tile gather[] = {
         {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.49},
@@ -15357,7 +15453,8 @@ CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 
 /* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
    now and then. */
-CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t, double red)
+CKCI_ONCE double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t,
+                                double red)
 {
     double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
     double block = (double)t->rows * t->columns * t->rate * (red + 48);
@@ -15371,13 +15468,13 @@ CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const
 }
 
 /* Do offsets of a block's images fit 31 bits, in bytes? */
-CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
+CKCI_ONCE int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
 {
     return ckci_saturating_mul(ckci_reach(t, images, channels, beyond), 4) <= INT32_MAX;
 }
 
 /* What all FMA tiles ask for. a, b: the tensors that are read. */
-CKCI_FN ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
     const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const ckci_tensor *b = &p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
@@ -15396,14 +15493,14 @@ CKCI_FN ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckcon
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_tile_too_far(ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_too_far(ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
         "FMA tiles take 2^31 bytes of weights per group and of a block's images; here it is more");
 }
 
-CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_unaligned(ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
@@ -15411,8 +15508,8 @@ CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
-CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                         ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
@@ -15460,7 +15557,7 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
 
 /* A block's groups lie side by side, 512 bytes of them, with all taps of the weights in LDS where they
    fit. */
-CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
+CKCI_ONCE void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
 {
     int32_t room = 9536, taps = 1, items = k->g * (int32_t)ckci_ceil_div(k->columns, wide);
     for (int i = 0; i < 3; i++) {
@@ -15486,8 +15583,8 @@ CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, i
 }
 
 /* wide: columns of a thread. */
-CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
-                                   ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
+                                     ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int64_t positions, beyond[3], units = ckci_max(device->compute_units, 1);
@@ -15524,8 +15621,8 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
 }
 
 /* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
-CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                       double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                         double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int32_t ranges;
@@ -15555,8 +15652,7 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
     ckci_image(p, &positions, beyond);
     beyond[1] += k->part; /* of tiles that end behind the last row */
     beyond[2] += 8 * k->lanes;
-    if (!ckci_tile_reach(&k->a, 1, k->red, beyond) ||
-        !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL) ||
+    if (!ckci_tile_reach(&k->a, 1, k->red, beyond) || !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8) {
         return ckci_tile_too_far(err);
     }
@@ -15572,7 +15668,7 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
 }
 
 /* Is dw dense as [g][k][taps][c], so that sums are stored as they come? */
-CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
+CKCI_ONCE int ckci_tile_dense(const ckci_tensor *t)
 {
     static const int order[6] = {2, 5, 4, 3, 1, 0};
     int64_t step = 1;
@@ -15585,9 +15681,9 @@ CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
 }
 
 /* bwd_weight. split_k 0: the number of parts that takes the least time, within `limit` bytes. */
-CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                       double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                         int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                         double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
@@ -15652,8 +15748,8 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
    name says whose it is: 0, 32, 64 and 128 are direct and the vector tiles, 1 and 4 narrow and grouped,
    others FMA tiles. */
 
-CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                         ckci_launch *l, double *cost, ckconv_error *err)
 {
     return tile == 1     ? ckci_few_columns(p, device, l, cost, err)
            : tile == 4   ? ckci_grouped(p, device, tile, l, cost, err)
@@ -15661,15 +15757,15 @@ CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *
                          : ckci_gpu_gather(p, device, tile, l, cost, err);
 }
 
-CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                       double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                         int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                         double *cost, ckconv_error *err)
 {
     return tile > 1000 ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
                        : ckci_gpu_weight(p, device, tile, split_k, limit, l, bytes, cost, err);
 }
 
-CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -15680,9 +15776,9 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -15695,7 +15791,7 @@ CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_p
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
-CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -15709,9 +15805,9 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -15732,10 +15828,13 @@ CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_p
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-norm
-  Group norm.
+  Group norm (>>k-norm-common): how slabs are shared out to blocks, which of them stay in LDS, and the
+  launches of a pass. A block owns a part of the positions of its groups; parts of a slab meet in workspace,
+  or in a cluster's blocks on NVIDIA. Statistics, dx, dgamma and dbeta are kernels of their own only where one
+  cannot do all of it. Without workspace there is a plan for every problem, a slower one.
 */
 /* Lanes for a block of `columns` x `positions` that waste least. fast: what neighbouring threads take. */
-CKCI_FN void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, int64_t *slow_lanes)
+CKCI_ONCE void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, int64_t *slow_lanes)
 {
     int64_t best = INT64_MAX, most = 256;
     *fast_lanes = *slow_lanes = 1;
@@ -15754,8 +15853,8 @@ CKCI_FN void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, in
 
 /* The same of wide blocks on AMD, channels first, where a column costs a lane as much as a place in it does.
    `least` lanes or more of a channel: whole lines of memory. */
-CKCI_FN void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, int64_t *fast_lanes,
-                                 int64_t *slow_lanes)
+CKCI_ONCE void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, int64_t *fast_lanes,
+                                   int64_t *slow_lanes)
 {
     int64_t best = INT64_MAX;
     *fast_lanes = *slow_lanes = 1;
@@ -15771,7 +15870,7 @@ CKCI_FN void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, int6
 }
 
 /* Bytes of the three workspace arrays. */
-CKCI_FN int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int64_t bytes[3])
+CKCI_ONCE int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int64_t bytes[3])
 {
     int64_t size = (int64_t)ckci_size(p->stat);
     int64_t slabs = ckci_saturating_mul(ckci_saturating_mul(p->n, p->g), parts);
@@ -15784,7 +15883,7 @@ CKCI_FN int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int6
 
 /* May lanes take eight numbers of every tensor? 2: with loads of 16 bytes, 1: one by one (channels first
    only). */
-CKCI_FN int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
+CKCI_ONCE int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
 {
     const ckci_tensor *t[3] = {&p->in, &p->out, p->op == CKCONV_GROUPNORM_BWD ? &p->din : &p->out};
     int fits = p->stat != CKCONV_F64 && p->in.len[3] == 1 && p->in.len[4] == 1, aligned = 1,
@@ -15806,7 +15905,7 @@ CKCI_FN int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
 
 /* Groups of a wide block; 0: none fit. Channels last, so many channels or more, whole eights, each with a
    lane of its own; channels first, one that fills a block. */
-CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t channels)
+CKCI_ONCE int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t channels)
 {
     int64_t set = 1;
     while (!along_x && set < p->g && set < 256 && set * p->c < 1024 &&
@@ -15822,7 +15921,7 @@ CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t
 }
 
 /* Lanes of wide blocks, which have k->part positions. */
-CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
+CKCI_ONCE void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
     int64_t lanes_c, lanes_p, positions = ckci_max(k->part + (k->part_rest > 0), 1);
     if (k->along_x && device->kind != CKCONV_DEVICE_NVIDIA) {
@@ -15841,7 +15940,7 @@ CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *
 
 /* Lanes of blocks that keep x and dy. Channels first, of a channel: a power of two, a wave or all that it
    needs at least, so that sums of channels are few shuffles. */
-CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
+CKCI_ONCE void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
     const int64_t positions = ckci_max(k->part + (k->part_rest > 0), 1), eights = ckci_ceil_div(positions, 8);
     int64_t best = INT64_MAX;
@@ -15858,8 +15957,8 @@ CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device *
 
 /* Positions of the parts, and lanes of wide blocks. Those with channels first have whole eights, on AMD whole
    lines of memory if they are long: there may be fewer parts. */
-CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *device, int64_t parts,
-                             ckci_gpu_norm *k)
+CKCI_ONCE void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *device, int64_t parts,
+                               ckci_gpu_norm *k)
 {
     k->parts = (int32_t)parts;
     k->part = (int32_t)(p->space / parts);
@@ -15883,7 +15982,7 @@ CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *devic
 
 /* Does a part fit into LDS? bwd: but for three eighths, channels last seven fifteenths, which are read again
    from the caches. */
-CKCI_FN int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
+CKCI_ONCE int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
 {
     const int64_t size = (int64_t)ckci_size(p->in.dtype);
     if (p->op == CKCONV_GROUPNORM_BWD) {
@@ -15898,8 +15997,8 @@ CKCI_FN int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
 /* Time of clusters that keep x and dy, channels last, in elements of one block; fitted to an H100. What does
    not stay costs six times as much again. Two blocks run on a unit; a cluster stays among 16 units that share
    a part of the chip (NVIDIA: GPC), so that half a cluster's room is lost there. */
-CKCI_FN double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device *device, int64_t slabs,
-                                   const ckci_gpu_norm *k)
+CKCI_ONCE double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device *device, int64_t slabs,
+                                     const ckci_gpu_norm *k)
 {
     const int64_t units = device->compute_units, lost = ckci_ceil_div(units, 16) * (k->parts - 1) / 2;
     const int64_t room = ckci_max((2 * units - lost) / k->parts, 1);
@@ -15912,8 +16011,8 @@ CKCI_FN double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device 
 /* Parts where the blocks of a pass keep what they read in LDS, 0: they do not. Those of one slab are a
    cluster. Channels last: those of the least ckci_norm_kept_time. First: the fewest, a power of two, that
    fit; more while two blocks for each compute unit have 8192 elements. */
-CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
-                               ckci_gpu_norm *k)
+CKCI_ONCE int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
+                                 ckci_gpu_norm *k)
 {
     const int sm = ckci_sm(device), back = p->op == CKCONV_GROUPNORM_BWD;
     const int64_t most = sm >= 90 ? 8 : 1, sets = ckci_ceil_div(p->g, k->set);
@@ -15963,8 +16062,8 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
 
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
    Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32. */
-CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit, int keep,
-                                ckci_gpu_norm *k)
+CKCI_ONCE int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
+                                  int keep, ckci_gpu_norm *k)
 {
     int64_t array[3];
     const int32_t wide = ckci_norm_wide(p, k->along_x), any = k->set;
@@ -15991,9 +16090,9 @@ CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *de
 
 /* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. keep: a
    pass may keep what it reads in LDS. */
-CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
-                                         int64_t limit, int keep, ckci_gpu_norm *k, int64_t *bytes,
-                                         int64_t *blocks, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
+                                           int64_t limit, int keep, ckci_gpu_norm *k, int64_t *bytes,
+                                           int64_t *blocks, ckconv_error *err)
 {
     ckci_groupnorm p = ckci_flatten_norm(problem);
     int64_t most = INT32_MAX / 2, array[3], lanes_c, lanes_p, units = ckci_max(device->compute_units, 1);
@@ -16073,7 +16172,7 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     return ckci_too_many_blocks(ckci_max(*blocks, ckci_saturating_mul(k->sets, k->chunks)), err);
 }
 
-CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
 {
     ckci_gpu_norm k;
     int64_t bytes, blocks;
@@ -16099,8 +16198,8 @@ CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
 }
 
 /* base: the kernel of f32 sums for any layout; those for wide blocks and f64 follow it. */
-CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int f64, int32_t base,
-                                     int64_t grid, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int f64, int32_t base,
+                                       int64_t grid, ckconv_error *err)
 {
     const ckci_gpu_norm *k = &l->a.norm;
     ckci_set_kernel(l, base + (f64 ? 3 : !k->wide ? 0 : k->along_x ? 2 : 1));
@@ -16109,8 +16208,8 @@ CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int 
 }
 
 /* dgamma and dbeta, if wanted. */
-CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l, int f64, int wanted,
-                                           ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l, int f64, int wanted,
+                                             ckconv_error *err)
 {
     const ckci_gpu_norm *k = &l->a.norm;
     ckci_set_kernel(l, f64 ? CKCI_KERNEL_norm_param_f64 : CKCI_KERNEL_norm_param_f32);
@@ -16122,9 +16221,9 @@ CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l
    has nothing to do where there are saved ones; sums of dgamma and dbeta for each n come from the kernel of
    dx; where there are parts or no dx, from a pass of it for sums alone; without workspace norm_param computes
    all. */
-CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
-                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                         const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     (void)tile;
@@ -16181,10 +16280,13 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-move
-  Layout and type conversion.
+  Layout and type conversion (>>k-move): dimensions that are one dense dimension in both tensors are merged,
+  then the kernel and its tile are chosen: pieces of rows that are copied, tiles that are turned in LDS, or
+  single elements. Reads and writes should both be whole lines of memory; where only one of them can be, the
+  tile says which. The planner of pairs takes it for copies of mid, too.
 */
 /* Merge dimension i into j where together they are one dense dimension in both tensors. */
-CKCI_FN int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
+CKCI_ONCE int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
 {
     int dense = i != j && len[i] > 1 && len[j] > 1;
     for (int t = 0; t < 2; t++) {
@@ -16199,7 +16301,7 @@ CKCI_FN int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
 
 /* The tile of a block where elements move one by one: 1024 in all, 32 x 32, or a short dimension whole and
    more of the other. */
-CKCI_FN void ckci_move_tile(ckci_gpu_move *k)
+CKCI_ONCE void ckci_move_tile(ckci_gpu_move *k)
 {
     int least = k->transpose ? 2 : 0, half = k->transpose ? 5 : 10;
     for (k->log_x = least; k->log_x < half && ((int64_t)1 << k->log_x) < k->len_x;) {
@@ -16216,8 +16318,8 @@ CKCI_FN void ckci_move_tile(ckci_gpu_move *k)
 }
 
 /* Are all elements multiples of `bytes` from 0, but for steps along dimensions of the bits in `except`? */
-CKCI_FN int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6], const int64_t len[6],
-                                  unsigned except, int64_t bytes)
+CKCI_ONCE int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6], const int64_t len[6],
+                                    unsigned except, int64_t bytes)
 {
     int fits = (uintptr_t)p % (uintptr_t)bytes == 0;
     for (int i = 0; i < 6; i++) {
@@ -16228,7 +16330,7 @@ CKCI_FN int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6],
 
 /* Rows dense in both tensors, equal types: pieces of so many bytes; 0: there are none. Where rows follow each
    other they are whole pieces. */
-CKCI_FN int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6])
+CKCI_ONCE int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6])
 {
     int64_t bytes = k->len_x * (int64_t)ckci_size(k->from), rows = 1;
     for (int i = 1; i < 6; i++) {
@@ -16245,7 +16347,7 @@ CKCI_FN int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], cons
 }
 
 /* The dimension from i on with the shortest steps comes first. */
-CKCI_FN void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t len[6], int i)
+CKCI_ONCE void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t len[6], int i)
 {
     int best = i;
     for (int j = i; j < 6; j++) {
@@ -16259,7 +16361,7 @@ CKCI_FN void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t le
 }
 
 /* 2^log is at least n, but no more than 2^most. */
-CKCI_FN int ckci_move_log(int64_t n, int most)
+CKCI_ONCE int ckci_move_log(int64_t n, int most)
 {
     int log = 0;
     while (log < most && ((int64_t)1 << log) < n) {
@@ -16270,7 +16372,7 @@ CKCI_FN int ckci_move_log(int64_t n, int most)
 
 /* move_copy: 1024 pieces. y follows x in dst, z in src, so that a block reads and writes long runs even where
    rows are short. */
-CKCI_FN void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[6])
+CKCI_ONCE void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[6])
 {
     k->tail = (int32_t)(len[0] * (int64_t)ckci_size(k->from) % k->vec);
     len[0] = len[0] * (int64_t)ckci_size(k->from) / k->vec;
@@ -16294,7 +16396,7 @@ CKCI_FN void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[6]
 }
 
 /* A length in equal parts of at most `most`, multiples of `unit` as that is. */
-CKCI_FN int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
+CKCI_ONCE int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
 {
     most = most < unit ? unit : most - most % unit;
     int64_t part = ckci_ceil_div(length, ckci_ceil_div(length, most));
@@ -16304,7 +16406,7 @@ CKCI_FN int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
 /* Tiles in LDS: pieces, of 2^log rows, `bytes` apart. 128 bytes are all banks; where eight neighbouring
    pieces do not meet them all, 16 bytes more after as many of them as do: an odd multiple of 128 bytes, so
    that what follows each other in LDS does not lie in one bank either. (NVIDIA: after each.) */
-CKCI_FN void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
+CKCI_ONCE void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
 {
     for (int64_t part = bytes; part % 128 != 0 && !each; part *= 2) {
         log++;
@@ -16325,8 +16427,8 @@ typedef struct ckci_turn {
     int log_v;
 } ckci_turn;
 
-CKCI_FN ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6],
-                                  int64_t unit, int64_t line)
+CKCI_ONCE ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6],
+                                    int64_t unit, int64_t line)
 {
     ckci_turn t;
     t.x = k->len_x;
@@ -16352,7 +16454,7 @@ CKCI_FN ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], co
 }
 
 /* Rows of dst are whole and follow each other; each element of src goes to its place in LDS. Does it fit? */
-CKCI_FN int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
+CKCI_ONCE int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
 {
     const int64_t x = t->x, to = t->to, unit = t->unit;
     k->scatter = 1;
@@ -16379,7 +16481,7 @@ CKCI_FN int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci_t
 }
 
 /* Rows of src are whole and follow each other. */
-CKCI_FN void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], const ckci_turn *t)
+CKCI_ONCE void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], const ckci_turn *t)
 {
     const int64_t y = t->y, v = t->v, row = v / t->unit * y;
     k->merged = 1;
@@ -16399,7 +16501,7 @@ CKCI_FN void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t
 }
 
 /* Parts of rows of both. */
-CKCI_FN void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
+CKCI_ONCE void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
 {
     const int64_t x = t->x, y = t->y, from = t->from, to = t->to, v = t->v, unit = t->unit, want = t->want;
     int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
@@ -16439,8 +16541,8 @@ CKCI_FN void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_t
 
 /* Tensors that are turned: in which way, and the tile. unit: elements of a load; line: bytes that memory
    reads and writes together. 0: not so. */
-CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
-                           int64_t line)
+CKCI_ONCE int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
+                             int64_t line)
 {
     const ckci_turn t = ckci_start_turn(k, step, len, unit, line);
     const int64_t x = t.x, y = t.y, to = t.to, v = t.v;
@@ -16473,7 +16575,7 @@ CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t l
 }
 
 /* Other types, x dense in both: rows, or parts of them. */
-CKCI_FN int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
+CKCI_ONCE int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
 {
     k->straight = 1;
     k->tile[0] = ckci_move_part(k->len_x, 8192, unit);
@@ -16487,8 +16589,8 @@ CKCI_FN int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64
 }
 
 /* Which kernel, its tile; dimensions in the kernel's order, x first. */
-CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6],
-                              int64_t line)
+CKCI_ONCE void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6],
+                                int64_t line)
 {
     int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to);
     int same = k->from == k->to, dense = step[0][k->transpose ? 1 : 0] == from && step[1][0] == to;
@@ -16524,8 +16626,8 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
     ckci_move_tile(k);
 }
 
-CKCI_FN ckconv_status ckci_make_move(const ckconv_device *device, const ckci_tensor *src,
-                                     const ckci_tensor *dst, ckci_launch *l, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_make_move(const ckconv_device *device, const ckci_tensor *src,
+                                       const ckci_tensor *dst, ckci_launch *l, ckconv_error *err)
 {
     ckci_gpu_move *k = &l->a.move;
     int64_t all[6], steps[2][6], len[6], step[2][6];
@@ -16593,11 +16695,14 @@ CKCI_FN ckconv_status ckci_make_move(const ckconv_device *device, const ckci_ten
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-pair
-  conv_conv_fwd: fused, or two convolutions through workspace.
+  conv_conv_fwd: fused (kernels/pair/), or two convolutions through workspace. A fused block keeps mid of its
+  positions in LDS; which kernel that is follows from the first convolution, depthwise or pointwise, and from
+  the LDS of the device. Otherwise both are planned as convolutions of their own, by a question to the planner
+  above (ckci_plan_part), and mid's epilogue is put into the first one's launches. The cheaper way wins.
 */
 /* The type in which mid lies in workspace: its compute type, so that the second convolution reads it as it
    is. */
-CKCI_FN ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
+CKCI_ONCE ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
 {
     ckconv_dtype c = first->t[CKCI_IN].compute;
     return c == CKCONV_F64 || c == CKCONV_I8 || c == CKCONV_F16 || c == CKCONV_BF16
@@ -16607,8 +16712,8 @@ CKCI_FN ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
 
 /* mid in workspace, dense, channels of all groups fastest: [groups][per group] is one index for both
    convolutions. */
-CKCI_FN void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_group, unsigned char *ws,
-                          ckci_tensor *t)
+CKCI_ONCE void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_group, unsigned char *ws,
+                            ckci_tensor *t)
 {
     ckconv_dtype type = ckci_gpu_mid_type(first);
     ckconv_element_op none = t->op;
@@ -16618,7 +16723,7 @@ CKCI_FN void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_gr
 }
 
 /* Bytes of mid in workspace; what follows it is aligned too. */
-CKCI_FN int64_t ckci_mid_bytes(const ckci_conv *first)
+CKCI_ONCE int64_t ckci_mid_bytes(const ckci_conv *first)
 {
     const ckci_tensor *mid = &first->t[CKCI_OUT];
     int64_t bytes = ckci_saturating_mul(ckci_count(mid), (int64_t)ckci_size(mid->dtype));
@@ -16626,7 +16731,7 @@ CKCI_FN int64_t ckci_mid_bytes(const ckci_conv *first)
 }
 
 /* Both convolutions with mid in workspace. */
-CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_conv part[2])
+CKCI_ONCE void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_conv part[2])
 {
     part[0] = p->first;
     part[1] = p->second;
@@ -16638,15 +16743,16 @@ CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_c
 /* One convolution of a pair is planned like any other, within `limit` bytes of workspace. mid: only
    instances that take the first convolution's epilogue; only: this one, or -1. A scratch plan gets
    instance, geometry and workspace. */
-CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
-                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err);
+CKCI_ONCE ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                       int mid, int32_t only, ckconv_plan *part, double *cost,
+                                       ckconv_error *err);
 /* Its launches. */
-CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
-                                     const ckci_emitter *e, ckconv_error *err);
+CKCI_ONCE ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                       const ckci_emitter *e, ckconv_error *err);
 
 /* The first convolution's epilogue: scale, shift, operation, rounding (storing it is that already where mid
    lies as what it is rounded to). */
-CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_target *o)
+CKCI_ONCE void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_target *o)
 {
     ckconv_dtype compute = first->t[CKCI_IN].compute;
     int stored = o->t.dtype == compute && compute != CKCONV_I8;
@@ -16664,8 +16770,8 @@ CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args
 #define CKCI_UNFUSED_MORE 2e6
 
 /* Both in one launch. tile 64: the f32 kernel for 1x1 second filters; 0: the one that takes everything. */
-CKCI_FN ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
-                                     ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_pair *pair = &l->a.pair;
     ckconv_dtype kind = ckci_conv_kind(&p->first);
@@ -16701,7 +16807,7 @@ CKCI_FN ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_devic
 }
 
 /* Fused (tile 64), recomputing (tile 0) and unfused. */
-CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv_conv *p = &f->p->pair;
     ckci_launch l;
@@ -16750,7 +16856,7 @@ typedef struct ckci_mid_emitter {
     const ckci_emitter *next;
 } ckci_mid_emitter;
 
-CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     const ckci_mid_emitter *m = (const ckci_mid_emitter *)context;
     ckci_launch l = *launch;
@@ -16771,9 +16877,9 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
     return m->next->emit(m->next->context, &l, err);
 }
 
-CKCI_FN ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *first, const ckci_conv *p,
-                                    const ckconv_args *args, unsigned char *ws, const ckci_emitter *e,
-                                    ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *first, const ckci_conv *p,
+                                      const ckconv_args *args, unsigned char *ws, const ckci_emitter *e,
+                                      ckconv_error *err)
 {
     ckci_mid_emitter m;
     ckci_emitter to_mid;
@@ -16786,7 +16892,7 @@ CKCI_FN ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *fi
 }
 
 /* Does the second convolution read each position of mid exactly once? */
-CKCI_FN int ckci_pair_whole(const ckci_conv_conv *p)
+CKCI_ONCE int ckci_pair_whole(const ckci_conv_conv *p)
 {
     int whole = 1;
     for (int i = 0; i < 3; i++) {
@@ -16797,8 +16903,8 @@ CKCI_FN int ckci_pair_whole(const ckci_conv_conv *p)
 }
 
 /* A copy of mid by itself, where the fused kernel cannot write it. */
-CKCI_FN ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_conv_conv *pair,
-                                         const ckconv_args *args, const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                           const ckconv_args *args, const ckci_emitter *e, ckconv_error *err)
 {
     ckconv_plan part;
     double cost;
@@ -16807,9 +16913,9 @@ CKCI_FN ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_con
 }
 
 /* Fused; with a copy of mid that the fused kernel cannot write, a kernel for that. */
-CKCI_FN ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
-                                      const ckconv_args *args, int32_t tile, const ckci_emitter *e,
-                                      ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                        const ckconv_args *args, int32_t tile, const ckci_emitter *e,
+                                        ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -16828,7 +16934,7 @@ CKCI_FN ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_c
    kernels/pair */
 
 /* Channels of all groups side by side, in eights: as a tensor of one group. */
-CKCI_FN ckci_tensor ckci_one_group(const ckci_tensor *t)
+CKCI_ONCE ckci_tensor ckci_one_group(const ckci_tensor *t)
 {
     ckci_tensor one = *t;
     if (t->len[2] == 1) {
@@ -16846,7 +16952,7 @@ typedef struct ckci_pair_shape {
     int32_t kernel, positions, threads, columns, lanes, slab, lds, side, async;
 } ckci_pair_shape;
 
-CKCI_FN ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ckconv_error *err)
 {
     return lds <= device->lds_bytes
                ? CKCONV_OK
@@ -16857,8 +16963,8 @@ CKCI_FN ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ck
 
 /* tile: of the instance. 64128: pointwise, 128128, 128256 and CKCI_PAIR_STRIPS: depthwise, the latter two 512
    threads. */
-CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
-                                           ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
+                                             ckconv_error *err)
 {
     static const ckci_pair_shape point[2] = {
         {CKCI_KERNEL_pair_matrix_f16, 64, 256, 128, 0, 32, 62464, 1, 0},
@@ -16884,8 +16990,8 @@ CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t 
 }
 
 /* Nanoseconds: rounds of blocks on the unit, each so long, or memory. */
-CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
-                              const ckci_pair_shape *s, double block)
+CKCI_ONCE double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
+                                const ckci_pair_shape *s, double block)
 {
     double units = (double)ckci_max(device->compute_units, 1), memory = 0;
     double share = (double)blocks / ((double)s->side * units);
@@ -16900,8 +17006,8 @@ CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *devi
 
 /* A region of so many images, lines and strips of four columns: its window, and where all lies in LDS, with
    as little in one place as fits. */
-CKCI_FN int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape *s, int64_t images,
-                                 int64_t lines, int64_t strips, ckci_gpu_patch *q)
+CKCI_ONCE int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape *s, int64_t images,
+                                   int64_t lines, int64_t strips, ckci_gpu_patch *q)
 {
     const ckci_conv *first = &p->first, *second = &p->second;
     int64_t span = s->threads * 4 / s->positions * s->lanes, pixel = 2 * span;
@@ -16974,8 +17080,8 @@ CKCI_FN int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape 
 }
 
 /* The region that wastes least: of positions, of inputs around it, of units that wait for the last blocks. */
-CKCI_FN int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device *device,
-                                  const ckci_pair_shape *s, ckci_gpu_patch *best)
+CKCI_ONCE int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device *device,
+                                    const ckci_pair_shape *s, ckci_gpu_patch *best)
 {
     const ckci_conv *second = &p->second;
     double least = 1e30;
@@ -17008,7 +17114,7 @@ CKCI_FN int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device *
 }
 
 /* Offsets of weights have 31 bits. */
-CKCI_FN ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, ckconv_error *err)
 {
     return ckci_span(t) <= INT32_MAX / 4
                ? CKCONV_OK
@@ -17018,8 +17124,8 @@ CKCI_FN ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, ckc
 }
 
 /* What both kernels ask of a pair. */
-CKCI_FN ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_device *device, ckci_gpu_pair *a,
-                                      ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_device *device,
+                                        ckci_gpu_pair *a, ckconv_error *err)
 {
     const ckci_conv *first = &p->first, *second = &p->second;
     ckconv_dtype type = first->t[CKCI_IN].compute;
@@ -17054,9 +17160,9 @@ CKCI_FN ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_devi
 
 /* A depthwise or a pointwise first convolution, as the shape's kernel takes it: its plan, and nanoseconds
    of a block. */
-CKCI_FN ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_device *device,
-                                      const ckci_pair_shape *s, ckci_gpu_pair *a, int64_t *regions,
-                                      double *block, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_device *device,
+                                        const ckci_pair_shape *s, ckci_gpu_pair *a, int64_t *regions,
+                                        double *block, ckconv_error *err)
 {
     const ckci_conv *c = &p->first;
     int64_t taps = ckci_saturating_mul(ckci_saturating_mul(c->filter[0], c->filter[1]), c->filter[2]);
@@ -17088,8 +17194,8 @@ CKCI_FN ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_devi
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_shape *s, ckci_gpu_pair *a,
-                                      int64_t *regions, double *block, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_shape *s, ckci_gpu_pair *a,
+                                        int64_t *regions, double *block, ckconv_error *err)
 {
     const ckci_conv *c = &p->first;
     int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
@@ -17116,8 +17222,9 @@ CKCI_FN ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_s
 }
 
 /* The kernel whose inputs go through registers: its plan, blocks, nanoseconds of a block, bytes of LDS. */
-CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_device *device, ckci_gpu_pair *a,
-                                       int64_t *blocks, double *block, int32_t *lds, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_device *device,
+                                         ckci_gpu_pair *a, int64_t *blocks, double *block, int32_t *lds,
+                                         ckconv_error *err)
 {
     const ckci_conv *c = &p->first, *second = &p->second;
     ckci_gpu_strips *q = &a->second.as.strips;
@@ -17180,8 +17287,8 @@ CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_dev
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+                                         ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_pair *a = &l->a.pair;
     ckci_gpu_conv *k = &a->second;
@@ -17230,7 +17337,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -17239,9 +17346,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -17259,9 +17366,9 @@ CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_
     return whole || !args->mid ? CKCONV_OK : ckci_list_mid_copy(plan, &p->pair, args, e, err);
 }
 
-CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                         const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_conv_conv *pair = &p->pair;
     if (plan->tune[CKCI_TUNE_SECOND] == 0) {
@@ -17291,12 +17398,12 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
 /*------------------------------------------------------------------------------------------------------------
   >>plan-instances
   Pure selection: description + device facts + options -> instance, block sizes, workspace. Each instance says
-  whether it fits and what it would cost; the cheapest one wins.
+  whether it fits and what it would cost; the cheapest one wins. Here is the one table of them, CPU and GPU:
+  its rows join what the engines below offer, and a plan's instance is a row's number. What switches drop
+  keeps its row, so that numbers stay, and answers with the switch's name.
 */
-#if CKCI_HAS_CPU
-#endif
 #if !CKCI_HAS_CPU
-CKCI_FN int32_t ckci_cpu_features(void)
+CKCI_ONCE int32_t ckci_cpu_features(void)
 {
     return 0;
 }
@@ -17534,7 +17641,7 @@ enum {
     CKCI_OP_GROUPNORM_BWD = CKCONV_GROUPNORM_BWD
 };
 
-CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
 {
     ckconv_plan *plan = f->plan;
     if (f->split_k > 1) {
@@ -17550,8 +17657,8 @@ CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                          unsigned char *ws, int32_t features)
+CKCI_ONCE void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                            unsigned char *ws, int32_t features)
 {
     int32_t threads = plan->device.threads;
     (void)ws;
@@ -17581,7 +17688,7 @@ typedef struct ckci_instance {
 } ckci_instance;
 
 /* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
-CKCI_FN ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
 {
     CKCI_TRY(f->plan->engine == CKCONV_ENGINE_CPU && !CKCI_HAS_CPU
                  ? ckci_check_held("engine cpu", "CKCONV_NO_CPU", err)
@@ -17589,7 +17696,7 @@ CKCI_FN ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
     return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "it was left out of this build");
 }
 
-CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
+CKCI_ONCE const ckci_instance *ckci_find_instance(int32_t index)
 {
 #define CKCI_ROW(NAME, ENGINE, FAMILY, OP, FEATURES, ROWS, COLUMNS, LANES, FIT, RUN)                         \
     {#NAME,                                                                                                  \
@@ -17635,10 +17742,12 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 /*------------------------------------------------------------------------------------------------------------
   >>plan-select
   Checks of options and devices, the choice of the cheapest instance that fits, and the plan made of it. No
-  GPU call is made here.
+  GPU call is made here, but for facts of the current device where the caller names none. If no instance fits,
+  the most telling of all refusals is the error. A plan holds no pointer: it is a plain struct, the same for
+  the same description, device and options.
 */
 /* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
-CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
     if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
@@ -17650,7 +17759,7 @@ CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem 
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
 }
 
-CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
+CKCI_ONCE void ckci_drop_axes(ckconv_op op, ckci_problem *p)
 {
     if (op == CKCONV_CONV_CONV_FWD) {
         ckci_drop_pair(&p->pair);
@@ -17665,7 +17774,7 @@ CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
     }
 }
 
-CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
 {
     if (o->engine < CKCONV_ENGINE_AUTO || o->engine > CKCONV_ENGINE_GPU) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -17705,7 +17814,7 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
 enum { CKCI_LEAST_LDS = 49152 };
 
 /* A GPU has the name of one of its vendor's, and the waves of its row. */
-CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
     int32_t vendor = row ? row->kind : ckci_architecture_vendor(d->arch);
@@ -17723,7 +17832,7 @@ CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
 {
     if (d->kind < CKCONV_DEVICE_CPU || d->kind > CKCONV_DEVICE_NVIDIA) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -17776,7 +17885,7 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
 }
 
 /* FLOP and least traffic. */
-CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
+CKCI_ONCE void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
 {
     int64_t f = 2;
     int64_t factors[10];
@@ -17798,7 +17907,7 @@ CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes
     }
 }
 
-CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
+CKCI_ONCE void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 {
     plan->flop = plan->bytes = 0;
     if (plan->op == CKCONV_CONV_CONV_FWD) {
@@ -17819,7 +17928,7 @@ CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 }
 
 /* Does the caller's options.instance mean this instance? */
-CKCI_FN int ckci_instance_named(const ckci_instance *i, const char *name)
+CKCI_ONCE int ckci_instance_named(const ckci_instance *i, const char *name)
 {
     return name == NULL || ckci_same_text(i->name, name) ||
            ckci_same_text(ckconv_family_name(i->family), name) ||
@@ -17827,7 +17936,7 @@ CKCI_FN int ckci_instance_named(const ckci_instance *i, const char *name)
 }
 
 /* Is it the name of any instance or family at all? */
-CKCI_FN int ckci_known_name(const char *name)
+CKCI_ONCE int ckci_known_name(const char *name)
 {
     for (ckconv_family f = CKCONV_FAMILY_REF; f <= CKCONV_FAMILY_MMA; f++) {
         if (ckci_same_text(ckconv_family_name(f), name)) {
@@ -17844,7 +17953,7 @@ CKCI_FN int ckci_known_name(const char *name)
 
 /* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
    longer: at least about 20 microseconds of work for each thread. Results do not depend on it. */
-CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
+CKCI_ONCE int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / 32768;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
@@ -17852,8 +17961,8 @@ CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 
 /* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
    for, and statistics were saved. Addresses are made up: nothing reads there. */
-CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
-                                        const ckci_instance *instance, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
+                                          const ckci_instance *instance, ckconv_error *err)
 {
     ckconv_args a;
     ckci_launch_count c;
@@ -17877,7 +17986,7 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
 
 /* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
    CPU, 1 for a matrix unit, 2 for the rest. */
-CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
+CKCI_ONCE int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
 {
     int matrix =
         i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
@@ -17893,7 +18002,7 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
 
 /* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
    others: it could run. */
-CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
+CKCI_ONCE void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
         now = 2 * now + (why->status == CKCONV_ERR_WORKSPACE ? 1 : 0);
@@ -17905,8 +18014,8 @@ CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckcon
 }
 
 /* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
-CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
-                                  int32_t only, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
+                                    int32_t only, double *cost, ckconv_error *err)
 {
     ckconv_plan best, trial;
     ckconv_error reason;
@@ -18002,8 +18111,9 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
-                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                       int mid, int32_t only, ckconv_plan *part, double *cost,
+                                       ckconv_error *err)
 {
     ckci_problem one;
     ckconv_options o;
@@ -18020,8 +18130,8 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
-                                     const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                       const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_instance *instance = ckci_find_instance(part->instance);
     ckconv_args none;
@@ -18033,7 +18143,7 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
 
 /* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
    why: a run of it says so again. */
-CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
 {
     if (plan) {
         memset(plan, 0, sizeof *plan);
@@ -18047,7 +18157,7 @@ CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ck
 }
 
 /* Was it? Then *why. */
-CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
+CKCI_ONCE int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 {
     if (!plan || plan->magic != 0 || plan->version != CKCI_REFUSED) {
         return 0;
@@ -18058,9 +18168,10 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 }
 
 /* What ckci_make_plan does. *out is all zero after a failure. */
-CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
-                                    const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                    const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                      const ckconv_options *options, const ckconv_device *device,
+                                      int32_t only, const ckconv_plan *like, ckci_problem *problem,
+                                      ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o;
@@ -18130,9 +18241,10 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
 
 /* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan
    whose two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
-CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
-                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                     const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                       const ckconv_options *options, const ckconv_device *device,
+                                       int32_t only, const ckconv_plan *like, ckci_problem *problem,
+                                       ckconv_error *err)
 {
     ckconv_error why;
     memset(&why, 0, sizeof why);
@@ -18145,14 +18257,14 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     return ckci_ok(err);
 }
 
-CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
+CKCI_ONCE size_t ckci_desc_bytes(ckconv_op op)
 {
     return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
            : op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD ? sizeof(ckconv_groupnorm_desc)
                                                                       : sizeof(ckconv_conv_desc);
 }
 
-CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
 {
     if (!plan) {
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", name);
@@ -18170,8 +18282,8 @@ CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name
 }
 
 /* The problem of a plan. Planning again must give the same plan, bit for bit: that refuses a damaged one. */
-CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
-                                   ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
+                                     ckconv_error *err)
 {
     ckconv_plan again;
     ckconv_options o;
@@ -18194,7 +18306,10 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
 
 /*------------------------------------------------------------------------------------------------------------
   >>device-runtime
-  Facts, memory and time of the CPU, and of a GPU when a GPU compiler reads this.
+  Facts, memory and time of the CPU, and of a GPU when a GPU compiler reads this. Only here and in >>k-launch
+  is the vendor's runtime called; launches go to the caller's stream. What it hands out (memory, streams,
+  timers) is the caller's. A build without a GPU compiler answers each of these calls with a status that says
+  so.
 */
 #if CKCI_GPU_COMPILER
 /* The status of a call of the runtime. Its memory of the last error is cleared: this one is reported here,
@@ -18673,7 +18788,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-run
-  Definitions, in the order of >>api.
+  A run and what it checks before: pointers, alignment, overlap, workspace. Everything is checked before
+  anything is touched, and the plan is made again from its description and compared, so that a damaged one is
+  refused. Then the engine runs, or its launches are emitted, to the GPU or to the caller. Definitions stand
+  in the order of >>api.
 */
 CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const ckconv_conv_desc *desc,
                                           const ckconv_options *options, const ckconv_device *device,
@@ -18715,8 +18833,8 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
 }
 
 /* plan_again, with one instance by index or -1 */
-CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
-                                      const ckconv_options *options, int32_t only, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
+                                        const ckconv_options *options, int32_t only, ckconv_error *err)
 {
     ckci_problem p;
     ckconv_plan copy;
@@ -18750,8 +18868,8 @@ typedef struct ckci_buffer {
     const ckci_tensor *shape;
 } ckci_buffer;
 
-CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, const void *p, int64_t bytes,
-                             int written, int optional, const ckci_tensor *shape)
+CKCI_ONCE void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, const void *p, int64_t bytes,
+                               int written, int optional, const ckci_tensor *shape)
 {
     ckci_buffer *b = &list[(*count)++];
     b->name = name;
@@ -18765,7 +18883,7 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
 }
 
 /* All buffers of an operation, from the arguments that it uses; pointers go into the problem's tensors. */
-CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
+CKCI_ONCE int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
 {
     static const char *const d_names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
     int count = 0, w = ckci_written(p->op);
@@ -18789,7 +18907,7 @@ CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list
     return count;
 }
 
-CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
+CKCI_ONCE int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
 {
     ckconv_args second = *a;
     ckci_buffer more[8];
@@ -18813,7 +18931,7 @@ CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer 
     return count;
 }
 
-CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
+CKCI_ONCE int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
 {
     int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
     int64_t vector = p->g * p->c * (int64_t)ckci_size(p->param);
@@ -18847,7 +18965,7 @@ CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer 
 
 /* May these overlap? Only a D tensor and the tensor whose epilogue reads it, with the same elements in the
    same places: each is read just before it is written. */
-CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
+CKCI_ONCE int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
     return written->takes_d && written->p == read->p && read->shape && read->name[1] == '[' &&
            written->shape->dtype == read->shape->dtype &&
@@ -18858,7 +18976,7 @@ CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
    common period (channels 0..7 and 8..15 of one NHWC buffer)? Tried for each stride of either as the smallest
    one of the period: all larger strides must be multiples of it, and what the smaller ones address must not
    meet. */
-CKCI_FN int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
+CKCI_ONCE int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
 {
     const ckci_tensor *t[2];
     t[0] = a->shape;
@@ -18889,7 +19007,7 @@ CKCI_FN int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
     return 0;
 }
 
-CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckconv_error *err)
 {
     for (int i = 0; i < count; i++) {
         if (!list[i].p && !list[i].optional && list[i].bytes > 0) {
@@ -18916,7 +19034,7 @@ CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckc
 }
 
 /* GPUs load whole elements: each pointer must be aligned to its tensor's element. */
-CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, ckconv_error *err)
 {
     for (int i = 0; i < count; i++) {
         if ((uintptr_t)list[i].p % (uintptr_t)list[i].element != 0) {
@@ -18929,7 +19047,7 @@ CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, c
 }
 
 /* The buffers of any operation (ckci_list_conv and its neighbours); list has room for 20. */
-CKCI_FN int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
+CKCI_ONCE int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
 {
     return op == CKCONV_CONV_CONV_FWD ? ckci_list_pair(&p->pair, args, list)
            : op <= CKCONV_BWD_WEIGHT  ? ckci_list_conv(&p->conv, args, list)
@@ -18938,9 +19056,9 @@ CKCI_FN int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *
 
 /* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
    aligned workspace. */
-CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
-                                     size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
-                                     ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                       size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
+                                       ckconv_error *err)
 {
     ckci_buffer list[20];
     int count;
@@ -18981,9 +19099,9 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
 }
 
 /* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
-CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
-                                 const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
-                                 void *stream, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
+                                   const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
+                                   void *stream, ckconv_error *err)
 {
     ckci_launch_count c;
     ckci_stream s;
@@ -19030,7 +19148,7 @@ typedef struct ckci_launch_list {
     int32_t capacity, count;
 } ckci_launch_list;
 
-CKCI_FN ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_launch_list *list = (ckci_launch_list *)context;
     CKCI_TRY(ckci_check_launch(list->device, launch, err));
@@ -19082,11 +19200,13 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-describe
-  A plan in words: what runs, on what, and why; its tensors for drivers.
+  A plan in words: what runs, on what, and why; its tensors for drivers. Texts are cut where the caller's
+  buffer ends and always end with 0. Names of kernels come from the launches that a run would make, so that
+  they cannot differ from it. It reads a plan and changes nothing.
 */
 /* Append to a text that may be cut; returns the length it would have. */
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+CKCI_ONCE size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_ONCE size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
 {
     char piece[256];
     va_list list;
@@ -19103,8 +19223,8 @@ CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *forma
     return at + length;
 }
 
-CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
-                                 int32_t ndim)
+CKCI_ONCE size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
+                                   int32_t ndim)
 {
     for (int32_t i = 0; i < ndim; i++) {
         at = ckci_append(text, size, at, "%s%lld", i == 0 ? label : "x", CKCI_LL(v[i]));
@@ -19112,7 +19232,7 @@ CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char 
     return at;
 }
 
-CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckconv_conv_desc *d)
+CKCI_ONCE size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckconv_conv_desc *d)
 {
     at = ckci_append(text, size, at, " %s/%s/%s G%lld N%lld K%lld C%lld", ckconv_dtype_name(d->in.dtype),
                      ckconv_dtype_name(d->wei.dtype), ckconv_dtype_name(d->out.dtype), CKCI_LL(d->g),
@@ -19123,7 +19243,7 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
 }
 
 /* One clause for ckconv_plan_describe: why this family. */
-CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
+CKCI_ONCE const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
 {
     switch (family) {
     case CKCONV_FAMILY_REF:
@@ -19150,8 +19270,8 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
 }
 
 /* Why the planner took this one; rates are the planner's model, not measurements. */
-CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
-                                 const ckci_instance *instance)
+CKCI_ONCE const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
+                                   const ckci_instance *instance)
 {
     static const char *const unit[2][2] = {
         {"implicit GEMM on the matrix unit",
@@ -19200,7 +19320,7 @@ typedef struct ckci_name_list {
     int32_t count, last[2];
 } ckci_name_list;
 
-CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_name_list *list = (ckci_name_list *)context;
     (void)err;
@@ -19216,8 +19336,8 @@ CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, c
 
 /* The kernels that run where all tensors (but mid and saved statistics) are there and aligned: at an address
    that nothing reads. */
-CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
-                                   char *text, size_t size, size_t at)
+CKCI_ONCE size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
+                                     char *text, size_t size, size_t at)
 {
     unsigned char *place = (unsigned char *)(uintptr_t)4096;
     ckci_name_list list = {text, size, at, 0, {-1, -1}};
@@ -19235,7 +19355,7 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
 }
 
 /* What a limit costs: the plan that would be made without one, where that takes more workspace. */
-CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
+CKCI_ONCE size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
 {
     ckconv_plan free_plan;
     ckconv_options o;
@@ -19324,8 +19444,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     return ckci_append_limit(plan, text, size, at);
 }
 
-CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
-                              ckconv_tensor_info *info)
+CKCI_ONCE void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
+                                ckconv_tensor_info *info)
 {
     memset(info, 0, sizeof *info);
     info->dtype = d->dtype;
@@ -19342,7 +19462,7 @@ CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int3
 }
 
 /* A packed vector or matrix: [a, b]. */
-CKCI_FN void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
+CKCI_ONCE void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
 {
     memset(info, 0, sizeof *info);
     info->dtype = dtype;
@@ -19355,8 +19475,8 @@ CKCI_FN void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_t
     info->bytes = info->count * (int64_t)ckci_size(dtype);
 }
 
-CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
+CKCI_ONCE int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
+                             ckconv_tensor_info *info)
 {
     int w = ckci_written(p->op);
     const ckconv_tensor *desc[3];
@@ -19375,8 +19495,8 @@ CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_
     return 0;
 }
 
-CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
+CKCI_ONCE int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
+                             ckconv_tensor_info *info)
 {
     ckconv_conv_desc second;
     memset(&second, 0, sizeof second);
@@ -19403,8 +19523,8 @@ CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc 
     return ckci_show_conv(&p->second, &second, which, info);
 }
 
-CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
+CKCI_ONCE int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
+                             ckconv_tensor_info *info)
 {
     int fwd = p->op == CKCONV_GROUPNORM_FWD;
     if (which == CKCONV_TENSOR_IN) {
@@ -19446,10 +19566,12 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-calls
-  One-call forms: plan, then run; and the specification by its own names.
+  One-call forms: plan, then run; and the specification by its own names. They keep nothing between calls, so
+  that they need no plan of the caller's and cost planning each time. With a workspace that is too small for
+  the best plan they take one that it holds; what a plan refuses, they return.
 */
 /* One call. A workspace that is too small for the best plan selects one that it holds. */
-CKCI_FN ckconv_options ckci_one_call(const void *workspace, size_t bytes)
+CKCI_ONCE ckconv_options ckci_one_call(const void *workspace, size_t bytes)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);
@@ -19459,8 +19581,8 @@ CKCI_FN ckconv_options ckci_one_call(const void *workspace, size_t bytes)
     return o;
 }
 
-CKCI_FN ckconv_status ckci_call_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
-                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_call_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
+                                       void *workspace, size_t bytes, void *stream, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o = ckci_one_call(workspace, bytes);
@@ -19519,8 +19641,9 @@ CKCONV_API ckconv_status ckconv_conv_conv_fwd(const ckconv_conv_conv_desc *desc,
     return ckconv_run(&plan, &a, workspace, workspace_bytes, stream, err);
 }
 
-CKCI_FN ckconv_status ckci_call_norm(ckconv_op op, const ckconv_groupnorm_desc *desc, const ckconv_args *args,
-                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_call_norm(ckconv_op op, const ckconv_groupnorm_desc *desc,
+                                       const ckconv_args *args, void *workspace, size_t bytes, void *stream,
+                                       ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o = ckci_one_call(workspace, bytes);
@@ -19564,7 +19687,7 @@ CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc,
     return ckci_call_norm(CKCONV_GROUPNORM_BWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
-CKCI_FN ckconv_options ckci_ref_options(void)
+CKCI_ONCE ckconv_options ckci_ref_options(void)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);
@@ -19602,7 +19725,9 @@ CKCONV_API ckconv_status ckconv_ref_groupnorm(ckconv_op op, const ckconv_groupno
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-tune
-  Instances by number, and the tuner that times them.
+  Instances by number, and the tuner that times them. A plan for one instance is made as any other, with the
+  same checks; the tuner runs each that fits on the caller's tensors and keeps the fastest, by the median of
+  its runs. Outputs are written again and again meanwhile, as its description says.
 */
 CKCONV_API int32_t ckconv_instance_count(void)
 {
@@ -19639,7 +19764,7 @@ CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 }
 
 /* The options under which an instance is tried: those that base was planned with. */
-CKCI_FN ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
+CKCI_ONCE ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);
@@ -19671,9 +19796,9 @@ CKCONV_API const char *ckconv_family_name(ckconv_family family)
 }
 
 /* Median seconds of `repeats` runs after one warm-up. */
-CKCI_FN ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
-                                     size_t bytes, void *stream, int32_t repeats, double *seconds,
-                                     ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                       size_t bytes, void *stream, int32_t repeats, double *seconds,
+                                       ckconv_error *err)
 {
     enum { CKCI_MOST = 64 };
     double t[CKCI_MOST];
@@ -19825,14 +19950,16 @@ CKCONV_API ckconv_status ckconv_choice_from_text(ckconv_choice *choice, const ch
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-transform
-  Layout and type conversion of a tensor, on the CPU and on a GPU.
+  Layout and type conversion of a tensor, on the CPU and on a GPU. It is no plan: the call checks both tensors
+  and moves elements at once, on threads or by one launch of >>gpu-move. Items own the positions that they
+  write. No arithmetic but one rounding happens on the way.
 */
 typedef struct ckci_move {
     const ckci_tensor *src, *dst;
 } ckci_move;
 
 /* One work item moves the positions of one (outermost two axes) pair. */
-CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
+CKCI_ONCE void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_move *m = (const ckci_move *)context;
     const int64_t *len = m->dst->len;
@@ -19861,9 +19988,10 @@ CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *sc
 }
 
 /* Both tensors of a transform in their final form; element: alignment that pointers must have. */
-CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc,
-                                           const void *src, const ckconv_tensor *dst_desc, void *dst, int gpu,
-                                           ckci_tensor t[2], ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length,
+                                             const ckconv_tensor *src_desc, const void *src,
+                                             const ckconv_tensor *dst_desc, void *dst, int gpu,
+                                             ckci_tensor t[2], ckconv_error *err)
 {
     int64_t len[6];
     CKCI_TRY(ckci_check_held("transform", CKCI_WHY_TRANSFORM, err));
@@ -19962,7 +20090,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 
 /*------------------------------------------------------------------------------------------------------------
   >>undef
-  Private macros end here, so that none of them reaches the including program.
+  Private macros end here, so that none of them reaches the including program. Those of cpu/ and of kernels/
+  that others might collide with end earlier, in rooms of their own. tests/test_tags.sh compares this list
+  with what is defined: a new macro of core/, gpu/ or plan/ has its line here.
 */
 #undef CKCI_ARCHITECTURES
 #undef CKCI_CPU_ROWS
@@ -19974,6 +20104,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_DEPTH_DOWN_LANES
 #undef CKCI_DEPTH_DOWN_STRIP
 #undef CKCI_FN
+#undef CKCI_ONCE
 #undef CKCI_GPU_DEPTH
 #undef CKCI_GPU_FMA
 #undef CKCI_GPU_FMA_TILES
@@ -20151,7 +20282,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 
 /*------------------------------------------------------------------------------------------------------------
   >>show
-  The macros of >>hide come back. The list is made of the words of all rooms: `make headers` writes both.
+  The macros of >>hide come back, so that a program finds its own as it left them. This is the last thing in
+  the merged header but for the licence. The list is made of the words of all rooms: `make headers` writes
+  both, so do not edit it.
 */
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma pop_macro("A")

@@ -83,7 +83,9 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 /*------------------------------------------------------------------------------------------------------------
   >>k-arch
   One name each for what HIP, CUDA and the simulator of tests/ call differently; undefined again at the end of
-  ckconv.h.
+  ckconv.h. Names and attributes of a vendor are spelled here, instructions in >>k-prim, >>k-chunks
+  and >>k-unit. What is told apart by the target that is compiled for, its matrix unit above all, comes from
+  the row of the table of architectures (>>core-target).
 */
 #if defined(CKCI_SIMULATOR)
 #include CKCI_SIMULATOR
@@ -238,7 +240,9 @@ CKCI_FN void ckci_gpu_describe(const ckci_gpu_properties *prop, ckconv_device *d
 /*------------------------------------------------------------------------------------------------------------
   >>k-prim
   Conversions, loads and stores. T is float, double or int32_t: the type of the arithmetic. What needs an
-  instruction of its own is a function here with a twin for the simulator.
+  instruction of its own is a function here with a twin for the simulator. Also what keeps a compiler from
+  moving a value to where registers are scarce (again, late, hold, opaque: each says why, once, here), and
+  sums whose error does not grow with their length. It knows no family.
 */
 CKCI_K_FN uint32_t ckci_k_bits(float x)
 {
@@ -1023,7 +1027,9 @@ template <int N> struct ckci_k_long_sums<float, N> {
 /*------------------------------------------------------------------------------------------------------------
   >>k-map
   From rows, columns and places in the reduction to elements. A slice is what one (n, g) addresses; offsets
-  inside it are 32-bit when the host found that enough ("narrow").
+  inside it are 32-bit when the host found that enough ("narrow"). Phases, taps and coordinates of fwd and
+  bwd_data follow from the same numbers (ckci_gpu_dim): kernels that gather do not ask which of both they
+  compute.
 */
 struct ckci_k_axis {
     int32_t count, taps, read0, tap0, write0;
@@ -1128,7 +1134,10 @@ CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c,
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-epilogue
-  Element operations, and the one way of a sum to memory: operation, D tensors, one rounding, store.
+  Element operations, and the one way of a sum to memory: operation, D tensors, one rounding, store. Every
+  family ends here or tests first that nothing of this is asked for, so that all round alike and as the CPU
+  does (>>core-math). One thread writes each output. Functions of f64 are the library's on NVIDIA and tables
+  here on AMD, where coefficients would take the registers of the loops around them.
 */
 CKCI_K_FN float ckci_k_exp(float x)
 {
@@ -1546,12 +1555,12 @@ template <class T> struct ckci_k_slots {
             for (int i = 0; i < 4; i++) {
                 v[i] = ckci_k_float(raw[i]);
             }
-        } else if (t.dtype == CKCONV_F16) {
+        } else if (CKCI_HAS_FP8 ? t.dtype == CKCONV_F16 : !CKCI_K_BF16(t.dtype == CKCONV_BF16)) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 v[i] = ckci_k_half_float(raw[i]);
             }
-        } else if (t.dtype == CKCONV_BF16) {
+        } else if (!CKCI_HAS_FP8 || t.dtype == CKCONV_BF16) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 v[i] = ckci_k_float(raw[i] << 16);
@@ -2521,7 +2530,9 @@ template <int MN, int S> struct ckci_k_cdna : ckci_k_square<MN, S> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-mfma
-  CDNA: MFMA for f16, bf16, fp8, i8, f32, xf32 and f64.
+  CDNA: MFMA for f16, bf16, fp8, i8, f32, xf32 and f64. A wave of 64 holds 32 x 32 or 16 x 16 sums. Each
+  struct is the unit of one kind of operands with the members that >>k-unit lists: how lanes hold operands and
+  sums, a load from LDS, a product. tests/sim.h has the same layouts, written down a second time.
 */
 #if defined(CKCI_K_MFMA)
 /* CDNA: 32 x 32 sums, the halves of a wave hold neighbouring chunks of the reduction. */
@@ -2710,7 +2721,9 @@ struct ckci_k_mfma16 : ckci_k_cdna<16, 4> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-wmma
-  RDNA 3 and 4: WMMA for f16, bf16 and i8. The two differ in where operands lie.
+  RDNA 3 and 4: WMMA for f16, bf16 and i8. The two differ in where operands lie. A wave of 32 holds 16 x 16
+  sums. Each struct is the unit of one kind of operands with the members that >>k-unit lists; the generation
+  is a parameter, so that a layout that differs is one expression.
 */
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
@@ -2815,7 +2828,10 @@ template <int GFX> struct ckci_k_whole<ckci_k_wmma<GFX>> : ckci_k_wmma<GFX> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-mma
-  NVIDIA: mma.sync for f16, bf16, tf32, i8 and f64, operands through ldmatrix.
+  NVIDIA: mma.sync for f16, bf16, tf32, i8 and f64, operands through ldmatrix; from sm_80 on. Each struct is
+  the unit of one kind of operands with the members that >>k-unit lists. Products of 16 x 8 sums are taken in
+  twos, so that kernels see square fragments. wgmma of sm_90a has a loop of its own (>>k-matrix-groups), since
+  its operands stay in LDS.
 */
 #if defined(CKCI_K_MMA)
 /* A product of 16 x 8 sums d (in registers of kind C) of a and b0, b1: its shape and types. */
@@ -3025,7 +3041,9 @@ template <> struct ckci_k_double<ckci_k_mma> {
 /*------------------------------------------------------------------------------------------------------------
   >>k-chunks
   Chunks of 16 bytes between memory, registers and LDS: windows of memory with a bound, copies that go
-  straight to LDS, barriers for LDS alone. For every family that stages tiles.
+  straight to LDS, barriers for LDS alone. For every family that stages tiles. Loads outside a window give
+  zeros, so that padding costs no branch: an offset with its sign bit set is outside. Each function has a form
+  for the vendor that has an instruction for it, and one for the simulator.
 */
 /* Taps that a block can have; how tiles lie in LDS (groups of waves need their swizzle's period). */
 #if defined(__HIP_DEVICE_COMPILE__)
@@ -3189,8 +3207,10 @@ template <int HIGH> CKCI_K_FN uint32_t ckci_k_halves(uint32_t a, uint32_t b)
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-fragments
-  The tile loop of waves that own fragments: operands come through LDS, in steps of KB bytes, double
-  buffered.
+  The tile loop of waves that own fragments: operands come through LDS, in steps of KB bytes, double buffered.
+  It knows a unit (>>k-unit) and a loader, which brings rows and columns of any pass, and owns the sums of a
+  tile until finish() hands them on, through LDS, so that stores are long. Sums are added in the order of the
+  steps.
 */
 /* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile, rows of
    the first, then of the second; ACROSS (1: both, 2: the second): in slabs of 64 rows, whose rows in LDS are
@@ -3454,8 +3474,10 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-groups
-  The same loop for groups of four waves (wgmma on sm_90a), which read operands from LDS by descriptors; and
-  the choice between both.
+  The tile loop of >>k-matrix-fragments for groups of four waves (wgmma on sm_90a), which read operands from
+  LDS by descriptors; and the choice between both loops by type. Tiles come by copies that do not wait, two or
+  more steps ahead, and multiplications run while the next barrier is awaited. Sums stay where the instruction
+  puts them; functions that store, add or round them know that order.
 */
 #if defined(CKCI_K_WGMMA)
 /* NVIDIA sm_90a: four waves multiply together, and both operands come straight from LDS. In fwd and bwd_data
@@ -3566,12 +3588,15 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         half = UNEVEN && group == 1;
     }
 
+    /* Sums are where they must be, and so is memory: 32 at a time, as statements are what compilers spend
+       their time on. */
     CKCI_K_MEMBER void hold()
     {
 #if defined(__CUDA_ARCH__)
-        CKCI_K_UNROLL(128)
-        for (int i = 0; i < N / 2; i++) {
-            asm volatile("" : "+f"(sum[i])::"memory");
+        static_assert(N % 64 == 0, "sums in thirty-twos");
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < N / 2; i += 32) {
+            asm volatile("" : CKCI_K_SUM32(sum, i)::"memory");
         }
 #endif
     }
@@ -4190,7 +4215,10 @@ CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, const T *v, int32_t coun
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-gather
-  fwd and bwd_data on matrix units: taps, padding, rows of the implicit GEMM, and their kernel.
+  fwd and bwd_data on matrix units: taps, padding, rows of the implicit GEMM, and their kernel. A block owns
+  tiles of outputs of one group and phase; what lies on padding is told by bits of a row and of a tap, so that
+  a chunk costs an addition and a test. Groups of waves take several tiles and load the next one while they
+  write (NVIDIA). bwd_weight takes the table of taps and the tests of padding from here.
 */
 /* A bit for each tap t of a dimension for which first + t * step lies outside 0 to len - 1. */
 CKCI_K_FN uint32_t ckci_k_bad_taps(int32_t first, int32_t taps, int32_t step, int32_t len)
@@ -4888,7 +4916,9 @@ struct alignas(8) ckci_k_position_entry {
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-weight
   bwd_weight on matrix units: the reduction runs over positions, in parts that a later launch adds in fixed
-  order.
+  order. Operands lie across in memory: they are turned in registers on their way to LDS or, where the unit
+  takes them so, copied as they are. Long parts are summed in pieces, whose sums are added in registers or in
+  the part in workspace, which is the block's own, so that a sum's error does not grow with its length.
 */
 template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     const ckci_gpu_conv &p;
@@ -5525,7 +5555,10 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-pack
-  Weights and tensors in the order and type in which the matrix kernels read them.
+  Weights and tensors in the order and type in which the matrix kernels read them: launches of their own,
+  before. What is merged, padded, converted or split into two bf16 terms becomes so here, which leaves the
+  kernels one form of each operand. A thread owns two neighbouring weights, a block 2048 values of a tensor;
+  what is read has its operation applied.
 */
 /* The bits of v as f32, f16, bf16 or i8. As a sum of two bf16 numbers (bf16x3) it is written three times:
    high, and then, number `low`, the rest, and high again. One operand has low = 1, the other one 2: that
@@ -5533,11 +5566,11 @@ CKCI_K_FN void ckci_k_matrix_weight_run(const ckci_gpu_conv &p, L &m)
    finite, so that infinity * 0 and infinity - infinity do not come about. */
 CKCI_K_FN uint32_t ckci_k_term(int32_t type, float v, int32_t term, int32_t low)
 {
-    uint32_t high = type == CKCONV_F32   ? ckci_k_bits(v)
-                    : type == CKCONV_F16 ? ckci_k_float_half(v)
-                    : type == CKCONV_I8  ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
-                                         : ckci_k_float_bf16(v);
-    if (term == 0) {
+    uint32_t high = CKCI_HAS_F32 && type == CKCONV_F32 ? ckci_k_bits(v)
+                    : CKCI_HAS_I8 && type == CKCONV_I8 ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
+                    : CKCI_K_BF16(type != CKCONV_F16)  ? ckci_k_float_bf16(v)
+                                                       : ckci_k_float_half(v);
+    if (!CKCI_HAS_BF16 || term == 0) {
         return high;
     }
     float rest = v - ckci_k_float(high << 16);
@@ -5576,19 +5609,19 @@ struct ckci_k_pack {
                 good = c < (int32_t)p.by_one_red.d && x >= 0 && x < p.filter_x;
                 at = base + (x - (tap - rest * p.taps[2])) * p.w.stride[5] + c * p.step;
             }
-            if (p.type == CKCONV_F64) {
+            if (CKCI_HAS_F64 && p.type == CKCONV_F64) {
                 ((double *)p.dst)[2 * e + i] = good ? ckci_k_value<double>(p.w, at) : 0.;
                 continue;
             }
             float v = good ? ckci_k_value<float>(p.w, at) : 0.f;
             h[i] = ckci_k_term(p.type, v, term, p.low);
         }
-        if (p.type == CKCONV_F64) {
+        if (CKCI_HAS_F64 && p.type == CKCONV_F64) {
             return;
         }
-        if (p.type == CKCONV_I8) {
+        if (CKCI_HAS_I8 && p.type == CKCONV_I8) {
             ((uint16_t *)p.dst)[e] = (uint16_t)(h[0] | h[1] << 8);
-        } else if (p.type == CKCONV_F32) {
+        } else if (CKCI_HAS_F32 && p.type == CKCONV_F32) {
             const ckci_k_uint2 two = {h[0], h[1]};
             ((ckci_k_uint2 *)p.dst)[e] = two;
         } else {
@@ -5623,7 +5656,7 @@ struct ckci_k_pack_turn {
                           ? ckci_k_value<float>(p.w, base + c * p.column + (red0 + r) * p.step)
                           : 0.f;
             m.half[r * PITCH + thread % 64] =
-                (uint16_t)(p.type == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+                (uint16_t)(CKCI_K_BF16(p.type != CKCONV_F16) ? ckci_k_float_bf16(x) : ckci_k_float_half(x));
         }
         __syncthreads();
         int32_t r = thread % 32 * 2;
@@ -5668,7 +5701,7 @@ struct ckci_k_pack_data {
             const int64_t from =
                 group * s[0] + q.n * s[1] + c * s[2] + q.z * s[3] + q.y * s[4] + (int64_t)x * s[5];
             const bool good = row0 + row < p.positions && c < p.channels && x < p.wide;
-            if (p.type == CKCONV_F64) { /* LDS is for floats: straight to memory */
+            if (CKCI_HAS_F64 && p.type == CKCONV_F64) { /* LDS is for floats: straight to memory */
                 if (row0 + row < p.positions && c < p.padded) {
                     const int64_t to = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + c;
                     ((double *)p.dst)[to] = good ? ckci_k_value<double>(p.t, from) : 0.;
@@ -5677,7 +5710,7 @@ struct ckci_k_pack_data {
             }
             m.v[row * (wide + 1) + column] = good ? ckci_k_value<float>(p.t, from) : 0.f;
         }
-        if (p.type == CKCONV_F64) {
+        if (CKCI_HAS_F64 && p.type == CKCONV_F64) {
             return;
         }
         __syncthreads();
@@ -5685,7 +5718,7 @@ struct ckci_k_pack_data {
         if (row0 + row < p.positions && first + column < p.padded) {
             const float *v = m.v + row * (wide + 1) + column;
             int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + first + column;
-            if (p.type == CKCONV_F32) {
+            if (CKCI_HAS_F32 && p.type == CKCONV_F32) {
                 for (int i = 0; i < 8 && first + column + i < p.padded; i += 4) {
                     const ckci_k_uint4 out = {ckci_k_bits(v[i]), ckci_k_bits(v[i + 1]), ckci_k_bits(v[i + 2]),
                                               ckci_k_bits(v[i + 3])};
@@ -5701,7 +5734,7 @@ struct ckci_k_pack_data {
                     two[i] = ckci_k_term(p.type, v[2 * i], term, p.low) |
                              ckci_k_term(p.type, v[2 * i + 1], term, p.low) << 16;
                 }
-                if (p.type == CKCONV_I8) {
+                if (CKCI_HAS_I8 && p.type == CKCONV_I8) {
                     const ckci_k_uint2 out = {ckci_k_halves<0>(two[0] | two[0] >> 8, two[1] | two[1] >> 8),
                                               ckci_k_halves<0>(two[2] | two[2] >> 8, two[3] | two[3] >> 8)};
                     *(ckci_k_uint2 *)(p.dst + at) = out;
@@ -5717,7 +5750,10 @@ struct ckci_k_pack_data {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-near
-  Small groups side by side in one block: what fwd, bwd_data and bwd_weight share.
+  Small groups side by side in one block: what fwd, bwd_data and bwd_weight share. Pixels of a region lie in
+  LDS once for all taps; regions, and where they lie, come from the planner (>>gpu-near). What a unit must do
+  for these kernels stands here, too, one specialisation for each. A block owns 64 channels of the regions
+  that it walks over.
 */
 /* ---- Small groups in one phase: fwd and bwd_data, and bwd_weight. A block owns 64 channels, in blocks of Q
    that hold one group or several whole ones, and walks over regions of some images x rows x columns of
@@ -6374,7 +6410,9 @@ CKCI_K_APART void ckci_k_near_finish(const ckci_gpu_conv &p, int32_t n, int32_t 
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-near-gather
-  Small groups: fwd and bwd_data, by tiles of any filter, by strips, or by planes.
+  fwd and bwd_data of small groups: by tiles of any filter, by strips (near_down, 3 x 3) or by planes
+  (near_deep). A wave owns 16 channels of the written tensor, with their weights in registers, and 16
+  positions at a time. The pixels that it reads come as >>k-matrix-near brings them. Results are its own.
 */
 /* How: by tiles of any filter, by strips, by planes. */
 enum { CKCI_K_NEAR_TILES, CKCI_K_NEAR_DOWN, CKCI_K_NEAR_DEEP };
@@ -6955,7 +6993,10 @@ template <class U, int Q> struct ckci_k_near_deep : ckci_k_near_gather<U, Q, CKC
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-near-weight
-  Small groups: bwd_weight.
+  bwd_weight of small groups: channels of dout are rows, those of the input columns, positions the reduction.
+  A wave owns 16 x 16 of them for all taps of a plane of the filter, all along the regions of its block,
+  as >>k-matrix-near brings them. A block writes its sums to a part of its own, and a later launch adds the
+  parts in order.
 */
 template <class U, int Q> struct ckci_k_near_weight {
     typedef ckci_k_near_lds<U::ASYNC> lds;
@@ -7171,7 +7212,9 @@ template <class U, int Q> struct ckci_k_near_weight {
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-by-unit
   The kernels on matrix units, with the unit of the target; where there is none they are empty, and no plan
-  takes them.
+  takes them. A row of the table names a body and a tile; here it gets the unit, the loop (fragments, or
+  groups of waves on sm_90a) and its LDS. A device's compiler knows the unit, the simulator asks for it when
+  it runs.
 */
 /* ---- The kernels, with the unit U of the target; elsewhere than ON they are empty, and no plan takes them.
    F: the tile loop, of fragments or of groups of waves. unit: U itself, or what computes i8 or f32 on it. */
@@ -7466,7 +7509,10 @@ template <> struct ckci_k_resident<ckci_k_matrix_near<ckci_k_near_down, 32>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-stem
-  First layers: fwd and bwd_data.
+  fwd and bwd_data of first layers: few channels, whose taps fill the reduction together with them. Pixels of
+  a tile of positions lie in LDS as memory holds them, weights are packed once by each block, which then takes
+  one tile after the other and owns their outputs. The planner (>>gpu-stem) chooses tiles and refuses tensors
+  that do not lie dense.
 */
 /* ---- First layers: few channels (C), 16-bit types, channels last, in one or two dimensions. The general
    tiles pad C to eight and read memory once for each tap; here the pixels that a tile of positions reads lie
@@ -8050,7 +8096,10 @@ template <class U, int BYTES> struct ckci_k_stem_back {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-stem-weight
-  First layers: bwd_weight, and the sum of its parts.
+  bwd_weight of first layers, and the sum of its parts. Positions are the reduction; rows of pixels are spread
+  into planes in LDS, so that neighbouring positions of any tap are neighbours there. A block owns a part of
+  the positions and writes its sums to workspace; stem_sum adds the parts in fixed order, eight threads to a
+  weight.
 */
 /* Tiles of dout for bwd_weight, positions of 64 channels, and their transposed operand: rows are 16 channels
    from `channel` on, the reduction positions 16 * step and the next 15. NVIDIA transposes what it loads. The
@@ -8929,11 +8978,15 @@ CKCI_K_FN void ckci_k_fill_taps(const ckci_gpu_conv &p, const ckci_k_axis axis[3
     }
     __syncthreads();
 }
+#if CKCI_HAS_F32
 
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-tile-gather
-  fwd and bwd_data in f32 on multiply-adds.
+  fwd and bwd_data in f32 on multiply-adds: implicit GEMM with tiles through LDS (>>k-tile-common), tensors
+  read as they are, in chunks of four numbers or (V 1) one by one. A block owns a tile of outputs of one group
+  and phase; a sum is added in the order of the reduction. Weights are read as they lie, whichever dimension
+  is dense.
 */
 /* ---- fwd and bwd_data. V 4: chunks of the tensor that is read are four channels of one tap; V 1: four
    places of the reduction, each where it lies. Weights come in chunks of four places of the reduction
@@ -9169,7 +9222,10 @@ template <class S, int V> struct ckci_k_tile_gather {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-tile-grouped
-  fwd and bwd_data in f32 with few channels per group.
+  fwd and bwd_data in f32 with few channels per group: groups lie side by side in a block, weights in LDS, and
+  a thread owns some positions and a block of columns of one group. Threads take neighbouring groups, so that
+  memory is read in lines though each group is narrow. There is no reduction to share: a thread's sums are its
+  own.
 */
 /* ---- fwd and bwd_data with few channels per group. Neighbouring threads (p.lanes of them) take neighbouring
    groups, or blocks of CB columns of a group, as they lie in memory, the others positions. A thread owns RP
@@ -9358,7 +9414,9 @@ template <int CB, int RP> struct ckci_k_grouped {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-tile-narrow
-  fwd and bwd_data in f32 with at most four written channels per group.
+  fwd and bwd_data in f32 with at most four written channels per group: a thread owns all of them at eight
+  positions, since a tile's columns would mostly be empty. What a patch of positions reads lies in LDS, eight
+  channels at a time, and serves all taps. For last layers, and for bwd_data of first ones.
 */
 /* ---- fwd and bwd_data with at most four columns, where the tensor that is read is walked in steps of one. A
    block owns a patch of positions of one phase, p.part rows of at most 8 * p.lanes; a thread owns eight
@@ -9534,7 +9592,9 @@ struct ckci_k_narrow {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-tile-weight
-  bwd_weight in f32 on multiply-adds.
+  bwd_weight in f32 on multiply-adds: rows are output channels, columns (tap, input channel), positions the
+  reduction, a part of it for each block. Tiles come through LDS as they lie in memory; positions are decoded
+  once for all threads. A block writes its part of the sums, and reduce adds the parts in fixed order.
 */
 /* ---- bwd_weight. In memory rows and columns are contiguous, as they are in LDS. A thread's columns stay the
    same, its positions advance: they are decoded PT at a time, each by one thread, into the table. V 1: each
@@ -9737,6 +9797,7 @@ template <> struct ckci_k_resident<ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 
 template <> struct ckci_k_resident<ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>> {
     enum { BLOCKS = 6 };
 };
+#endif /* CKCI_HAS_F32 */
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -10324,6 +10385,7 @@ CKCI_K_FN void ckci_k_depth_stage_waves(const ckci_k_depth_taps &w, T *to)
 }
 
 enum { CKCI_K_DEPTH_LDS = 16384 };
+#if CKCI_HAS_DEPTHWISE
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -10422,7 +10484,9 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-strips
-  fwd and bwd_data of any depthwise problem: a thread owns a strip of outputs.
+  fwd and bwd_data of any depthwise problem: a thread owns a strip of outputs. Any stride, dilation, type and
+  operation: what no other depthwise kernel takes comes here. Strides 1 and 2 have forms of their own, in
+  which a thread reads each input of its strip once for all taps of a row.
 */
 template <class T> struct ckci_k_depth_lds {
     alignas(16) T w[CKCI_K_DEPTH_LDS / sizeof(T)];
@@ -10741,7 +10805,8 @@ struct ckci_k_resident<ckci_k_depth<ckci_k_s_half, V, XO, STEP, FULL>> {
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-window
   What a thread reads of a row, a ring of such windows on their way from memory, and the store of a finished
-  strip.
+  strip. For the kernels that keep rows in registers (walk, column and their gradients). NVIDIA's loads wait
+  in LDS, each thread's in places of its own, so that no barrier is needed; AMD's wait in registers.
 */
 /* What a thread reads of a row: N channels-last positions of V channels, or pieces of 4 neighbours of a
    plane, one load each where that is aligned (vec). mask: the positions that exist; pieces exist as a whole
@@ -11006,7 +11071,10 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-walk
-  fwd and bwd_data, stride and dilation 1: a thread walks down a column.
+  fwd and bwd_data, stride and dilation 1: a thread walks down a column of strips and reads each row of inputs
+  once, from memory into registers, for the F rows of outputs that it belongs to. For small filters, whose
+  sums fit registers; weights lie in LDS or there. Nothing waits for other threads on the way. A thread owns
+  its column of outputs.
 */
 /* fwd, bwd_data with stride and dilation 1, channels last with filters of Z x 3 x 3; planes with F x F and
    padding that keeps the size, which makes windows begin at a piece (V is 1 there). A thread walks down a
@@ -11207,7 +11275,9 @@ struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-column
-  fwd and bwd_data of 3 x 3, channels last: the same with two rows of inputs in registers.
+  fwd and bwd_data of 3 x 3, channels last: a walk (>>k-depth-walk) with two rows of inputs in registers,
+  stride 1 or (fwd) 2. A thread owns a column of strips of outputs. Two rows at a time leave more loads under
+  way than one, and each row of inputs is still read once.
 */
 /* The same with channels last, filters of 3 x 3 in a plane, stride 1, or 2 (fwd only), and V channels in one
    load. A step takes two rows of inputs, which complete two rows of outputs or (STRIDE 2) one; those of the
@@ -11346,7 +11416,10 @@ template <class S, int V, int XO, int STRIDE> struct ckci_k_resident<ckci_k_dept
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-rows
-  Rows of a tensor on their way into LDS, and where a block and its threads stand in them.
+  Rows of a tensor, channels last, on their way into LDS, and where a block and its threads stand in them. For
+  the kernels that walk down with rows in LDS (down, deep and their gradients). NVIDIA's copies do not wait,
+  AMD's pass through registers: both are here, and kernels above see one form. A block owns its rows in LDS;
+  what lies outside the tensor is 0 there.
 */
 /* Rows of a tensor, channels last, on their way into LDS: some channels, in words of 4 bytes, of positions
    that lie beside each other (or in a plane), at most BYTES together, R rows at a time. NVIDIA's copies do
@@ -11664,7 +11737,9 @@ template <class Rows, class T, int N> struct ckci_k_depth_taps_beside<Rows, T, N
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-down
-  fwd and bwd_data of F x F, channels last: blocks walk down columns of rows, which lie in LDS.
+  fwd and bwd_data of F x F, channels last: blocks walk down columns of rows, which lie in LDS. One copy of a
+  row serves all threads that need it, and each row is read once for all the rows of outputs that it belongs
+  to, which a thread keeps in registers. A block owns the outputs of its columns and channels.
 */
 /* fwd, bwd_data with stride and dilation 1, channels last, filters of F x F in a plane. A block walks down a
    column of rows: lanes_c words of 4 bytes of channels, V = 4 / SIZE each, beside each other, and `lanes_p`
@@ -11842,7 +11917,9 @@ template <class S, int F, int XO> struct ckci_k_resident<ckci_k_depth_down<S, F,
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-deep
-  fwd and bwd_data of 3 x 3 x 3, channels last: blocks walk along planes, which lie in LDS.
+  fwd and bwd_data of 3 x 3 x 3, channels last: blocks walk along planes, which lie in LDS. A block owns a
+  tile of a plane and some channels, and all planes of its walk; each plane is read once and added to the
+  three planes of outputs that it belongs to. Rows come into LDS as in >>k-depth-rows.
 */
 /* Where a block stands that walks along dimension 0, and a thread in it. */
 struct ckci_k_depth_spot {
@@ -12029,7 +12106,10 @@ template <class S> struct ckci_k_resident<ckci_k_depth_deep<S>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-weight
-  bwd_weight of any depthwise problem, and the fold of a block's sums in fixed order.
+  bwd_weight of any depthwise problem, and the fold of a block's sums in fixed order, which all depthwise
+  gradients take. A block owns a part of the positions for some channels; its threads' sums meet in LDS in a
+  fixed tree, and go to the part in workspace or, where there is one part, to dwei. Strides 1 and 2 have forms
+  of their own.
 */
 /* Where a weight's sum goes: into a part of the workspace, [part][tap][channel], or to its place as it is. */
 template <class S, class T>
@@ -12395,7 +12475,9 @@ template <> struct ckci_k_resident<ckci_k_depth_weight_second<ckci_k_s_half>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-walk-weight
-  bwd_weight of what walk computes: a thread walks down a column with all its sums.
+  bwd_weight of what walk computes: a thread walks down a column of strips with all its F x F sums in
+  registers, each row of inputs against the last F rows of dout. The sums of a block's threads are folded in
+  fixed order (>>k-depth-weight) into a part of its own.
 */
 /* bwd_weight of the same. A thread walks down a column of strips with all F x F sums (of one z) in registers:
    each row of inputs meets the last F rows of dout, all of which are loaded once. Rows have XO positions at
@@ -12596,7 +12678,9 @@ struct ckci_k_resident<ckci_k_depth_walk_weight<S, V, XO, F, PLANES>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-down-weight
-  bwd_weight of what down computes.
+  bwd_weight of what down computes: 3 x 3 and 5 x 5, channels last. Rows of inputs and of dout come through
+  LDS; a thread has all F x F sums of its channels in registers for all rows of its block. The sums of a
+  block's threads are folded in fixed order (>>k-depth-weight) into a part of its own.
 */
 /* bwd_weight of the same, filters of 3 x 3 and 5 x 5. Rows of inputs and of dout come through LDS, dout where
    the first tap of an output lies. A thread has all F x F sums of V channels in registers, for all rows of
@@ -12761,7 +12845,9 @@ template <class S, int F> struct ckci_k_resident<ckci_k_depth_down_weight<S, F>>
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-deep-weight
-  bwd_weight of what deep computes.
+  bwd_weight of what deep computes: 3 x 3 x 3, channels last. Blocks walk along planes as there, dout beside
+  the inputs; a thread has all 27 sums of its channels in registers for all of its block. The sums of a
+  block's threads are folded in fixed order (>>k-depth-weight) into a part of its own.
 */
 /* bwd_weight of 3 x 3 x 3: tiles walk along dimension 0 as those of ckci_k_depth_deep, dout beside them. A
    thread has all 27 sums of V channels in registers, for all pieces of its block, which are `parts` apart:
@@ -12946,7 +13032,9 @@ template <class S> struct ckci_k_resident<ckci_k_depth_deep_weight<S>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-sheet
-  fwd and bwd_data, channels first: planes, or bands of their rows, lie in LDS.
+  fwd and bwd_data, channels first: planes, or bands of their rows, lie in LDS as they lie in memory, so that
+  memory is read and written in whole lines whatever the width, stride or padding. A block owns the outputs of
+  its planes or bands, a thread neighbouring columns of one. Results pass through LDS, too, on their way out.
 */
 /* N words of halves, from half 0 of p on or (shift: 16) from half 1 on. READ: words of p that are read. */
 template <int N, int READ = N + 1>
@@ -13677,7 +13765,9 @@ struct ckci_k_resident<ckci_k_depth_sheet<S, F, STRIDE, BACK>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-sheet-weight
-  bwd_weight of what sheet computes.
+  bwd_weight of what sheet computes: channels first, in and dout of some channels, or bands of them, in LDS. A
+  thread has all F x F sums of its channel in registers for all pieces of its block; they are folded in fixed
+  order (>>k-depth-weight) into the block's part.
 */
 /* bwd_weight of the same: `in` and dout of `count` channels of an image, or bands of them, lie in LDS. A
    thread owns XO columns of dout and has all F x F sums of its channel in registers, for all pieces of its
@@ -13836,7 +13926,10 @@ template <class S, int F, int STRIDE> struct ckci_k_resident<ckci_k_depth_sheet_
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-row
-  Rows of planes in aligned pieces: long filters, 1D; fwd, bwd_data and bwd_weight.
+  Rows of planes in aligned pieces, channels first: long filters, 1D; fwd, bwd_data and bwd_weight. A thread
+  owns eight neighbouring outputs of a row and moves a window of aligned pieces along the filter, so that each
+  load is 4 numbers whatever the tap. It takes any number of taps along x: nothing but the window is in
+  registers.
 */
 /* Planes with stride and dilation 1 along x. A thread owns 8 neighbouring outputs of a row and reads the
    inputs beside them in aligned pieces of 4, one load each where rows are aligned: the window holds three
@@ -14133,7 +14226,11 @@ template <class S> struct ckci_k_depth_row_weight {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-matrix
-  Large filters of f16 and bf16 on matrix units: fwd and bwd_data as products with bands of zeros.
+  Large filters of f16 and bf16 on matrix units: fwd and bwd_data as products with bands of zeros, and what
+  bwd_weight shares with them. A block owns some channels of some tiles, whose rows lie in LDS, a plane for
+  each channel. Many of a band's products are with zeros; with large filters a unit is still faster than
+  multiply-adds. The planner (>>gpu-depth-matrix) lays out LDS, so that no two rows of an operand meet in a
+  bank.
 */
 /* ---- On matrix units: f16 and bf16, strides and dilations of 1 along x and y, no filter along z.
    Rows of the tensor that is read are multiplied with bands: the matrix of element (i, k) = f[k - i], made of
@@ -14961,7 +15058,9 @@ template <class U> struct ckci_k_depth_matrix_unit {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-matrix-weight
-  The same: bwd_weight, and the kernels with the unit of the target.
+  bwd_weight of what >>k-depth-matrix computes: rows of dout are the bands, weights the outputs. A block adds
+  up all its tiles, so that it owns one part of the sums of its channels; depth_sum adds the parts. Also the
+  kernels of all three passes with the unit of the target.
 */
 /* bwd_weight. MX: 16 columns of the filter, G: 16 rows, SLOTS: channels of a wave. Channels last, AMD: a
    block has twice as many (p.halves), which share lines of memory, and takes them one after the other tile by
@@ -15189,7 +15288,9 @@ template <int LARGE> struct ckci_k_resident<ckci_k_depth_matrix_weight<LARGE>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-sum
-  The sum of bwd_weight's parts, in fixed order.
+  The sum of bwd_weight's parts, in fixed order, and the epilogue. A block owns 8 weights, 32 threads share
+  each of them: every 32nd part is one thread's, and a fixed tree in LDS adds their sums. Depthwise gradients
+  have few weights and many parts, so that one thread for each weight would leave a GPU idle.
 */
 /* The parts of 8 weights: 32 threads share a weight. */
 template <class T> struct ckci_k_depth_sum {
@@ -15226,6 +15327,9 @@ template <class T> struct ckci_k_depth_sum {
         }
     }
 };
+#endif /* CKCI_HAS_DEPTHWISE */
+
+#if CKCI_HAS_CONV_CONV
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -15391,7 +15495,9 @@ template <class T> struct ckci_k_recompute {
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-product
   The second convolution of a pair on a matrix unit: its weights on their way to LDS, products of mid and
-  those.
+  those. mid lies in LDS in slabs, whichever first convolution put it there. Weights come one step ahead,
+  across tiles too. Every output is one sum in a fixed order, of one wave, and leaves through LDS so that
+  stores are 16 bytes.
 */
 /* ---- On matrix units: f16 and bf16, channels last, a depthwise or a small pointwise first convolution, a
    pointwise second one. A block owns P positions of the result and all of its channels (or a slice). mid of
@@ -15939,7 +16045,10 @@ struct ckci_k_pair_product<E, ckci_k_mma_groups, 128, THREADS, COLUMNS>
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-point
-  A pointwise first convolution, and what pairs on matrix units share: mid in LDS, where results go.
+  A pointwise first convolution of a pair, and what pairs on matrix units share: mid in LDS, where results go.
+  Both convolutions are products on the unit; inputs lie in the last slabs of mid, which the last results
+  overwrite. A block owns P positions in all channels. mid goes to memory, too, where the caller wants it,
+  written by its block alone.
 */
 CKCI_K_FN int64_t ckci_k_pair_at(const ckci_tensor &t, const ckci_k_place &q)
 {
@@ -16228,7 +16337,10 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-depth
-  A depthwise first convolution: regions of the result, one after the other.
+  A depthwise first convolution of a pair: regions of the result, one after the other. The window of inputs of
+  a region lies in LDS, mid is computed from it by multiply-adds and lies there as the operand of the second
+  convolution (>>k-pair-product). A block owns its regions in all channels of the result, or in a slice of
+  them; mid that two regions need is computed twice.
 */
 /* Where a region of the result begins. */
 struct ckci_k_pair_region {
@@ -16817,7 +16929,10 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-strips
-  NVIDIA: a 3 x 3 depthwise first convolution of stride 1, from memory through registers.
+  NVIDIA: a 3 x 3 depthwise first convolution of stride 1, from memory through registers. A thread holds three
+  rows of inputs and reads each row once as it walks down a column of tiles; mid goes to LDS, into one of two
+  places, where groups of waves multiply it while the next tile is computed. All weights stay in LDS, for
+  which a block has a compute unit alone.
 */
 template <class E, class U> struct ckci_k_pair_strips_tiles;
 #if defined(CKCI_K_MMA)
@@ -17219,6 +17334,8 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-by-unit
   The pair kernels with the unit of the target; where there is none they are empty, and no plan takes them.
+  Each stands in the table for f16 and for bf16, so that a build with one of them compiles half. What NVIDIA
+  alone can hold in LDS (wide, strips) is empty elsewhere.
 */
 /* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
 #if defined(CKCI_SIMULATOR)
@@ -17284,6 +17401,9 @@ template <class E> struct ckci_k_resident<ckci_k_pair_matrix<E>> {
 template <class E> struct ckci_k_resident<ckci_k_pair_depth<E>> {
     enum { BLOCKS = 2 };
 };
+#endif /* CKCI_HAS_CONV_CONV */
+
+#if CKCI_HAS_GROUPNORM
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -17611,7 +17731,10 @@ template <class T> CKCI_K_FN ckci_k_moments ckci_k_norm_read(const ckci_gpu_norm
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-wide
-  Eight numbers at once: loads, the ring in LDS, cursors, and moments of all that a block reads.
+  Eight numbers at once: loads, the ring in LDS, cursors, and moments of all that a block reads. For tensors
+  whose eights are aligned, channels last or first; others take the single numbers of >>k-norm-common. Loads
+  run ahead: on NVIDIA through a ring in LDS, in which a thread has places of its own, on AMD in registers.
+  Threads' sums meet in LDS in a fixed tree.
 */
 /* ---- Wide. Are eight of a tensor aligned? Channels last, the planner sees to it. */
 template <bool PLANES> CKCI_K_FN bool ckci_k_norm_aligned(const ckci_gpu_norm &p)
@@ -18193,7 +18316,10 @@ CKCI_K_FN int32_t ckci_k_norm_gather(const ckci_gpu_norm &p, const S &s, ckci_k_
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-statistics
-  Mean and inverse deviation of each group: saved, or of the parts in workspace.
+  Mean and inverse deviation of each group: saved, or of the parts in workspace, or of what this block has
+  read. Moments are sums of x less a pivot, one of its values, and of the square of that, so that a mean far
+  from 0 costs no digits; they are added in a fixed tree. A saved mean that its type holds too coarsely
+  (>>core-mean) gets the rest from the tensor, so that all threads must come here together.
 */
 /* Moments of this block's groups, of which k has those at m.u.of[k * length], to workspace. */
 template <class T>
@@ -18313,7 +18439,9 @@ template <class T> struct ckci_k_norm_channel {
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-gradient
   What forward and backward do to numbers: scale and shift, activations and their gradients, sums of dy and
-  dy*xhat.
+  dy*xhat. All kernels of group norm that apply or sum come here, with eight numbers at once or with one. Sums
+  of channels go to workspace, each block's to a place of its own, and param adds them in order. AMD has forms
+  of its own where conversions and exponentials cost most.
 */
 template <class T>
 CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, const ckci_k_slab &s,
@@ -18841,7 +18969,9 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-kernels
-  y and dx of slabs of any size: a block owns a part of the positions of its groups.
+  y and dx of slabs of any size: a block owns a part of the positions of its groups. With several parts a
+  launch before this one has left their moments or sums in workspace, and every block adds them up for itself
+  in the same order. Kernels for any tensors and wide ones (>>k-norm-wide) are bodies of the same structs.
 */
 template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
     typedef ckci_k_norm_room_of<T, W> lds;
@@ -19046,7 +19176,9 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-kept
-  y and dx where a slab stays in LDS, of one block or of a cluster's.
+  y and dx where a slab stays in LDS, of one block or of a cluster's: memory is read once. Blocks of a cluster
+  (NVIDIA) leave statistics and sums in workspace for each other; a block owns what it has read. Loads are all
+  under way before the first is waited for, and a thread reads its own only, so that copies need no barrier.
 */
 /* y where channels come first and a slab fits into LDS, or into that of a cluster's blocks (parts), which
    leave statistics in workspace for each other: x is read once. All copies are under way before the first one
@@ -19610,7 +19742,9 @@ template <bool PLANES> struct ckci_k_resident<ckci_k_norm_bwd_kept<PLANES>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-param
-  dgamma and dbeta: sums over the batch in fixed order.
+  dgamma and dbeta: sums over the batch in fixed order. Sums of channels for each n, and for each part, lie in
+  workspace, where the kernel of dx left them; 16 threads share a channel and a fixed tree adds theirs.
+  Without workspace a block walks x and dy of its columns itself, batch after batch.
 */
 /* dgamma and dbeta. From workspace: 16 channels, whose n and parts are shared by 16 threads each. Without:
    a chunk of one set's columns, batch after batch. */
@@ -19687,6 +19821,9 @@ template <class T> struct ckci_k_norm_param {
         }
     }
 };
+#endif /* CKCI_HAS_GROUPNORM */
+
+#if CKCI_HAS_TRANSFORM
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -20612,11 +20749,14 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         gather<false>(p, b, m);
     }
 };
+#endif /* CKCI_HAS_TRANSFORM */
 
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-table
-  The table as kernels with plain C names: those that this build has, in this part of it; and where they are.
+  The table of gpu/table.h as kernels with plain C names: those that this build has, in this part of it; and
+  where they are. A kernel is a body, its arguments and its LDS; the plain name is what profilers show.
+  Families that the build's switches drop are not read at all: what no kernel needs costs no time.
 */
 #ifdef CKCONV_STATIC
 #define CKCI_K_KERNEL static __global__
@@ -20685,7 +20825,9 @@ const void *CKCI_K_FIND(int32_t kernel, size_t *lds)
 /*------------------------------------------------------------------------------------------------------------
   >>k-launch
   The launch of a kernel. In a build in parts (CKCONV_PART) kernels are in other objects, each of which tells
-  where those are that it has.
+  where those are that it has. What differs by vendor ends here: LDS above 48 KiB, clusters and early starts
+  are NVIDIA's, and the simulator calls the kernel itself. The argument struct is copied by the launch;
+  nothing else is kept.
 */
 #if !CKCI_PARTS
 #else
@@ -20786,7 +20928,9 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-undef
-  The kernels' macros end here.
+  The kernels' macros end here, but for those that the implementation undefines itself (>>undef). They are for
+  kernels.hip.h alone: nothing in ckconv.h behind it reads them, and no program is to see them.
+  tests/test_tags.sh fails where a macro is left, or named here in vain.
 */
 #undef CKCI_K_APART
 #undef CKCI_K_BF16

@@ -34,6 +34,7 @@ extern "C" {
 #include "core/layout.h"
 #include "core/parallel.h"
 #include "core/problem.h"
+#include "core/mean.h"
 
 #include "ref/ref.h"
 

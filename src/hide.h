@@ -1,7 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>hide
   Macros of the program that includes this file lie aside while the implementation is read: whatever N or
-  SIZE are there, here they are names. They come back at the end (>>show).
+  SIZE are there, here they are names. They come back at the end (>>show). The list is made of the words of
+  all rooms: `make headers` writes it, and a test compares it with them.
 */
 #pragma once
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)

@@ -111,14 +111,17 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/matrix/stem_weight.h"
 
 #include "kernels/tile/common.h"
+#if CKCI_HAS_F32
 #include "kernels/tile/gather.h"
 #include "kernels/tile/grouped.h"
 #include "kernels/tile/narrow.h"
 #include "kernels/tile/weight.h"
+#endif /* CKCI_HAS_F32 */
 
 #include "kernels/vector/direct.h"
 
 #include "kernels/depth/common.h"
+#if CKCI_HAS_DEPTHWISE
 #include "kernels/depth/epilogue.h"
 #include "kernels/depth/strips.h"
 #include "kernels/depth/window.h"
@@ -137,14 +140,18 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/depth/matrix.h"
 #include "kernels/depth/matrix_weight.h"
 #include "kernels/depth/sum.h"
+#endif /* CKCI_HAS_DEPTHWISE */
 
+#if CKCI_HAS_CONV_CONV
 #include "kernels/pair/vector.h"
 #include "kernels/pair/product.h"
 #include "kernels/pair/point.h"
 #include "kernels/pair/depth.h"
 #include "kernels/pair/strips.h"
 #include "kernels/pair/by_unit.h"
+#endif /* CKCI_HAS_CONV_CONV */
 
+#if CKCI_HAS_GROUPNORM
 #include "kernels/norm/common.h"
 #include "kernels/norm/wide.h"
 #include "kernels/norm/statistics.h"
@@ -152,8 +159,11 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/norm/kernels.h"
 #include "kernels/norm/kept.h"
 #include "kernels/norm/param.h"
+#endif /* CKCI_HAS_GROUPNORM */
 
+#if CKCI_HAS_TRANSFORM
 #include "kernels/move.h"
+#endif /* CKCI_HAS_TRANSFORM */
 #include "kernels/table.h"
 #endif /* CKCI_PART || !CKCI_PARTS */
 

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>show
-  The macros of >>hide come back. The list is made of the words of all rooms: `make headers` writes both.
+  The macros of >>hide come back, so that a program finds its own as it left them. This is the last thing in
+  the merged header but for the licence. The list is made of the words of all rooms: `make headers` writes
+  both, so do not edit it.
 */
 #pragma once
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>undef
-  Private macros end here, so that none of them reaches the including program.
+  Private macros end here, so that none of them reaches the including program. Those of cpu/ and of kernels/
+  that others might collide with end earlier, in rooms of their own. tests/test_tags.sh compares this list
+  with what is defined: a new macro of core/, gpu/ or plan/ has its line here.
 */
 #pragma once
 
@@ -14,6 +16,7 @@
 #undef CKCI_DEPTH_DOWN_LANES
 #undef CKCI_DEPTH_DOWN_STRIP
 #undef CKCI_FN
+#undef CKCI_ONCE
 #undef CKCI_GPU_DEPTH
 #undef CKCI_GPU_FMA
 #undef CKCI_GPU_FMA_TILES

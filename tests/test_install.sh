@@ -114,6 +114,11 @@ test_cmake() {
     export CKCONV_OBJECT
     cmake_project "add_subdirectory" subdirectory -DCKCONV_SOURCE="$PWD" -DCMAKE_BUILD_TYPE=Debug \
         -DCMAKE_CXX_COMPILER_LAUNCHER="sh;$(cd "$outside" && pwd)/launch.sh"
+    # with CKCONV_TEST_FULL the implementation as CUDA, of what main.c needs; it runs on the CPU without a GPU
+    if [ -n "$CKCONV_TEST_FULL" ] && have nvcc; then
+        cmake_project "CUDA" gpu -DLANGUAGE=CUDA -DCKCONV_SOURCE="$PWD" -DCMAKE_CUDA_ARCHITECTURES=90a-real \
+            -DCMAKE_CUDA_FLAGS="-DCKCONV_ONLY_FWD -DCKCONV_ONLY_F32"
+    fi
     runs "CMake's own install, configure" "$CMAKE" -S . -B "$dir/own" -DCMAKE_C_COMPILER="$CC" &&
         runs "CMake's own install" "$CMAKE" --install "$dir/own" --prefix "$dir/cmake_prefix" &&
         check "CMake installs other headers" sh -c "cd '$prefix/include' && for h in *; do

@@ -90,10 +90,13 @@ END {
     if (what == "hide") {
         print "  >>hide"
         print "  Macros of the program that includes this file lie aside while the implementation is read: whatever N or"
-        print "  SIZE are there, here they are names. They come back at the end (>>show)."
+        print "  SIZE are there, here they are names. They come back at the end (>>show). The list is made of the words of"
+        print "  all rooms: `make headers` writes it, and a test compares it with them."
     } else {
         print "  >>show"
-        print "  The macros of >>hide come back. The list is made of the words of all rooms: `make headers` writes both."
+        print "  The macros of >>hide come back, so that a program finds its own as it left them. This is the last thing in"
+        print "  the merged header but for the licence. The list is made of the words of all rooms: `make headers` writes"
+        print "  both, so do not edit it."
     }
     print "*/"
     print "#pragma once"

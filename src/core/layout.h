@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-layout
-  Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines read and
-  write memory, whatever the type, stride and element operation.
+  Spans, offsets, coordinate maps, and runs of elements: the two functions through which engines on the CPU
+  read and write memory, whatever the type, stride and element operation. Only here is an epilogue computed on
+  the CPU, so that ref/ and cpu/ round alike. Whoever calls owns the elements that a run is written to.
+  Spatial axes that are one dense axis in all tensors are made one here, too.
 */
 #pragma once
 #include "core/check.h"

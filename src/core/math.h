@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-math
-  Checked sizes; half, bfloat16 and the fp8 formats; element operations.
+  Checked sizes; half, bfloat16 and the fp8 formats; element operations. Arithmetic alone: no tensor is known
+  here. Conversions take numbers apart by their bits and memcpy, so that they give the same on every machine,
+  big endian ones and those with -ffast-math too. Every small format is one row of numbers for one general
+  conversion; the two 16-bit ones have a second form that compilers vectorise.
 */
 #pragma once
 #include "core/platform.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-names
-  Names of every enumeration, in one table each, and back; the text of a status.
+  Names of every enumeration, in one table each, and back; the text of a status; what this build holds. Texts
+  of errors, plans and drivers take names from here and nowhere else. The first name of a value is the one
+  that is printed, others are read only. It reads the switches, and knows nothing of engines.
 */
 #pragma once
 #include "core/base.h"
@@ -64,7 +66,7 @@ typedef struct ckci_name {
     int32_t value;
 } ckci_name;
 
-CKCI_FN const char *ckci_name_of(const ckci_name *table, int32_t value)
+CKCI_ONCE const char *ckci_name_of(const ckci_name *table, int32_t value)
 {
     while (table->name && table->value != value) {
         table++;
@@ -72,7 +74,7 @@ CKCI_FN const char *ckci_name_of(const ckci_name *table, int32_t value)
     return table->name;
 }
 
-CKCI_FN int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
+CKCI_ONCE int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
 {
     while (table->name && !ckci_same_text(table->name, name)) {
         table++;
@@ -80,7 +82,7 @@ CKCI_FN int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t 
     return table->name ? table->value : unknown;
 }
 
-CKCI_FN const ckci_name *ckci_dtype_names(void)
+CKCI_ONCE const ckci_name *ckci_dtype_names(void)
 {
     static const ckci_name table[] = {{"f64", CKCONV_F64},
                                       {"f32", CKCONV_F32},
@@ -98,7 +100,7 @@ CKCI_FN const ckci_name *ckci_dtype_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_layout_names(void)
+CKCI_ONCE const ckci_name *ckci_layout_names(void)
 {
     static const ckci_name table[] = {
         {"NHWGC", CKCONV_NHWGC},     {"NWGC", CKCONV_NHWGC},      {"NDHWGC", CKCONV_NHWGC},
@@ -113,7 +115,7 @@ CKCI_FN const ckci_name *ckci_layout_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_op_names(void)
+CKCI_ONCE const ckci_name *ckci_op_names(void)
 {
     static const ckci_name table[] = {{"fwd", CKCONV_FWD},
                                       {"bwd_data", CKCONV_BWD_DATA},
@@ -125,7 +127,7 @@ CKCI_FN const ckci_name *ckci_op_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_element_names(void)
+CKCI_ONCE const ckci_name *ckci_element_names(void)
 {
     static const ckci_name table[] = {{"pass", CKCONV_PASS},
                                       {"scale", CKCONV_SCALE},
@@ -145,7 +147,7 @@ CKCI_FN const ckci_name *ckci_element_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_engine_names(void)
+CKCI_ONCE const ckci_name *ckci_engine_names(void)
 {
     static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
                                       {"ref", CKCONV_ENGINE_REF},

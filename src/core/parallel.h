@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-parallel
-  Work items on threads: the only place that knows OpenMP. Items own what they write, so any number of
-  threads gives the same bits.
+  Work items on threads: the only place that knows OpenMP. Items own what they write, so any number of threads
+  gives the same bits. A thread begins with a share of its own, the same one in every call, and then helps the
+  others: caches keep what it touched before, and uneven items do not leave threads idle. Scratch comes from
+  workspace or from the thread's stack; nothing is allocated.
 */
 #pragma once
 #include "core/base.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-platform
-  The common subset of C99 and C++11. Everything private begins with ckci_ or CKCI_.
+  The common subset of C99 and C++11: what compilers call differently has one name here, and only here are the
+  C library's headers read. Everything private begins with ckci_ or CKCI_. Fast-math options of the program
+  are put aside while the implementation is read, since sums that keep what rounding takes would lose it.
 */
 #pragma once
 #include "core/switches.h"
@@ -24,13 +26,16 @@
 #include <omp.h>
 #endif
 
+/* CKCI_ONCE: what runs once a plan or a launch. Compilers keep it small, and spend half the time on it. */
 #if defined(__GNUC__) || defined(__clang__)
 #define CKCI_FN static __attribute__((unused))
+#define CKCI_ONCE static __attribute__((unused, cold))
 #define CKCI_PRINTF(a, b) __attribute__((format(printf, a, b)))
 #define CKCI_COLD __attribute__((cold)) /* what leads there is kept small */
 #define CKCI_INLINE static inline __attribute__((unused, always_inline))
 #else
 #define CKCI_FN static
+#define CKCI_ONCE static
 #define CKCI_PRINTF(a, b)
 #define CKCI_COLD
 #define CKCI_INLINE static inline

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-problem
-  What the planner and the engines ask each other: a checked problem, a question whether an instance fits,
-  and what a plan keeps of the caller's options.
+  What the planner and the engines ask each other: a checked problem, a question whether an instance fits, and
+  what a plan keeps of the caller's options. An instance answers with its cost and fills the plan's members;
+  it owns no memory. Limits of workspace are counted here, once, so that engines and texts mean the same
+  number.
 */
 #pragma once
 #include "core/check.h"
@@ -77,5 +79,7 @@ CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
     return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);
 }
 
+/* The planner asks for the machine that it runs on, which only device/runtime.h knows: why there is no GPU
+   for `what`, and facts of the GPU or, without one, of the CPU. */
 CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err);
 CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *err);

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-target
-  The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name.
+  The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name. A
+  row is all that is known of one before a device is asked: vendor, matrix unit, wave, LDS, quirks of its
+  compilers. A name without a row is planned with portable kernels, so that new GPUs run before they are
+  known.
 */
 #pragma once
 #include "core/platform.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-tensor
-  What checks make of a tensor, and engines read: on the GPU, too.
+  What checks make of a tensor, and engines read: on the GPU, too. It is always six-dimensional, so that no
+  engine tells 1D from 3D. A kernel's arguments hold such tensors as they are: members have fixed sizes, and
+  only the pointer differs between a plan and a run.
 */
 #pragma once
 #include "core/platform.h"

@@ -1,6 +1,10 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-gather
-  fwd and bwd_data as implicit GEMM: an item owns a block of outputs of one group and phase.
+  fwd and bwd_data as implicit GEMM: an item owns a block of outputs of one group and phase. The input of a
+  block is gathered as a patch (>>cpu-patch) or as im2col rows, whichever wastes less; weights are packed in
+  panels, once for all items where workspace allows, else by each item. Block sizes come from caches and
+  threads; the order of a sum comes from the problem alone, so that it does not change with the number of
+  threads. cpu/pair.h and cpu/weight.h take its blocks and sums, too.
 */
 #pragma once
 #include "core/parallel.h"

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-isa
   The microkernels stamped out for each instruction set and kind of number, and the choice among them at run
-  time.
+  time. Each set is compiled with the target attribute of its functions, so that one build runs on every
+  x86-64 processor; others have portable vectors. A plan's features choose, not this machine's, so that a plan
+  made for another processor says what would run there. It needs cpu/micro.h alone.
 */
 #pragma once
 #include "cpu/micro.h"

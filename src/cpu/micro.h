@@ -1,7 +1,10 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-micro
   Microkernels as macros over the vectors of one instruction set: a register tile of GEMM and of an outer
-  product, lines of depthwise outputs, taps of their weight gradients, copies and conversions.
+  product, lines of depthwise outputs, taps of their weight gradients, copies and conversions. Macros, since
+  C99 has no templates and tile sizes must be known where loops are unrolled. cpu/isa.h says what CKCI_V,
+  CKCI_N and the others are, and expands them. A microkernel owns the sums that it is handed and adds in the
+  order of its table.
 */
 #pragma once
 #include "core/math.h"

@@ -7,8 +7,10 @@
   added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own.
 */
 #pragma once
+#include "core/layout.h"
+#include "core/mean.h"
+#include "core/parallel.h"
 #include "core/problem.h"
-#include "ref/ref.h"
 #include "cpu/isa.h"
 
 enum { CKCI_NORM_TILE = CKCI_STACK / 64 };

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-pair
-  One convolution of a pair, by whichever of the two families costs less.
+  One convolution of a pair, by whichever of the two families costs less, and both of them fused: an item then
+  owns a tile of output positions in all channels and keeps mid in its scratch. Without workspace for that,
+  both run one after the other, or mid is computed again where it is needed, by the specification's own code:
+  the one place where the CPU engine reads ref/.
 */
 #pragma once
 #include "ref/ref.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-patch
-  The input that a block of outputs touches, gathered once for all taps.
+  The input that a block of outputs touches, gathered once for all taps, which then read it where it lies: a
+  number is copied and converted once, not once for each tap. Positions are split by their place modulo the
+  stride, so that neighbouring outputs read neighbours. Padding is zeros. The patch lies in its item's
+  scratch, and no other item reads it.
 */
 #pragma once
 #include "cpu/view.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-undef
-  The macros of the microkernels end here: kernels of the GPU have some of the same names.
+  The macros of the microkernels end here: kernels of the GPU have some of the same names. Only macros of cpu/
+  stand here, and each that it defines; those of all other rooms end in >>undef. tests/test_tags.sh fails
+  where one is left or named in vain.
 */
 #pragma once
 

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-vector
-  Register tiles of one vector kind, written once as macros and stamped out for each.
+  Register tiles of one vector kind, written once as macros and stamped out for each; and the types of the
+  microkernels that cpu/isa.h collects in a table. Portable vectors are 16 bytes of the compiler's own vector
+  extension, or plain numbers where it has none, so that code above them is written once. It knows neither
+  tensors nor convolutions.
 */
 #pragma once
 #include "core/platform.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-view
-  A convolution as the kernels see it: stride phases, segments of the reduction, rows of sums to memory.
+  A convolution as the kernels see it: stride phases, segments of the reduction, rows of sums to memory. fwd
+  and bwd_data differ here alone: the tensor that is gathered, the taps of a phase and the place that is
+  written follow from the view, and cpu/patch.h, gather.h and direct.h do not ask which of both they compute.
+  A phase owns its outputs, so that no two items write one.
 */
 #pragma once
 #include "core/layout.h"

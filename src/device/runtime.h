@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>device-runtime
-  Facts, memory and time of the CPU, and of a GPU when a GPU compiler reads this.
+  Facts, memory and time of the CPU, and of a GPU when a GPU compiler reads this. Only here and in >>k-launch
+  is the vendor's runtime called; launches go to the caller's stream. What it hands out (memory, streams,
+  timers) is the caller's. A build without a GPU compiler answers each of these calls with a status that says
+  so.
 */
 #pragma once
 #include "plan/select.h"

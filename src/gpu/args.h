@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-args
   What a kernel is told: one struct of plain numbers for each family, filled by the planner on the host and
-  read by kernels/. The contract between both: whatever one needs to know of the other stands here.
+  read by kernels/. The contract between both: whatever one needs to know of the other stands here, sizes in
+  LDS too. Divisions are prepared on the host (ckci_divisor), since GPUs have none for integers. Structs go by
+  value, so that a launch needs no memory, and every member has the same size on both sides.
 */
 #pragma once
 #include "core/target.h"

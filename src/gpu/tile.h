@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-tile
-  FMA tiles: f32 tensors that are read as they are.
+  FMA tiles: f32 tensors that are read as they are, by multiply-adds (kernels/tile/). It chooses the tile
+  among the table's by the time of its rounds, small groups and few written channels by kernels of their own,
+  and the parts of bwd_weight. Tensors that no chunk of 16 bytes can be read of have tiles that read single
+  numbers.
 */
 #pragma once
 #include "gpu/matrix.h"
@@ -12,7 +15,7 @@ typedef struct ckci_fma_tile {
     double rate;
 } ckci_fma_tile;
 
-CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
+CKCI_ONCE ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 {
     static const ckci_fma_tile gather[] = {
         {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.49},
@@ -42,7 +45,8 @@ CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 
 /* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
    now and then. */
-CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t, double red)
+CKCI_ONCE double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t,
+                                double red)
 {
     double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
     double block = (double)t->rows * t->columns * t->rate * (red + 48);
@@ -56,13 +60,13 @@ CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const
 }
 
 /* Do offsets of a block's images fit 31 bits, in bytes? */
-CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
+CKCI_ONCE int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
 {
     return ckci_saturating_mul(ckci_reach(t, images, channels, beyond), 4) <= INT32_MAX;
 }
 
 /* What all FMA tiles ask for. a, b: the tensors that are read. */
-CKCI_FN ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
     const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const ckci_tensor *b = &p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
@@ -81,14 +85,14 @@ CKCI_FN ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckcon
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_tile_too_far(ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_too_far(ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
         "FMA tiles take 2^31 bytes of weights per group and of a block's images; here it is more");
 }
 
-CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_unaligned(ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
@@ -96,8 +100,8 @@ CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
-CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                         ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
@@ -145,7 +149,7 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
 
 /* A block's groups lie side by side, 512 bytes of them, with all taps of the weights in LDS where they
    fit. */
-CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
+CKCI_ONCE void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
 {
     int32_t room = 9536, taps = 1, items = k->g * (int32_t)ckci_ceil_div(k->columns, wide);
     for (int i = 0; i < 3; i++) {
@@ -171,8 +175,8 @@ CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, i
 }
 
 /* wide: columns of a thread. */
-CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
-                                   ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
+                                     ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int64_t positions, beyond[3], units = ckci_max(device->compute_units, 1);
@@ -209,8 +213,8 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
 }
 
 /* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
-CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                       double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                         double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int32_t ranges;
@@ -240,8 +244,7 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
     ckci_image(p, &positions, beyond);
     beyond[1] += k->part; /* of tiles that end behind the last row */
     beyond[2] += 8 * k->lanes;
-    if (!ckci_tile_reach(&k->a, 1, k->red, beyond) ||
-        !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL) ||
+    if (!ckci_tile_reach(&k->a, 1, k->red, beyond) || !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8) {
         return ckci_tile_too_far(err);
     }
@@ -257,7 +260,7 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
 }
 
 /* Is dw dense as [g][k][taps][c], so that sums are stored as they come? */
-CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
+CKCI_ONCE int ckci_tile_dense(const ckci_tensor *t)
 {
     static const int order[6] = {2, 5, 4, 3, 1, 0};
     int64_t step = 1;
@@ -270,9 +273,9 @@ CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
 }
 
 /* bwd_weight. split_k 0: the number of parts that takes the least time, within `limit` bytes. */
-CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                       double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                         int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                         double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
@@ -337,8 +340,8 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
    name says whose it is: 0, 32, 64 and 128 are direct and the vector tiles, 1 and 4 narrow and grouped,
    others FMA tiles. */
 
-CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                         ckci_launch *l, double *cost, ckconv_error *err)
 {
     return tile == 1     ? ckci_few_columns(p, device, l, cost, err)
            : tile == 4   ? ckci_grouped(p, device, tile, l, cost, err)
@@ -346,15 +349,15 @@ CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *
                          : ckci_gpu_gather(p, device, tile, l, cost, err);
 }
 
-CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                       double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                         int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                         double *cost, ckconv_error *err)
 {
     return tile > 1000 ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
                        : ckci_gpu_weight(p, device, tile, split_k, limit, l, bytes, cost, err);
 }
 
-CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -365,9 +368,9 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -380,7 +383,7 @@ CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_p
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
-CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -394,9 +397,9 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;

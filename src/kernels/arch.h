@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-arch
   One name each for what HIP, CUDA and the simulator of tests/ call differently; undefined again at the end of
-  ckconv.h.
+  ckconv.h. Names and attributes of a vendor are spelled here, instructions in >>k-prim, >>k-chunks
+  and >>k-unit. What is told apart by the target that is compiled for, its matrix unit above all, comes from
+  the row of the table of architectures (>>core-target).
 */
 #pragma once
 #include "core/target.h"

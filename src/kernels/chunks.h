@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-chunks
   Chunks of 16 bytes between memory, registers and LDS: windows of memory with a bound, copies that go
-  straight to LDS, barriers for LDS alone. For every family that stages tiles.
+  straight to LDS, barriers for LDS alone. For every family that stages tiles. Loads outside a window give
+  zeros, so that padding costs no branch: an offset with its sign bit set is outside. Each function has a form
+  for the vendor that has an instruction for it, and one for the simulator.
 */
 #pragma once
 #include "kernels/unit/unit.h"

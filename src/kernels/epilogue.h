@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-epilogue
-  Element operations, and the one way of a sum to memory: operation, D tensors, one rounding, store.
+  Element operations, and the one way of a sum to memory: operation, D tensors, one rounding, store. Every
+  family ends here or tests first that nothing of this is asked for, so that all round alike and as the CPU
+  does (>>core-math). One thread writes each output. Functions of f64 are the library's on NVIDIA and tables
+  here on AMD, where coefficients would take the registers of the loops around them.
 */
 #pragma once
 #include "kernels/prim.h"

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-launch
   The launch of a kernel. In a build in parts (CKCONV_PART) kernels are in other objects, each of which tells
-  where those are that it has.
+  where those are that it has. What differs by vendor ends here: LDS above 48 KiB, clusters and early starts
+  are NVIDIA's, and the simulator calls the kernel itself. The argument struct is copied by the launch;
+  nothing else is kept.
 */
 #pragma once
 #include "gpu/table.h"

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-map
   From rows, columns and places in the reduction to elements. A slice is what one (n, g) addresses; offsets
-  inside it are 32-bit when the host found that enough ("narrow").
+  inside it are 32-bit when the host found that enough ("narrow"). Phases, taps and coordinates of fwd and
+  bwd_data follow from the same numbers (ckci_gpu_dim): kernels that gather do not ask which of both they
+  compute.
 */
 #pragma once
 #include "kernels/prim.h"

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-prim
   Conversions, loads and stores. T is float, double or int32_t: the type of the arithmetic. What needs an
-  instruction of its own is a function here with a twin for the simulator.
+  instruction of its own is a function here with a twin for the simulator. Also what keeps a compiler from
+  moving a value to where registers are scarce (again, late, hold, opaque: each says why, once, here), and
+  sums whose error does not grow with their length. It knows no family.
 */
 #pragma once
 #include "gpu/args.h"

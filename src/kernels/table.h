@@ -1,16 +1,21 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-table
-  The table as kernels with plain C names: those that this build has, in this part of it; and where they are.
+  The table of gpu/table.h as kernels with plain C names: those that this build has, in this part of it; and
+  where they are. A kernel is a body, its arguments and its LDS; the plain name is what profilers show.
+  Families that the build's switches drop are not read at all: what no kernel needs costs no time.
 */
 #pragma once
 #include "kernels/matrix/pack.h"
 #include "kernels/matrix/near_weight.h"
 #include "kernels/matrix/by_unit.h"
 #include "kernels/matrix/stem_weight.h"
+#if CKCI_HAS_F32
 #include "kernels/tile/gather.h"
 #include "kernels/tile/grouped.h"
 #include "kernels/tile/narrow.h"
 #include "kernels/tile/weight.h"
+#endif
+#if CKCI_HAS_DEPTHWISE
 #include "kernels/depth/column.h"
 #include "kernels/depth/down.h"
 #include "kernels/depth/walk_weight.h"
@@ -20,11 +25,18 @@
 #include "kernels/depth/row.h"
 #include "kernels/depth/matrix_weight.h"
 #include "kernels/depth/sum.h"
+#endif
+#if CKCI_HAS_CONV_CONV
 #include "kernels/pair/vector.h"
 #include "kernels/pair/by_unit.h"
+#endif
+#if CKCI_HAS_GROUPNORM
 #include "kernels/norm/kept.h"
 #include "kernels/norm/param.h"
+#endif
+#if CKCI_HAS_TRANSFORM
 #include "kernels/move.h"
+#endif
 
 #ifdef CKCONV_STATIC
 #define CKCI_K_KERNEL static __global__

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-undef
-  The kernels' macros end here.
+  The kernels' macros end here, but for those that the implementation undefines itself (>>undef). They are for
+  kernels.hip.h alone: nothing in ckconv.h behind it reads them, and no program is to see them.
+  tests/test_tags.sh fails where a macro is left, or named here in vain.
 */
 #pragma once
 

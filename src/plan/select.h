@@ -1,14 +1,16 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-select
   Checks of options and devices, the choice of the cheapest instance that fits, and the plan made of it. No
-  GPU call is made here.
+  GPU call is made here, but for facts of the current device where the caller names none. If no instance fits,
+  the most telling of all refusals is the error. A plan holds no pointer: it is a plain struct, the same for
+  the same description, device and options.
 */
 #pragma once
 #include "plan/instances.h"
 #include "core/axes.h"
 
 /* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
-CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
     if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
@@ -20,7 +22,7 @@ CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem 
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
 }
 
-CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
+CKCI_ONCE void ckci_drop_axes(ckconv_op op, ckci_problem *p)
 {
     if (op == CKCONV_CONV_CONV_FWD) {
         ckci_drop_pair(&p->pair);
@@ -35,7 +37,7 @@ CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
     }
 }
 
-CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
 {
     if (o->engine < CKCONV_ENGINE_AUTO || o->engine > CKCONV_ENGINE_GPU) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -75,7 +77,7 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
 enum { CKCI_LEAST_LDS = 49152 };
 
 /* A GPU has the name of one of its vendor's, and the waves of its row. */
-CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
     int32_t vendor = row ? row->kind : ckci_architecture_vendor(d->arch);
@@ -93,7 +95,7 @@ CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
 {
     if (d->kind < CKCONV_DEVICE_CPU || d->kind > CKCONV_DEVICE_NVIDIA) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -146,7 +148,7 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
 }
 
 /* FLOP and least traffic. */
-CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
+CKCI_ONCE void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
 {
     int64_t f = 2;
     int64_t factors[10];
@@ -168,7 +170,7 @@ CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes
     }
 }
 
-CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
+CKCI_ONCE void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 {
     plan->flop = plan->bytes = 0;
     if (plan->op == CKCONV_CONV_CONV_FWD) {
@@ -189,7 +191,7 @@ CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 }
 
 /* Does the caller's options.instance mean this instance? */
-CKCI_FN int ckci_instance_named(const ckci_instance *i, const char *name)
+CKCI_ONCE int ckci_instance_named(const ckci_instance *i, const char *name)
 {
     return name == NULL || ckci_same_text(i->name, name) ||
            ckci_same_text(ckconv_family_name(i->family), name) ||
@@ -197,7 +199,7 @@ CKCI_FN int ckci_instance_named(const ckci_instance *i, const char *name)
 }
 
 /* Is it the name of any instance or family at all? */
-CKCI_FN int ckci_known_name(const char *name)
+CKCI_ONCE int ckci_known_name(const char *name)
 {
     for (ckconv_family f = CKCONV_FAMILY_REF; f <= CKCONV_FAMILY_MMA; f++) {
         if (ckci_same_text(ckconv_family_name(f), name)) {
@@ -214,7 +216,7 @@ CKCI_FN int ckci_known_name(const char *name)
 
 /* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
    longer: at least about 20 microseconds of work for each thread. Results do not depend on it. */
-CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
+CKCI_ONCE int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / 32768;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
@@ -222,8 +224,8 @@ CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 
 /* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
    for, and statistics were saved. Addresses are made up: nothing reads there. */
-CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
-                                        const ckci_instance *instance, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
+                                          const ckci_instance *instance, ckconv_error *err)
 {
     ckconv_args a;
     ckci_launch_count c;
@@ -247,7 +249,7 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
 
 /* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
    CPU, 1 for a matrix unit, 2 for the rest. */
-CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
+CKCI_ONCE int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
 {
     int matrix =
         i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
@@ -263,7 +265,7 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
 
 /* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
    others: it could run. */
-CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
+CKCI_ONCE void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
         now = 2 * now + (why->status == CKCONV_ERR_WORKSPACE ? 1 : 0);
@@ -275,8 +277,8 @@ CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckcon
 }
 
 /* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
-CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
-                                  int32_t only, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
+                                    int32_t only, double *cost, ckconv_error *err)
 {
     ckconv_plan best, trial;
     ckconv_error reason;
@@ -372,8 +374,9 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
-                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                       int mid, int32_t only, ckconv_plan *part, double *cost,
+                                       ckconv_error *err)
 {
     ckci_problem one;
     ckconv_options o;
@@ -390,8 +393,8 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
-                                     const ckci_emitter *e, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                       const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_instance *instance = ckci_find_instance(part->instance);
     ckconv_args none;
@@ -403,7 +406,7 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
 
 /* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
    why: a run of it says so again. */
-CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
 {
     if (plan) {
         memset(plan, 0, sizeof *plan);
@@ -417,7 +420,7 @@ CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ck
 }
 
 /* Was it? Then *why. */
-CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
+CKCI_ONCE int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 {
     if (!plan || plan->magic != 0 || plan->version != CKCI_REFUSED) {
         return 0;
@@ -428,9 +431,10 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 }
 
 /* What ckci_make_plan does. *out is all zero after a failure. */
-CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
-                                    const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                    const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                      const ckconv_options *options, const ckconv_device *device,
+                                      int32_t only, const ckconv_plan *like, ckci_problem *problem,
+                                      ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o;
@@ -500,9 +504,10 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
 
 /* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan
    whose two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
-CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
-                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                     const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                       const ckconv_options *options, const ckconv_device *device,
+                                       int32_t only, const ckconv_plan *like, ckci_problem *problem,
+                                       ckconv_error *err)
 {
     ckconv_error why;
     memset(&why, 0, sizeof why);
@@ -515,14 +520,14 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     return ckci_ok(err);
 }
 
-CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
+CKCI_ONCE size_t ckci_desc_bytes(ckconv_op op)
 {
     return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
            : op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD ? sizeof(ckconv_groupnorm_desc)
                                                                       : sizeof(ckconv_conv_desc);
 }
 
-CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
 {
     if (!plan) {
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", name);
@@ -540,8 +545,8 @@ CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name
 }
 
 /* The problem of a plan. Planning again must give the same plan, bit for bit: that refuses a damaged one. */
-CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
-                                   ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
+                                     ckconv_error *err)
 {
     ckconv_plan again;
     ckconv_options o;

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-transform
-  Layout and type conversion of a tensor, on the CPU and on a GPU.
+  Layout and type conversion of a tensor, on the CPU and on a GPU. It is no plan: the call checks both tensors
+  and moves elements at once, on threads or by one launch of >>gpu-move. Items own the positions that they
+  write. No arithmetic but one rounding happens on the way.
 */
 #pragma once
 #include "plan/run.h"
@@ -11,7 +13,7 @@ typedef struct ckci_move {
 } ckci_move;
 
 /* One work item moves the positions of one (outermost two axes) pair. */
-CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
+CKCI_ONCE void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_move *m = (const ckci_move *)context;
     const int64_t *len = m->dst->len;
@@ -40,9 +42,10 @@ CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *sc
 }
 
 /* Both tensors of a transform in their final form; element: alignment that pointers must have. */
-CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc,
-                                           const void *src, const ckconv_tensor *dst_desc, void *dst, int gpu,
-                                           ckci_tensor t[2], ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length,
+                                             const ckconv_tensor *src_desc, const void *src,
+                                             const ckconv_tensor *dst_desc, void *dst, int gpu,
+                                             ckci_tensor t[2], ckconv_error *err)
 {
     int64_t len[6];
     CKCI_TRY(ckci_check_held("transform", CKCI_WHY_TRANSFORM, err));

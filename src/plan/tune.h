@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-tune
-  Instances by number, and the tuner that times them.
+  Instances by number, and the tuner that times them. A plan for one instance is made as any other, with the
+  same checks; the tuner runs each that fits on the caller's tensors and keeps the fastest, by the median of
+  its runs. Outputs are written again and again meanwhile, as its description says.
 */
 #pragma once
 #include "plan/describe.h"
@@ -41,7 +43,7 @@ CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 }
 
 /* The options under which an instance is tried: those that base was planned with. */
-CKCI_FN ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
+CKCI_ONCE ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);
@@ -73,9 +75,9 @@ CKCONV_API const char *ckconv_family_name(ckconv_family family)
 }
 
 /* Median seconds of `repeats` runs after one warm-up. */
-CKCI_FN ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
-                                     size_t bytes, void *stream, int32_t repeats, double *seconds,
-                                     ckconv_error *err)
+CKCI_ONCE ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                       size_t bytes, void *stream, int32_t repeats, double *seconds,
+                                       ckconv_error *err)
 {
     enum { CKCI_MOST = 64 };
     double t[CKCI_MOST];

@@ -1,10 +1,14 @@
 /*------------------------------------------------------------------------------------------------------------
   >>ref
   Naive loops straight from the definitions, double sums (int64 for i8, kept modulo 2^32 as int32 hardware
-  does). One work item computes all positions of one channel of one batch entry, or of one filter.
+  does). One work item computes all positions of one channel of one batch entry, or of one filter. This is the
+  specification: whatever differs from it in another engine by more than rounding is that engine's fault, and
+  so it takes nothing but core/ and no cleverness. Group norm keeps what rounding takes from its sums, since
+  engines are judged by it.
 */
 #pragma once
 #include "core/layout.h"
+#include "core/mean.h"
 #include "core/parallel.h"
 
 CKCI_FN double ckci_ref_value(const ckci_tensor *t, int64_t a, int64_t b, int64_t c, int64_t z, int64_t y,
@@ -330,34 +334,6 @@ CKCI_FN double ckci_ref_total(const ckci_ref_sum *s)
 {
     double total = s->sum + s->lost;
     return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
-}
-
-/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
-typedef struct ckci_mean {
-    double high, low;
-} ckci_mean;
-
-CKCI_INLINE double ckci_less_mean(double x, const ckci_mean *mean)
-{
-    return (x - mean->high) - mean->low;
-}
-
-/* mean + more, which is the larger one only where the mean is a first guess */
-CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
-{
-    ckci_mean sum;
-    more += mean->low;
-    sum.high = ckci_as_written(mean->high + more);
-    sum.low = ckci_as_written(mean->high - sum.high) + more;
-    return sum;
-}
-
-/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
-   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
-   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
-CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
-{
-    return fabs(mean) * inv_std > 8;
 }
 
 /* Mean and inverse standard deviation of (n, g), in two passes over values less a guess of the mean, at first

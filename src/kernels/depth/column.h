@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-column
-  fwd and bwd_data of 3 x 3, channels last: the same with two rows of inputs in registers.
+  fwd and bwd_data of 3 x 3, channels last: a walk (>>k-depth-walk) with two rows of inputs in registers,
+  stride 1 or (fwd) 2. A thread owns a column of strips of outputs. Two rows at a time leave more loads under
+  way than one, and each row of inputs is still read once.
 */
 #pragma once
 #include "kernels/depth/walk.h"

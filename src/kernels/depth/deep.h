@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-deep
-  fwd and bwd_data of 3 x 3 x 3, channels last: blocks walk along planes, which lie in LDS.
+  fwd and bwd_data of 3 x 3 x 3, channels last: blocks walk along planes, which lie in LDS. A block owns a
+  tile of a plane and some channels, and all planes of its walk; each plane is read once and added to the
+  three planes of outputs that it belongs to. Rows come into LDS as in >>k-depth-rows.
 */
 #pragma once
 #include "kernels/depth/rows.h"

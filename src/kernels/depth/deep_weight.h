@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-deep-weight
-  bwd_weight of what deep computes.
+  bwd_weight of what deep computes: 3 x 3 x 3, channels last. Blocks walk along planes as there, dout beside
+  the inputs; a thread has all 27 sums of its channels in registers for all of its block. The sums of a
+  block's threads are folded in fixed order (>>k-depth-weight) into a part of its own.
 */
 #pragma once
 #include "kernels/depth/deep.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-down
-  fwd and bwd_data of F x F, channels last: blocks walk down columns of rows, which lie in LDS.
+  fwd and bwd_data of F x F, channels last: blocks walk down columns of rows, which lie in LDS. One copy of a
+  row serves all threads that need it, and each row is read once for all the rows of outputs that it belongs
+  to, which a thread keeps in registers. A block owns the outputs of its columns and channels.
 */
 #pragma once
 #include "kernels/depth/rows.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-down-weight
-  bwd_weight of what down computes.
+  bwd_weight of what down computes: 3 x 3 and 5 x 5, channels last. Rows of inputs and of dout come through
+  LDS; a thread has all F x F sums of its channels in registers for all rows of its block. The sums of a
+  block's threads are folded in fixed order (>>k-depth-weight) into a part of its own.
 */
 #pragma once
 #include "kernels/depth/rows.h"

@@ -1,6 +1,10 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-matrix
-  Large filters of f16 and bf16 on matrix units: fwd and bwd_data as products with bands of zeros.
+  Large filters of f16 and bf16 on matrix units: fwd and bwd_data as products with bands of zeros, and what
+  bwd_weight shares with them. A block owns some channels of some tiles, whose rows lie in LDS, a plane for
+  each channel. Many of a band's products are with zeros; with large filters a unit is still faster than
+  multiply-adds. The planner (>>gpu-depth-matrix) lays out LDS, so that no two rows of an operand meet in a
+  bank.
 */
 #pragma once
 #include "kernels/unit/mfma.h"

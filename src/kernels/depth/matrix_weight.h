@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-matrix-weight
-  The same: bwd_weight, and the kernels with the unit of the target.
+  bwd_weight of what >>k-depth-matrix computes: rows of dout are the bands, weights the outputs. A block adds
+  up all its tiles, so that it owns one part of the sums of its channels; depth_sum adds the parts. Also the
+  kernels of all three passes with the unit of the target.
 */
 #pragma once
 #include "kernels/depth/weight.h"

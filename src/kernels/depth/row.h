@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-row
-  Rows of planes in aligned pieces: long filters, 1D; fwd, bwd_data and bwd_weight.
+  Rows of planes in aligned pieces, channels first: long filters, 1D; fwd, bwd_data and bwd_weight. A thread
+  owns eight neighbouring outputs of a row and moves a window of aligned pieces along the filter, so that each
+  load is 4 numbers whatever the tap. It takes any number of taps along x: nothing but the window is in
+  registers.
 */
 #pragma once
 #include "kernels/depth/strips.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-rows
-  Rows of a tensor on their way into LDS, and where a block and its threads stand in them.
+  Rows of a tensor, channels last, on their way into LDS, and where a block and its threads stand in them. For
+  the kernels that walk down with rows in LDS (down, deep and their gradients). NVIDIA's copies do not wait,
+  AMD's pass through registers: both are here, and kernels above see one form. A block owns its rows in LDS;
+  what lies outside the tensor is 0 there.
 */
 #pragma once
 #include "kernels/depth/window.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-sheet
-  fwd and bwd_data, channels first: planes, or bands of their rows, lie in LDS.
+  fwd and bwd_data, channels first: planes, or bands of their rows, lie in LDS as they lie in memory, so that
+  memory is read and written in whole lines whatever the width, stride or padding. A block owns the outputs of
+  its planes or bands, a thread neighbouring columns of one. Results pass through LDS, too, on their way out.
 */
 #pragma once
 #include "kernels/depth/common.h"

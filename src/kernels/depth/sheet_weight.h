@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-sheet-weight
-  bwd_weight of what sheet computes.
+  bwd_weight of what sheet computes: channels first, in and dout of some channels, or bands of them, in LDS. A
+  thread has all F x F sums of its channel in registers for all pieces of its block; they are folded in fixed
+  order (>>k-depth-weight) into the block's part.
 */
 #pragma once
 #include "kernels/depth/weight.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-strips
-  fwd and bwd_data of any depthwise problem: a thread owns a strip of outputs.
+  fwd and bwd_data of any depthwise problem: a thread owns a strip of outputs. Any stride, dilation, type and
+  operation: what no other depthwise kernel takes comes here. Strides 1 and 2 have forms of their own, in
+  which a thread reads each input of its strip once for all taps of a row.
 */
 #pragma once
 #include "kernels/depth/common.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-sum
-  The sum of bwd_weight's parts, in fixed order.
+  The sum of bwd_weight's parts, in fixed order, and the epilogue. A block owns 8 weights, 32 threads share
+  each of them: every 32nd part is one thread's, and a fixed tree in LDS adds their sums. Depthwise gradients
+  have few weights and many parts, so that one thread for each weight would leave a GPU idle.
 */
 #pragma once
 #include "kernels/vector/gather.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-walk
-  fwd and bwd_data, stride and dilation 1: a thread walks down a column.
+  fwd and bwd_data, stride and dilation 1: a thread walks down a column of strips and reads each row of inputs
+  once, from memory into registers, for the F rows of outputs that it belongs to. For small filters, whose
+  sums fit registers; weights lie in LDS or there. Nothing waits for other threads on the way. A thread owns
+  its column of outputs.
 */
 #pragma once
 #include "kernels/depth/strips.h"

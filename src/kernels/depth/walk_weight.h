@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-walk-weight
-  bwd_weight of what walk computes: a thread walks down a column with all its sums.
+  bwd_weight of what walk computes: a thread walks down a column of strips with all its F x F sums in
+  registers, each row of inputs against the last F rows of dout. The sums of a block's threads are folded in
+  fixed order (>>k-depth-weight) into a part of its own.
 */
 #pragma once
 #include "kernels/depth/window.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-weight
-  bwd_weight of any depthwise problem, and the fold of a block's sums in fixed order.
+  bwd_weight of any depthwise problem, and the fold of a block's sums in fixed order, which all depthwise
+  gradients take. A block owns a part of the positions for some channels; its threads' sums meet in LDS in a
+  fixed tree, and go to the part in workspace or, where there is one part, to dwei. Strides 1 and 2 have forms
+  of their own.
 */
 #pragma once
 #include "kernels/depth/common.h"

@@ -1,7 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-window
   What a thread reads of a row, a ring of such windows on their way from memory, and the store of a finished
-  strip.
+  strip. For the kernels that keep rows in registers (walk, column and their gradients). NVIDIA's loads wait
+  in LDS, each thread's in places of its own, so that no barrier is needed; AMD's wait in registers.
 */
 #pragma once
 #include "kernels/depth/common.h"

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-by-unit
   The kernels on matrix units, with the unit of the target; where there is none they are empty, and no plan
-  takes them.
+  takes them. A row of the table names a body and a tile; here it gets the unit, the loop (fragments, or
+  groups of waves on sm_90a) and its LDS. A device's compiler knows the unit, the simulator asks for it when
+  it runs.
 */
 #pragma once
 #include "kernels/matrix/fragments.h"

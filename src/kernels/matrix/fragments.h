@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-fragments
-  The tile loop of waves that own fragments: operands come through LDS, in steps of KB bytes, double
-  buffered.
+  The tile loop of waves that own fragments: operands come through LDS, in steps of KB bytes, double buffered.
+  It knows a unit (>>k-unit) and a loader, which brings rows and columns of any pass, and owns the sums of a
+  tile until finish() hands them on, through LDS, so that stores are long. Sums are added in the order of the
+  steps.
 */
 #pragma once
 #include "kernels/chunks.h"

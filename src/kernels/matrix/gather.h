@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-gather
-  fwd and bwd_data on matrix units: taps, padding, rows of the implicit GEMM, and their kernel.
+  fwd and bwd_data on matrix units: taps, padding, rows of the implicit GEMM, and their kernel. A block owns
+  tiles of outputs of one group and phase; what lies on padding is told by bits of a row and of a tap, so that
+  a chunk costs an addition and a test. Groups of waves take several tiles and load the next one while they
+  write (NVIDIA). bwd_weight takes the table of taps and the tests of padding from here.
 */
 #pragma once
 #include "kernels/vector/gather.h"

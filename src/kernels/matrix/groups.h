@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-groups
-  The same loop for groups of four waves (wgmma on sm_90a), which read operands from LDS by descriptors; and
-  the choice between both.
+  The tile loop of >>k-matrix-fragments for groups of four waves (wgmma on sm_90a), which read operands from
+  LDS by descriptors; and the choice between both loops by type. Tiles come by copies that do not wait, two or
+  more steps ahead, and multiplications run while the next barrier is awaited. Sums stay where the instruction
+  puts them; functions that store, add or round them know that order.
 */
 #pragma once
 #include "kernels/chunks.h"
@@ -116,12 +118,15 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         half = UNEVEN && group == 1;
     }
 
+    /* Sums are where they must be, and so is memory: 32 at a time, as statements are what compilers spend
+       their time on. */
     CKCI_K_MEMBER void hold()
     {
 #if defined(__CUDA_ARCH__)
-        CKCI_K_UNROLL(128)
-        for (int i = 0; i < N / 2; i++) {
-            asm volatile("" : "+f"(sum[i])::"memory");
+        static_assert(N % 64 == 0, "sums in thirty-twos");
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < N / 2; i += 32) {
+            asm volatile("" : CKCI_K_SUM32(sum, i)::"memory");
         }
 #endif
     }

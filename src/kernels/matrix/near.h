@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-near
-  Small groups side by side in one block: what fwd, bwd_data and bwd_weight share.
+  Small groups side by side in one block: what fwd, bwd_data and bwd_weight share. Pixels of a region lie in
+  LDS once for all taps; regions, and where they lie, come from the planner (>>gpu-near). What a unit must do
+  for these kernels stands here, too, one specialisation for each. A block owns 64 channels of the regions
+  that it walks over.
 */
 #pragma once
 #include "kernels/store.h"

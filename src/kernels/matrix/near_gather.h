@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-near-gather
-  Small groups: fwd and bwd_data, by tiles of any filter, by strips, or by planes.
+  fwd and bwd_data of small groups: by tiles of any filter, by strips (near_down, 3 x 3) or by planes
+  (near_deep). A wave owns 16 channels of the written tensor, with their weights in registers, and 16
+  positions at a time. The pixels that it reads come as >>k-matrix-near brings them. Results are its own.
 */
 #pragma once
 #include "kernels/matrix/near.h"

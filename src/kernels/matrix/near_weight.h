@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-near-weight
-  Small groups: bwd_weight.
+  bwd_weight of small groups: channels of dout are rows, those of the input columns, positions the reduction.
+  A wave owns 16 x 16 of them for all taps of a plane of the filter, all along the regions of its block,
+  as >>k-matrix-near brings them. A block writes its sums to a part of its own, and a later launch adds the
+  parts in order.
 */
 #pragma once
 #include "kernels/matrix/near.h"

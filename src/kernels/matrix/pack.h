@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-pack
-  Weights and tensors in the order and type in which the matrix kernels read them.
+  Weights and tensors in the order and type in which the matrix kernels read them: launches of their own,
+  before. What is merged, padded, converted or split into two bf16 terms becomes so here, which leaves the
+  kernels one form of each operand. A thread owns two neighbouring weights, a block 2048 values of a tensor;
+  what is read has its operation applied.
 */
 #pragma once
 #include "kernels/map.h"
@@ -13,11 +16,11 @@
    finite, so that infinity * 0 and infinity - infinity do not come about. */
 CKCI_K_FN uint32_t ckci_k_term(int32_t type, float v, int32_t term, int32_t low)
 {
-    uint32_t high = type == CKCONV_F32   ? ckci_k_bits(v)
-                    : type == CKCONV_F16 ? ckci_k_float_half(v)
-                    : type == CKCONV_I8  ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
-                                         : ckci_k_float_bf16(v);
-    if (term == 0) {
+    uint32_t high = CKCI_HAS_F32 && type == CKCONV_F32 ? ckci_k_bits(v)
+                    : CKCI_HAS_I8 && type == CKCONV_I8 ? (uint32_t)ckci_k_int(v, -128.f, 127.f) & 0xffu
+                    : CKCI_K_BF16(type != CKCONV_F16)  ? ckci_k_float_bf16(v)
+                                                       : ckci_k_float_half(v);
+    if (!CKCI_HAS_BF16 || term == 0) {
         return high;
     }
     float rest = v - ckci_k_float(high << 16);
@@ -56,19 +59,19 @@ struct ckci_k_pack {
                 good = c < (int32_t)p.by_one_red.d && x >= 0 && x < p.filter_x;
                 at = base + (x - (tap - rest * p.taps[2])) * p.w.stride[5] + c * p.step;
             }
-            if (p.type == CKCONV_F64) {
+            if (CKCI_HAS_F64 && p.type == CKCONV_F64) {
                 ((double *)p.dst)[2 * e + i] = good ? ckci_k_value<double>(p.w, at) : 0.;
                 continue;
             }
             float v = good ? ckci_k_value<float>(p.w, at) : 0.f;
             h[i] = ckci_k_term(p.type, v, term, p.low);
         }
-        if (p.type == CKCONV_F64) {
+        if (CKCI_HAS_F64 && p.type == CKCONV_F64) {
             return;
         }
-        if (p.type == CKCONV_I8) {
+        if (CKCI_HAS_I8 && p.type == CKCONV_I8) {
             ((uint16_t *)p.dst)[e] = (uint16_t)(h[0] | h[1] << 8);
-        } else if (p.type == CKCONV_F32) {
+        } else if (CKCI_HAS_F32 && p.type == CKCONV_F32) {
             const ckci_k_uint2 two = {h[0], h[1]};
             ((ckci_k_uint2 *)p.dst)[e] = two;
         } else {
@@ -103,7 +106,7 @@ struct ckci_k_pack_turn {
                           ? ckci_k_value<float>(p.w, base + c * p.column + (red0 + r) * p.step)
                           : 0.f;
             m.half[r * PITCH + thread % 64] =
-                (uint16_t)(p.type == CKCONV_F16 ? ckci_k_float_half(x) : ckci_k_float_bf16(x));
+                (uint16_t)(CKCI_K_BF16(p.type != CKCONV_F16) ? ckci_k_float_bf16(x) : ckci_k_float_half(x));
         }
         __syncthreads();
         int32_t r = thread % 32 * 2;
@@ -148,7 +151,7 @@ struct ckci_k_pack_data {
             const int64_t from =
                 group * s[0] + q.n * s[1] + c * s[2] + q.z * s[3] + q.y * s[4] + (int64_t)x * s[5];
             const bool good = row0 + row < p.positions && c < p.channels && x < p.wide;
-            if (p.type == CKCONV_F64) { /* LDS is for floats: straight to memory */
+            if (CKCI_HAS_F64 && p.type == CKCONV_F64) { /* LDS is for floats: straight to memory */
                 if (row0 + row < p.positions && c < p.padded) {
                     const int64_t to = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + c;
                     ((double *)p.dst)[to] = good ? ckci_k_value<double>(p.t, from) : 0.;
@@ -157,7 +160,7 @@ struct ckci_k_pack_data {
             }
             m.v[row * (wide + 1) + column] = good ? ckci_k_value<float>(p.t, from) : 0.f;
         }
-        if (p.type == CKCONV_F64) {
+        if (CKCI_HAS_F64 && p.type == CKCONV_F64) {
             return;
         }
         __syncthreads();
@@ -165,7 +168,7 @@ struct ckci_k_pack_data {
         if (row0 + row < p.positions && first + column < p.padded) {
             const float *v = m.v + row * (wide + 1) + column;
             int64_t at = ((int64_t)(row0 + row) * p.groups + group) * p.pitch + first + column;
-            if (p.type == CKCONV_F32) {
+            if (CKCI_HAS_F32 && p.type == CKCONV_F32) {
                 for (int i = 0; i < 8 && first + column + i < p.padded; i += 4) {
                     const ckci_k_uint4 out = {ckci_k_bits(v[i]), ckci_k_bits(v[i + 1]), ckci_k_bits(v[i + 2]),
                                               ckci_k_bits(v[i + 3])};
@@ -181,7 +184,7 @@ struct ckci_k_pack_data {
                     two[i] = ckci_k_term(p.type, v[2 * i], term, p.low) |
                              ckci_k_term(p.type, v[2 * i + 1], term, p.low) << 16;
                 }
-                if (p.type == CKCONV_I8) {
+                if (CKCI_HAS_I8 && p.type == CKCONV_I8) {
                     const ckci_k_uint2 out = {ckci_k_halves<0>(two[0] | two[0] >> 8, two[1] | two[1] >> 8),
                                               ckci_k_halves<0>(two[2] | two[2] >> 8, two[3] | two[3] >> 8)};
                     *(ckci_k_uint2 *)(p.dst + at) = out;

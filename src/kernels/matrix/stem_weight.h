@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-stem-weight
-  First layers: bwd_weight, and the sum of its parts.
+  bwd_weight of first layers, and the sum of its parts. Positions are the reduction; rows of pixels are spread
+  into planes in LDS, so that neighbouring positions of any tap are neighbours there. A block owns a part of
+  the positions and writes its sums to workspace; stem_sum adds the parts in fixed order, eight threads to a
+  weight.
 */
 #pragma once
 #include "kernels/vector/gather.h"

@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-weight
   bwd_weight on matrix units: the reduction runs over positions, in parts that a later launch adds in fixed
-  order.
+  order. Operands lie across in memory: they are turned in registers on their way to LDS or, where the unit
+  takes them so, copied as they are. Long parts are summed in pieces, whose sums are added in registers or in
+  the part in workspace, which is the block's own, so that a sum's error does not grow with its length.
 */
 #pragma once
 #include "kernels/vector/weight.h"

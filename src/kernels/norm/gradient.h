@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-gradient
   What forward and backward do to numbers: scale and shift, activations and their gradients, sums of dy and
-  dy*xhat.
+  dy*xhat. All kernels of group norm that apply or sum come here, with eight numbers at once or with one. Sums
+  of channels go to workspace, each block's to a place of its own, and param adds them in order. AMD has forms
+  of its own where conversions and exponentials cost most.
 */
 #pragma once
 #include "kernels/norm/statistics.h"

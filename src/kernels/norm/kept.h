@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-kept
-  y and dx where a slab stays in LDS, of one block or of a cluster's.
+  y and dx where a slab stays in LDS, of one block or of a cluster's: memory is read once. Blocks of a cluster
+  (NVIDIA) leave statistics and sums in workspace for each other; a block owns what it has read. Loads are all
+  under way before the first is waited for, and a thread reads its own only, so that copies need no barrier.
 */
 #pragma once
 #include "kernels/norm/kernels.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-kernels
-  y and dx of slabs of any size: a block owns a part of the positions of its groups.
+  y and dx of slabs of any size: a block owns a part of the positions of its groups. With several parts a
+  launch before this one has left their moments or sums in workspace, and every block adds them up for itself
+  in the same order. Kernels for any tensors and wide ones (>>k-norm-wide) are bodies of the same structs.
 */
 #pragma once
 #include "kernels/norm/gradient.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-param
-  dgamma and dbeta: sums over the batch in fixed order.
+  dgamma and dbeta: sums over the batch in fixed order. Sums of channels for each n, and for each part, lie in
+  workspace, where the kernel of dx left them; 16 threads share a channel and a fixed tree adds theirs.
+  Without workspace a block walks x and dy of its columns itself, batch after batch.
 */
 #pragma once
 #include "kernels/norm/kernels.h"

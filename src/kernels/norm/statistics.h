@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-statistics
-  Mean and inverse deviation of each group: saved, or of the parts in workspace.
+  Mean and inverse deviation of each group: saved, or of the parts in workspace, or of what this block has
+  read. Moments are sums of x less a pivot, one of its values, and of the square of that, so that a mean far
+  from 0 costs no digits; they are added in a fixed tree. A saved mean that its type holds too coarsely
+  (>>core-mean) gets the rest from the tensor, so that all threads must come here together.
 */
 #pragma once
 #include "kernels/norm/wide.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-wide
-  Eight numbers at once: loads, the ring in LDS, cursors, and moments of all that a block reads.
+  Eight numbers at once: loads, the ring in LDS, cursors, and moments of all that a block reads. For tensors
+  whose eights are aligned, channels last or first; others take the single numbers of >>k-norm-common. Loads
+  run ahead: on NVIDIA through a ring in LDS, in which a thread has places of its own, on AMD in registers.
+  Threads' sums meet in LDS in a fixed tree.
 */
 #pragma once
 #include "kernels/depth/common.h"

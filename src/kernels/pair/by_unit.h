@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-by-unit
   The pair kernels with the unit of the target; where there is none they are empty, and no plan takes them.
+  Each stands in the table for f16 and for bf16, so that a build with one of them compiles half. What NVIDIA
+  alone can hold in LDS (wide, strips) is empty elsewhere.
 */
 #pragma once
 #include "kernels/unit/mfma.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-depth
-  A depthwise first convolution: regions of the result, one after the other.
+  A depthwise first convolution of a pair: regions of the result, one after the other. The window of inputs of
+  a region lies in LDS, mid is computed from it by multiply-adds and lies there as the operand of the second
+  convolution (>>k-pair-product). A block owns its regions in all channels of the result, or in a slice of
+  them; mid that two regions need is computed twice.
 */
 #pragma once
 #include "kernels/pair/point.h"

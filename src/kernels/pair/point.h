@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-point
-  A pointwise first convolution, and what pairs on matrix units share: mid in LDS, where results go.
+  A pointwise first convolution of a pair, and what pairs on matrix units share: mid in LDS, where results go.
+  Both convolutions are products on the unit; inputs lie in the last slabs of mid, which the last results
+  overwrite. A block owns P positions in all channels. mid goes to memory, too, where the caller wants it,
+  written by its block alone.
 */
 #pragma once
 #include "kernels/store.h"

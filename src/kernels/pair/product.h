@@ -1,7 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-product
   The second convolution of a pair on a matrix unit: its weights on their way to LDS, products of mid and
-  those.
+  those. mid lies in LDS in slabs, whichever first convolution put it there. Weights come one step ahead,
+  across tiles too. Every output is one sum in a fixed order, of one wave, and leaves through LDS so that
+  stores are 16 bytes.
 */
 #pragma once
 #include "kernels/unit/mma.h"

@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-pair-strips
-  NVIDIA: a 3 x 3 depthwise first convolution of stride 1, from memory through registers.
+  NVIDIA: a 3 x 3 depthwise first convolution of stride 1, from memory through registers. A thread holds three
+  rows of inputs and reads each row once as it walks down a column of tiles; mid goes to LDS, into one of two
+  places, where groups of waves multiply it while the next tile is computed. All weights stay in LDS, for
+  which a block has a compute unit alone.
 */
 #pragma once
 #include "kernels/pair/depth.h"

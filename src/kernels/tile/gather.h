@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-tile-gather
-  fwd and bwd_data in f32 on multiply-adds.
+  fwd and bwd_data in f32 on multiply-adds: implicit GEMM with tiles through LDS (>>k-tile-common), tensors
+  read as they are, in chunks of four numbers or (V 1) one by one. A block owns a tile of outputs of one group
+  and phase; a sum is added in the order of the reduction. Weights are read as they lie, whichever dimension
+  is dense.
 */
 #pragma once
 #include "kernels/tile/common.h"

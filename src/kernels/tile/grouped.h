@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-tile-grouped
-  fwd and bwd_data in f32 with few channels per group.
+  fwd and bwd_data in f32 with few channels per group: groups lie side by side in a block, weights in LDS, and
+  a thread owns some positions and a block of columns of one group. Threads take neighbouring groups, so that
+  memory is read in lines though each group is narrow. There is no reduction to share: a thread's sums are its
+  own.
 */
 #pragma once
 #include "kernels/tile/common.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-tile-narrow
-  fwd and bwd_data in f32 with at most four written channels per group.
+  fwd and bwd_data in f32 with at most four written channels per group: a thread owns all of them at eight
+  positions, since a tile's columns would mostly be empty. What a patch of positions reads lies in LDS, eight
+  channels at a time, and serves all taps. For last layers, and for bwd_data of first ones.
 */
 #pragma once
 #include "kernels/tile/common.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-tile-weight
-  bwd_weight in f32 on multiply-adds.
+  bwd_weight in f32 on multiply-adds: rows are output channels, columns (tap, input channel), positions the
+  reduction, a part of it for each block. Tiles come through LDS as they lie in memory; positions are decoded
+  once for all threads. A block writes its part of the sums, and reduce adds the parts in fixed order.
 */
 #pragma once
 #include "kernels/vector/weight.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-mfma
-  CDNA: MFMA for f16, bf16, fp8, i8, f32, xf32 and f64.
+  CDNA: MFMA for f16, bf16, fp8, i8, f32, xf32 and f64. A wave of 64 holds 32 x 32 or 16 x 16 sums. Each
+  struct is the unit of one kind of operands with the members that >>k-unit lists: how lanes hold operands and
+  sums, a load from LDS, a product. tests/sim.h has the same layouts, written down a second time.
 */
 #pragma once
 #include "kernels/unit/unit.h"

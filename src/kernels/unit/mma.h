@@ -1,6 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-mma
-  NVIDIA: mma.sync for f16, bf16, tf32, i8 and f64, operands through ldmatrix.
+  NVIDIA: mma.sync for f16, bf16, tf32, i8 and f64, operands through ldmatrix; from sm_80 on. Each struct is
+  the unit of one kind of operands with the members that >>k-unit lists. Products of 16 x 8 sums are taken in
+  twos, so that kernels see square fragments. wgmma of sm_90a has a loop of its own (>>k-matrix-groups), since
+  its operands stay in LDS.
 */
 #pragma once
 #include "kernels/unit/unit.h"

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-wmma
-  RDNA 3 and 4: WMMA for f16, bf16 and i8. The two differ in where operands lie.
+  RDNA 3 and 4: WMMA for f16, bf16 and i8. The two differ in where operands lie. A wave of 32 holds 16 x 16
+  sums. Each struct is the unit of one kind of operands with the members that >>k-unit lists; the generation
+  is a parameter, so that a layout that differs is one expression.
 */
 #pragma once
 #include "kernels/unit/unit.h"

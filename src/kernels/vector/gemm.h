@@ -97,12 +97,12 @@ template <class T> struct ckci_k_slots {
             for (int i = 0; i < 4; i++) {
                 v[i] = ckci_k_float(raw[i]);
             }
-        } else if (t.dtype == CKCONV_F16) {
+        } else if (CKCI_HAS_FP8 ? t.dtype == CKCONV_F16 : !CKCI_K_BF16(t.dtype == CKCONV_BF16)) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 v[i] = ckci_k_half_float(raw[i]);
             }
-        } else if (t.dtype == CKCONV_BF16) {
+        } else if (!CKCI_HAS_FP8 || t.dtype == CKCONV_BF16) {
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 v[i] = ckci_k_float(raw[i] << 16);

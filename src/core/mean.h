@@ -1,0 +1,36 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>core-mean
+  Means of group norm as two doubles, for ref/ and cpu/: both subtract the same mean from x, and both ask the
+  same question of a saved one. It needs nothing but core/math. A mean that is a single double may be as far
+  from the true one as values that differ little are from each other, and would cost them their digits.
+*/
+#pragma once
+#include "core/math.h"
+
+/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
+typedef struct ckci_mean {
+    double high, low;
+} ckci_mean;
+
+CKCI_INLINE double ckci_less_mean(double x, const ckci_mean *mean)
+{
+    return (x - mean->high) - mean->low;
+}
+
+/* mean + more, which is the larger one only where the mean is a first guess */
+CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
+{
+    ckci_mean sum;
+    more += mean->low;
+    sum.high = ckci_as_written(mean->high + more);
+    sum.low = ckci_as_written(mean->high - sum.high) + more;
+    return sum;
+}
+
+/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
+   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
+   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
+CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
+{
+    return fabs(mean) * inv_std > 8;
+}
