@@ -1461,6 +1461,246 @@ CKCI_K_FN void ckci_k_write(const ckci_gpu_target &o, T x, int32_t g, int32_t n,
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>k-store
+  Lines: neighbouring outputs along the channels on their way from sums to memory. What is written together
+  passes through here, whatever the family: the epilogue in its closed form (ckci_set_form in gpu/conv.h says
+  when there is one), one rounding, one store. A D tensor that lies as the output is loaded as the output is
+  stored; of one that has a number for each channel, those of the line are loaded, from near caches. Nothing
+  here decodes coordinates: callers know where in memory a line goes and which channel it begins with.
+*/
+/* Eight neighbouring finished values, aligned together. */
+CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const int32_t *v)
+{
+    if (dtype == CKCONV_I32) {
+        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
+        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
+        return;
+    }
+    uint32_t two[2] = {0, 0};
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        int32_t x = v[i] < -128 ? -128 : v[i] > 127 ? 127 : v[i];
+        two[i / 4] |= ((uint32_t)x & 0xffu) << i % 4 * 8;
+    }
+    const ckci_k_uint2 packed = {two[0], two[1]};
+    *(ckci_k_uint2 *)p = packed;
+}
+
+CKCI_K_FN void ckci_k_store8(int32_t, unsigned char *p, const double *v)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        ((ckci_k_uint4 *)p)[i] = ((const ckci_k_uint4 *)v)[i];
+    }
+}
+
+CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
+{
+    if (dtype == CKCONV_F32) {
+        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
+        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
+        return;
+    }
+    ckci_k_uint4 a = ((const ckci_k_uint4 *)v)[0], b = ((const ckci_k_uint4 *)v)[1], packed;
+    packed.x = ckci_k_two(dtype, a.x, a.y);
+    packed.y = ckci_k_two(dtype, a.z, a.w);
+    packed.z = ckci_k_two(dtype, b.x, b.y);
+    packed.w = ckci_k_two(dtype, b.z, b.w);
+    *(ckci_k_uint4 *)p = packed;
+}
+
+/* N numbers of f32, f16 or bf16 that are aligned together. */
+template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *p, float (&x)[N])
+{
+    static_assert(N == 4 || N == 8, "one or two words of 16 bytes");
+    uint32_t w[N];
+    if (dtype == CKCONV_F32) {
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < N; i += 4) {
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(p + 4 * i);
+            w[i] = v.x;
+            w[i + 1] = v.y;
+            w[i + 2] = v.z;
+            w[i + 3] = v.w;
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_float(w[i]);
+        }
+        return;
+    }
+    if constexpr (N == 8) {
+        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+        w[2] = v.z;
+        w[3] = v.w;
+    } else {
+        const ckci_k_uint2 v = *(const ckci_k_uint2 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+    }
+    const bool bf16 = CKCI_K_BF16(dtype != CKCONV_F16);
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < N / 2; i++) {
+        x[2 * i] = bf16 ? ckci_k_float(w[i] << 16) : ckci_k_half_float(w[i] & 0xffffu);
+        x[2 * i + 1] = bf16 ? ckci_k_float(w[i] & 0xffff0000u) : ckci_k_half_float(w[i] >> 16);
+    }
+}
+
+template <int N> CKCI_K_FN void ckci_k_load_line(int32_t, const unsigned char *p, double (&x)[N])
+{
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] = ((const double *)p)[i];
+    }
+}
+
+/* One number of a D tensor in any form but SINGLE. */
+CKCI_K_FN void ckci_k_load_number(int32_t dtype, const unsigned char *p, float &x)
+{
+    if (dtype == CKCONV_F32) {
+        x = *(const float *)p;
+        return;
+    }
+    const uint32_t bits = *(const uint16_t *)p;
+    x = CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float(bits << 16) : ckci_k_half_float(bits);
+}
+
+CKCI_K_FN void ckci_k_load_number(int32_t, const unsigned char *p, double &x)
+{
+    x = *(const double *)p;
+}
+
+/* What a D tensor of CKCI_LINE_CHANNELS has for N channels. */
+template <int N, class R>
+CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int64_t channel, R (&x)[N])
+{
+    const int64_t step = t.stride[2] * ckci_k_size(t.dtype);
+    const unsigned char *p = t.p + channel * step;
+    if (t.stride[2] == 1 && ((uintptr_t)t.p & 15) == 0) {
+        ckci_k_load_line<N>(t.dtype, p, x);
+        return;
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        ckci_k_load_number(t.dtype, p + i * step, x[i]);
+    }
+}
+
+/* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
+   up. */
+template <bool GELU, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
+{
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < N; i++) {
+        const R y = ckci_k_element<GELU>(op, x[0], (R)0);
+        CKCI_K_UNROLL(32)
+        for (int j = 0; j + 1 < N; j++) {
+            x[j] = x[j + 1];
+        }
+        x[N - 1] = y;
+    }
+}
+
+template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, R (&x)[N])
+{
+    const R low = (R)o.low, high = (R)o.high;
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < N; i++) {
+        x[i] = x[i] < low ? low : x[i] > high ? high : x[i]; /* NaN stays NaN */
+    }
+}
+
+/* The epilogue of N sums of channels `channel`, ... of all groups that go to memory at `to`, in any form but
+   SINGLE, up to the rounding to storage. */
+template <int N, class R>
+CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
+                               int64_t channel)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    const R alpha = (R)o.alpha, beta = (R)o.beta;
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N && o.scale; i++) {
+        x[i] *= ((const R *)o.scale)[channel + i];
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N && o.shift; i++) {
+        x[i] += ((const R *)o.shift)[channel + i];
+    }
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] *= alpha;
+    }
+    CKCI_K_UNROLL(1)
+    for (int j = 0; j < o.adds; j++) {
+        const ckci_gpu_extra &t = o.d[j];
+        R d[N];
+        if (o.d[j].line == CKCI_LINE_OUTPUT) {
+            const int64_t at = (to - o.t.p) / ckci_k_size(o.t.dtype);
+            ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
+        } else {
+            ckci_k_load_channels<N>(t, channel, d);
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_fma(beta, d[i], x[i]);
+        }
+    }
+    if (o.form == CKCI_FORM_CURVED) {
+        ckci_k_bend<true>(o.t.op, x);
+    }
+    ckci_k_limit(o, x);
+}
+
+/* Eight sums, in LDS, to memory at `to`, in any form but SINGLE. */
+template <class T>
+CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsigned char *to, int64_t channel)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    if (o.form == CKCI_FORM_STORE) {
+        ckci_k_store8(o.t.dtype, to, v);
+        return;
+    }
+    typename ckci_k_real<T>::type x[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        x[i] = (typename ckci_k_real<T>::type)v[i];
+    }
+    ckci_k_epilogue<8>(o, x, to, channel);
+    alignas(16) T y[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        if constexpr (T(0.5f) == T(0)) {
+            y[i] = ckci_k_int(x[i], -2147483648.f, 2147483648.f);
+        } else {
+            y[i] = x[i];
+        }
+    }
+    ckci_k_store8(o.t.dtype, to, y);
+}
+
+/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. */
+template <class T>
+CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, const T *v, int32_t count, int32_t g, int32_t n,
+                             int32_t c, int32_t columns, int32_t z, int32_t y, int32_t x)
+{
+    const ckci_gpu_conv &p = ckci_k_late(conv);
+    const ckci_tensor &t = p.o.t;
+    if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
+        const int64_t at =
+            g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
+        ckci_k_write_line<T>(p.o, v, t.p + at * ckci_k_size(t.dtype), (int64_t)g * columns + c);
+        return;
+    }
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < count && c + i < columns; i++) {
+        ckci_k_write<T>(p.o, v[i], g, n, c + i, z, y, x);
+    }
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>k-vector-gemm
   The tile loop. A block of THREADS threads computes S x S sums over a reduction taken KT at a time. Both
   operands pass through LDS as [place in the reduction][row or column], two buffers each: while the block
@@ -3728,16 +3968,18 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     static CKCI_K_MEMBER bool takes(const ckci_gpu_target &o)
     {
         bool good = o.form == CKCI_FORM_STORE || (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift);
+        int32_t outputs = 0;
         for (int32_t j = 0; j < o.adds; j++) {
+            outputs += o.d[j].line == CKCI_LINE_OUTPUT;
             good = good && (o.d[j].line == CKCI_LINE_CHANNELS || o.d[j].dtype != CKCONV_F32);
         }
-        return good && (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
+        return good && outputs < 2 && (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
     }
 
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
-       whose products are done: those before `full`, the two last ones where there are four or more. D tensors
-       that lie as the output come through the same tile the opposite way; of the others the sum for each
+       whose products are done: those before `full`, the two last ones where there are four or more. A D tensor
+       that lies as the output comes through the same tile the opposite way; of the others the sum for each
        column is in `shift`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
                                 const float *shift, const int32_t *places, int32_t columns,
@@ -3754,31 +3996,29 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         out += 2 * (from + c * 8);
         unsigned char *own = tiles + at + r0 * 128 + (c ^ (r0 & 7)) * 16; /* and 16 rows down from each */
         __syncthreads();
-        if (o.form == CKCI_FORM_LINEAR) {
-            shift += from + thread / 32 * 16 + lane / 4;
-            const float alpha = (float)o.alpha, more[2] = {shift[0], shift[8]};
-            CKCI_K_UNROLL(128)
-            for (int i = 0; i < N / 2; i++) {
-                sum[i] = fmaf(alpha, sum[i], more[i / 2 % 2]);
-            }
-            CKCI_K_UNROLL(1)
-            for (int32_t d = 0; d < o.adds; d++) {
-                if (o.d[d].line == CKCI_LINE_OUTPUT) {
-                    add_output(o.d[d], (float)o.beta, out - o.t.p, places, good, own, to, group);
-                }
-            }
-            ckci_k_limit(o, sum);
+        const ckci_gpu_extra *d = nullptr;
+        for (int32_t j = 0; j < o.adds; j++) {
+            d = o.d[j].line == CKCI_LINE_OUTPUT ? &o.d[j] : d;
         }
-        const int32_t dtype = o.t.dtype;
-        CKCI_K_UNROLL(16)
-        for (int j = 0; j < N / 8; j += 2) {
-            uint32_t two[4];
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < 4; i++) {
-                two[i] =
-                    ckci_k_two(dtype, ckci_k_bits(sum[4 * j + 2 * i]), ckci_k_bits(sum[4 * j + 2 * i + 1]));
+        if (d) {
+            const unsigned char *beside = d->p + (out - o.t.p);
+            meet(group); /* nobody reads what was there before */
+            CKCI_K_UNROLL(8)
+            for (int r = 0; r < N; r += 16) {
+                ckci_k_copy_from(own + r * 128, beside + 2 * (int64_t)places[r],
+                                 good && places[r] >= 0 ? 16 : 0);
             }
-            put_blocks(to + j * 1024, two);
+            ckci_k_copies_end();
+            ckci_k_copies_wait<0>();
+            meet(group);
+        }
+        shift += from + thread / 32 * 16 + lane / 4;
+        if (o.form == CKCI_FORM_STORE) {
+            blocks<0>(o, shift, 0, to);
+        } else if (!d) {
+            blocks<1>(o, shift, 0, to);
+        } else {
+            blocks<2>(o, shift, d->dtype, to);
         }
         meet(group);
         CKCI_K_UNROLL(8)
@@ -3790,31 +4030,45 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* beta * d, which lies as the output, `offset` bytes past its begin; see finish16. */
-    CKCI_K_MEMBER void add_output(const ckci_gpu_extra &d, float beta, int64_t offset, const int32_t *places,
-                                  bool good, unsigned char *own, const unsigned char *blocks, int group)
+    /* Rounds all sums. FORM: 0: as they are, 1: alpha * sum + shift, between low and high, 2: and with beta *
+       (what lies in `to`, a tensor of type d_type). Each is done with as soon as it is computed: there are no
+       registers for all that come of them. */
+    template <int FORM>
+    CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, int32_t d_type, unsigned char *to)
     {
-        const bool bf16 = CKCI_K_BF16(d.dtype != CKCONV_F16);
-        meet(group); /* nobody reads what was there before */
-        CKCI_K_UNROLL(8)
-        for (int r = 0; r < N; r += 16) {
-            ckci_k_copy_from(own + r * 128, d.p + offset + 2 * (int64_t)places[r],
-                             good && places[r] >= 0 ? 16 : 0);
+        const int32_t dtype = o.t.dtype;
+        const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
+        const float alpha = (float)o.alpha, beta = (float)o.beta;
+        float more[2] = {0, 0};
+        if constexpr (FORM) {
+            more[0] = shift[0];
+            more[1] = shift[8];
         }
-        ckci_k_copies_end();
-        ckci_k_copies_wait<0>();
-        meet(group);
         CKCI_K_UNROLL(16)
         for (int j = 0; j < N / 8; j += 2) {
             uint32_t two[4];
-            get_blocks(blocks + j * 1024, two);
+            if constexpr (FORM == 2) {
+                get_blocks(to + j * 1024, two);
+            }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
-                const float low = bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
-                            high = bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16);
-                sum[4 * j + 2 * i] = fmaf(beta, low, sum[4 * j + 2 * i]);
-                sum[4 * j + 2 * i + 1] = fmaf(beta, high, sum[4 * j + 2 * i + 1]);
+                float x[2] = {sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]};
+                if constexpr (FORM) {
+                    x[0] = fmaf(alpha, x[0], more[i % 2]);
+                    x[1] = fmaf(alpha, x[1], more[i % 2]);
+                }
+                if constexpr (FORM == 2) {
+                    x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
+                                x[0]);
+                    x[1] = fmaf(
+                        beta, bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16), x[1]);
+                }
+                if constexpr (FORM) {
+                    ckci_k_limit(o, x);
+                }
+                two[i] = ckci_k_two(dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
+            put_blocks(to + j * 1024, two);
         }
     }
 
@@ -3969,246 +4223,6 @@ CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, i
         f.template loop<ckci_k_bf16>(tiles, loader, steps);
     } else {
         f.template loop<ckci_k_f16>(tiles, loader, steps);
-    }
-}
-
-
-/*------------------------------------------------------------------------------------------------------------
-  >>k-store
-  Lines: neighbouring outputs along the channels on their way from sums to memory. What is written together
-  passes through here, whatever the family: the epilogue in its closed form (ckci_set_form in gpu/conv.h says
-  when there is one), one rounding, one store. A D tensor that lies as the output is loaded as the output is
-  stored; of one that has a number for each channel, those of the line are loaded, from near caches. Nothing
-  here decodes coordinates: callers know where in memory a line goes and which channel it begins with.
-*/
-/* Eight neighbouring finished values, aligned together. */
-CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const int32_t *v)
-{
-    if (dtype == CKCONV_I32) {
-        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
-        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
-        return;
-    }
-    uint32_t two[2] = {0, 0};
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        int32_t x = v[i] < -128 ? -128 : v[i] > 127 ? 127 : v[i];
-        two[i / 4] |= ((uint32_t)x & 0xffu) << i % 4 * 8;
-    }
-    const ckci_k_uint2 packed = {two[0], two[1]};
-    *(ckci_k_uint2 *)p = packed;
-}
-
-CKCI_K_FN void ckci_k_store8(int32_t, unsigned char *p, const double *v)
-{
-    CKCI_K_UNROLL(4)
-    for (int i = 0; i < 4; i++) {
-        ((ckci_k_uint4 *)p)[i] = ((const ckci_k_uint4 *)v)[i];
-    }
-}
-
-CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
-{
-    if (dtype == CKCONV_F32) {
-        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
-        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
-        return;
-    }
-    ckci_k_uint4 a = ((const ckci_k_uint4 *)v)[0], b = ((const ckci_k_uint4 *)v)[1], packed;
-    packed.x = ckci_k_two(dtype, a.x, a.y);
-    packed.y = ckci_k_two(dtype, a.z, a.w);
-    packed.z = ckci_k_two(dtype, b.x, b.y);
-    packed.w = ckci_k_two(dtype, b.z, b.w);
-    *(ckci_k_uint4 *)p = packed;
-}
-
-/* N numbers of f32, f16 or bf16 that are aligned together. */
-template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *p, float (&x)[N])
-{
-    static_assert(N == 4 || N == 8, "one or two words of 16 bytes");
-    uint32_t w[N];
-    if (dtype == CKCONV_F32) {
-        CKCI_K_UNROLL(2)
-        for (int i = 0; i < N; i += 4) {
-            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(p + 4 * i);
-            w[i] = v.x;
-            w[i + 1] = v.y;
-            w[i + 2] = v.z;
-            w[i + 3] = v.w;
-        }
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < N; i++) {
-            x[i] = ckci_k_float(w[i]);
-        }
-        return;
-    }
-    if constexpr (N == 8) {
-        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
-        w[0] = v.x;
-        w[1] = v.y;
-        w[2] = v.z;
-        w[3] = v.w;
-    } else {
-        const ckci_k_uint2 v = *(const ckci_k_uint2 *)p;
-        w[0] = v.x;
-        w[1] = v.y;
-    }
-    const bool bf16 = CKCI_K_BF16(dtype != CKCONV_F16);
-    CKCI_K_UNROLL(4)
-    for (int i = 0; i < N / 2; i++) {
-        x[2 * i] = bf16 ? ckci_k_float(w[i] << 16) : ckci_k_half_float(w[i] & 0xffffu);
-        x[2 * i + 1] = bf16 ? ckci_k_float(w[i] & 0xffff0000u) : ckci_k_half_float(w[i] >> 16);
-    }
-}
-
-template <int N> CKCI_K_FN void ckci_k_load_line(int32_t, const unsigned char *p, double (&x)[N])
-{
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < N; i++) {
-        x[i] = ((const double *)p)[i];
-    }
-}
-
-/* One number of a D tensor in any form but SINGLE. */
-CKCI_K_FN void ckci_k_load_number(int32_t dtype, const unsigned char *p, float &x)
-{
-    if (dtype == CKCONV_F32) {
-        x = *(const float *)p;
-        return;
-    }
-    const uint32_t bits = *(const uint16_t *)p;
-    x = CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float(bits << 16) : ckci_k_half_float(bits);
-}
-
-CKCI_K_FN void ckci_k_load_number(int32_t, const unsigned char *p, double &x)
-{
-    x = *(const double *)p;
-}
-
-/* What a D tensor of CKCI_LINE_CHANNELS has for N channels. */
-template <int N, class R>
-CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int64_t channel, R (&x)[N])
-{
-    const int64_t step = t.stride[2] * ckci_k_size(t.dtype);
-    const unsigned char *p = t.p + channel * step;
-    if (t.stride[2] == 1 && ((uintptr_t)t.p & 15) == 0) {
-        ckci_k_load_line<N>(t.dtype, p, x);
-        return;
-    }
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < N; i++) {
-        ckci_k_load_number(t.dtype, p + i * step, x[i]);
-    }
-}
-
-/* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
-   up. */
-template <bool GELU, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
-{
-    CKCI_K_UNROLL(1)
-    for (int i = 0; i < N; i++) {
-        const R y = ckci_k_element<GELU>(op, x[0], (R)0);
-        CKCI_K_UNROLL(32)
-        for (int j = 0; j + 1 < N; j++) {
-            x[j] = x[j + 1];
-        }
-        x[N - 1] = y;
-    }
-}
-
-template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, R (&x)[N])
-{
-    const R low = (R)o.low, high = (R)o.high;
-    CKCI_K_UNROLL(32)
-    for (int i = 0; i < N; i++) {
-        x[i] = x[i] < low ? low : x[i] > high ? high : x[i]; /* NaN stays NaN */
-    }
-}
-
-/* The epilogue of N sums of channels `channel`, ... of all groups that go to memory at `to`, in any form but
-   SINGLE, up to the rounding to storage. */
-template <int N, class R>
-CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
-                               int64_t channel)
-{
-    const ckci_gpu_target &o = ckci_k_late(target);
-    const R alpha = (R)o.alpha, beta = (R)o.beta;
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < N && o.scale; i++) {
-        x[i] *= ((const R *)o.scale)[channel + i];
-    }
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < N && o.shift; i++) {
-        x[i] += ((const R *)o.shift)[channel + i];
-    }
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < N; i++) {
-        x[i] *= alpha;
-    }
-    CKCI_K_UNROLL(1)
-    for (int j = 0; j < o.adds; j++) {
-        const ckci_gpu_extra &t = o.d[j];
-        R d[N];
-        if (o.d[j].line == CKCI_LINE_OUTPUT) {
-            const int64_t at = (to - o.t.p) / ckci_k_size(o.t.dtype);
-            ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
-        } else {
-            ckci_k_load_channels<N>(t, channel, d);
-        }
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < N; i++) {
-            x[i] = ckci_k_fma(beta, d[i], x[i]);
-        }
-    }
-    if (o.form == CKCI_FORM_CURVED) {
-        ckci_k_bend<true>(o.t.op, x);
-    }
-    ckci_k_limit(o, x);
-}
-
-/* Eight sums, in LDS, to memory at `to`, in any form but SINGLE. */
-template <class T>
-CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsigned char *to, int64_t channel)
-{
-    const ckci_gpu_target &o = ckci_k_late(target);
-    if (o.form == CKCI_FORM_STORE) {
-        ckci_k_store8(o.t.dtype, to, v);
-        return;
-    }
-    typename ckci_k_real<T>::type x[8];
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        x[i] = (typename ckci_k_real<T>::type)v[i];
-    }
-    ckci_k_epilogue<8>(o, x, to, channel);
-    alignas(16) T y[8];
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        if constexpr (T(0.5f) == T(0)) {
-            y[i] = ckci_k_int(x[i], -2147483648.f, 2147483648.f);
-        } else {
-            y[i] = x[i];
-        }
-    }
-    ckci_k_store8(o.t.dtype, to, y);
-}
-
-/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. */
-template <class T>
-CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, const T *v, int32_t count, int32_t g, int32_t n,
-                             int32_t c, int32_t columns, int32_t z, int32_t y, int32_t x)
-{
-    const ckci_gpu_conv &p = ckci_k_late(conv);
-    const ckci_tensor &t = p.o.t;
-    if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
-        const int64_t at =
-            g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
-        ckci_k_write_line<T>(p.o, v, t.p + at * ckci_k_size(t.dtype), (int64_t)g * columns + c);
-        return;
-    }
-    CKCI_K_UNROLL(1)
-    for (int i = 0; i < count && c + i < columns; i++) {
-        ckci_k_write<T>(p.o, v[i], g, n, c + i, z, y, x);
     }
 }
 

@@ -54,6 +54,7 @@ extern "C" {
 #endif /* CKCI_HAS_CPU */
 
 #include "gpu/conv.h"
+#include "gpu/move.h"
 #include "gpu/depth.h"
 #include "gpu/depth_matrix.h"
 #include "gpu/matrix.h"
@@ -62,7 +63,6 @@ extern "C" {
 #include "gpu/matrix_weight.h"
 #include "gpu/tile.h"
 #include "gpu/norm.h"
-#include "gpu/move.h"
 #include "gpu/pair.h"
 
 #include "plan/instances.h"

@@ -138,6 +138,8 @@
 #undef FLAT
 #pragma push_macro("FLYING")
 #undef FLYING
+#pragma push_macro("FORM")
+#undef FORM
 #pragma push_macro("FOUR")
 #undef FOUR
 #pragma push_macro("FOURS")

@@ -83,6 +83,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/prim.h"
 #include "kernels/map.h"
 #include "kernels/epilogue.h"
+#include "kernels/store.h"
 
 #include "kernels/vector/gemm.h"
 #include "kernels/vector/gather.h"
@@ -98,7 +99,6 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/matrix/fragments.h"
 #include "kernels/matrix/groups.h"
 
-#include "kernels/store.h"
 
 #include "kernels/matrix/gather.h"
 #include "kernels/matrix/weight.h"

@@ -72,6 +72,7 @@
 #pragma pop_macro("FIRST")
 #pragma pop_macro("FLAT")
 #pragma pop_macro("FLYING")
+#pragma pop_macro("FORM")
 #pragma pop_macro("FOUR")
 #pragma pop_macro("FOURS")
 #pragma pop_macro("FREE")

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
                 d.num_d = 1;
                 d.d[0].layout = CKCONV_CHANNEL;
             }
-            if (!CHECK_OK(ckconv_device_facts(target, &device, &err), err) ||
+            if (!CHECK_OK(ckconv_device_named(target, &device, &err), err) ||
                 !CHECK_OK(ckconv_plan_conv(&plan, op, &d, NULL, &device, &err), err)) {
                 continue;
             }

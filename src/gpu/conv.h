@@ -306,7 +306,7 @@ CKCI_ONCE ckconv_status ckci_check_launch(const ckconv_device *device, const ckc
 CKCI_ONCE int ckci_packs(const ckci_launch *l)
 {
     return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn ||
-           l->kernel == CKCI_KERNEL_pack_data;
+           l->kernel == CKCI_KERNEL_pack_data || l->bytes == sizeof(ckci_gpu_move);
 }
 
 /* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
@@ -348,6 +348,25 @@ CKCI_ONCE double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, doub
                                                                                    : 3.5;
     double share = (double)blocks / units;
     return per_block * rate * (share < 1.5 ? 1.5 : share);
+}
+
+/* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks that
+   wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
+CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
+{
+    double cost = ckci_gpu_cost(device, blocks, (double)tile * tile * (red + 32), tile),
+           wait = 2e5 * (2 + red / (tile == 32 ? 8 : 16));
+    return cost < wait ? wait : cost;
+}
+
+/* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than four
+   channels on both sides, are for devices without one, and for plans that may not have the workspace of a
+   packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
+CKCI_ONCE double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
+{
+    ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
+    return matrix && p->k > 4 && p->c > 4 ? 1e15 : 0;
 }
 
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
@@ -448,7 +467,7 @@ CKCI_ONCE ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device 
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
         CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
-        *cost = ckci_gpu_cost(device, l->grid, (double)tile * tile * (red + 32), tile);
+        *cost = ckci_gpu_vector_cost(device, l->grid, red, tile);
     } else {
         int64_t channels = p->g * k->columns;
         ckci_set_kernel(
@@ -457,6 +476,7 @@ CKCI_ONCE ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device 
         CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
         *cost = CKCI_DIRECT_BESIDE * ckci_gpu_cost(device, l->grid, 256 * 4 * (red + 16), 128);
     }
+    *cost += ckci_gpu_last(p, device);
     return CKCONV_OK;
 }
 
@@ -570,9 +590,10 @@ CKCI_ONCE ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device 
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     k->by_tiles_m = ckci_make_divisor(k->tiles_m);
-    *cost = tile ? ckci_gpu_cost(device, l->grid, (double)tile * tile * ((double)k->part + 32), tile)
+    *cost = tile ? ckci_gpu_vector_cost(device, l->grid, (double)k->part, tile)
                  : CKCI_DIRECT_WEIGHT_BESIDE *
                        ckci_gpu_cost(device, l->grid, 4.0 * k->lanes * ((double)k->part + 256), 128);
+    *cost += ckci_gpu_last(p, device);
     *cost += split > 1 ? 2e4 + (double)*bytes / 64 / (double)ckci_max(device->compute_units, 1) : 0;
     return CKCONV_OK;
 }

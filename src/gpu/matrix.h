@@ -10,6 +10,7 @@
 */
 #pragma once
 #include "gpu/depth_matrix.h"
+#include "gpu/move.h"
 
 /* A matrix plan of one convolution. */
 typedef struct ckci_matrix {
@@ -20,6 +21,7 @@ typedef struct ckci_matrix {
     int32_t fold;      /* bwd_weight: the sums of parts are added by a launch of its own */
     int32_t pack;      /* weights are packed */
     int32_t data[3];   /* in, -, out: these tensors are packed */
+    int32_t turned;    /* fwd, bwd_data: what is written lies in workspace first, channels last */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
@@ -199,6 +201,20 @@ CKCI_ONCE double ckci_pack_cost(const ckconv_device *device, double bytes)
     return 218 * (2500 + 2 * bytes / (12 * (double)ckci_max(device->compute_units, 1)));
 }
 
+/* What it costs to move `bytes`: the kernels of transforms come near a copy's bandwidth (H100: 2.2 TB/s of
+   bytes read and written, where packing reaches a fifth of that). */
+CKCI_ONCE double ckci_move_cost(const ckconv_device *device, double bytes)
+{
+    return 218 * (2500 + 2 * bytes / (50 * (double)ckci_max(device->compute_units, 1)));
+}
+
+/* Does a kernel of transforms pack t? It converts nothing, and pads nothing. */
+CKCI_ONCE int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
+{
+    return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && t->dtype == packed->dtype &&
+           t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[2] == packed->len[2];
+}
+
 /* A first layer: few channels, and a stride along x that lets two neighbours be one pixel of eight. */
 CKCI_ONCE void ckci_matrix_pairs(ckci_matrix *m)
 {
@@ -254,9 +270,41 @@ CKCI_ONCE ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has too many positions to be packed", what);
     }
     CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &packed.p, err));
-    m->packing += ckci_pack_cost(device, (double)bytes);
+    m->packing += ckci_matrix_moves(m, t, &packed) ? ckci_move_cost(device, (double)bytes)
+                                                   : ckci_pack_cost(device, (double)bytes);
     *t = packed;
     return CKCONV_OK;
+}
+
+/* What is written, channels first: by lines to workspace if that has room, and turned from there. Not where D
+   tensors lie as it does: they would have to be turned, too. */
+CKCI_ONCE void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit,
+                                  unsigned char *ws)
+{
+    ckci_conv *c = &m->conv;
+    ckci_tensor *t = &c->t[ckci_written(c->op)], packed = *t;
+    ckci_gpu_target target;
+    ckci_set_target(c, &target);
+    int fits = CKCI_KEEP_MOVE && target.form != CKCI_FORM_SINGLE && t->stride[2] != 1 && t->len[2] % 8 == 0 &&
+               t->len[0] * t->len[2] > 8 && (t->stride[5] == 1 || t->len[5] == 1);
+    for (int32_t j = 0; j < target.adds; j++) {
+        fits = fits && target.d[j].line == CKCI_LINE_CHANNELS;
+    }
+    packed.stride[2] = 1;
+    packed.stride[0] = packed.len[2];
+    packed.stride[5] = packed.stride[0] * packed.len[0];
+    packed.stride[4] = ckci_saturating_mul(packed.stride[5], packed.len[5]);
+    packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
+    packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
+    int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(packed.stride[1], packed.len[1]),
+                                        (int64_t)ckci_size(packed.dtype));
+    fits = fits && bytes >= 1 << 20 && ckci_saturating_add(m->bytes, bytes + 256) <= limit;
+    if (!fits || ckci_matrix_take(m, bytes, limit, ws, &packed.p, NULL) != CKCONV_OK) {
+        return;
+    }
+    m->turned = 1;
+    m->packing += ckci_move_cost(device, (double)bytes);
+    *t = packed;
 }
 
 /* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows
@@ -495,6 +543,7 @@ CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_devi
     int64_t before = back ? c->k : c->c, positions, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
     CKCI_TRY(ckci_gpu_takes(c, err));
+    ckci_matrix_turned(m, device, limit, ws);
     int64_t red = back ? c->k : c->c;
     ckci_image(c, &positions, beyond);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, beyond, err));
@@ -640,15 +689,25 @@ CKCI_ONCE ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_pro
     }
     for (int i = 0; i < 3; i++) {
         if (m->data[i]) {
-            ckci_make_pack_data(&merged, m, i, &pack);
+            if (ckci_matrix_moves(m, &merged.t[i], &m->conv.t[i])) {
+                CKCI_TRY(ckci_make_move(&plan->device, &merged.t[i], &m->conv.t[i], &pack, err));
+            } else {
+                ckci_make_pack_data(&merged, m, i, &pack);
+            }
             CKCI_TRY(e->emit(e->context, &pack, err));
         }
     }
-    return e->emit(e->context, &m->l, err);
+    CKCI_TRY(e->emit(e->context, &m->l, err));
+    if (m->turned) {
+        int written = ckci_written(p->conv.op);
+        CKCI_TRY(ckci_make_move(&plan->device, &m->conv.t[written], &merged.t[written], &pack, err));
+        CKCI_TRY(e->emit(e->context, &pack, err));
+    }
+    return CKCONV_OK;
 }
 
 /* So many launches are a plan's, without the sum of parts. */
 CKCI_ONCE int32_t ckci_packed_launches(const ckci_matrix *m)
 {
-    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2];
+    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2] + m->turned;
 }
