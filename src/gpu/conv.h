@@ -182,6 +182,7 @@ CKCI_ONCE void ckci_set_form(ckci_gpu_target *o)
 /* What a convolution writes. */
 CKCI_ONCE void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
 {
+    memset(o, 0, sizeof *o);
     o->t = p->t[ckci_written(p->op)];
     o->num_d = p->num_d;
     for (int32_t j = 0; j < p->num_d; j++) {
@@ -366,7 +367,7 @@ CKCI_ONCE double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
-    return matrix && p->k > 4 && p->c > 4 ? 1e15 : 0;
+    return matrix && p->k > 4 && p->c > 4 ? 1e13 : 0;
 }
 
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
