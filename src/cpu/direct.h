@@ -56,15 +56,6 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 
 enum { CKCI_DIRECT_RED = 16 };
 
-CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
-{
-    int64_t last = 0;
-    for (int i = 0; i < 6; i++) {
-        last += (t->len[i] - 1) * t->stride[i];
-    }
-    return last;
-}
-
 /* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
    (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
    by_column: each lane has its own channel (a gradient), and there is a single reduction channel. */
