@@ -824,14 +824,21 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     }
 }
 
-/* A vector of lanes that are read: depthwise ones in place or as they lie, number by number where there are
-   too few to fill it. */
+/* Numbers of a vector of lanes that lie apart in t, `channels` of each group */
+CKCI_FN double ckci_lanes_apart(const ckci_view *v, const ckci_tensor *t, int64_t channels)
+{
+    return t->stride[channels > 1 ? 2 : 0] == 1 ? 0 : (double)ckci_min(ckci_all_lanes(v), v->k->lanes);
+}
+
+/* A vector of lanes that are read: depthwise ones in place or as they lie, number by number where they lie
+   apart or are too few to fill it. */
 CKCI_FN double ckci_lanes_cost(const ckci_view *v)
 {
+    double apart = 2 * ckci_lanes_apart(v, v->read, v->red);
     if (v->red > 1 || v->cols > 1) {
-        return 4 * (double)v->red;
+        return (4 + apart) * (double)v->red;
     }
-    return ckci_all_lanes(v) < v->k->lanes ? 4 + 4 * (double)ckci_all_lanes(v) : 2;
+    return apart + (ckci_all_lanes(v) < v->k->lanes ? 4 + 4 * (double)ckci_all_lanes(v) : 2);
 }
 
 CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
@@ -840,6 +847,7 @@ CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
     double positions = (double)ckci_most_rows(v) * phases, taps = (double)v->taps * (double)v->red / phases;
     double spread = ckci_lanes_cost(v) * (1 + 2.0 / (double)t->yb);
     double store = v->k->half14 && v->k->zip ? 2 : 3;
+    store += 2 * ckci_lanes_apart(v, &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT], v->cols);
     return (double)t->blocks * positions * (taps * 1.25 + spread + store) + 4000;
 }
 
@@ -906,17 +914,6 @@ CKCI_FN const ckci_conv *ckci_long_rows(const ckci_conv *p, ckci_conv *turned)
     return turned;
 }
 
-CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
-{
-    ckci_conv turned;
-    ckci_view v = ckci_make_view(ckci_long_rows(&f->p->conv, &turned), f->features);
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
-    return ckci_fit_direct_view(f, &v, err);
-}
-
 CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws)
 {
     const ckci_view *v = &job->v;
@@ -928,19 +925,6 @@ CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws)
     }
     ckci_parallel(threads, job->t.items, ckci_direct_item, job, job->t.bytes ? ws + job->t.packed : NULL,
                   job->t.scratch);
-}
-
-CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                             unsigned char *ws, int32_t features)
-{
-    ckci_direct_job job;
-    ckci_conv turned;
-    const ckci_conv *conv = ckci_long_rows(&p->conv, &turned);
-    (void)args;
-    job.v = ckci_make_view(conv, features);
-    job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
-    job.target = ckci_make_target(conv);
-    ckci_run_direct_job(&job, ws);
 }
 
 /* A bf16 problem as one of pairs of channels, which `paired` becomes, a copy that the view refers to. 0: its
