@@ -310,24 +310,31 @@ CKCI_FN void ckci_along_item(const void *context, int64_t item, unsigned char *s
     }
 }
 
-/* In the units of ckci_direct_cost */
+/* Costs in the units of ckci_direct_cost: to gather a tile of yb x xb outputs, a call for each line, */
+CKCI_FN double ckci_along_read_cost(const ckci_view *v, const ckci_axis axis[3], int64_t yb, int64_t xb)
+{
+    double lines = (double)v->red * (double)axis[0].taps *
+                   (double)(yb * axis[1].read_step + axis[1].taps - 1) * (double)axis[2].read_step;
+    double vector = v->read->stride[5] * axis[2].read_step == 1 ? 4 : 3 * v->k->lanes;
+    return lines * (60 + vector * (double)ckci_ceil_div(xb, v->k->lanes));
+}
+
+/* and of all. */
 CKCI_FN double ckci_along_cost(const ckci_view *v, int64_t limit)
 {
     ckci_along_tiles t = ckci_find_along_tiles(v, 1, limit);
     ckci_axis axis[3];
     ckci_phase(v, 0, axis);
-    const ckci_tensor *from = v->read, *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
+    const ckci_tensor *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
     double phases = (double)(v->phases[0] * v->phases[1] * v->phases[2]), lanes = v->k->lanes;
     double vectors = (double)v->p->n * (double)v->p->g * phases * (double)axis[0].count *
                      (double)axis[1].count * (double)ckci_ceil_div(axis[2].count, v->k->lanes);
     double taps = (double)v->taps * (double)v->red / phases;
-    double steps = (double)(axis[0].taps * axis[1].read_step * axis[2].read_step);
-    double read = (from->stride[5] * axis[2].read_step == 1 ? 4 : 3 * lanes) * (double)v->red * steps;
     double write = to->stride[5] * axis[2].write_step == 1 ? 5 : 3 * lanes;
-    double halo = 1 + (double)(axis[1].taps - 1) / (double)(t.yb * axis[1].read_step);
-    return vectors * ((double)v->cols * (taps * 1.25 + write) + read * halo) +
-           (double)ckci_saturating_mul(t.items, t.some) *
-               (600 + (double)v->cols * (double)v->taps * (double)v->red * 4) +
+    double tiles = (double)ckci_saturating_mul(t.items, t.some);
+    return vectors * (double)v->cols * (taps * ckci_tap_cost(v) + write) +
+           tiles * (600 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
+                    (double)v->cols * (double)v->taps * (double)v->red * 4) +
            4000;
 }
 

@@ -223,11 +223,13 @@ CKCI_FN void ckci_along_sum_item(const void *context, int64_t lane, unsigned cha
 CKCI_FN double ckci_direct_weight_cost(const ckci_view *v, const ckci_direct_tiles *t)
 {
     double positions = (double)ckci_most_rows(v);
-    double taps = (double)ckci_round_up(v->taps * v->red, CKCI_TAPS), each = v->red == 1 ? 1.25 : 2.5;
-    double spread = ckci_lanes_cost(v) * (1 + 2.0 / (double)t->yb) + 3;
-    spread += 2 * ckci_lanes_apart(v, &v->p->t[CKCI_OUT], v->cols);
+    double taps = (double)ckci_round_up(v->taps * v->red, CKCI_TAPS);
+    double each = ckci_tap_cost(v) * (v->red == 1 ? 1 : 2), spread = ckci_lanes_cost(v, t) + 3;
+    spread += ckci_lanes_apart(v, &v->p->t[CKCI_OUT], v->cols, 1, (double)t->xb);
+    /* a unit begins with its table */
+    double tables = v->red == 1 && v->cols == 1 ? 0 : (double)t->units * taps * 20;
     return (double)t->blocks *
-               (positions * (taps * each + spread) + taps * (double)(t->split + 8 * v->k->lanes)) +
+               (positions * (taps * each + spread) + tables + taps * (double)(t->split + 8 * v->k->lanes)) +
            4000;
 }
 
@@ -239,13 +241,11 @@ CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_share
     double lanes = v->k->lanes, taps = (double)ckci_round_up(a->numbers, CKCI_TAPS);
     double vectors = (double)v->p->n * (double)axis[0].count * (double)axis[1].count *
                      (double)ckci_ceil_div(axis[2].count, v->k->lanes);
-    double steps = (double)(axis[0].taps * axis[1].read_step * axis[2].read_step);
-    double read = (v->read->stride[5] * axis[2].read_step == 1 ? 4 : 3 * lanes) * (double)v->red * steps;
-    double halo = 1 + (double)(axis[1].taps - 1) / (double)(t->yb * axis[1].read_step);
     double gradient = v->p->t[CKCI_OUT].stride[5] == 1 ? 4 : 3 * lanes;
     return (double)ckci_all_lanes(v) *
-               (vectors * (taps * 1.25 + read * halo + gradient) + (double)a->units * (300 + taps * 6) +
-                taps * lanes * (double)a->split) +
+               (vectors * (taps * ckci_tap_cost(v) + gradient) +
+                (double)a->units * (60 * (double)t->yb + ckci_along_read_cost(v, axis, t->yb, t->xb)) +
+                (double)a->units * (300 + taps * 6) + taps * lanes * (double)a->split) +
            4000;
 }
 

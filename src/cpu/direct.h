@@ -824,31 +824,42 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     }
 }
 
-/* Numbers of a vector of lanes that lie apart in t, `channels` of each group */
-CKCI_FN double ckci_lanes_apart(const ckci_view *v, const ckci_tensor *t, int64_t channels)
+/* A vector of lanes of one output, of t's `channels` for each group: nothing where they are neighbours in t;
+   else each lane's row of x numbers is a call, and `entries` such vectors are read for an output. */
+CKCI_FN double ckci_lanes_apart(const ckci_view *v, const ckci_tensor *t, int64_t channels, double entries,
+                                double x)
 {
-    return t->stride[channels > 1 ? 2 : 0] == 1 ? 0 : (double)ckci_min(ckci_all_lanes(v), v->k->lanes);
+    return t->stride[channels > 1 ? 2 : 0] == 1 ? 0 : entries * v->k->lanes * (2 + 25 / x);
 }
 
 /* A vector of lanes that are read: depthwise ones in place or as they lie, number by number where they lie
    apart or are too few to fill it. */
-CKCI_FN double ckci_lanes_cost(const ckci_view *v)
+CKCI_FN double ckci_lanes_cost(const ckci_view *v, const ckci_direct_tiles *t)
 {
-    double apart = 2 * ckci_lanes_apart(v, v->read, v->red);
+    double outputs = (double)t->yb * (double)t->xb, halo = 1 + 2.0 / (double)t->yb;
+    double entries = (double)ckci_window_entries(v, t->yb, t->xb, t->chunk) / outputs;
+    double apart = ckci_lanes_apart(v, v->read, v->red, entries, (double)t->xb);
     if (v->red > 1 || v->cols > 1) {
-        return (4 + apart) * (double)v->red;
+        return (4 * halo + apart) * (double)v->red + 100 * entries / (double)t->xb;
     }
-    return apart + (ckci_all_lanes(v) < v->k->lanes ? 4 + 4 * (double)ckci_all_lanes(v) : 2);
+    return apart + (ckci_all_lanes(v) < v->k->lanes ? 40 + 2 * (double)ckci_all_lanes(v) : 2) * halo;
+}
+
+/* A vector multiply-add; two instructions in the portable kernels */
+CKCI_INLINE double ckci_tap_cost(const ckci_view *v)
+{
+    return v->k->run[0] == 2 ? 2 : 1.25;
 }
 
 CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
 {
     double phases = (double)(v->phases[0] * v->phases[1] * v->phases[2]);
     double positions = (double)ckci_most_rows(v) * phases, taps = (double)v->taps * (double)v->red / phases;
-    double spread = ckci_lanes_cost(v) * (1 + 2.0 / (double)t->yb);
+    double spread = ckci_lanes_cost(v, t);
     double store = v->k->half14 && v->k->zip ? 2 : 3;
-    store += 2 * ckci_lanes_apart(v, &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT], v->cols);
-    return (double)t->blocks * positions * (taps * 1.25 + spread + store) + 4000;
+    store += ckci_lanes_apart(v, &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT], v->cols, 1,
+                              (double)t->xb);
+    return (double)t->blocks * positions * (taps * ckci_tap_cost(v) + spread + store) + 4000;
 }
 
 /* Shapes that the direct family takes. */

@@ -507,8 +507,12 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
     double halo = (double)t.entries / (double)t.kc; /* positions copied for each one; else runs of taps */
     double runs = t.entries ? halo : (double)v.taps / (v.red < v.k->lanes ? (double)p->filter[2] : 1);
     double line = v.twins && v.red < 8 && p->g > 1 ? 12 : 0; /* a cache line for a few bytes */
-    double pack = (double)t.blocks_n * runs * ((t.entries ? 4 + line : 60) + 2 * (double)v.red / lanes) +
-                  (double)t.blocks_m * rows / v.k->outer_rows * 2;
+    double patch = t.entries ? ckci_patch_cost(&v, t.xb) + line : 60 + 2 * (double)v.red / lanes;
+    const ckci_tensor *dy = &p->t[CKCI_OUT];
+    double gradient = v.cols > 1 && dy->stride[2] != 1
+                          ? (double)v.cols * (2 + 25 / (double)ckci_min(p->output[2], 128))
+                          : rows / v.k->outer_rows * 2;
+    double pack = (double)t.blocks_n * runs * patch + (double)t.blocks_m * gradient;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
     double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
     double idle =
