@@ -8086,13 +8086,13 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
     ckci_write_tile(v, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
 }
 
-/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors;
+/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors, a row is a call;
    where they lie apart, each channel's row of x numbers is a call, or a single position. */
 CKCI_FN double ckci_patch_cost(const ckci_view *v, int64_t x)
 {
     double red = (double)v->red;
     if (v->red == 1 || v->read->stride[2] == 1) {
-        return 4 + 2 * red / v->k->lanes;
+        return 4 + 2 * red / v->k->lanes + 25 / (double)x;
     }
     return 2 * red + (x == 1 ? 25 : 25 * red / (double)x);
 }
@@ -8640,6 +8640,12 @@ CKCI_FN int ckci_has_twins(const ckci_view *v)
            v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
 }
 
+/* What 16 threads lose on so many items: the choice is made by shape alone, alike in all families. */
+CKCI_INLINE double ckci_idle(int64_t items)
+{
+    return (double)ckci_round_up(items, 16) / (double)ckci_max(items, 1);
+}
+
 CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_view v = ckci_make_weight_view(&f->p->conv, f->features);
@@ -8686,9 +8692,7 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
     double pack = (double)t.blocks_n * runs * patch + (double)t.blocks_m * gradient;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
     double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
-    double idle =
-        (double)ckci_round_up(t.items, 16) / (double)ckci_max(t.items, 1); /* 16 threads: by shape alone */
-    f->cost = work * idle + sums;
+    f->cost = work * ckci_idle(t.items) + sums;
     return CKCONV_OK;
 }
 
@@ -8868,7 +8872,7 @@ CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ck
             ckci_inside(x0, w->step, w->width, t->len[5], &from, &to);
         }
         unsigned char *out = dst + plane * w->width * lanes * size;
-        for (int64_t c = 0; c < v->red; c++) {
+        for (int64_t c = 0; c < v->red && (from > 0 || to < w->width); c++) {
             ckci_clear(v->kind, out + c * channel * size, from * lanes);
             ckci_clear(v->kind, out + (c * channel + to * lanes) * size, (w->width - to) * lanes);
         }
@@ -9552,7 +9556,7 @@ CKCI_FN double ckci_lanes_cost(const ckci_view *v, const ckci_direct_tiles *t)
     double entries = (double)ckci_window_entries(v, t->yb, t->xb, t->chunk) / outputs;
     double apart = ckci_lanes_apart(v, v->read, v->red, entries, (double)t->xb);
     if (v->red > 1 || v->cols > 1) {
-        return (4 * halo + apart) * (double)v->red + 100 * entries / (double)t->xb;
+        return (4 * entries + apart) * (double)v->red + (60 + 10 * (double)v->red) * entries / (double)t->xb;
     }
     return apart + (ckci_all_lanes(v) < v->k->lanes ? 40 + 2 * (double)ckci_all_lanes(v) : 2) * halo;
 }
@@ -10786,7 +10790,8 @@ CKCI_FN double ckci_direct_weight_cost(const ckci_view *v, const ckci_direct_til
     /* a unit begins with its table */
     double tables = v->red == 1 && v->cols == 1 ? 0 : (double)t->units * taps * 20;
     return (double)t->blocks *
-               (positions * (taps * each + spread) + tables + taps * (double)(t->split + 8 * v->k->lanes)) +
+               ((positions * (taps * each + spread) + tables) * ckci_idle(t->blocks * t->split) +
+                taps * (double)(t->split + 8 * v->k->lanes)) +
            4000;
 }
 
@@ -10799,10 +10804,11 @@ CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_share
     double vectors = (double)v->p->n * (double)axis[0].count * (double)axis[1].count *
                      (double)ckci_ceil_div(axis[2].count, v->k->lanes);
     double gradient = v->p->t[CKCI_OUT].stride[5] == 1 ? 4 : 3 * lanes;
+    double units = (double)a->units *
+                   (300 + taps * 25 + 60 * (double)t->yb + ckci_along_read_cost(v, axis, t->yb, t->xb));
     return (double)ckci_all_lanes(v) *
-               (vectors * (taps * ckci_tap_cost(v) + gradient) +
-                (double)a->units * (60 * (double)t->yb + ckci_along_read_cost(v, axis, t->yb, t->xb)) +
-                (double)a->units * (300 + taps * 6) + taps * lanes * (double)a->split) +
+               ((vectors * (taps * ckci_tap_cost(v) + gradient) + units) * ckci_idle(t->items) +
+                taps * lanes * (double)a->split) +
            4000;
 }
 

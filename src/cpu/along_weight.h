@@ -6,6 +6,7 @@
 #pragma once
 #include "cpu/along.h"
 #include "cpu/direct_weight.h"
+#include "cpu/weight.h"
 
 typedef struct ckci_along_shares {
     ckci_along_tiles t;
@@ -229,7 +230,8 @@ CKCI_FN double ckci_direct_weight_cost(const ckci_view *v, const ckci_direct_til
     /* a unit begins with its table */
     double tables = v->red == 1 && v->cols == 1 ? 0 : (double)t->units * taps * 20;
     return (double)t->blocks *
-               (positions * (taps * each + spread) + tables + taps * (double)(t->split + 8 * v->k->lanes)) +
+               ((positions * (taps * each + spread) + tables) * ckci_idle(t->blocks * t->split) +
+                taps * (double)(t->split + 8 * v->k->lanes)) +
            4000;
 }
 
@@ -242,10 +244,11 @@ CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_share
     double vectors = (double)v->p->n * (double)axis[0].count * (double)axis[1].count *
                      (double)ckci_ceil_div(axis[2].count, v->k->lanes);
     double gradient = v->p->t[CKCI_OUT].stride[5] == 1 ? 4 : 3 * lanes;
+    double units = (double)a->units *
+                   (300 + taps * 25 + 60 * (double)t->yb + ckci_along_read_cost(v, axis, t->yb, t->xb));
     return (double)ckci_all_lanes(v) *
-               (vectors * (taps * ckci_tap_cost(v) + gradient) +
-                (double)a->units * (60 * (double)t->yb + ckci_along_read_cost(v, axis, t->yb, t->xb)) +
-                (double)a->units * (300 + taps * 6) + taps * lanes * (double)a->split) +
+               ((vectors * (taps * ckci_tap_cost(v) + gradient) + units) * ckci_idle(t->items) +
+                taps * lanes * (double)a->split) +
            4000;
 }
 

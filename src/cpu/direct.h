@@ -156,7 +156,7 @@ CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ck
             ckci_inside(x0, w->step, w->width, t->len[5], &from, &to);
         }
         unsigned char *out = dst + plane * w->width * lanes * size;
-        for (int64_t c = 0; c < v->red; c++) {
+        for (int64_t c = 0; c < v->red && (from > 0 || to < w->width); c++) {
             ckci_clear(v->kind, out + c * channel * size, from * lanes);
             ckci_clear(v->kind, out + (c * channel + to * lanes) * size, (w->width - to) * lanes);
         }
@@ -840,7 +840,7 @@ CKCI_FN double ckci_lanes_cost(const ckci_view *v, const ckci_direct_tiles *t)
     double entries = (double)ckci_window_entries(v, t->yb, t->xb, t->chunk) / outputs;
     double apart = ckci_lanes_apart(v, v->read, v->red, entries, (double)t->xb);
     if (v->red > 1 || v->cols > 1) {
-        return (4 * halo + apart) * (double)v->red + 100 * entries / (double)t->xb;
+        return (4 * entries + apart) * (double)v->red + (60 + 10 * (double)v->red) * entries / (double)t->xb;
     }
     return apart + (ckci_all_lanes(v) < v->k->lanes ? 40 + 2 * (double)ckci_all_lanes(v) : 2) * halo;
 }

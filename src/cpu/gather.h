@@ -688,13 +688,13 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
     ckci_write_tile(v, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
 }
 
-/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors;
+/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors, a row is a call;
    where they lie apart, each channel's row of x numbers is a call, or a single position. */
 CKCI_FN double ckci_patch_cost(const ckci_view *v, int64_t x)
 {
     double red = (double)v->red;
     if (v->red == 1 || v->read->stride[2] == 1) {
-        return 4 + 2 * red / v->k->lanes;
+        return 4 + 2 * red / v->k->lanes + 25 / (double)x;
     }
     return 2 * red + (x == 1 ? 25 : 25 * red / (double)x);
 }
