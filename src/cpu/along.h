@@ -47,7 +47,7 @@ CKCI_FN ckci_along_tiles ckci_find_along_tiles(const ckci_view *v, int32_t threa
         t.yb = ckci_min(axis[1].count, t.down ? 4 * CKCI_LINE : 1);
         for (;;) {
             ckci_along_scratch(v, &t);
-            if (t.scratch <= (stack ? CKCI_STACK : CKCI_ALONG_BYTES) ||
+            if (t.scratch <= (stack ? (int64_t)CKCI_STACK : (int64_t)CKCI_ALONG_BYTES) ||
                 (t.yb <= CKCI_LINE && t.xb <= 2 * v->k->lanes)) {
                 break;
             }

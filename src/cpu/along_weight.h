@@ -34,7 +34,8 @@ CKCI_FN ckci_along_shares ckci_find_along_shares(const ckci_view *v, int32_t spl
             a.gradient = ckci_line_up(t->yb * ckci_round_up(t->xb, lanes) * size);
             t->table = ckci_line_up(ckci_round_up(a.numbers, CKCI_TAPS) * 8);
             t->scratch = ckci_saturating_add(t->lines, a.gradient + t->table + a.sums + a.totals);
-            if (t->scratch <= (stack ? CKCI_STACK : CKCI_ALONG_BYTES) || (t->yb == 1 && t->xb <= 2 * lanes)) {
+            if (t->scratch <= (stack ? (int64_t)CKCI_STACK : (int64_t)CKCI_ALONG_BYTES) ||
+                (t->yb == 1 && t->xb <= 2 * lanes)) {
                 break;
             }
             if (t->yb > 1 && (t->xb <= 256 || t->yb > CKCI_LINE)) {
