@@ -12915,6 +12915,25 @@ CKCI_ONCE double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, doub
     return per_block * rate * (share < 1.5 ? 1.5 : share);
 }
 
+/* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks that
+   wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
+CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
+{
+    double cost = ckci_gpu_cost(device, blocks, (double)tile * tile * (red + 32), tile),
+           wait = 2e5 * (2 + red / (tile == 32 ? 8 : 16));
+    return cost < wait ? wait : cost;
+}
+
+/* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than four
+   channels on both sides, are for devices without one, and for plans that may not have the workspace of a
+   packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
+CKCI_ONCE double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
+{
+    ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
+    return matrix && p->k > 4 && p->c > 4 ? 1e15 : 0;
+}
+
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
 CKCI_ONCE int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int32_t i32)
 {
@@ -13013,7 +13032,7 @@ CKCI_ONCE ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device 
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
         CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
-        *cost = ckci_gpu_cost(device, l->grid, (double)tile * tile * (red + 32), tile);
+        *cost = ckci_gpu_vector_cost(device, l->grid, red, tile);
     } else {
         int64_t channels = p->g * k->columns;
         ckci_set_kernel(
@@ -13022,6 +13041,7 @@ CKCI_ONCE ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device 
         CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
         *cost = CKCI_DIRECT_BESIDE * ckci_gpu_cost(device, l->grid, 256 * 4 * (red + 16), 128);
     }
+    *cost += ckci_gpu_last(p, device);
     return CKCONV_OK;
 }
 
@@ -13135,9 +13155,10 @@ CKCI_ONCE ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device 
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     k->by_tiles_m = ckci_make_divisor(k->tiles_m);
-    *cost = tile ? ckci_gpu_cost(device, l->grid, (double)tile * tile * ((double)k->part + 32), tile)
+    *cost = tile ? ckci_gpu_vector_cost(device, l->grid, (double)k->part, tile)
                  : CKCI_DIRECT_WEIGHT_BESIDE *
                        ckci_gpu_cost(device, l->grid, 4.0 * k->lanes * ((double)k->part + 256), 128);
+    *cost += ckci_gpu_last(p, device);
     *cost += split > 1 ? 2e4 + (double)*bytes / 64 / (double)ckci_max(device->compute_units, 1) : 0;
     return CKCONV_OK;
 }
@@ -15381,8 +15402,7 @@ CKCI_ONCE double ckci_move_cost(const ckconv_device *device, double bytes)
 CKCI_ONCE int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
     return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && t->dtype == packed->dtype &&
-           t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[2] == packed->len[2] &&
-           ckci_saturating_mul(ckci_count(t), (int64_t)ckci_size(t->dtype)) < INT32_MAX;
+           t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[2] == packed->len[2];
 }
 
 /* A first layer: few channels, and a stride along x that lets two neighbours be one pixel of eight. */
@@ -15468,7 +15488,7 @@ CKCI_ONCE void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, i
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
     int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(packed.stride[1], packed.len[1]),
                                         (int64_t)ckci_size(packed.dtype));
-    fits = fits && bytes >= 1 << 20 && bytes < INT32_MAX && ckci_saturating_add(m->bytes, bytes + 256) <= limit;
+    fits = fits && bytes >= 1 << 20 && ckci_saturating_add(m->bytes, bytes + 256) <= limit;
     if (!fits || ckci_matrix_take(m, bytes, limit, ws, &packed.p, NULL) != CKCONV_OK) {
         return;
     }
