@@ -4783,6 +4783,16 @@ CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t c
                : missing;
 }
 
+/* Elements from a tensor's first one to its last */
+CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
+{
+    int64_t last = 0;
+    for (int i = 0; i < 6; i++) {
+        last += (t->len[i] - 1) * t->stride[i];
+    }
+    return last;
+}
+
 /* Spatial axes that are one dense axis in all tensors are walked as one. */
 CKCI_FN ckci_groupnorm ckci_flatten_norm(const ckci_groupnorm *p)
 {
@@ -6921,6 +6931,14 @@ CKCI_INLINE void ckci_pack_segment(const ckci_view *v, const ckci_axis *ax, int6
     }
 }
 
+/* Are neighbouring taps along x neighbours in memory, channels side by side? */
+CKCI_FN int ckci_joined_rows(const ckci_view *v, const ckci_axis *ax)
+{
+    const ckci_tensor *t = v->read;
+    return (v->red == 1 || t->stride[2] == 1) && ax->read_tap > 0 && ax->read_tap <= v->red &&
+           t->stride[5] <= v->red && ax->read_tap * t->stride[5] == v->red;
+}
+
 /* im2col: rows m0.. of the phase, columns [k0, k1) of the reduction (tap by tap, channels fastest), padding
    as zeros. Where neighbouring taps are neighbours in memory a whole filter row is one segment. */
 CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t m0,
@@ -6929,8 +6947,7 @@ CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t
     const ckci_tensor *t = v->read;
     const ckci_axis *az = &axis[0], *ay = &axis[1], *ax = &axis[2];
     int64_t channel_step = v->red > 1 ? t->stride[2] : 1, size = v->kind->size;
-    int joined = channel_step == 1 && ax->read_tap > 0 && ax->read_tap <= v->red && t->stride[5] <= v->red &&
-                 ax->read_tap * t->stride[5] == v->red;
+    int joined = ckci_joined_rows(v, ax);
     int64_t line = joined ? ax->taps : 1, segment = line * v->red, across = joined ? 1 : ax->taps;
     int bare = t->plain && t->dtype == v->kind->dtype && channel_step == 1;
     int64_t s0 = k0 / segment, q[4];
@@ -7662,8 +7679,7 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
         t.cb = ckci_min(v->red, CKCI_KC);
         t.mc = ckci_min(ckci_round_up(112, mr), ckci_max(ckci_round_up(rows, mr), mr));
         t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
-        t.scratch =
-            ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size) + t.totals;
+        t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size) + t.totals;
         while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
             t.mc -= mr;
         }
@@ -7963,8 +7979,7 @@ CKCI_FN void ckci_patch_item(const ckci_gather_job *job, const ckci_block *b, un
             }
             /* a joined row of taps is one chain of additions */
             int joined = ckci_joins(v, &part[2]) && part[2].taps * v->red <= 4 * CKCI_KC;
-            ckci_patch p =
-                ckci_make_patch(part, b->q, b->yb, b->xb, ckci_min(t->cb, v->red - c0), joined);
+            ckci_patch p = ckci_make_patch(part, b->q, b->yb, b->xb, ckci_min(t->cb, v->red - c0), joined);
             ckci_patch_segments(&p, part, offset);
             for (int64_t i = 0; i < b->images; i++) {
                 ckci_pack_patch(v, &p, part, b->group, b->n + i, b->q[0], c0, patch + i * p.image * size);
@@ -8071,6 +8086,17 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
     ckci_write_tile(v, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
 }
 
+/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors, a row is a call;
+   where they lie apart, each channel's row of x numbers is a call, or a single position. */
+CKCI_FN double ckci_patch_cost(const ckci_view *v, int64_t x)
+{
+    double red = (double)v->red;
+    if (v->red == 1 || v->read->stride[2] == 1) {
+        return 4 + 2 * red / v->k->lanes + 25 / (double)x;
+    }
+    return 2 * red + (x == 1 ? 25 : 25 * red / (double)x);
+}
+
 /* Cost in vector multiply-adds: the padded product, plus packing it. Of one thread's blocks, so that the
    choice of an instance does not depend on the threads. */
 CKCI_FN double ckci_gather_cost(const ckci_view *v, int64_t limit)
@@ -8081,16 +8107,22 @@ CKCI_FN double ckci_gather_cost(const ckci_view *v, int64_t limit)
     double reduction =
         (double)v->taps * (double)v->red / (double)(v->phases[0] * v->phases[1] * v->phases[2]);
     double columns = (double)ckci_panels(v->k, v->cols) / v->k->lanes;
+    const ckci_tensor *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    double write = v->cols > 1 && to->stride[2] != 1 ? (double)v->cols * (2 + 25 / (double)axis[2].count) : 0;
     if (t->entries) {
         double wide = (double)(ckci_ceil_div(t->xb, t->run) * t->run) / (double)t->xb;
         double halo = (double)t->entries / (double)t->mc;
-        double gather = halo * (4 + 2 * (double)v->red / v->k->lanes) * (double)t->blocks_n;
-        return (double)v->p->g * rows * (reduction * columns * wide * 1.05 + gather + columns * 2) + 3000;
+        double gather = halo * ckci_patch_cost(v, t->xb) * (double)t->blocks_n;
+        return (double)v->p->g * rows * (reduction * columns * wide * 1.05 + gather + columns * 2 + write) +
+               3000;
     }
-    double run = 2 + 24 / (double)v->red; /* a copied run costs its length and a call */
-    double pack = t->packed ? (double)t->blocks_n * run / v->k->lanes
-                            : 8.0 * (double)t->blocks_n / v->k->lanes + columns;
-    return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4) + 2000;
+    /* a copied run costs its length and a call; so does one whose numbers lie apart, number by number */
+    double length = ckci_joined_rows(v, &axis[2]) ? (double)(axis[2].taps * v->red) : (double)v->red;
+    double run = 24 / length + (v->red > 1 && v->read->stride[2] != 1 ? 4 : 2.0 / v->k->lanes);
+    double pack = t->packed ? (double)t->blocks_n * run : 8.0 * (double)t->blocks_n / v->k->lanes + columns;
+    return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4 + write) + 2000;
 }
 
 CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws)
@@ -8608,6 +8640,12 @@ CKCI_FN int ckci_has_twins(const ckci_view *v)
            v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
 }
 
+/* What 16 threads lose on so many items: the choice is made by shape alone, alike in all families. */
+CKCI_INLINE double ckci_idle(int64_t items)
+{
+    return (double)ckci_round_up(items, 16) / (double)ckci_max(items, 1);
+}
+
 CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_view v = ckci_make_weight_view(&f->p->conv, f->features);
@@ -8646,13 +8684,15 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
     double halo = (double)t.entries / (double)t.kc; /* positions copied for each one; else runs of taps */
     double runs = t.entries ? halo : (double)v.taps / (v.red < v.k->lanes ? (double)p->filter[2] : 1);
     double line = v.twins && v.red < 8 && p->g > 1 ? 12 : 0; /* a cache line for a few bytes */
-    double pack = (double)t.blocks_n * runs * ((t.entries ? 4 + line : 60) + 2 * (double)v.red / lanes) +
-                  (double)t.blocks_m * rows / v.k->outer_rows * 2;
+    double patch = t.entries ? ckci_patch_cost(&v, t.xb) + line : 60 + 2 * (double)v.red / lanes;
+    const ckci_tensor *dy = &p->t[CKCI_OUT];
+    double gradient = v.cols > 1 && dy->stride[2] != 1
+                          ? (double)v.cols * (2 + 25 / (double)ckci_min(p->output[2], 128))
+                          : rows / v.k->outer_rows * 2;
+    double pack = (double)t.blocks_n * runs * patch + (double)t.blocks_m * gradient;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
     double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
-    double idle =
-        (double)ckci_round_up(t.items, 16) / (double)ckci_max(t.items, 1); /* 16 threads: by shape alone */
-    f->cost = work * idle + sums;
+    f->cost = work * ckci_idle(t.items) + sums;
     return CKCONV_OK;
 }
 
@@ -8687,9 +8727,22 @@ CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, con
   split by position modulo the stride, so that neighbouring outputs are neighbouring vectors. Weights are
   laid out [block][tap][channel][lane].
 */
+/* The lanes that there are of a whole problem, and the first one of a block: the last block begins earlier, so
+   that it fills its lanes, if so many are there. The lanes that it shares belong to the block before. */
+CKCI_INLINE int64_t ckci_all_lanes(const ckci_view *v)
+{
+    return v->p->g * v->cols;
+}
+
+CKCI_INLINE int64_t ckci_first_lane(const ckci_view *v, int64_t block)
+{
+    return ckci_max(ckci_min(block * v->k->lanes, ckci_all_lanes(v) - v->k->lanes), 0);
+}
+
 /* Which (group, channel) each lane of a block reads. */
 typedef struct ckci_lanes {
     int64_t count;              /* lanes in use */
+    int64_t shared;             /* the first of them, which another block writes */
     int64_t group[CKCI_LANES];  /* group of each lane */
     int64_t column[CKCI_LANES]; /* and its column */
     int32_t map[CKCI_LANES];    /* place of the group's first channel in a span of the block's channels */
@@ -8699,8 +8752,9 @@ typedef struct ckci_lanes {
 CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 {
     ckci_lanes l;
-    int64_t first = block * v->k->lanes;
-    l.count = ckci_min(v->k->lanes, v->p->g * v->cols - first);
+    int64_t first = ckci_first_lane(v, block);
+    l.count = ckci_min(v->k->lanes, ckci_all_lanes(v) - first);
+    l.shared = block * v->k->lanes - first;
     l.first_group = first / v->cols;
     l.groups = (first + l.count - 1) / v->cols - l.first_group + 1;
     int64_t group = l.first_group, column = first - group * v->cols;
@@ -8717,15 +8771,6 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 }
 
 enum { CKCI_DIRECT_RED = 16 };
-
-CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
-{
-    int64_t last = 0;
-    for (int i = 0; i < 6; i++) {
-        last += (t->len[i] - 1) * t->stride[i];
-    }
-    return last;
-}
 
 /* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
    (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
@@ -8827,7 +8872,7 @@ CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ck
             ckci_inside(x0, w->step, w->width, t->len[5], &from, &to);
         }
         unsigned char *out = dst + plane * w->width * lanes * size;
-        for (int64_t c = 0; c < v->red; c++) {
+        for (int64_t c = 0; c < v->red && (from > 0 || to < w->width); c++) {
             ckci_clear(v->kind, out + c * channel * size, from * lanes);
             ckci_clear(v->kind, out + (c * channel + to * lanes) * size, (w->width - to) * lanes);
         }
@@ -8878,7 +8923,7 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
     int64_t size = v->kind->size, lanes = v->k->lanes;
     memset(&t, 0, sizeof t);
     ckci_phase(v, 0, axis);
-    t.blocks = ckci_ceil_div(v->p->g * v->cols, lanes);
+    t.blocks = ckci_ceil_div(ckci_all_lanes(v), lanes);
     t.packed =
         ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(t.blocks, lanes * size), v->taps * v->red));
     t.table = ckci_line_up(ckci_saturating_mul(v->taps * v->red, 8));
@@ -8928,10 +8973,11 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
     t.blocks_x = ckci_ceil_div(axis[2].count, t.xb);
     t.items = v->p->n * axis[0].count * v->phases[0] * v->phases[1] * v->phases[2];
     t.items = ckci_saturating_mul(t.items, t.blocks_y * t.blocks_x);
-    /* blocks of lanes lie side by side in memory */
-    t.sets = ckci_min(t.blocks, ckci_ceil_div(8 * (int64_t)threads, ckci_max(t.items, 1)));
-    t.some = ckci_ceil_div(t.blocks, t.sets);
-    t.sets = ckci_ceil_div(t.blocks, t.some);
+    /* blocks of lanes lie side by side in memory; a last one that shares lanes goes with the one before */
+    int64_t whole = ckci_max(ckci_all_lanes(v) / lanes, 1);
+    t.sets = ckci_min(whole, ckci_ceil_div(8 * (int64_t)threads, ckci_max(t.items, 1)));
+    t.some = ckci_ceil_div(whole, t.sets);
+    t.sets = ckci_ceil_div(whole, t.some);
     t.items = ckci_saturating_mul(t.items, t.sets);
     return t;
 }
@@ -9007,7 +9053,7 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
                               int64_t z, int64_t y, int64_t x0, int64_t count, const unsigned char *src)
 {
     double buffer[CKCI_SPAN];
-    int64_t size = v->kind->size, lanes = v->k->lanes, at[6];
+    int64_t size = v->kind->size, lanes = v->k->lanes, own = l->shared, at[6];
     int flat = v->cols == 1 || l->groups == 1, along_x = o->t.stride[5] < o->t.stride[v->cols == 1 ? 0 : 2];
     int axis = v->cols == 1 ? 0 : 2;
     if (!flat) {
@@ -9016,15 +9062,16 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
             flat = flat && o->d[j].stride[0] == v->cols * o->d[j].stride[2];
         }
     }
-    at[0] = l->group[0];
+    src += own * size;
+    at[0] = l->group[own];
     at[1] = n;
-    at[2] = l->column[0];
+    at[2] = l->column[own];
     at[3] = z;
     at[4] = y;
     at[5] = x0;
     int how = flat && o->t.stride[axis] == 1 ? ckci_plain_store(v, o) : 0;
     if (how) {
-        ckci_store_rows(v, how, count, l->count, src, lanes,
+        ckci_store_rows(v, how, count, l->count - own, src, lanes,
                         o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
                         o->t.stride[5]);
         return;
@@ -9032,26 +9079,26 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
     if (flat && !along_x) {
         for (int64_t x = 0; x < count; x++) {
             at[5] = x0 + x;
-            v->kind->write(o, at, axis, l->count, src + x * lanes * size);
+            v->kind->write(o, at, axis, l->count - own, src + x * lanes * size);
         }
         return;
     }
     for (int64_t x = 0; x < count && !along_x; x++) {
         at[5] = x0 + x;
-        for (int64_t lane = 0, run; lane < l->count; lane += run) {
+        for (int64_t lane = own, run; lane < l->count; lane += run) {
             run = ckci_min(v->cols - l->column[lane], l->count - lane);
             at[0] = l->group[lane];
             at[2] = l->column[lane];
-            v->kind->write(o, at, 2, run, src + (x * lanes + lane) * size);
+            v->kind->write(o, at, 2, run, src + (x * lanes + lane - own) * size);
         }
     }
-    for (int64_t lane = 0; lane < l->count && along_x; lane++) {
+    for (int64_t lane = own; lane < l->count && along_x; lane++) {
         at[0] = l->group[lane];
         at[2] = l->column[lane];
         for (int64_t x = 0; x < count; x += CKCI_SPAN) {
             int64_t run = ckci_min(CKCI_SPAN, count - x);
             at[5] = x0 + x;
-            ckci_collect(v->kind, buffer, src + (x * lanes + lane) * size, lanes, run);
+            ckci_collect(v->kind, buffer, src + (x * lanes + lane - own) * size, lanes, run);
             v->kind->write(o, at, 5, run, buffer);
         }
     }
@@ -9298,7 +9345,7 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
     const ckci_direct_tiles *t = &job->t;
     const ckci_tensor *from = v->read;
     int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
-    int64_t size = v->kind->size, lanes = v->k->lanes, y_step = xb * lanes, x_step = lanes, b_step = 0;
+    int64_t size = v->kind->size, lanes = v->k->lanes, y_step = xb * lanes, x_step = lanes;
     /* sums need no more room than the lines that are not gathered */
     unsigned char *out = scratch;
     int32_t *table = (int32_t *)(void *)(scratch + t->lines + CKCI_LINE * lanes * size + t->sums);
@@ -9310,10 +9357,7 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
     if (how) {
         y_step = o.t.stride[4];
         x_step = o.t.stride[5];
-        b_step = lanes;
-        out = o.t.p +
-              (block * lanes + n * o.t.stride[1] + q[0] * o.t.stride[3] + q[1] * y_step + q[2] * x_step) *
-                  out_size;
+        out = o.t.p + (n * o.t.stride[1] + q[0] * o.t.stride[3] + q[1] * y_step + q[2] * x_step) * out_size;
     } else if (end > block + 1) {
         for (; block < end; block++) { /* there is room for the sums of one */
             ckci_direct_in_place(job, axis, phase, n, q, block, block + 1, scratch);
@@ -9324,10 +9368,9 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
     int half = from->dtype == CKCONV_BF16;
     int64_t from_size = (int64_t)ckci_size(from->dtype);
     int64_t first[2], last[2];
-    int64_t base =
-        block * lanes + n * from->stride[1] + (q[0] * axis[0].read_step + axis[0].read0) * from->stride[3];
-    const unsigned char *weights = ckci_direct_weights(job, block, phase);
-    int64_t weights_step = ckci_direct_weights(job, 1, phase) - ckci_direct_weights(job, 0, phase);
+    int64_t base = n * from->stride[1] + (q[0] * axis[0].read_step + axis[0].read0) * from->stride[3];
+    const unsigned char *weights = ckci_direct_weights(job, 0, phase);
+    int64_t weights_step = ckci_direct_weights(job, 1, phase) - weights;
     ckci_inside(q[0] * axis[0].read_step + axis[0].read0, axis[0].read_tap, axis[0].taps, axis[0].read_len,
                 &first[0], &last[0]);
     for (int64_t x = 0; x < xb; x = s.at + s.outputs) {
@@ -9345,28 +9388,33 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
             int64_t threes = ckci_stretch_threes(v, axis, &s, q[2], first, last, table);
             int32_t *ones = table + 4 * threes;
             ckci_stretch_table(v, axis, &s, first, last, ones, count);
-            /* of bf16 two blocks at once: a cache line */
-            int64_t beside = how > 1 ? 2 : 1, step = how > 1 ? 2 * lanes : x_step;
-            for (int64_t i = 0; i < ckci_ceil_div(end - block, beside) * rows; i++) {
-                int64_t b = i / rows * beside, row = i % rows, some = ckci_min(beside, end - block - b);
-                unsigned char *to = out + ((y + row) * y_step + s.at * x_step + b * b_step) * out_size;
-                for (int64_t j = b; j < b + some; j++) {
-                    /* the place of tap 0 may lie outside the tensor: added to it as a number */
-                    int64_t place =
-                        base + j * lanes + x_at + (low + row * axis[1].read_step) * from->stride[4];
-                    unsigned char *sums = how > 1 ? scratch + (j - b) * lanes * size : to;
-                    const unsigned char *w = weights + j * weights_step;
-                    const void *in = (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size));
-                    if (threes > 0) {
-                        three(threes, table, in, from->stride[5], w, axis[2].read_tap * lanes, sums, step, 0);
+            for (int64_t b = block, some; b < end; b += some) {
+                int64_t lane = ckci_first_lane(v, b);
+                /* of bf16 two blocks at once: a cache line */
+                some = how > 1 && b + 1 < end && ckci_first_lane(v, b + 1) == lane + lanes ? 2 : 1;
+                for (int64_t row = 0; row < rows; row++) {
+                    unsigned char *to =
+                        out + ((y + row) * y_step + s.at * x_step + (how ? lane : 0)) * out_size;
+                    for (int64_t j = 0; j < some; j++) {
+                        /* the place of tap 0 may lie outside the tensor: added to it as a number */
+                        int64_t place = base + lane + j * lanes + x_at +
+                                        (low + row * axis[1].read_step) * from->stride[4];
+                        unsigned char *sums = how > 1 ? scratch + j * lanes * size : to;
+                        int64_t step = how > 1 ? 2 * lanes : x_step;
+                        const unsigned char *w = weights + (b + j) * weights_step;
+                        const void *in = (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size));
+                        if (threes > 0) {
+                            three(threes, table, in, from->stride[5], w, axis[2].read_tap * lanes, sums, step,
+                                  0);
+                        }
+                        if (threes == 0 || axis[2].taps > 3 * s.threes) {
+                            kernel(count, ones, in, axis[2].read_step * from->stride[5], w, sums, step,
+                                   threes > 0);
+                        }
                     }
-                    if (threes == 0 || axis[2].taps > 3 * s.threes) {
-                        kernel(count, ones, in, axis[2].read_step * from->stride[5], w, sums, step,
-                               threes > 0);
+                    if (how > 1) {
+                        ckci_store_rows(v, how, s.outputs, some * lanes, scratch, 2 * lanes, to, x_step);
                     }
-                }
-                if (how > 1) {
-                    ckci_store_rows(v, how, s.outputs, some * lanes, scratch, step, to, x_step);
                 }
             }
         }
@@ -9384,7 +9432,7 @@ CKCI_FN void ckci_touch(const ckci_view *v, const ckci_tensor *t, int gathered, 
                         int64_t n, const int64_t q[3], int64_t yb, int64_t xb, int64_t block, int64_t end)
 {
     int64_t from[3], count[3], size = (int64_t)ckci_size(t->dtype), per_group = gathered ? v->red : v->cols;
-    int64_t first = block * v->k->lanes / v->cols,
+    int64_t first = ckci_first_lane(v, block) / v->cols,
             channels = (end - block) * v->k->lanes / v->cols * per_group;
     if (end == block + 1 || (per_group > 1 && t->stride[2] != 1) || t->stride[0] != per_group ||
         t->len[0] * t->len[1] * t->len[2] * t->len[3] * t->len[4] * t->len[5] * size < CKCI_FAR) {
@@ -9462,7 +9510,8 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     const ckci_direct_tiles *t = &job->t;
     int64_t phases = v->phases[0] * v->phases[1] * v->phases[2];
     ckci_axis axis[3];
-    int64_t q[3], rest = item, block = rest % t->sets * t->some, end = ckci_min(block + t->some, t->blocks);
+    int64_t q[3], rest = item, set = rest % t->sets, block = set * t->some;
+    int64_t end = set + 1 == t->sets ? t->blocks : block + t->some;
     rest /= t->sets;
     int64_t phase = rest % phases; /* phases of one place share its cache lines */
     rest /= phases;
@@ -9481,10 +9530,9 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
             ckci_touch(v, v->read, 1, axis, n, q, yb, xb, block, end);
         }
         ckci_touch(v, &o.t, 0, axis, n, q, yb, xb, block, end);
-        int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes);
-        if (!t->chunk && full > block && ckci_reads_in_place(v, axis, q[2], xb)) {
-            ckci_direct_in_place(job, axis, phase, n, q, block, full, scratch);
-            block = full;
+        if (!t->chunk && ckci_all_lanes(v) >= v->k->lanes && ckci_reads_in_place(v, axis, q[2], xb)) {
+            ckci_direct_in_place(job, axis, phase, n, q, block, end, scratch);
+            block = end;
         }
         for (; block < end; block++) {
             ckci_direct_block(job, axis, phase, n, q, block, scratch);
@@ -9492,13 +9540,42 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     }
 }
 
+/* A vector of lanes of one output, of t's `channels` for each group: nothing where they are neighbours in t;
+   else each lane's row of x numbers is a call, and `entries` such vectors are read for an output. */
+CKCI_FN double ckci_lanes_apart(const ckci_view *v, const ckci_tensor *t, int64_t channels, double entries,
+                                double x)
+{
+    return t->stride[channels > 1 ? 2 : 0] == 1 ? 0 : entries * v->k->lanes * (2 + 25 / x);
+}
+
+/* A vector of lanes that are read: depthwise ones in place or as they lie, number by number where they lie
+   apart or are too few to fill it. */
+CKCI_FN double ckci_lanes_cost(const ckci_view *v, const ckci_direct_tiles *t)
+{
+    double outputs = (double)t->yb * (double)t->xb, halo = 1 + 2.0 / (double)t->yb;
+    double entries = (double)ckci_window_entries(v, t->yb, t->xb, t->chunk) / outputs;
+    double apart = ckci_lanes_apart(v, v->read, v->red, entries, (double)t->xb);
+    if (v->red > 1 || v->cols > 1) {
+        return (4 * entries + apart) * (double)v->red + (60 + 10 * (double)v->red) * entries / (double)t->xb;
+    }
+    return apart + (ckci_all_lanes(v) < v->k->lanes ? 40 + 2 * (double)ckci_all_lanes(v) : 2) * halo;
+}
+
+/* A vector multiply-add; two instructions in the portable kernels */
+CKCI_INLINE double ckci_tap_cost(const ckci_view *v)
+{
+    return v->k->run[0] == 2 ? 2 : 1.25;
+}
+
 CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
 {
     double phases = (double)(v->phases[0] * v->phases[1] * v->phases[2]);
     double positions = (double)ckci_most_rows(v) * phases, taps = (double)v->taps * (double)v->red / phases;
-    double spread = (double)v->red * (v->red == 1 && v->cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t->yb);
+    double spread = ckci_lanes_cost(v, t);
     double store = v->k->half14 && v->k->zip ? 2 : 3;
-    return (double)t->blocks * positions * (taps * 1.25 + spread + store) + 4000;
+    store += ckci_lanes_apart(v, &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT], v->cols, 1,
+                              (double)t->xb);
+    return (double)t->blocks * positions * (taps * ckci_tap_cost(v) + spread + store) + 4000;
 }
 
 /* Shapes that the direct family takes. */
@@ -9564,17 +9641,6 @@ CKCI_FN const ckci_conv *ckci_long_rows(const ckci_conv *p, ckci_conv *turned)
     return turned;
 }
 
-CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
-{
-    ckci_conv turned;
-    ckci_view v = ckci_make_view(ckci_long_rows(&f->p->conv, &turned), f->features);
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
-    return ckci_fit_direct_view(f, &v, err);
-}
-
 CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws)
 {
     const ckci_view *v = &job->v;
@@ -9586,19 +9652,6 @@ CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws)
     }
     ckci_parallel(threads, job->t.items, ckci_direct_item, job, job->t.bytes ? ws + job->t.packed : NULL,
                   job->t.scratch);
-}
-
-CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                             unsigned char *ws, int32_t features)
-{
-    ckci_direct_job job;
-    ckci_conv turned;
-    const ckci_conv *conv = ckci_long_rows(&p->conv, &turned);
-    (void)args;
-    job.v = ckci_make_view(conv, features);
-    job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
-    job.target = ckci_make_target(conv);
-    ckci_run_direct_job(&job, ws);
 }
 
 /* A bf16 problem as one of pairs of channels, which `paired` becomes, a copy that the view refers to. 0: its
@@ -9668,8 +9721,7 @@ CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, cons
     ckci_direct_job line;
     ckci_conv paired, turned;
     ckconv_family family = ckconv_instance_family(plan->instance);
-    const ckci_conv *conv =
-        family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&p->conv, &turned) : &p->conv;
+    const ckci_conv *conv = family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&p->conv, &turned) : &p->conv;
     int64_t limit = ckci_plan_limit(plan);
     (void)args;
     if (!ckci_dot_view(conv, family, &paired, &job.v, features)) {
@@ -9694,6 +9746,411 @@ CKCI_INLINE int64_t ckci_direct_block_units(const ckci_direct_tiles *t)
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>cpu-along
+  Direct convolution of few channels per group with vectors along x, for tensors whose x lies closer than their
+  channels, and for fewer channels than a vector has lanes. An item owns a tile of one output plane of one
+  group: it gathers the lines that the tile reads, zeros beside them, once for each reduction channel, and
+  for each output channel every tap is a vector multiply-add with a weight in all lanes. The kernels are those
+  of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few, vectors of
+  one row.
+*/
+typedef struct ckci_along_tiles {
+    int64_t yb, xb, blocks_y, blocks_x; /* outputs of an item */
+    int64_t some, sets;                 /* planes (n, group) of an item; items beside each other */
+    int down;
+    int64_t lines, sums, weights, table, scratch, items, bytes;
+    int32_t threads;
+} ckci_along_tiles;
+
+enum { CKCI_ALONG_TAPS = 1024, CKCI_ALONG_BYTES = 128 * 1024 };
+
+/* The bytes of a tile of yb x xb outputs. */
+CKCI_FN void ckci_along_scratch(const ckci_view *v, ckci_along_tiles *t)
+{
+    int64_t size = v->kind->size, lanes = v->k->lanes, wide = ckci_round_up(t->xb, lanes);
+    int64_t entries = ckci_saturating_mul(ckci_window_entries(v, t->yb, wide, 0), v->red);
+    /* kernels read as if they had 14 rows or vectors more */
+    int64_t row = ckci_window_entries(v, 1, wide, 1);
+    t->lines = ckci_line_up(ckci_saturating_mul(ckci_saturating_add(entries, CKCI_LINE * row), size));
+    t->sums = ckci_line_up((t->down ? CKCI_LINE * wide : wide + CKCI_LINE * lanes) * size);
+    t->weights = ckci_line_up(v->taps * v->red * lanes * size);
+    t->table = ckci_line_up(v->taps * v->red * 16);
+    t->scratch = ckci_saturating_add(t->lines, t->sums + t->weights + t->table);
+}
+
+CKCI_FN ckci_along_tiles ckci_find_along_tiles(const ckci_view *v, int32_t threads, int64_t limit)
+{
+    ckci_along_tiles t;
+    ckci_axis axis[3];
+    memset(&t, 0, sizeof t);
+    ckci_phase(v, 0, axis);
+    t.down = axis[1].count >= 4;
+    t.threads = threads;
+    for (int stack = 0; stack < 2; stack++) {
+        t.xb = ckci_min(axis[2].count, t.down ? 448 : 2048);
+        t.yb = ckci_min(axis[1].count, t.down ? 4 * CKCI_LINE : 1);
+        for (;;) {
+            ckci_along_scratch(v, &t);
+            if (t.scratch <= (stack ? (int64_t)CKCI_STACK : (int64_t)CKCI_ALONG_BYTES) ||
+                (t.yb <= CKCI_LINE && t.xb <= 2 * v->k->lanes)) {
+                break;
+            }
+            if (t.yb > CKCI_LINE) {
+                t.yb = ckci_max(ckci_round_up(t.yb / 2, CKCI_LINE), CKCI_LINE);
+            } else {
+                t.xb = ckci_round_up(t.xb / 2, v->k->lanes);
+            }
+        }
+        t.bytes = stack ? (t.scratch <= CKCI_STACK ? 0 : CKCI_MAX_BYTES) : t.scratch;
+        if (t.bytes <= limit) {
+            if (!stack) {
+                t.threads = ckci_threads_within(limit, 0, t.scratch, threads);
+                t.bytes = ckci_total(0, t.scratch, t.threads);
+            }
+            break;
+        }
+    }
+    t.blocks_y = ckci_ceil_div(axis[1].count, t.yb);
+    t.blocks_x = ckci_ceil_div(axis[2].count, t.xb);
+    /* small planes share what is the same for all */
+    t.some = ckci_max(8192 / (t.yb * t.xb), 1);
+    t.sets = ckci_ceil_div(v->p->g * v->p->n, t.some);
+    t.items = ckci_saturating_mul(t.sets, axis[0].count * v->phases[0] * v->phases[1] * v->phases[2]);
+    t.items = ckci_saturating_mul(t.items, t.blocks_y * t.blocks_x);
+    return t;
+}
+
+/* Shapes for which it is tried. */
+CKCI_FN int ckci_goes_along(const ckci_view *v, int64_t limit)
+{
+    const ckci_tensor *from = v->read, *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
+    int near_x = from->stride[5] <= from->stride[v->red > 1 ? 2 : 0] &&
+                 to->stride[5] <= to->stride[v->cols > 1 ? 2 : 0];
+    return !v->pairs && v->red <= CKCI_DIRECT_RED && v->taps * v->red <= CKCI_ALONG_TAPS &&
+           (near_x || ckci_all_lanes(v) < v->k->lanes) && ckci_find_along_tiles(v, 1, limit).bytes <= limit;
+}
+
+/* `n` numbers of a line, `step` elements apart from element `at` on */
+CKCI_FN void ckci_along_read(const ckci_view *v, const ckci_tensor *t, int64_t at, int64_t step, int64_t n,
+                             unsigned char *dst)
+{
+    ckci_copy_kernel widen = step == 1 ? ckci_widener(v, t) : NULL;
+    if (widen) {
+        widen(1, n, t->p + at * 2, 0, dst, 0);
+    } else if (step == 2 && t->plain && t->dtype == CKCONV_F32) {
+        for (int64_t i = 0; i < n; i++) { /* a constant step: compilers know how to take it in vectors */
+            memcpy(dst + i * 4, t->p + at * 4 + i * 8, 4);
+        }
+    } else {
+        v->kind->read(t, at, step, n, dst);
+    }
+}
+
+/* The lines of a tile: [channel][z tap][slot of wy][plane of wx][position] */
+CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
+                               const ckci_window *wx, int64_t group, int64_t n, int64_t q, unsigned char *dst)
+{
+    const ckci_tensor *t = v->read;
+    int64_t slots = wy->planes * wy->width, size = v->kind->size, line = wx->planes * wx->width * size;
+    int64_t step = wx->step * t->stride[5];
+    for (int64_t plane = 0; plane < wx->planes; plane++, dst += wx->width * size) {
+        int64_t from, to, x0 = ckci_window_position(wx, plane, 0);
+        unsigned char *out = dst;
+        if (!ckci_window_used(wx, plane)) {
+            continue;
+        }
+        ckci_inside(x0, wx->step, wx->width, t->len[5], &from, &to);
+        for (int64_t i = 0; i < v->red * axis[0].taps; i++) {
+            int64_t z = q * axis[0].read_step + axis[0].read0 + i % axis[0].taps * axis[0].read_tap;
+            int64_t at = group * t->stride[0] + n * t->stride[1] + i / axis[0].taps * t->stride[2] +
+                         z * t->stride[3] + (x0 + from * wx->step) * t->stride[5];
+            for (int64_t s = 0; s < slots; s++, out += line) {
+                int64_t y = ckci_window_position(wy, s / wy->width, s % wy->width);
+                if (z < 0 || z >= t->len[3] || y < 0 || y >= t->len[4] || to == from) {
+                    ckci_clear(v->kind, out, wx->width);
+                    continue;
+                }
+                if (from > 0) {
+                    ckci_clear(v->kind, out, from);
+                }
+                ckci_along_read(v, t, at + y * t->stride[4], step, to - from, out + from * size);
+                if (to < wx->width) {
+                    ckci_clear(v->kind, out + to * size, wx->width - to);
+                }
+            }
+        }
+    }
+}
+
+/* Where tap (jz, jy, jx) of channel c reads for the first output */
+CKCI_INLINE int64_t ckci_along_tap(const ckci_axis axis[3], const ckci_window *wy, const ckci_window *wx,
+                                   int64_t c, int64_t jz, int64_t jy, int64_t jx)
+{
+    int64_t slots = wy->planes * wy->width, line = wx->planes * wx->width;
+    return ((c * axis[0].taps + jz) * slots + ckci_window_tap(wy, jy)) * line + ckci_window_tap(wx, jx);
+}
+
+/* The tap tables: by threes down where rows are neighbours, then one by one. Weights lie in the order (channel,
+   z, x, y). */
+CKCI_FN ckci_line_taps ckci_along_taps(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
+                                       const ckci_window *wx, int down, int32_t *table)
+{
+    ckci_line_taps t;
+    int64_t lanes = v->k->lanes, taps = axis[1].taps;
+    int neighbours =
+        down && v->k->three14 && wy->step == 1 && (wy->tap == 1 || wy->tap == -1) && !wy->separate;
+    int64_t whole = neighbours ? taps / 3 : 0, others = v->red * axis[0].taps * axis[2].taps;
+    int32_t *three = table, *one = table + 4 * others * whole;
+    t.threes = others * whole;
+    t.ones = others * (taps - 3 * whole);
+    t.w_step = wy->tap < 0 ? -lanes : lanes;
+    t.three = three;
+    t.one = one;
+    for (int64_t i = 0; i < others; i++) {
+        int64_t jx = i % axis[2].taps, jz = i / axis[2].taps % axis[0].taps,
+                c = i / axis[2].taps / axis[0].taps;
+        for (int64_t j = 0; j < whole; j++) {
+            int64_t jy = wy->tap < 0 ? 3 * j + 2 : 3 * j; /* reads the first of three lines */
+            *three++ = (int32_t)ckci_along_tap(axis, wy, wx, c, jz, jy, jx);
+            *three++ = (int32_t)((i * taps + jy) * lanes);
+            *three++ = 0;
+            *three++ = CKCI_LINE + 2;
+        }
+        for (int64_t jy = 3 * whole; jy < taps; jy++) {
+            *one++ = (int32_t)ckci_along_tap(axis, wy, wx, c, jz, jy, jx);
+            *one++ = (int32_t)((i * taps + jy) * lanes);
+        }
+    }
+    return t;
+}
+
+/* The weights of one output channel, each in all lanes */
+CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t column,
+                                unsigned char *dst)
+{
+    const ckci_tensor *w = &v->p->t[CKCI_WEI];
+    int64_t size = v->kind->size;
+    double one[CKCI_SPAN];
+    for (int64_t i = 0; i < v->red * axis[0].taps * axis[2].taps; i++) {
+        int64_t jx = i % axis[2].taps, jz = i / axis[2].taps % axis[0].taps,
+                c = i / axis[2].taps / axis[0].taps;
+        int64_t at = group * w->stride[0] + column * w->stride[v->wei_col] + c * w->stride[v->wei_red] +
+                     (axis[0].tap0 + jz * axis[0].tap_step) * w->stride[3] + axis[1].tap0 * w->stride[4] +
+                     (axis[2].tap0 + jx * axis[2].tap_step) * w->stride[5];
+        int64_t step = axis[1].tap_step * w->stride[4];
+        for (int64_t j = 0, some; j < axis[1].taps; j += some) {
+            some = ckci_min(axis[1].taps - j, CKCI_SPAN);
+            v->kind->read(w, at + j * step, step, some, one);
+            for (int64_t lane = 0; lane < v->k->lanes; lane++) {
+                ckci_scatter(v->kind, dst + lane * size, v->k->lanes, one, some);
+            }
+            dst += some * v->k->lanes * size;
+        }
+    }
+}
+
+/* `count` outputs of a kernel, out_step apart: of rows, or of vectors of one row */
+CKCI_FN void ckci_along_run(const ckci_kernels *k, const ckci_line_taps *taps, int64_t count,
+                            const unsigned char *x, int64_t x_step, const unsigned char *w,
+                            unsigned char *sums, int64_t step)
+{
+    int32_t all[CKCI_EDGES] = {0, 0, 0, 0, 0, 0, 0};
+    all[0] = (int32_t)taps->ones;
+    if (taps->threes) {
+        (count > 7 ? k->three14 : k->three7)(taps->threes, taps->three, x, x_step, w, taps->w_step, sums,
+                                             step, 0);
+    }
+    if (taps->ones || !taps->threes) {
+        (count > 7   ? k->line14
+         : count > 4 ? k->line7
+                     : k->line4)(all, taps->one, x, x_step, w, sums, step, taps->threes > 0);
+    }
+}
+
+typedef struct ckci_along_job {
+    ckci_view v;
+    ckci_along_tiles t;
+    ckci_target target;
+} ckci_along_job;
+
+/* One output channel of the tile at first[]. */
+CKCI_FN void ckci_along_channel(const ckci_along_job *job, const ckci_target *o, const ckci_line_taps *taps,
+                                int64_t line, const int64_t first[6], int64_t yb, int64_t xb,
+                                const unsigned char *lines, const unsigned char *weights, unsigned char *sums)
+{
+    const ckci_view *v = &job->v;
+    int64_t size = v->kind->size, lanes = v->k->lanes, vectors = ckci_ceil_div(xb, lanes), at[6];
+    int how = o->t.stride[5] == 1 ? ckci_plain_store(v, o) : 0, down = job->t.down;
+    memcpy(at, first, sizeof at);
+    for (int64_t y = 0, rows; y < yb; y += rows) {
+        const unsigned char *x = lines + y * line * size;
+        rows = down ? ckci_min(yb - y, CKCI_LINE) : 1;
+        int64_t wide = vectors * lanes, step = down ? 1 : CKCI_LINE;
+        for (int64_t i = 0; i < vectors; i += step) {
+            ckci_along_run(v->k, taps, down ? rows : ckci_min(vectors - i, CKCI_LINE), x + i * lanes * size,
+                           down ? line : lanes, weights, sums + i * lanes * size, down ? wide : lanes);
+        }
+        if (how) {
+            ckci_store_rows(v, how, rows, xb, sums, wide,
+                            o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
+                            o->t.stride[4]);
+            at[4] += rows;
+            continue;
+        }
+        for (int64_t i = 0; i < rows; i++, at[4]++) {
+            v->kind->write(o, at, 5, xb, sums + i * wide * size);
+        }
+    }
+}
+
+CKCI_FN void ckci_along_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_along_job *job = (const ckci_along_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_along_tiles *t = &job->t;
+    ckci_axis axis[3];
+    ckci_tensor d[4];
+    int64_t q[3], rest = item, phases = v->phases[0] * v->phases[1] * v->phases[2];
+    int64_t phase = rest % phases;
+    ckci_phase(v, phase, axis);
+    rest /= phases;
+    q[2] = rest % t->blocks_x * t->xb;
+    rest /= t->blocks_x;
+    q[1] = rest % t->blocks_y * t->yb;
+    rest /= t->blocks_y;
+    int64_t set = rest % t->sets, planes = v->p->g * v->p->n;
+    q[0] = rest / t->sets;
+    if (q[0] >= axis[0].count || q[1] >= axis[1].count || q[2] >= axis[2].count) {
+        return;
+    }
+    int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
+    int64_t at[6];
+    unsigned char *lines = scratch, *sums = lines + t->lines, *weights = sums + t->sums;
+    int32_t *table = (int32_t *)(void *)(weights + t->weights);
+    ckci_target o = ckci_phase_target(&job->target, axis, d);
+    ckci_line_taps taps = {0, 0, 0, NULL, NULL};
+    ckci_window wy = ckci_make_window(&axis[1], q[1], yb);
+    ckci_window wx = ckci_make_window(&axis[2], q[2], ckci_round_up(xb, v->k->lanes));
+    int reached = axis[0].taps * axis[1].taps * axis[2].taps > 0; /* else the epilogue of 0 */
+    taps.three = taps.one = table;
+    if (reached) {
+        taps = ckci_along_taps(v, axis, &wy, &wx, t->down, table);
+    }
+    at[3] = q[0];
+    at[4] = q[1];
+    at[5] = q[2];
+    for (int64_t i = set * t->some; i < ckci_min(planes, set * t->some + t->some); i++) {
+        at[0] = i % v->p->g;
+        at[1] = i / v->p->g;
+        if (reached) {
+            ckci_along_gather(v, axis, &wy, &wx, at[0], at[1], q[0], lines);
+        }
+        for (at[2] = 0; at[2] < v->cols; at[2]++) {
+            if (reached) {
+                ckci_along_weights(v, axis, at[0], at[2], weights);
+            }
+            ckci_along_channel(job, &o, &taps, wx.planes * wx.width, at, yb, xb, lines, weights, sums);
+        }
+    }
+}
+
+/* Costs in the units of ckci_direct_cost: to gather a tile of yb x xb outputs, a call for each line, */
+CKCI_FN double ckci_along_read_cost(const ckci_view *v, const ckci_axis axis[3], int64_t yb, int64_t xb)
+{
+    double lines = (double)v->red * (double)axis[0].taps *
+                   (double)(yb * axis[1].read_step + axis[1].taps - 1) * (double)axis[2].read_step;
+    double vector = v->read->stride[5] * axis[2].read_step == 1 ? 4 : 3 * v->k->lanes;
+    return lines * (60 + vector * (double)ckci_ceil_div(xb, v->k->lanes));
+}
+
+/* and of all. */
+CKCI_FN double ckci_along_cost(const ckci_view *v, int64_t limit)
+{
+    ckci_along_tiles t = ckci_find_along_tiles(v, 1, limit);
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    const ckci_tensor *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
+    double phases = (double)(v->phases[0] * v->phases[1] * v->phases[2]), lanes = v->k->lanes;
+    double vectors = (double)v->p->n * (double)v->p->g * phases * (double)axis[0].count *
+                     (double)axis[1].count * (double)ckci_ceil_div(axis[2].count, v->k->lanes);
+    double taps = (double)v->taps * (double)v->red / phases;
+    double write = to->stride[5] * axis[2].write_step == 1 ? 5 : 3 * lanes;
+    double tiles = (double)ckci_saturating_mul(t.items, t.some);
+    return vectors * (double)v->cols * (taps * ckci_tap_cost(v) + write) +
+           tiles * (600 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
+                    (double)v->cols * (double)v->taps * (double)v->red * 4) +
+           4000;
+}
+
+CKCI_FN void ckci_run_along(ckci_along_job *job, unsigned char *ws)
+{
+    ckci_parallel(job->t.threads, job->t.items, ckci_along_item, job, job->t.bytes ? ws : NULL,
+                  job->t.scratch);
+}
+
+/* Whether a direct instance computes v so. It depends on the shape and on what workspace allows alone. */
+CKCI_FN int ckci_better_along(const ckci_view *v, const ckci_direct_tiles *lines, int64_t limit, double *cost)
+{
+    *cost = ckci_direct_cost(v, lines);
+    if (ckci_goes_along(v, limit)) {
+        double along = ckci_along_cost(v, limit);
+        if (along < *cost || lines->bytes > limit) {
+            *cost = along;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
+{
+    ckci_conv turned;
+    ckci_view v = ckci_make_view(ckci_long_rows(&f->p->conv, &turned), f->features);
+    int32_t threads = f->plan->device.threads;
+    double cost;
+    if (f->split_k > 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
+    }
+    CKCI_TRY(ckci_direct_takes(&v, err));
+    ckci_direct_tiles lines = ckci_find_direct_tiles(&v, threads, f->limit);
+    if (!ckci_better_along(&v, &lines, f->limit, &cost)) {
+        return ckci_fit_direct_view(f, &v, err);
+    }
+    ckci_along_tiles t = ckci_find_along_tiles(&v, threads, f->limit);
+    f->plan->workspace_bytes = t.bytes;
+    f->plan->block[0] = t.threads;
+    f->plan->grid[0] = t.items;
+    f->cost = cost;
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features)
+{
+    ckci_direct_job job;
+    ckci_conv turned;
+    const ckci_conv *conv = ckci_long_rows(&p->conv, &turned);
+    int32_t threads = plan->device.threads;
+    int64_t limit = ckci_plan_limit(plan);
+    double cost;
+    (void)args;
+    job.v = ckci_make_view(conv, features);
+    job.t = ckci_find_direct_tiles(&job.v, threads, limit);
+    job.target = ckci_make_target(conv);
+    if (ckci_better_along(&job.v, &job.t, limit, &cost)) {
+        ckci_along_job along;
+        along.v = job.v;
+        along.t = ckci_find_along_tiles(&job.v, threads, limit);
+        along.target = job.target;
+        ckci_run_along(&along, ws);
+        return;
+    }
+    ckci_run_direct_job(&job, ws);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>cpu-direct-weight
   Direct bwd_weight: the same lines, and the gradient's lanes beside them. An item holds the sums of all
   taps (or of one filter row without workspace) of a block of lanes and streams a share of x and dy through
@@ -9708,7 +10165,7 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
     int64_t size = v->kind->size, lanes = v->k->lanes;
     memset(&t, 0, sizeof t);
     ckci_phase(v, 0, axis);
-    t.blocks = ckci_ceil_div(v->p->g * v->cols, lanes);
+    t.blocks = ckci_ceil_div(ckci_all_lanes(v), lanes);
     for (int stack = 0; stack < 2; stack++) {
         int64_t rows = stack ? 1 : v->p->filter[0] * v->p->filter[1];
         t.chunk = stack;
@@ -9869,7 +10326,7 @@ CKCI_FN void ckci_direct_weight_write(const ckci_direct_job *job, const ckci_axi
         /* all taps of a lane are one run */
         at[2] = at[4] = at[5] = 0;
         at[3] = axis[0].tap0;
-        for (int64_t lane = 0; lane < l->count; lane++) {
+        for (int64_t lane = l->shared; lane < l->count; lane++) {
             at[0] = l->group[lane];
             at[1] = l->column[lane];
             ckci_collect(v->kind, buffer, acc + lane * size, lanes, taps);
@@ -9877,7 +10334,7 @@ CKCI_FN void ckci_direct_weight_write(const ckci_direct_job *job, const ckci_axi
         }
         return;
     }
-    for (int64_t lane = 0; lane < l->count; lane++) {
+    for (int64_t lane = l->shared; lane < l->count; lane++) {
         at[0] = l->group[lane];
         at[1] = l->column[lane];
         for (int64_t row = 0; row < axis[0].taps * axis[1].taps; row++) {
@@ -9987,9 +10444,10 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
             int64_t strip = ckci_strip(inner, lanes * size);
             for (int64_t b = block; b < end && taps > 0; b++) {
                 unsigned char *acc = job->packed + (b * t->split + part) * t->partial;
+                int64_t lane = ckci_first_lane(v, b);
                 for (int64_t y = 0; y < outer; y += strip) {
-                    const unsigned char *x_p = x->p + (x_at + y * x_out + b * lanes) * from;
-                    const unsigned char *dy_p = dy->p + (dy_at + y * dy_out + b * lanes) * from;
+                    const unsigned char *x_p = x->p + (x_at + y * x_out + lane) * from;
+                    const unsigned char *dy_p = dy->p + (dy_at + y * dy_out + lane) * from;
                     int64_t some = ckci_min(strip, outer - y);
                     for (int64_t i = 0; i < taps; i += CKCI_TAPS) {
                         const int32_t *nine = table + 2 * i;
@@ -10025,15 +10483,15 @@ CKCI_FN void ckci_direct_weight_blocks(const ckci_direct_job *job, const ckci_ax
             ckci_touch(v, &v->p->t[CKCI_OUT], 0, axis, n, q, t->yb, t->xb, block, end);
         }
         int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
-        int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes), b = block;
-        if (from < to && full > block && ckci_sums_in_place(v, axis, q, yb, xb)) {
-            for (; b < full && begin; b++) {
+        int64_t b = block;
+        if (from < to && ckci_all_lanes(v) >= v->k->lanes && ckci_sums_in_place(v, axis, q, yb, xb)) {
+            for (; b < end && begin; b++) {
                 ckci_clear(v->kind, job->packed + (b * t->split + part) * t->partial,
                            (t->totals ? t->totals : t->partial) / v->kind->size);
             }
-            ckci_add_in_place(job, axis, n, q, yb, xb, block, full, part,
+            ckci_add_in_place(job, axis, n, q, yb, xb, block, end, part,
                               (int32_t *)(void *)(scratch + t->lines + t->sums));
-            b = full;
+            b = end;
         }
         for (; b < end; b++) {
             ckci_lanes l = ckci_make_lanes(v, b);
@@ -10104,11 +10562,289 @@ CKCI_FN void ckci_direct_weight_sum_item(const void *context, int64_t block, uns
     ckci_direct_weight_write(job, axis, &l, sum);
 }
 
+
+/*------------------------------------------------------------------------------------------------------------
+  >>cpu-along-weight
+  bwd_weight of the same kind: vectors along x, sums of every tap in lanes that are added up last. An item owns
+  one (group, output channel) and a share of the units, tiles of one plane of outputs.
+*/
+typedef struct ckci_along_shares {
+    ckci_along_tiles t;
+    int64_t numbers, gradient, sums, totals; /* taps x channels; bytes */
+    int64_t units, split, partial, shared;
+} ckci_along_shares;
+
+CKCI_FN ckci_along_shares ckci_find_along_shares(const ckci_view *v, int32_t split_k, int32_t threads,
+                                                 int64_t limit)
+{
+    ckci_along_shares a;
+    ckci_along_tiles *t = &a.t;
+    ckci_axis axis[3];
+    int64_t size = v->kind->size, lanes = v->k->lanes;
+    memset(&a, 0, sizeof a);
+    ckci_phase(v, 0, axis);
+    a.numbers = v->taps * v->red;
+    a.sums = ckci_line_up((ckci_round_up(a.numbers, CKCI_TAPS) + 1) * lanes * size);
+    a.totals = ckci_total_bytes(v->kind, a.numbers * lanes);
+    for (int stack = 0; stack < 2; stack++) {
+        t->xb = ckci_min(axis[2].count, 2048);
+        t->yb = ckci_min(axis[1].count, 4 * CKCI_LINE);
+        for (;;) {
+            ckci_along_scratch(v, t);
+            a.gradient = ckci_line_up(t->yb * ckci_round_up(t->xb, lanes) * size);
+            t->table = ckci_line_up(ckci_round_up(a.numbers, CKCI_TAPS) * 8);
+            t->scratch = ckci_saturating_add(t->lines, a.gradient + t->table + a.sums + a.totals);
+            if (t->scratch <= (stack ? (int64_t)CKCI_STACK : (int64_t)CKCI_ALONG_BYTES) ||
+                (t->yb == 1 && t->xb <= 2 * lanes)) {
+                break;
+            }
+            if (t->yb > 1 && (t->xb <= 256 || t->yb > CKCI_LINE)) {
+                t->yb = ckci_ceil_div(t->yb, 2);
+            } else {
+                t->xb = ckci_round_up(ckci_ceil_div(t->xb, 2), lanes);
+            }
+        }
+        t->blocks_y = ckci_ceil_div(axis[1].count, t->yb);
+        t->blocks_x = ckci_ceil_div(axis[2].count, t->xb);
+        a.units = v->p->n * axis[0].count * t->blocks_y * t->blocks_x;
+        /* by shape alone, so that results do not depend on the threads */
+        a.split = ckci_min(ckci_ceil_div(64, ckci_all_lanes(v)), 32);
+        a.split = ckci_max(ckci_min(split_k ? split_k : stack ? 1 : a.split, a.units), 1);
+        a.partial = a.split > 1 ? ckci_line_up(a.numbers * size) : 0;
+        t->items = ckci_saturating_mul(ckci_all_lanes(v), a.split);
+        a.shared = ckci_saturating_mul(t->items, a.partial);
+        t->threads = threads;
+        t->bytes = ckci_total(a.shared, t->scratch, 1);
+        if (stack) {
+            t->bytes = t->scratch <= CKCI_STACK && a.split == 1 ? 0 : CKCI_MAX_BYTES;
+        }
+        if (t->bytes <= limit) {
+            if (!stack) {
+                t->threads = ckci_threads_within(limit, a.shared, t->scratch, threads);
+                t->bytes = ckci_total(a.shared, t->scratch, t->threads);
+            }
+            break;
+        }
+    }
+    return a;
+}
+
+typedef struct ckci_along_weight_job {
+    ckci_view v;
+    ckci_along_shares a;
+    ckci_target target;
+    unsigned char *partial;
+} ckci_along_weight_job;
+
+/* Sums of all lanes for each of the item's taps, to lane 0's place: sums[tap]. */
+CKCI_FN void ckci_add_lanes(const ckci_kind *kind, int64_t numbers, int64_t lanes, unsigned char *sums)
+{
+    for (int64_t i = 0; i < numbers; i++) {
+        const unsigned char *from = sums + i * lanes * kind->size;
+        if (kind->dtype == CKCONV_I32) {
+            uint32_t total = 0, x;
+            for (int64_t lane = 0; lane < lanes; lane++) {
+                memcpy(&x, from + lane * 4, 4);
+                total += x;
+            }
+            memcpy(sums + i * 4, &total, 4);
+        } else if (kind->dtype == CKCONV_F32) {
+            double total = 0;
+            for (int64_t lane = 0; lane < lanes; lane++) {
+                float x;
+                memcpy(&x, from + lane * 4, 4);
+                total += (double)x;
+            }
+            float rounded = (float)total;
+            memcpy(sums + i * 4, &rounded, 4);
+        } else {
+            double total = 0, x;
+            for (int64_t lane = 0; lane < lanes; lane++) {
+                memcpy(&x, from + lane * 8, 8);
+                total += x;
+            }
+            memcpy(sums + i * 8, &total, 8);
+        }
+    }
+}
+
+/* One unit of outputs of (group, column): q.. of entry n, yb x xb of them. */
+CKCI_FN void ckci_along_unit(const ckci_along_weight_job *job, const ckci_axis axis[3], const int64_t q[3],
+                             int64_t group, int64_t column, int64_t n, int64_t yb, int64_t xb,
+                             unsigned char *lines, unsigned char *gradient, int32_t *table,
+                             unsigned char *sums)
+{
+    const ckci_view *v = &job->v;
+    const ckci_tensor *dy = &v->p->t[CKCI_OUT];
+    int64_t size = v->kind->size, lanes = v->k->lanes, vectors = ckci_ceil_div(xb, lanes), entry = 0;
+    int64_t numbers = job->a.numbers, wide = vectors * lanes;
+    ckci_window wy = ckci_make_window(&axis[1], q[1], yb), wx = ckci_make_window(&axis[2], q[2], wide);
+    int64_t line = wx.planes * wx.width, strip = ckci_strip(vectors, lanes * size);
+    for (int64_t row = 0; row < axis[0].taps * axis[1].taps; row++) {
+        for (int64_t c = 0; c < v->red; c++) {
+            for (int64_t jx = 0; jx < axis[2].taps; jx++, entry++) {
+                table[2 * entry] =
+                    (int32_t)ckci_along_tap(axis, &wy, &wx, c, row / axis[1].taps, row % axis[1].taps, jx);
+                table[2 * entry + 1] = (int32_t)entry;
+            }
+        }
+    }
+    for (; entry % CKCI_TAPS != 0; entry++) {
+        table[2 * entry] = table[0];
+        table[2 * entry + 1] = (int32_t)ckci_round_up(numbers, CKCI_TAPS);
+    }
+    ckci_along_gather(v, axis, &wy, &wx, group, n, q[0], lines);
+    for (int64_t y = 0; y < yb; y++) {
+        int64_t at = group * dy->stride[0] + n * dy->stride[1] + column * dy->stride[2] +
+                     q[0] * dy->stride[3] + (q[1] + y) * dy->stride[4] + q[2] * dy->stride[5];
+        unsigned char *dst = gradient + y * wide * size;
+        ckci_along_read(v, dy, at, dy->stride[5], xb, dst);
+        if (wide > xb) {
+            ckci_clear(v->kind, dst + xb * size, wide - xb);
+        }
+    }
+    for (int64_t y = 0; y < yb; y += strip) {
+        for (int64_t i = 0; i < entry; i += CKCI_TAPS) {
+            v->k->taps9(ckci_min(strip, yb - y), vectors, lines + y * line * size, line, lanes, table + 2 * i,
+                        gradient + y * wide * size, wide, lanes, sums);
+        }
+    }
+}
+
+/* Sums of (group, column), in the order (z, y, channel, x), to dwei. */
+CKCI_FN void ckci_along_weight_write(const ckci_along_weight_job *job, int64_t lane,
+                                     const unsigned char *sums)
+{
+    const ckci_view *v = &job->v;
+    int64_t across = v->p->filter[2], at[6];
+    at[0] = lane / v->cols;
+    at[1] = lane % v->cols;
+    at[5] = 0;
+    for (int64_t i = 0; i < job->a.numbers / across; i++) {
+        at[2] = i % v->red;
+        at[4] = i / v->red % v->p->filter[1];
+        at[3] = i / v->red / v->p->filter[1];
+        v->kind->write(&job->target, at, 5, across, sums + i * across * v->kind->size);
+    }
+}
+
+CKCI_FN void ckci_along_weight_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_along_weight_job *job = (const ckci_along_weight_job *)context;
+    const ckci_view *v = &job->v;
+    const ckci_along_shares *a = &job->a;
+    const ckci_along_tiles *t = &a->t;
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    int64_t part = item % a->split, lane = item / a->split, share = ckci_ceil_div(a->units, a->split);
+    int64_t from = ckci_min(a->units, part * share), to = ckci_min(a->units, from + share);
+    int64_t size = v->kind->size, lanes = v->k->lanes, numbers = a->numbers * lanes;
+    /* units whose sums are added up before they go to totals */
+    int64_t some = ckci_max(CKCI_NEXT / (t->yb * ckci_ceil_div(t->xb, lanes)), 1);
+    unsigned char *lines = scratch, *gradient = lines + t->lines, *sums = gradient + a->gradient + t->table;
+    unsigned char *totals = sums + a->sums;
+    int32_t *table = (int32_t *)(void *)(gradient + a->gradient);
+    ckci_clear(v->kind, sums, a->sums / size);
+    for (int64_t unit = from; unit < to; unit++) {
+        int64_t q[3], rest = unit;
+        q[2] = rest % t->blocks_x * t->xb;
+        rest /= t->blocks_x;
+        q[1] = rest % t->blocks_y * t->yb;
+        rest /= t->blocks_y;
+        q[0] = rest % axis[0].count;
+        ckci_along_unit(job, axis, q, lane / v->cols, lane % v->cols, rest / axis[0].count,
+                        ckci_min(t->yb, axis[1].count - q[1]), ckci_min(t->xb, axis[2].count - q[2]), lines,
+                        gradient, table, sums);
+        if (a->totals && ((unit + 1 - from) % some == 0 || unit + 1 == to)) {
+            ckci_add_totals(v->kind, totals, sums, numbers, unit - from < some);
+            ckci_clear(v->kind, sums, a->sums / size);
+        }
+    }
+    if (a->totals && from < to) {
+        ckci_end_totals(v->kind, totals, sums, numbers);
+    }
+    ckci_add_lanes(v->kind, a->numbers, lanes, sums);
+    if (a->split > 1) {
+        memcpy(job->partial + item * a->partial, sums, (size_t)(a->numbers * size));
+    } else {
+        ckci_along_weight_write(job, lane, sums);
+    }
+}
+
+/* The second stage: one item adds the parts of one (group, column), in order. */
+CKCI_FN void ckci_along_sum_item(const void *context, int64_t lane, unsigned char *scratch)
+{
+    const ckci_along_weight_job *job = (const ckci_along_weight_job *)context;
+    const ckci_along_shares *a = &job->a;
+    unsigned char *sums = job->partial + lane * a->split * a->partial;
+    (void)scratch;
+    ckci_add_parts(job->v.kind, sums, a->partial, a->split, a->numbers);
+    ckci_along_weight_write(job, lane, sums);
+}
+
+CKCI_FN double ckci_direct_weight_cost(const ckci_view *v, const ckci_direct_tiles *t)
+{
+    double positions = (double)ckci_most_rows(v);
+    double taps = (double)ckci_round_up(v->taps * v->red, CKCI_TAPS);
+    double each = ckci_tap_cost(v) * (v->red == 1 ? 1 : 2), spread = ckci_lanes_cost(v, t) + 3;
+    spread += ckci_lanes_apart(v, &v->p->t[CKCI_OUT], v->cols, 1, (double)t->xb);
+    /* a unit begins with its table */
+    double tables = v->red == 1 && v->cols == 1 ? 0 : (double)t->units * taps * 20;
+    return (double)t->blocks *
+               ((positions * (taps * each + spread) + tables) * ckci_idle(t->blocks * t->split) +
+                taps * (double)(t->split + 8 * v->k->lanes)) +
+           4000;
+}
+
+CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_shares *a)
+{
+    const ckci_along_tiles *t = &a->t;
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    double lanes = v->k->lanes, taps = (double)ckci_round_up(a->numbers, CKCI_TAPS);
+    double vectors = (double)v->p->n * (double)axis[0].count * (double)axis[1].count *
+                     (double)ckci_ceil_div(axis[2].count, v->k->lanes);
+    double gradient = v->p->t[CKCI_OUT].stride[5] == 1 ? 4 : 3 * lanes;
+    double units = (double)a->units *
+                   (300 + taps * 25 + 60 * (double)t->yb + ckci_along_read_cost(v, axis, t->yb, t->xb));
+    return (double)ckci_all_lanes(v) *
+               ((vectors * (taps * ckci_tap_cost(v) + gradient) + units) * ckci_idle(t->items) +
+                taps * lanes * (double)a->split) +
+           4000;
+}
+
+/* Whether a direct instance computes v so; by shape and limit alone. */
+CKCI_FN int ckci_weight_better_along(const ckci_view *v, const ckci_direct_tiles *lines, int32_t split_k,
+                                     int64_t limit, double *cost)
+{
+    *cost = ckci_direct_weight_cost(v, lines);
+    if (v->red > CKCI_DIRECT_RED || v->taps * v->red > CKCI_ALONG_TAPS) {
+        return 0;
+    }
+    ckci_along_shares a = ckci_find_along_shares(v, split_k, 1, limit);
+    double along = ckci_along_weight_cost(v, &a);
+    if (a.t.bytes > limit || (along >= *cost && lines->bytes <= limit)) {
+        return 0;
+    }
+    *cost = along;
+    return 1;
+}
+
 CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_view v = ckci_make_view(&f->p->conv, f->features);
+    int32_t threads = f->plan->device.threads;
     CKCI_TRY(ckci_direct_takes(&v, err));
-    ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, f->plan->device.threads, f->limit);
+    ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, threads, f->limit);
+    if (ckci_weight_better_along(&v, &t, f->split_k, f->limit, &f->cost)) {
+        ckci_along_shares a = ckci_find_along_shares(&v, f->split_k, threads, f->limit);
+        f->plan->workspace_bytes = a.t.bytes;
+        f->plan->block[0] = a.t.threads;
+        f->plan->grid[0] = a.t.items;
+        f->plan->split_k = (int32_t)a.split;
+        f->plan->launches = a.split > 1 ? 2 : 1;
+        return CKCONV_OK;
+    }
     if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
         return ckci_over_limit("direct, a line of this shape", t.bytes, err);
     }
@@ -10117,12 +10853,6 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
     f->plan->grid[0] = t.items;
     f->plan->split_k = (int32_t)t.split;
     f->plan->launches = t.chunk ? 1 : 2;
-    double positions = (double)ckci_most_rows(&v);
-    double taps = (double)ckci_round_up(v.taps * v.red, CKCI_TAPS), each = v.red == 1 ? 1.25 : 2.5;
-    double spread = (double)v.red * (v.red == 1 && v.cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t.yb) + 3;
-    f->cost =
-        (double)t.blocks * (positions * (taps * each + spread) + taps * (double)(t.split + 8 * v.k->lanes)) +
-        4000;
     return CKCONV_OK;
 }
 
@@ -10130,13 +10860,28 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
                                     unsigned char *ws, int32_t features)
 {
     ckci_direct_job job;
-    int32_t threads = plan->device.threads;
+    int32_t threads = plan->device.threads, split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
+    int64_t limit = ckci_plan_limit(plan);
+    double cost;
     (void)args;
     job.v = ckci_make_view(&p->conv, features);
-    job.t = ckci_find_direct_weight_tiles(&job.v, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
-                                          ckci_plan_limit(plan));
+    job.t = ckci_find_direct_weight_tiles(&job.v, split_k, threads, limit);
     job.target = ckci_make_target(&p->conv);
     job.packed = ws;
+    if (ckci_weight_better_along(&job.v, &job.t, split_k, limit, &cost)) {
+        ckci_along_weight_job along;
+        along.v = job.v;
+        along.a = ckci_find_along_shares(&job.v, split_k, threads, limit);
+        along.target = job.target;
+        along.partial = ws;
+        threads = along.a.t.threads;
+        ckci_parallel(threads, along.a.t.items, ckci_along_weight_item, &along,
+                      along.a.t.bytes ? ws + along.a.shared : NULL, along.a.t.scratch);
+        if (along.a.split > 1) {
+            ckci_parallel(threads, ckci_all_lanes(&job.v), ckci_along_sum_item, &along, ws, 0);
+        }
+        return;
+    }
     threads = job.t.threads;
     ckci_parallel(threads, job.t.items, ckci_direct_weight_item, &job, job.t.bytes ? ws + job.t.packed : NULL,
                   job.t.scratch);
@@ -10572,22 +11317,31 @@ enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
 #define CKCI_NORM_ROWS 0
 #endif
 
-enum { CKCI_NORM_WIDTH = CKCI_STACK / 256, CKCI_NORM_BATCH = 4 };
+enum { CKCI_NORM_WIDTH = CKCI_STACK / 256, CKCI_NORM_BATCH = 4, CKCI_NORM_ACROSS = 8 };
 
-/* sums[c] += u, sums[width + c] += v over rows: (u, v) = (x - shift, its square) or (dy * (x - shift), dy) */
-typedef void (*ckci_norm_sum_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
-                                     const float *dy, int64_t dy_step, const double *shift, double *sums);
-/* out = ((x - shift) * kx + (dy * kd + k0)) * ks, factors for each channel; without a dy of its own no
-   dy * kd. A gradient that cancels does so in the inner sum. */
-typedef void (*ckci_norm_map_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
-                                     const float *dy, int64_t dy_step, const double *shift, const double *kx,
-                                     const double *kd, const double *k0, const double *ks, float *out,
-                                     int64_t out_step);
+/* Factors of columns, each an array of whole vectors. v = (x - shift) * kv + kb goes to the activation. */
+typedef struct ckci_norm_factors {
+    double shift[CKCI_NORM_WIDTH], kx[CKCI_NORM_WIDTH], kd[CKCI_NORM_WIDTH], k0[CKCI_NORM_WIDTH];
+    double ks[CKCI_NORM_WIDTH], kv[CKCI_NORM_WIDTH], kb[CKCI_NORM_WIDTH];
+} ckci_norm_factors;
 
-/* v = (x - shift) * k + b; out = act(v), or if dy is another row dy * act'(v) */
-typedef void (*ckci_norm_act_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
-                                     const float *dy, int64_t dy_step, const double *shift, const double *k,
-                                     const double *b, int silu, float *out, int64_t out_step);
+/* Rows for a kernel. The factors of number c of row r are first + r * down + (across ? c : c % 8). */
+typedef struct ckci_norm_call {
+    int64_t rows, width, first, down;
+    int64_t open; /* rows that may be read in whole eights, beyond their end */
+    int across, silu;
+    const ckci_norm_factors *f;
+    const float *x, *dy; /* dy: may be NULL */
+    float *out;
+    int64_t x_step, dy_step, out_step;
+    double *sums; /* of u, and CKCI_NORM_WIDTH further of v: (u, v) = (x - shift, its square), with dy
+                     (dy * (x - shift), dy) */
+} ckci_norm_call;
+
+/* sum adds to the sums of each column, line to eight of each row, number c to the (c % 8)th.
+   map: out = (x - shift) * kx + k0, with dy ((x - shift) * kx + (dy * kd + k0)) * ks: a gradient that cancels
+   does so in the inner sum. act: out = act(v), with dy dy * act'(v). */
+typedef void (*ckci_norm_kernel)(const ckci_norm_call *q);
 
 #if CKCI_NORM_ROWS
 typedef int64_t ckci_i8x8 __attribute__((vector_size(64)));
@@ -10595,71 +11349,156 @@ typedef int32_t ckci_i4x8 __attribute__((vector_size(32)));
 typedef double ckci_d8 __attribute__((vector_size(64)));
 typedef float ckci_f8 __attribute__((vector_size(32)));
 
+/* Vector v of doubles from eight floats, or eight doubles, at p; the other way round */
 #define CKCI_NORM_DOUBLES(v, p)                                                                              \
     ckci_d8 v;                                                                                               \
     {                                                                                                        \
         ckci_f8 narrow;                                                                                      \
         memcpy(&narrow, p, sizeof narrow);                                                                   \
-        v = __builtin_convertvector(narrow, ckci_d8);                                                        \
+        v = CKCI_NORM_WIDEN(narrow);                                                                         \
+    }
+#define CKCI_NORM_FACTOR(v, p)                                                                               \
+    ckci_d8 v;                                                                                               \
+    memcpy(&v, p, sizeof v);
+#define CKCI_NORM_STORE(p, v)                                                                                \
+    {                                                                                                        \
+        ckci_f8 narrow = CKCI_NORM_NARROW(v);                                                                \
+        memcpy(p, &narrow, sizeof narrow);                                                                   \
+    }
+/* Eight numbers of row r from c on: px and py are where x and dy are, or copies where that would be outside of
+   memory. */
+#define CKCI_NORM_EIGHT(x, dy, c, width)                                                                     \
+    const float *px = (x) + (c), *py = (dy) + (c);                                                           \
+    const size_t some = (size_t)((width) - (c) < 8 ? (width) - (c) : 8);                                     \
+    float ends[2][8];                                                                                        \
+    if (some < 8 && r >= q->open) {                                                                          \
+        memset(ends, 0, sizeof ends);                                                                        \
+        memcpy(ends[0], px, some * sizeof *px);                                                              \
+        memcpy(ends[1], py, some * sizeof *py);                                                              \
+        px = ends[0];                                                                                        \
+        py = ends[1];                                                                                        \
+    }
+/* The first `some` < 8 numbers */
+#define CKCI_NORM_FEW(to, from, some)                                                                        \
+    {                                                                                                        \
+        const float *few = (from);                                                                           \
+        float *const at_few = (to);                                                                          \
+        if ((some)&4) {                                                                                      \
+            memcpy(at_few, few, 4 * sizeof *few);                                                            \
+            few += 4;                                                                                        \
+        }                                                                                                    \
+        if ((some)&2) {                                                                                      \
+            memcpy(at_few + (few - (from)), few, 2 * sizeof *few);                                           \
+            few += 2;                                                                                        \
+        }                                                                                                    \
+        if ((some)&1) {                                                                                      \
+            memcpy(at_few + (few - (from)), few, sizeof *few);                                               \
+        }                                                                                                    \
     }
 #define CKCI_NORM_SUMS(NAME)                                                                                 \
-    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
-                                  const float *dy, int64_t dy_step, const double *shift, double *sums)       \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
     {                                                                                                        \
-        int64_t c = 0;                                                                                       \
-        for (; c + 8 <= width; c += 8) {                                                                     \
-            ckci_d8 s, u, v;                                                                                 \
-            memcpy(&s, shift + c, sizeof s);                                                                 \
-            memcpy(&u, sums + c, sizeof u);                                                                  \
-            memcpy(&v, sums + width + c, sizeof v);                                                          \
+        const int64_t rows = q->rows, width = q->width, x_step = q->x_step;                                  \
+        const int64_t dy_step = q->dy ? q->dy_step : x_step;                                                 \
+        const float *x = q->x, *dy = q->dy ? q->dy : x;                                                      \
+        for (int64_t c = 0; c < width; c += 8) {                                                             \
+            double *sums = q->sums + c;                                                                      \
+            CKCI_NORM_FACTOR(s, q->f->shift + c)                                                             \
+            CKCI_NORM_FACTOR(u, sums)                                                                        \
+            CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)                                                      \
             for (int64_t r = 0; r < rows; r++) {                                                             \
-                CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
-                CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                                   \
+                CKCI_NORM_EIGHT(x + r * x_step, dy + r * dy_step, c, width)                                  \
+                CKCI_NORM_DOUBLES(a, px)                                                                     \
                 a -= s;                                                                                      \
-                u += dy == x ? a : a * b;                                                                    \
-                v += dy == x ? a * a : b;                                                                    \
+                if (dy != x) {                                                                               \
+                    CKCI_NORM_DOUBLES(b, py)                                                                 \
+                    u += a * b;                                                                              \
+                    v += b;                                                                                  \
+                } else {                                                                                     \
+                    u += a;                                                                                  \
+                    v += a * a;                                                                              \
+                }                                                                                            \
             }                                                                                                \
-            memcpy(sums + c, &u, sizeof u);                                                                  \
-            memcpy(sums + width + c, &v, sizeof v);                                                          \
+            if (width - c >= 8) {                                                                            \
+                memcpy(sums, &u, sizeof u);                                                                  \
+                memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);                                                \
+            } else {                                                                                         \
+                memcpy(sums, &u, (size_t)(width - c) * sizeof *sums);                                        \
+                memcpy(sums + CKCI_NORM_WIDTH, &v, (size_t)(width - c) * sizeof *sums);                      \
+            }                                                                                                \
         }                                                                                                    \
-        for (; c < width; c++) {                                                                             \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                double a = (double)x[r * x_step + c] - shift[c], b = (double)dy[r * dy_step + c];            \
-                sums[c] += dy == x ? a : a * b;                                                              \
-                sums[width + c] += dy == x ? a * a : b;                                                      \
+    }
+#define CKCI_NORM_LINE_SUMS(NAME)                                                                            \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
+    {                                                                                                        \
+        const int64_t rows = q->rows, width = q->width;                                                      \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const int64_t at = q->first + r * q->down;                                                       \
+            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
+            double *sums = q->sums + at;                                                                     \
+            int64_t c = 0;                                                                                   \
+            CKCI_NORM_FACTOR(s, q->f->shift + at)                                                            \
+            CKCI_NORM_FACTOR(u, sums)                                                                        \
+            CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)                                                      \
+            ckci_d8 u1 = s - s, v1 = u1;                                                                     \
+            for (; c + 16 <= width; c += 16) {                                                               \
+                CKCI_NORM_DOUBLES(a, x + c)                                                                  \
+                CKCI_NORM_DOUBLES(a1, x + c + 8)                                                             \
+                a -= s;                                                                                      \
+                a1 -= s;                                                                                     \
+                if (dy != x) {                                                                               \
+                    CKCI_NORM_DOUBLES(b, dy + c)                                                             \
+                    CKCI_NORM_DOUBLES(b1, dy + c + 8)                                                        \
+                    u += a * b;                                                                              \
+                    v += b;                                                                                  \
+                    u1 += a1 * b1;                                                                           \
+                    v1 += b1;                                                                                \
+                } else {                                                                                     \
+                    u += a;                                                                                  \
+                    v += a * a;                                                                              \
+                    u1 += a1;                                                                                \
+                    v1 += a1 * a1;                                                                           \
+                }                                                                                            \
+            }                                                                                                \
+            u += u1;                                                                                         \
+            v += v1;                                                                                         \
+            memcpy(sums, &u, sizeof u);                                                                      \
+            memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);                                                    \
+            for (; c < width; c++) {                                                                         \
+                double a = (double)x[c] - q->f->shift[at], b = (double)dy[c];                                \
+                sums[c % 8] += dy != x ? a * b : a;                                                          \
+                sums[CKCI_NORM_WIDTH + c % 8] += dy != x ? b : a * a;                                        \
             }                                                                                                \
         }                                                                                                    \
     }
 #define CKCI_NORM_MAP(NAME)                                                                                  \
-    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
-                                  const float *dy, int64_t dy_step, const double *shift, const double *kx,   \
-                                  const double *kd, const double *k0, const double *ks, float *out,          \
-                                  int64_t out_step)                                                          \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
     {                                                                                                        \
-        int64_t c = 0;                                                                                       \
-        for (; c + 8 <= width; c += 8) {                                                                     \
-            ckci_d8 s, fx, fd, f0, fs;                                                                       \
-            memcpy(&s, shift + c, sizeof s);                                                                 \
-            memcpy(&fx, kx + c, sizeof fx);                                                                  \
-            memcpy(&fd, kd + c, sizeof fd);                                                                  \
-            memcpy(&f0, k0 + c, sizeof f0);                                                                  \
-            memcpy(&fs, ks + c, sizeof fs);                                                                  \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
-                ckci_d8 t = f0;                                                                              \
+        const ckci_norm_factors *f = q->f;                                                                   \
+        const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
+            const int64_t at = q->first + r * q->down;                                                       \
+            float *out = q->out + r * q->out_step, end[8];                                                   \
+            for (int64_t c = 0; c < width; c += 8) {                                                         \
+                CKCI_NORM_EIGHT(x, dy, c, width)                                                             \
+                CKCI_NORM_FACTOR(s, f->shift + at + c * across)                                              \
+                CKCI_NORM_FACTOR(fx, f->kx + at + c * across)                                                \
+                CKCI_NORM_FACTOR(t, f->k0 + at + c * across)                                                 \
+                CKCI_NORM_DOUBLES(a, px)                                                                     \
                 if (dy != x) {                                                                               \
-                    CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                               \
+                    CKCI_NORM_FACTOR(fd, f->kd + at + c * across)                                            \
+                    CKCI_NORM_FACTOR(fs, f->ks + at + c * across)                                            \
+                    CKCI_NORM_DOUBLES(b, py)                                                                 \
                     t += b * fd;                                                                             \
+                    t = ((a - s) * fx + t) * fs;                                                             \
+                } else {                                                                                     \
+                    t = (a - s) * fx + t;                                                                    \
                 }                                                                                            \
-                ckci_f8 y = __builtin_convertvector(((a - s) * fx + t) * fs, ckci_f8);                       \
-                memcpy(out + r * out_step + c, &y, sizeof y);                                                \
-            }                                                                                                \
-        }                                                                                                    \
-        for (; c < width; c++) {                                                                             \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                double t = k0[c] + (dy != x ? (double)dy[r * dy_step + c] * kd[c] : 0);                      \
-                double a = ((double)x[r * x_step + c] - shift[c]) * kx[c] + t;                               \
-                out[r * out_step + c] = (float)(a * ks[c]);                                                  \
+                CKCI_NORM_STORE(some < 8 ? end : out + c, t)                                                 \
+                if (some < 8) {                                                                              \
+                    CKCI_NORM_FEW(out + c, end, some)                                                        \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     }
@@ -10695,67 +11534,74 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)(u & not_number);                                     \
     }
 #define CKCI_NORM_ACT(NAME)                                                                                  \
-    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
-                                  const float *dy, int64_t dy_step, const double *shift, const double *k,    \
-                                  const double *b, int silu, float *out, int64_t out_step)                   \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
     {                                                                                                        \
-        for (int64_t c = 0; c < width; c += 8) {                                                             \
-            size_t some = (size_t)(width - c < 8 ? width - c : 8) * sizeof(float);                           \
-            ckci_d8 s, fk, fb;                                                                               \
-            memcpy(&s, shift + c, sizeof s); /* these are arrays of whole vectors */                         \
-            memcpy(&fk, k + c, sizeof fk);                                                                   \
-            memcpy(&fb, b + c, sizeof fb);                                                                   \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                ckci_f8 in = {0, 0, 0, 0, 0, 0, 0, 0}, by = in;                                              \
-                if (some == sizeof in) {                                                                     \
-                    memcpy(&in, x + r * x_step + c, sizeof in);                                              \
-                    memcpy(&by, dy + r * dy_step + c, sizeof by);                                            \
-                } else {                                                                                     \
-                    memcpy(&in, x + r * x_step + c, some);                                                   \
-                    memcpy(&by, dy + r * dy_step + c, some);                                                 \
-                }                                                                                            \
-                ckci_d8 v = (__builtin_convertvector(in, ckci_d8) - s) * fk + fb;                            \
+        const ckci_norm_factors *f = q->f;                                                                   \
+        const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
+            const int64_t at = q->first + r * q->down;                                                       \
+            float *out = q->out + r * q->out_step, end[8];                                                   \
+            for (int64_t c = 0; c < width; c += 8) {                                                         \
+                CKCI_NORM_EIGHT(x, dy, c, width)                                                             \
+                CKCI_NORM_FACTOR(s, f->shift + at + c * across)                                              \
+                CKCI_NORM_FACTOR(fk, f->kv + at + c * across)                                                \
+                CKCI_NORM_FACTOR(fb, f->kb + at + c * across)                                                \
+                CKCI_NORM_DOUBLES(a, px)                                                                     \
+                ckci_d8 v = (a - s) * fk + fb;                                                               \
                 CKCI_NORM_EXP(e, v)                                                                          \
-                ckci_d8 sigmoid = 1.0 / (1.0 + e), y = silu ? v * sigmoid : sigmoid;                         \
+                ckci_d8 sigmoid = 1.0 / (1.0 + e), y = q->silu ? v * sigmoid : sigmoid;                      \
                 if (dy != x) {                                                                               \
+                    CKCI_NORM_DOUBLES(by, py)                                                                \
                     y = sigmoid * (1.0 - sigmoid);                                                           \
-                    y = (silu ? sigmoid + v * y : y) * __builtin_convertvector(by, ckci_d8);                 \
+                    y = (q->silu ? sigmoid + v * y : y) * by;                                                \
                 }                                                                                            \
-                ckci_f8 narrow = __builtin_convertvector(y, ckci_f8);                                        \
-                memcpy(out + r * out_step + c, &narrow, some);                                               \
+                CKCI_NORM_STORE(some < 8 ? end : out + c, y)                                                 \
+                if (some < 8) {                                                                              \
+                    CKCI_NORM_FEW(out + c, end, some)                                                        \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     }
+#define CKCI_NORM_KERNELS(S)                                                                                 \
+    CKCI_NORM_SUMS(ckci_norm_sums_##S)                                                                       \
+    CKCI_NORM_LINE_SUMS(ckci_norm_lines_##S)                                                                 \
+    CKCI_NORM_MAP(ckci_norm_map_##S)                                                                         \
+    CKCI_NORM_ACT(ckci_norm_act_##S)
 #define CKCI_TARGET
-CKCI_NORM_SUMS(ckci_norm_sums_portable)
-CKCI_NORM_MAP(ckci_norm_map_portable)
-CKCI_NORM_ACT(ckci_norm_act_portable)
+#define CKCI_NORM_WIDEN(v) __builtin_convertvector(v, ckci_d8)
+#define CKCI_NORM_NARROW(v) __builtin_convertvector(v, ckci_f8)
+CKCI_NORM_KERNELS(portable)
 #undef CKCI_TARGET
 #if CKCI_X86
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
-CKCI_NORM_SUMS(ckci_norm_sums_avx2)
-CKCI_NORM_MAP(ckci_norm_map_avx2)
-CKCI_NORM_ACT(ckci_norm_act_avx2)
+CKCI_NORM_KERNELS(avx2)
 #undef CKCI_TARGET
+#undef CKCI_NORM_WIDEN
+#undef CKCI_NORM_NARROW
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
-CKCI_NORM_SUMS(ckci_norm_sums_avx512)
-CKCI_NORM_MAP(ckci_norm_map_avx512)
-CKCI_NORM_ACT(ckci_norm_act_avx512)
+/* one instruction, of which compilers make four */
+#define CKCI_NORM_WIDEN(v) (ckci_d8) _mm512_maskz_cvtps_pd((__mmask8)-1, (__m256)(v))
+#define CKCI_NORM_NARROW(v) (ckci_f8) _mm512_maskz_cvtpd_ps((__mmask8)-1, (__m512d)(v))
+CKCI_NORM_KERNELS(avx512)
 #undef CKCI_TARGET
 #endif
 #endif
+
+/* How rows are walked. COLUMNS: a row is a position, or `copies` of them, in some channels; PLANES: some
+   channels in all positions, `copies` of them; LINES: a row is a channel along x, its factors are eight
+   copies. */
+enum { CKCI_NORM_COLUMNS, CKCI_NORM_PLANES, CKCI_NORM_LINES };
 
 typedef struct ckci_norm_work {
     const ckci_groupnorm *p;
     const ckconv_args *args;
     double *sums; /* [n][g * c][2]: dgamma and dbeta of each n; NULL without workspace */
-    /* rows: groups of an item, items of an entry; flat: of positions, else of channels */
-    int64_t groups, blocks;
-    int flat;
+    /* rows: groups of an item, items of an entry, channels of a block of it at most, copies of factors */
+    int64_t groups, blocks, channels, copies;
+    int how;
     const ckci_kernels *k;
-    ckci_norm_sum_kernel sum;
-    ckci_norm_map_kernel map;
-    ckci_norm_act_kernel act;
+    ckci_norm_kernel sum, map, act;
 } ckci_norm_work;
 
 /* A tile: channels [c, c + channels) at positions [x, x + positions) of row (z, y).
@@ -11069,15 +11915,72 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     }
 }
 
-/* ---- The same for rows. An item is one or several groups of an entry, in blocks: some channels, each a
-   column of the rows, or (flat) one channel, whose positions the columns are. */
+/* ---- The same for rows. An item is one or several groups of an entry, in blocks of channels. */
 
-/* Can t be walked in rows of channels, or flat of positions? */
-CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t, int flat)
+/* Can t be walked in rows of channels, or in rows along x? */
+CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t, int along_x)
 {
     return (t->dtype == CKCONV_F32 || t->dtype == CKCONV_BF16 || t->dtype == CKCONV_F16) &&
-           (flat ? t->stride[5] == 1 || t->len[5] == 1 : t->stride[2] == 1 || p->c == 1) &&
+           (along_x ? t->stride[5] == 1 || t->len[5] == 1 : t->stride[2] == 1 || p->c == 1) &&
            (uintptr_t)t->p % ckci_size(t->dtype) == 0;
+}
+
+/* From one of an item's channels to the next */
+CKCI_INLINE int64_t ckci_norm_apart(const ckci_norm_work *w, const ckci_tensor *t)
+{
+    return w->how == CKCI_NORM_COLUMNS ? 1 : t->stride[w->p->c == 1 ? 0 : 2];
+}
+
+/* How `count` tensors are walked, in blocks of how many channels and items of how many groups. Sums depend on
+   it, so nothing but the shape decides, but for the groups of items whose rows have one position. */
+CKCI_FN void ckci_norm_form(ckci_norm_work *w, const ckci_tensor *const *t, int count, int columns, int lines,
+                            int32_t threads)
+{
+    const int64_t wide = CKCI_NORM_WIDTH, across = CKCI_NORM_ACROSS;
+    const ckci_groupnorm *p = w->p;
+    int64_t x = p->in.len[5];
+    int beside = 1, dense = p->in.len[3] * p->in.len[4] == 1, few;
+    for (int i = 0; i < count; i++) {
+        beside = beside && t[i]->stride[0] == p->c;
+    }
+    int64_t row = beside ? p->g * p->c : p->c;
+    /* positions that are short rows, side by side */
+    few = columns && !lines && row <= ckci_min(4 * across, wide);
+    for (int i = 0; i < count; i++) {
+        few = few && (t[i]->stride[5] == row || x == 1);
+    }
+    w->copies = 1;
+    w->channels = wide;
+    w->how = columns && (!lines || (beside && row > 1) || p->c >= 8) ? CKCI_NORM_COLUMNS : CKCI_NORM_LINES;
+    if (w->how == CKCI_NORM_COLUMNS) {
+        w->groups = beside ? ckci_max(ckci_min(p->g, wide / p->c), 1) : 1;
+        if (few) {
+            /* whole vectors, and no more of them than rows */
+            int64_t even = row % 16 == 0 ? 1 : row % 8 == 0 ? 2 : row % 4 == 0 ? 4 : row % 2 == 0 ? 8 : 16;
+            int64_t most = ckci_max(x * row < 16 * wide ? wide / 4 : wide, row) / row;
+            w->copies = ckci_max(ckci_min(x, most), 1);
+            w->copies -= w->copies > even ? w->copies % even : 0;
+        }
+        while (!few && w->groups > 1 && w->groups * p->c > 32 &&
+               p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
+            w->groups = ckci_ceil_div(w->groups, 2);
+        }
+    } else {
+        beside = 1;
+        for (int i = 0; i < count; i++) {
+            beside = beside && (p->c == 1 || t[i]->stride[0] == p->c * t[i]->stride[2]);
+            dense = dense && ckci_norm_apart(w, t[i]) == x;
+        }
+        if (dense && x <= wide / across && (x < 16 || x % 8 != 0)) {
+            w->how = CKCI_NORM_PLANES;
+        }
+        w->copies = w->how == CKCI_NORM_PLANES ? x : across;
+        w->channels = wide / w->copies;
+        w->groups = ckci_max(32 * wide / ckci_saturating_mul(p->c, p->space), 1);
+        w->groups = beside ? ckci_max(ckci_min(ckci_min(p->g, w->groups), wide / p->c), 1) : 1;
+    }
+    w->groups = ckci_ceil_div(p->g, ckci_ceil_div(p->g, w->groups)); /* even shares */
+    w->blocks = ckci_ceil_div(p->g, w->groups);
 }
 
 /* Whether rows are walked, and by which kernels. */
@@ -11086,37 +11989,30 @@ CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t th
 #if CKCI_NORM_ROWS
     const ckci_groupnorm *p = w->p;
     const ckci_tensor *t[3];
-    int count = p->op == CKCONV_GROUPNORM_BWD && w->args->din ? 3 : 2, takes[2] = {1, 1}, beside = 1;
+    int count = p->op == CKCONV_GROUPNORM_BWD && w->args->din ? 3 : 2, columns = 1, lines = 1;
     t[0] = &p->in;
     t[1] = &p->out;
     t[2] = &p->din;
     for (int i = 0; i < count; i++) {
-        takes[0] = takes[0] && ckci_norm_row(p, t[i], 0);
-        takes[1] = takes[1] && ckci_norm_row(p, t[i], 1);
-        beside = beside && t[i]->stride[0] == p->c;
+        columns = columns && ckci_norm_row(p, t[i], 0);
+        lines = lines && ckci_norm_row(p, t[i], 1);
     }
-    if (p->stat == CKCONV_F64 || (!takes[0] && !takes[1])) {
+    if (p->stat == CKCONV_F64 || (!columns && !lines)) {
         return 0;
     }
-    /* short rows of channels are worth less than long ones of positions */
-    w->flat = takes[1] && (!takes[0] || (!beside && p->c < 8));
-    w->groups = w->flat || !beside ? 1 : ckci_max(ckci_min(p->g, CKCI_NORM_WIDTH / p->c), 1);
-    while (w->groups > 1 && w->groups * p->c > 32 && p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
-        w->groups = ckci_ceil_div(w->groups, 2);
-    }
-    w->groups = ckci_ceil_div(p->g, ckci_ceil_div(p->g, w->groups)); /* even shares */
-    w->blocks = ckci_ceil_div(p->g, w->groups);
+    ckci_norm_form(w, t, count, columns, lines, threads);
+    lines = w->how == CKCI_NORM_LINES;
     w->k = ckci_find_kernels(features, CKCONV_F32);
-    w->sum = ckci_norm_sums_portable;
+    w->sum = lines ? ckci_norm_lines_portable : ckci_norm_sums_portable;
     w->map = ckci_norm_map_portable;
     w->act = ckci_norm_act_portable;
 #if CKCI_X86
     if (features & CKCONV_CPU_AVX512) {
-        w->sum = ckci_norm_sums_avx512;
+        w->sum = lines ? ckci_norm_lines_avx512 : ckci_norm_sums_avx512;
         w->map = ckci_norm_map_avx512;
         w->act = ckci_norm_act_avx512;
     } else if (features & CKCONV_CPU_AVX2) {
-        w->sum = ckci_norm_sums_avx2;
+        w->sum = lines ? ckci_norm_lines_avx2 : ckci_norm_sums_avx2;
         w->map = ckci_norm_map_avx2;
         w->act = ckci_norm_act_avx2;
     }
@@ -11131,32 +12027,70 @@ CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t th
 /* A block: channels [c, c + channels) of the item's groups */
 typedef struct ckci_norm_rows {
     int64_t n, group, groups, c, channels;
-    double shift[CKCI_NORM_WIDTH], kx[CKCI_NORM_WIDTH], kd[CKCI_NORM_WIDTH], k0[CKCI_NORM_WIDTH];
-    double ks[CKCI_NORM_WIDTH], kv[CKCI_NORM_WIDTH], kb[CKCI_NORM_WIDTH]; /* before the activation */
-    double sums[2 * CKCI_NORM_WIDTH], tail[2 * CKCI_NORM_WIDTH]; /* tail: columns of a last, short row */
-    double mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH];      /* of each group */
+    ckci_norm_factors f;
+    double sums[2 * CKCI_NORM_WIDTH];
+    double mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH]; /* of each group */
     double a[CKCI_NORM_WIDTH], b[CKCI_NORM_WIDTH];
 } ckci_norm_rows;
 
-/* column[] of channel c of the block */
-CKCI_INLINE void ckci_norm_set(const ckci_norm_work *w, double *column, int64_t c, double value)
+/* The columns of a block; copy j of channel c is column c * *step + j * *apart. */
+CKCI_INLINE int64_t ckci_norm_columns_of(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t *step,
+                                         int64_t *apart)
 {
-    for (int64_t i = w->flat ? 0 : c; i < (w->flat ? (int64_t)CKCI_NORM_WIDTH : c + 1); i++) {
-        column[i] = value;
+    int beside = w->how == CKCI_NORM_COLUMNS;
+    *step = beside ? 1 : w->copies;
+    *apart = beside ? b->channels : 1;
+    return b->channels * w->copies;
+}
+
+/* column[c], for each channel of the block, to all copies */
+CKCI_FN void ckci_norm_copy(const ckci_norm_work *w, const ckci_norm_rows *b, double *column)
+{
+    int64_t step, apart, all = ckci_norm_columns_of(w, b, &step, &apart);
+    if (step == 1) {
+        for (int64_t have = b->channels; have < all; have *= 2) {
+            memcpy(column + have, column, (size_t)ckci_min(have, all - have) * sizeof *column);
+        }
+        return;
+    }
+    for (int64_t c = b->channels - 1; c >= 0; c--) {
+        double value = column[c];
+        for (int64_t j = 0; j < w->copies; j++) {
+            column[c * w->copies + j] = value;
+        }
     }
 }
 
 /* The next block of channels; 0 at the end. Start with channels = c = 0. */
 CKCI_FN int ckci_norm_next(const ckci_norm_work *w, ckci_norm_rows *b)
 {
-    int64_t most = w->flat ? 1 : CKCI_NORM_WIDTH;
     b->c += b->channels;
-    b->channels = ckci_min(b->groups * w->p->c - b->c, most);
+    b->channels = ckci_min(b->groups * w->p->c - b->c, w->channels);
     if (b->channels <= 0) {
         b->c = b->channels = 0;
         return 0;
     }
     return 1;
+}
+
+/* The next channels [*c, end) of the block that have a group in common; 0: there are none. Start with end
+   = 0. */
+CKCI_INLINE int64_t ckci_norm_group(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t end, int64_t *c,
+                                    int64_t *group)
+{
+    *c = end;
+    *group = (b->c + end) / w->p->c;
+    return end < b->channels ? ckci_min((*group + 1) * w->p->c - b->c, b->channels) : 0;
+}
+
+/* Of some rows of t: how many may be read in whole eights? */
+CKCI_FN int64_t ckci_norm_open(const ckci_tensor *t, int64_t at, int64_t step, int64_t rows, int64_t width)
+{
+    int64_t room = ckci_last_element(t) + 1 - at - ckci_round_up(width, 8);
+    return t->dtype != CKCONV_F32 || width % 8 == 0 ? rows
+           : room < 0                               ? 0
+           : step > 0                               ? ckci_min(room / step + 1, rows)
+                                                    : rows;
 }
 
 /* `rows` rows of t as floats: in place, or in buffer. */
@@ -11166,51 +12100,55 @@ CKCI_FN const float *ckci_norm_load(const ckci_norm_work *w, const ckci_tensor *
     if (t->dtype == CKCONV_F32) {
         return (const float *)(const void *)(t->p + at * 4);
     }
-    (t->dtype == CKCONV_F16 ? w->k->widen16 : w->k->widen)(rows, width, t->p + at * 2, *step, buffer,
-                                                           CKCI_NORM_WIDTH);
-    *step = CKCI_NORM_WIDTH;
+    int64_t joined = *step == width ? rows : 1;
+    (t->dtype == CKCONV_F16 ? w->k->widen16 : w->k->widen)(rows / joined, width * joined, t->p + at * 2,
+                                                           *step, buffer, width);
+    *step = width;
     return buffer;
 }
 
-/* Some rows, at[] and step[] apart in x, dy and out. dy, out: may be NULL; without out they are summed. */
+/* Some rows, at[] and step[] apart in x, dy and out, of channels from `channel` of the block on (LINES). dy,
+   out: may be NULL; without out they are summed. */
 CKCI_FN void ckci_norm_piece(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
                              const ckci_tensor *out, const int64_t at[3], int64_t step[3], int64_t rows,
-                             int64_t width, double *sums)
+                             int64_t width, int64_t channel)
 {
-    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH];
-    const float *from = ckci_norm_load(w, &w->p->in, at[0], rows, width, buffer[0], &step[0]), *by = from;
-    int act = w->p->act != CKCONV_PASS, silu = w->p->act == CKCONV_SILU;
-    if (!dy) {
-        step[1] = step[0];
-    } else {
-        by = ckci_norm_load(w, dy, at[1], rows, width, buffer[1], &step[1]);
-        if (by == from) { /* the caller's dy may be x; the kernels know a single tensor by that */
-            w->k->copy(rows, width, by, step[1], buffer[1], CKCI_NORM_WIDTH);
-            by = buffer[1];
-            step[1] = CKCI_NORM_WIDTH;
-        }
-    }
+    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH + 8]; /* a row may be read beyond its end */
+    int act = w->p->act != CKCONV_PASS, lines = w->how == CKCI_NORM_LINES;
+    ckci_norm_call q;
+    q.rows = rows;
+    q.width = width;
+    q.first = lines ? channel * CKCI_NORM_ACROSS : 0;
+    q.down = lines ? CKCI_NORM_ACROSS : 0;
+    q.across = !lines;
+    q.silu = w->p->act == CKCONV_SILU;
+    q.f = &b->f;
+    q.open = ckci_norm_open(&w->p->in, at[0], step[0], rows, width);
+    q.open = dy ? ckci_min(q.open, ckci_norm_open(dy, at[1], step[1], rows, width)) : q.open;
+    q.sums = b->sums;
+    q.x = ckci_norm_load(w, &w->p->in, at[0], rows, width, buffer[0], &step[0]);
+    q.dy = dy ? ckci_norm_load(w, dy, at[1], rows, width, buffer[1], &step[1]) : NULL;
+    q.x_step = step[0];
+    q.dy_step = step[1];
     if (dy && act) {
-        w->act(rows, width, from, step[0], by, step[1], b->shift, b->kv, b->kb, silu, buffer[1],
-               CKCI_NORM_WIDTH);
-        by = buffer[1];
-        step[1] = CKCI_NORM_WIDTH;
+        q.out = buffer[1];
+        q.out_step = width;
+        w->act(&q);
+        q.dy = buffer[1];
+        q.dy_step = width;
     }
     if (!out) {
-        w->sum(rows, width, from, step[0], by, step[1], b->shift, sums);
+        w->sum(&q);
         return;
     }
     int half = out->dtype != CKCONV_F32;
-    float *to = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
-    int64_t to_step = half ? (int64_t)CKCI_NORM_WIDTH : step[2];
-    if (act && !dy) {
-        w->act(rows, width, from, step[0], by, step[1], b->shift, b->kv, b->kb, silu, to, to_step);
-    } else {
-        w->map(rows, width, from, step[0], by, step[1], b->shift, b->kx, b->kd, b->k0, b->ks, to, to_step);
-    }
+    q.out = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
+    q.out_step = half ? width : step[2];
+    (act && !dy ? w->act : w->map)(&q);
     if (half) {
-        (out->dtype == CKCONV_F16 ? w->k->narrow16 : w->k->narrow)(rows, width, to, to_step,
-                                                                   out->p + at[2] * 2, step[2]);
+        int64_t joined = step[2] == width ? rows : 1;
+        (out->dtype == CKCONV_F16 ? w->k->narrow16 : w->k->narrow)(rows / joined, width * joined, buffer[2],
+                                                                   width, out->p + at[2] * 2, step[2]);
     }
 }
 
@@ -11226,62 +12164,89 @@ CKCI_FN void ckci_norm_ahead(const ckci_tensor *t, int64_t at, int64_t step, int
     }
 }
 
+/* One walk over line (z, y) of a block, whose first numbers are at[] in x, dy and out. */
+CKCI_FN void ckci_norm_line(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *const all[3],
+                            const int64_t at[3])
+{
+    const int64_t wide = CKCI_NORM_WIDTH, batch = CKCI_NORM_BATCH, x = w->p->in.len[5], *line = at;
+    int lines = w->how == CKCI_NORM_LINES, columns = w->how == CKCI_NORM_COLUMNS, buffered = 0;
+    int64_t width = columns ? b->channels : x, height = x, place[3], step[3];
+    for (int j = 0; j < 3; j++) {
+        buffered |= all[j] && (all[j]->dtype != CKCONV_F32 || (w->p->act != CKCONV_PASS && all[1]));
+        step[j] = all[j] ? columns ? all[j]->stride[5] * w->copies : ckci_norm_apart(w, all[j]) : 0;
+    }
+    if (columns) {
+        width = b->channels * w->copies;
+        height = x / w->copies;
+    } else if (lines) {
+        width = buffered ? ckci_min(x, wide) : x;
+        height = b->channels;
+    } else {
+        width = b->channels * x;
+        height = 1;
+    }
+    int64_t most =
+        lines && !buffered ? height : ckci_max(columns ? wide / width : batch * wide / width, batch);
+    int64_t tail = columns ? x % w->copies : 0, left = lines ? ckci_ceil_div(x, width) : 1;
+    for (int64_t row = 0, rows; row < height + (tail > 0); row += rows) {
+        rows = row == height ? 1 : ckci_min(height - row, most);
+        for (int64_t i = 0; i < left; i++) {
+            int64_t some = row == height ? tail * b->channels
+                           : lines       ? ckci_min(x - i * width, width)
+                                         : width;
+            int64_t steps[3];
+            for (int j = 0; j < 3; j++) {
+                place[j] = line[j] + row * step[j] + i * width;
+                steps[j] = step[j];
+                if (columns && all[j]) {
+                    ckci_norm_ahead(all[j], place[j] + 2 * rows * step[j], step[j], rows, width);
+                }
+            }
+            ckci_norm_piece(w, b, all[1], all[2], place, steps, rows, some, row);
+        }
+    }
+}
+
 /* One walk over the rows of a block. */
 CKCI_FN void ckci_norm_walk(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
                             const ckci_tensor *out)
 {
-    const int64_t wide = CKCI_NORM_WIDTH, *len = w->p->in.len;
+    const int64_t *len = w->p->in.len;
     const ckci_tensor *all[3];
     all[0] = &w->p->in;
     all[1] = dy;
     all[2] = out;
     for (int64_t line = 0; line < len[3] * len[4]; line++) {
-        int64_t z = line / len[4], y = line % len[4], positions = len[5];
-        for (int64_t i = 0, some; i < positions; i += some) {
-            int64_t at[3], step[3], rest = positions - i, rows = ckci_min(rest, CKCI_NORM_BATCH), width;
-            if (w->flat) { /* whole rows, then a short one */
-                width = ckci_min(rest, wide);
-                rows = ckci_max(ckci_min(rest / wide, CKCI_NORM_BATCH), 1);
-            } else {
-                width = b->channels;
+        int64_t at[3] = {0, 0, 0};
+        for (int j = 0; j < 3; j++) {
+            const ckci_tensor *t = all[j];
+            if (t) {
+                at[j] = b->n * t->stride[1] + b->group * t->stride[0] + b->c * ckci_norm_apart(w, t) +
+                        line / len[4] * t->stride[3] + line % len[4] * t->stride[4];
             }
-            some = w->flat ? rows * width : rows;
-            for (int j = 0; j < 3; j++) {
-                const ckci_tensor *t = all[j] ? all[j] : all[0];
-                at[j] = b->n * t->stride[1] + b->group * t->stride[0] + b->c * t->stride[2] +
-                        z * t->stride[3] + y * t->stride[4] + i * t->stride[5];
-                step[j] = w->flat ? wide : t->stride[5];
-                if (all[j] && !w->flat) {
-                    ckci_norm_ahead(t, at[j] + 2 * rows * step[j], step[j], rows, width);
-                }
-            }
-            ckci_norm_piece(w, b, dy, out, at, step, rows, width,
-                            w->flat && width < wide ? b->tail : b->sums);
         }
+        ckci_norm_line(w, b, all, at);
     }
 }
 
 /* Sums of a walk for channel c of the block: of u, and of v if it is the second */
-CKCI_FN double ckci_norm_total(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t c, int second)
+CKCI_INLINE double ckci_norm_total(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t c, int second)
 {
-    if (!w->flat) {
-        return b->sums[second * b->channels + c];
-    }
-    double total = 0;
-    int64_t last = w->p->in.len[5] % CKCI_NORM_WIDTH;
-    for (int64_t i = 0; i < CKCI_NORM_WIDTH; i++) {
-        total += b->sums[second * CKCI_NORM_WIDTH + i];
-    }
-    for (int64_t i = 0; i < last; i++) {
-        total += b->tail[second * last + i];
+    int64_t step, apart;
+    ckci_norm_columns_of(w, b, &step, &apart);
+    const double *sums = b->sums + second * CKCI_NORM_WIDTH + c * step;
+    double total = sums[0];
+    for (int64_t j = 1; j < w->copies; j++) {
+        total += sums[j * apart];
     }
     return total;
 }
 
 CKCI_FN void ckci_norm_sum(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy)
 {
-    memset(b->sums, 0, sizeof b->sums);
-    memset(b->tail, 0, sizeof b->tail);
+    size_t bytes = (size_t)(b->channels * w->copies) * sizeof(double);
+    memset(b->sums, 0, bytes);
+    memset(b->sums + CKCI_NORM_WIDTH, 0, bytes);
     ckci_norm_walk(w, b, dy, NULL);
 }
 
@@ -11308,13 +12273,21 @@ CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b
         u[g] = v[g] = 0;
     }
     while (ckci_norm_next(w, b)) {
-        for (int64_t c = 0; c < b->channels; c++) {
-            ckci_norm_set(w, b->shift, c, shift[(b->c + c) / p->c]);
+        for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
+            for (; c < end; c++) {
+                b->f.shift[c] = shift[g];
+            }
         }
+        ckci_norm_copy(w, b, b->f.shift);
         ckci_norm_sum(w, b, NULL);
-        for (int64_t c = 0; c < b->channels; c++) {
-            u[(b->c + c) / p->c] += ckci_norm_total(w, b, c, 0);
-            v[(b->c + c) / p->c] += ckci_norm_total(w, b, c, 1);
+        for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
+            double sum = 0, square = 0;
+            for (; c < end; c++) {
+                sum += ckci_norm_total(w, b, c, 0);
+                square += ckci_norm_total(w, b, c, 1);
+            }
+            u[g] += sum;
+            v[g] += square;
         }
     }
     for (int64_t g = 0; g < b->groups; g++) {
@@ -11326,23 +12299,55 @@ CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b
     }
 }
 
-/* The block's columns that are known from the statistics. */
-CKCI_FN void ckci_norm_columns(const ckci_norm_work *w, ckci_norm_rows *b)
+/* gamma or beta for the channels of the block */
+CKCI_FN void ckci_norm_params(const ckci_norm_work *w, const ckci_norm_rows *b, const void *vector,
+                              double missing, double *dst)
 {
     const ckci_groupnorm *p = w->p;
-    double count = (double)p->c * (double)p->space;
+    int64_t first = b->group * p->c + b->c;
     for (int64_t c = 0; c < b->channels; c++) {
-        int64_t g = (b->c + c) / p->c, channel = b->group * p->c + b->c + c;
-        double gamma = ckci_param(p, w->args->gamma, channel, 1), inv_std = b->inv_std[g];
-        double beta = ckci_param(p, w->args->beta, channel, 0);
-        int forward = p->op == CKCONV_GROUPNORM_FWD;
-        ckci_norm_set(w, b->shift, c, b->mean[g]);
-        ckci_norm_set(w, b->kv, c, inv_std * gamma);
-        ckci_norm_set(w, b->kb, c, beta);
-        ckci_norm_set(w, b->kd, c, forward ? 0 : gamma);
-        ckci_norm_set(w, b->kx, c, forward ? inv_std * gamma : -inv_std * b->b[g] / count);
-        ckci_norm_set(w, b->k0, c, forward ? beta : -b->a[g] / count);
-        ckci_norm_set(w, b->ks, c, forward ? 1 : inv_std);
+        float f;
+        if (vector && p->param == CKCONV_F32) {
+            memcpy(&f, (const unsigned char *)vector + (first + c) * 4, 4);
+            dst[c] = (double)f;
+        } else {
+            dst[c] = ckci_param(p, vector, first + c, missing);
+        }
+    }
+}
+
+/* The block's factors that are known from the statistics. */
+CKCI_FN void ckci_norm_set(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    const ckci_groupnorm *p = w->p;
+    ckci_norm_factors *f = &b->f;
+    double count = (double)p->c * (double)p->space;
+    int forward = p->op == CKCONV_GROUPNORM_FWD;
+    ckci_norm_params(w, b, w->args->gamma, 1, f->kd);
+    ckci_norm_params(w, b, w->args->beta, 0, f->kb);
+    for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
+        double mean = b->mean[g], inv_std = b->inv_std[g];
+        double kx = forward ? 0 : -inv_std * b->b[g] / count, k0 = forward ? 0 : -b->a[g] / count;
+        for (; c < end; c++) {
+            f->shift[c] = mean;
+            f->kv[c] = inv_std * f->kd[c];
+            f->kx[c] = forward ? f->kv[c] : kx;
+            f->k0[c] = forward ? f->kb[c] : k0;
+            f->ks[c] = inv_std;
+        }
+    }
+    ckci_norm_copy(w, b, f->shift);
+    if (p->act != CKCONV_PASS) {
+        ckci_norm_copy(w, b, f->kv);
+        ckci_norm_copy(w, b, f->kb);
+    }
+    if (!forward) {
+        ckci_norm_copy(w, b, f->kd);
+        ckci_norm_copy(w, b, f->ks);
+    }
+    if (!forward || p->act == CKCONV_PASS) {
+        ckci_norm_copy(w, b, f->kx);
+        ckci_norm_copy(w, b, f->k0);
     }
 }
 
@@ -11350,20 +12355,23 @@ CKCI_FN void ckci_norm_columns(const ckci_norm_work *w, ckci_norm_rows *b)
 CKCI_FN void ckci_norm_gradient_sums(const ckci_norm_work *w, ckci_norm_rows *b)
 {
     const ckci_groupnorm *p = w->p;
-    memset(b->a, 0, sizeof b->a);
-    memset(b->b, 0, sizeof b->b);
+    for (int64_t g = 0; g < b->groups; g++) {
+        b->a[g] = b->b[g] = 0;
+    }
     while (ckci_norm_next(w, b)) {
-        ckci_norm_columns(w, b);
+        ckci_norm_set(w, b);
         ckci_norm_sum(w, b, &p->out);
-        for (int64_t c = 0; c < b->channels; c++) {
-            int64_t g = (b->c + c) / p->c, channel = b->group * p->c + b->c + c;
-            double gamma = ckci_param(p, w->args->gamma, channel, 1), sums[2];
-            sums[0] = ckci_norm_total(w, b, c, 0) * b->inv_std[g];
-            sums[1] = ckci_norm_total(w, b, c, 1);
-            b->b[g] += sums[0] * gamma;
-            b->a[g] += sums[1] * gamma;
-            if (w->sums) {
-                memcpy(w->sums + 2 * (b->n * p->g * p->c + channel), sums, sizeof sums);
+        for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
+            for (; c < end; c++) {
+                int64_t channel = b->group * p->c + b->c + c;
+                double gamma = ckci_param(p, w->args->gamma, channel, 1), sums[2];
+                sums[0] = ckci_norm_total(w, b, c, 0) * b->inv_std[g];
+                sums[1] = ckci_norm_total(w, b, c, 1);
+                b->b[g] += sums[0] * gamma;
+                b->a[g] += sums[1] * gamma;
+                if (w->sums) {
+                    memcpy(w->sums + 2 * (b->n * p->g * p->c + channel), sums, sizeof sums);
+                }
             }
         }
     }
@@ -11395,7 +12403,7 @@ CKCI_FN void ckci_norm_rows_item(const void *context, int64_t item, unsigned cha
         ckci_norm_gradient_sums(w, &b);
     }
     while ((forward || w->args->din) && ckci_norm_next(w, &b)) {
-        ckci_norm_columns(w, &b);
+        ckci_norm_set(w, &b);
         ckci_norm_walk(w, &b, forward ? NULL : &p->out, forward ? &p->out : &p->din);
     }
 }
@@ -11499,6 +12507,14 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 #undef CKCI_COPY_KERNEL
 #undef CKCI_NORM_ROWS
 #undef CKCI_NORM_DOUBLES
+#undef CKCI_NORM_FACTOR
+#undef CKCI_NORM_STORE
+#undef CKCI_NORM_EIGHT
+#undef CKCI_NORM_WIDEN
+#undef CKCI_NORM_NARROW
+#undef CKCI_NORM_FEW
+#undef CKCI_NORM_KERNELS
+#undef CKCI_NORM_LINE_SUMS
 #undef CKCI_NORM_SUMS
 #undef CKCI_NORM_MAP
 #undef CKCI_NORM_EXP
@@ -11731,6 +12747,7 @@ CKCI_ONCE void ckci_set_form(ckci_gpu_target *o)
 /* What a convolution writes. */
 CKCI_ONCE void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
 {
+    memset(o, 0, sizeof *o);
     o->t = p->t[ckci_written(p->op)];
     o->num_d = p->num_d;
     for (int32_t j = 0; j < p->num_d; j++) {

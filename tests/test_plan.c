@@ -201,6 +201,59 @@ static void test_device_helpers(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
+  choices of the CPU engine
+*/
+static void test_cpu_choices(void)
+{
+    static const struct {
+        ckconv_op op;
+        ckconv_layout layout;
+        int64_t g, n, k, c, filter[2], input[2], stride, pad;
+        const char *right; /* of the instance's name */
+    } table[] = {
+        /* depthwise channels that are no whole vectors of 16 lanes, and fewer than those */
+        {CKCONV_FWD, CKCONV_NHWGC, 24, 4, 1, 1, {3, 3}, {56, 56}, 1, 1, "cpu_direct_fwd_avx512"},
+        {CKCONV_FWD, CKCONV_NHWGC, 12, 4, 1, 1, {3, 3}, {56, 56}, 1, 1, "cpu_direct_fwd_avx2"},
+        {CKCONV_FWD, CKCONV_NHWGC, 6, 4, 1, 1, {3, 3}, {56, 56}, 1, 1, "cpu_direct_fwd_portable"},
+        {CKCONV_BWD_WEIGHT, CKCONV_NHWGC, 12, 4, 1, 1, {3, 3}, {56, 56}, 1, 1, "cpu_direct_bwd_weight_avx2"},
+        /* one channel, planes of few channels: vectors lie along x */
+        {CKCONV_FWD, CKCONV_NHWGC, 1, 4, 1, 1, {3, 3}, {256, 256}, 1, 1, "cpu_direct_fwd_avx512"},
+        {CKCONV_BWD_DATA, CKCONV_NHWGC, 1, 4, 1, 1, {3, 3}, {256, 256}, 1, 1, "cpu_direct_bwd_data_avx512"},
+        {CKCONV_BWD_WEIGHT, CKCONV_NHWGC, 1, 4, 1, 1, {3, 3}, {256, 256}, 1, 1,
+         "cpu_direct_bwd_weight_avx512"},
+        {CKCONV_FWD, CKCONV_NGCHW, 1, 4, 1, 3, {3, 3}, {256, 256}, 1, 1, "cpu_direct_fwd_avx512"},
+        {CKCONV_BWD_WEIGHT, CKCONV_NGCHW, 1, 4, 1, 16, {3, 3}, {64, 64}, 1, 1,
+         "cpu_direct_bwd_weight_avx512"},
+        {CKCONV_FWD, CKCONV_NGCHW, 8, 64, 1, 4, {3, 3}, {7, 7}, 1, 1, "cpu_direct_fwd_avx2"},
+        /* short rows of few groups: gathered numbers cost calls */
+        {CKCONV_BWD_WEIGHT, CKCONV_NGCHW, 2, 256, 1, 16, {3, 2}, {14, 2}, 3, 0, "cpu_gemm_bwd_weight"},
+        {CKCONV_BWD_WEIGHT, CKCONV_NHWGC, 2, 256, 1, 16, {3, 2}, {14, 2}, 3, 0, "cpu_gemm_bwd_weight"},
+        {CKCONV_BWD_WEIGHT, CKCONV_NGCHW, 8, 64, 1, 4, {3, 3}, {7, 7}, 1, 1, "cpu_direct_bwd_weight_avx2"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        problem p;
+        ckconv_plan plan;
+        ckconv_error err;
+        const ckconv_device d = full_cpu(1);
+        memset(&p, 0, sizeof p);
+        p.op = table[i].op;
+        set_conv(&p.u.conv, 2, table[i].g, table[i].n, table[i].k, table[i].c, 1, 1);
+        p.u.conv.in.layout = p.u.conv.out.layout = table[i].layout;
+        for (int j = 0; j < 2; j++) {
+            p.u.conv.filter[j] = table[i].filter[j];
+            p.u.conv.input[j] = table[i].input[j];
+            p.u.conv.stride[j] = table[i].stride;
+            p.u.conv.pad_lo[j] = p.u.conv.pad_hi[j] = table[i].pad;
+        }
+        if (CHECK_OK(plan_problem(&plan, &p, NULL, &d, &err), err)) {
+            const char *name = ckconv_instance_name(plan.instance);
+            CHECK_MSG(strncmp(name, table[i].right, strlen(table[i].right)) == 0, "row %d: %s, not %s", (int)i,
+                      name, table[i].right);
+        }
+    }
+}
+
+/*------------------------------------------------------------------------------------------------------------
   instances
 */
 static void test_instances(void)
@@ -1405,6 +1458,7 @@ int main(void)
     test_devices();
     test_device_helpers();
     test_instances();
+    test_cpu_choices();
     test_selection();
     test_wrong_names();
     test_repeat();

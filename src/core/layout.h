@@ -354,6 +354,16 @@ CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t c
                : missing;
 }
 
+/* Elements from a tensor's first one to its last */
+CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
+{
+    int64_t last = 0;
+    for (int i = 0; i < 6; i++) {
+        last += (t->len[i] - 1) * t->stride[i];
+    }
+    return last;
+}
+
 /* Spatial axes that are one dense axis in all tensors are walked as one. */
 CKCI_FN ckci_groupnorm ckci_flatten_norm(const ckci_groupnorm *p)
 {

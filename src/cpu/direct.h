@@ -11,9 +11,22 @@
 #include "core/axes.h"
 #include "cpu/gather.h"
 
+/* The lanes that there are of a whole problem, and the first one of a block: the last block begins earlier, so
+   that it fills its lanes, if so many are there. The lanes that it shares belong to the block before. */
+CKCI_INLINE int64_t ckci_all_lanes(const ckci_view *v)
+{
+    return v->p->g * v->cols;
+}
+
+CKCI_INLINE int64_t ckci_first_lane(const ckci_view *v, int64_t block)
+{
+    return ckci_max(ckci_min(block * v->k->lanes, ckci_all_lanes(v) - v->k->lanes), 0);
+}
+
 /* Which (group, channel) each lane of a block reads. */
 typedef struct ckci_lanes {
     int64_t count;              /* lanes in use */
+    int64_t shared;             /* the first of them, which another block writes */
     int64_t group[CKCI_LANES];  /* group of each lane */
     int64_t column[CKCI_LANES]; /* and its column */
     int32_t map[CKCI_LANES];    /* place of the group's first channel in a span of the block's channels */
@@ -23,8 +36,9 @@ typedef struct ckci_lanes {
 CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 {
     ckci_lanes l;
-    int64_t first = block * v->k->lanes;
-    l.count = ckci_min(v->k->lanes, v->p->g * v->cols - first);
+    int64_t first = ckci_first_lane(v, block);
+    l.count = ckci_min(v->k->lanes, ckci_all_lanes(v) - first);
+    l.shared = block * v->k->lanes - first;
     l.first_group = first / v->cols;
     l.groups = (first + l.count - 1) / v->cols - l.first_group + 1;
     int64_t group = l.first_group, column = first - group * v->cols;
@@ -41,15 +55,6 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 }
 
 enum { CKCI_DIRECT_RED = 16 };
-
-CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
-{
-    int64_t last = 0;
-    for (int i = 0; i < 6; i++) {
-        last += (t->len[i] - 1) * t->stride[i];
-    }
-    return last;
-}
 
 /* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
    (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
@@ -151,7 +156,7 @@ CKCI_FN void ckci_gather_line(const ckci_view *v, const ckci_tensor *t, const ck
             ckci_inside(x0, w->step, w->width, t->len[5], &from, &to);
         }
         unsigned char *out = dst + plane * w->width * lanes * size;
-        for (int64_t c = 0; c < v->red; c++) {
+        for (int64_t c = 0; c < v->red && (from > 0 || to < w->width); c++) {
             ckci_clear(v->kind, out + c * channel * size, from * lanes);
             ckci_clear(v->kind, out + (c * channel + to * lanes) * size, (w->width - to) * lanes);
         }
@@ -202,7 +207,7 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
     int64_t size = v->kind->size, lanes = v->k->lanes;
     memset(&t, 0, sizeof t);
     ckci_phase(v, 0, axis);
-    t.blocks = ckci_ceil_div(v->p->g * v->cols, lanes);
+    t.blocks = ckci_ceil_div(ckci_all_lanes(v), lanes);
     t.packed =
         ckci_line_up(ckci_saturating_mul(ckci_saturating_mul(t.blocks, lanes * size), v->taps * v->red));
     t.table = ckci_line_up(ckci_saturating_mul(v->taps * v->red, 8));
@@ -252,10 +257,11 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_tiles(const ckci_view *v, int32_t thr
     t.blocks_x = ckci_ceil_div(axis[2].count, t.xb);
     t.items = v->p->n * axis[0].count * v->phases[0] * v->phases[1] * v->phases[2];
     t.items = ckci_saturating_mul(t.items, t.blocks_y * t.blocks_x);
-    /* blocks of lanes lie side by side in memory */
-    t.sets = ckci_min(t.blocks, ckci_ceil_div(8 * (int64_t)threads, ckci_max(t.items, 1)));
-    t.some = ckci_ceil_div(t.blocks, t.sets);
-    t.sets = ckci_ceil_div(t.blocks, t.some);
+    /* blocks of lanes lie side by side in memory; a last one that shares lanes goes with the one before */
+    int64_t whole = ckci_max(ckci_all_lanes(v) / lanes, 1);
+    t.sets = ckci_min(whole, ckci_ceil_div(8 * (int64_t)threads, ckci_max(t.items, 1)));
+    t.some = ckci_ceil_div(whole, t.sets);
+    t.sets = ckci_ceil_div(whole, t.some);
     t.items = ckci_saturating_mul(t.items, t.sets);
     return t;
 }
@@ -331,7 +337,7 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
                               int64_t z, int64_t y, int64_t x0, int64_t count, const unsigned char *src)
 {
     double buffer[CKCI_SPAN];
-    int64_t size = v->kind->size, lanes = v->k->lanes, at[6];
+    int64_t size = v->kind->size, lanes = v->k->lanes, own = l->shared, at[6];
     int flat = v->cols == 1 || l->groups == 1, along_x = o->t.stride[5] < o->t.stride[v->cols == 1 ? 0 : 2];
     int axis = v->cols == 1 ? 0 : 2;
     if (!flat) {
@@ -340,15 +346,16 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
             flat = flat && o->d[j].stride[0] == v->cols * o->d[j].stride[2];
         }
     }
-    at[0] = l->group[0];
+    src += own * size;
+    at[0] = l->group[own];
     at[1] = n;
-    at[2] = l->column[0];
+    at[2] = l->column[own];
     at[3] = z;
     at[4] = y;
     at[5] = x0;
     int how = flat && o->t.stride[axis] == 1 ? ckci_plain_store(v, o) : 0;
     if (how) {
-        ckci_store_rows(v, how, count, l->count, src, lanes,
+        ckci_store_rows(v, how, count, l->count - own, src, lanes,
                         o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
                         o->t.stride[5]);
         return;
@@ -356,26 +363,26 @@ CKCI_FN void ckci_write_lanes(const ckci_view *v, const ckci_target *o, const ck
     if (flat && !along_x) {
         for (int64_t x = 0; x < count; x++) {
             at[5] = x0 + x;
-            v->kind->write(o, at, axis, l->count, src + x * lanes * size);
+            v->kind->write(o, at, axis, l->count - own, src + x * lanes * size);
         }
         return;
     }
     for (int64_t x = 0; x < count && !along_x; x++) {
         at[5] = x0 + x;
-        for (int64_t lane = 0, run; lane < l->count; lane += run) {
+        for (int64_t lane = own, run; lane < l->count; lane += run) {
             run = ckci_min(v->cols - l->column[lane], l->count - lane);
             at[0] = l->group[lane];
             at[2] = l->column[lane];
-            v->kind->write(o, at, 2, run, src + (x * lanes + lane) * size);
+            v->kind->write(o, at, 2, run, src + (x * lanes + lane - own) * size);
         }
     }
-    for (int64_t lane = 0; lane < l->count && along_x; lane++) {
+    for (int64_t lane = own; lane < l->count && along_x; lane++) {
         at[0] = l->group[lane];
         at[2] = l->column[lane];
         for (int64_t x = 0; x < count; x += CKCI_SPAN) {
             int64_t run = ckci_min(CKCI_SPAN, count - x);
             at[5] = x0 + x;
-            ckci_collect(v->kind, buffer, src + (x * lanes + lane) * size, lanes, run);
+            ckci_collect(v->kind, buffer, src + (x * lanes + lane - own) * size, lanes, run);
             v->kind->write(o, at, 5, run, buffer);
         }
     }
@@ -622,7 +629,7 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
     const ckci_direct_tiles *t = &job->t;
     const ckci_tensor *from = v->read;
     int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
-    int64_t size = v->kind->size, lanes = v->k->lanes, y_step = xb * lanes, x_step = lanes, b_step = 0;
+    int64_t size = v->kind->size, lanes = v->k->lanes, y_step = xb * lanes, x_step = lanes;
     /* sums need no more room than the lines that are not gathered */
     unsigned char *out = scratch;
     int32_t *table = (int32_t *)(void *)(scratch + t->lines + CKCI_LINE * lanes * size + t->sums);
@@ -634,10 +641,7 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
     if (how) {
         y_step = o.t.stride[4];
         x_step = o.t.stride[5];
-        b_step = lanes;
-        out = o.t.p +
-              (block * lanes + n * o.t.stride[1] + q[0] * o.t.stride[3] + q[1] * y_step + q[2] * x_step) *
-                  out_size;
+        out = o.t.p + (n * o.t.stride[1] + q[0] * o.t.stride[3] + q[1] * y_step + q[2] * x_step) * out_size;
     } else if (end > block + 1) {
         for (; block < end; block++) { /* there is room for the sums of one */
             ckci_direct_in_place(job, axis, phase, n, q, block, block + 1, scratch);
@@ -648,10 +652,9 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
     int half = from->dtype == CKCONV_BF16;
     int64_t from_size = (int64_t)ckci_size(from->dtype);
     int64_t first[2], last[2];
-    int64_t base =
-        block * lanes + n * from->stride[1] + (q[0] * axis[0].read_step + axis[0].read0) * from->stride[3];
-    const unsigned char *weights = ckci_direct_weights(job, block, phase);
-    int64_t weights_step = ckci_direct_weights(job, 1, phase) - ckci_direct_weights(job, 0, phase);
+    int64_t base = n * from->stride[1] + (q[0] * axis[0].read_step + axis[0].read0) * from->stride[3];
+    const unsigned char *weights = ckci_direct_weights(job, 0, phase);
+    int64_t weights_step = ckci_direct_weights(job, 1, phase) - weights;
     ckci_inside(q[0] * axis[0].read_step + axis[0].read0, axis[0].read_tap, axis[0].taps, axis[0].read_len,
                 &first[0], &last[0]);
     for (int64_t x = 0; x < xb; x = s.at + s.outputs) {
@@ -669,28 +672,33 @@ CKCI_FN void ckci_direct_in_place(const ckci_direct_job *job, const ckci_axis ax
             int64_t threes = ckci_stretch_threes(v, axis, &s, q[2], first, last, table);
             int32_t *ones = table + 4 * threes;
             ckci_stretch_table(v, axis, &s, first, last, ones, count);
-            /* of bf16 two blocks at once: a cache line */
-            int64_t beside = how > 1 ? 2 : 1, step = how > 1 ? 2 * lanes : x_step;
-            for (int64_t i = 0; i < ckci_ceil_div(end - block, beside) * rows; i++) {
-                int64_t b = i / rows * beside, row = i % rows, some = ckci_min(beside, end - block - b);
-                unsigned char *to = out + ((y + row) * y_step + s.at * x_step + b * b_step) * out_size;
-                for (int64_t j = b; j < b + some; j++) {
-                    /* the place of tap 0 may lie outside the tensor: added to it as a number */
-                    int64_t place =
-                        base + j * lanes + x_at + (low + row * axis[1].read_step) * from->stride[4];
-                    unsigned char *sums = how > 1 ? scratch + (j - b) * lanes * size : to;
-                    const unsigned char *w = weights + j * weights_step;
-                    const void *in = (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size));
-                    if (threes > 0) {
-                        three(threes, table, in, from->stride[5], w, axis[2].read_tap * lanes, sums, step, 0);
+            for (int64_t b = block, some; b < end; b += some) {
+                int64_t lane = ckci_first_lane(v, b);
+                /* of bf16 two blocks at once: a cache line */
+                some = how > 1 && b + 1 < end && ckci_first_lane(v, b + 1) == lane + lanes ? 2 : 1;
+                for (int64_t row = 0; row < rows; row++) {
+                    unsigned char *to =
+                        out + ((y + row) * y_step + s.at * x_step + (how ? lane : 0)) * out_size;
+                    for (int64_t j = 0; j < some; j++) {
+                        /* the place of tap 0 may lie outside the tensor: added to it as a number */
+                        int64_t place = base + lane + j * lanes + x_at +
+                                        (low + row * axis[1].read_step) * from->stride[4];
+                        unsigned char *sums = how > 1 ? scratch + j * lanes * size : to;
+                        int64_t step = how > 1 ? 2 * lanes : x_step;
+                        const unsigned char *w = weights + (b + j) * weights_step;
+                        const void *in = (const void *)((uintptr_t)from->p + (uintptr_t)(place * from_size));
+                        if (threes > 0) {
+                            three(threes, table, in, from->stride[5], w, axis[2].read_tap * lanes, sums, step,
+                                  0);
+                        }
+                        if (threes == 0 || axis[2].taps > 3 * s.threes) {
+                            kernel(count, ones, in, axis[2].read_step * from->stride[5], w, sums, step,
+                                   threes > 0);
+                        }
                     }
-                    if (threes == 0 || axis[2].taps > 3 * s.threes) {
-                        kernel(count, ones, in, axis[2].read_step * from->stride[5], w, sums, step,
-                               threes > 0);
+                    if (how > 1) {
+                        ckci_store_rows(v, how, s.outputs, some * lanes, scratch, 2 * lanes, to, x_step);
                     }
-                }
-                if (how > 1) {
-                    ckci_store_rows(v, how, s.outputs, some * lanes, scratch, step, to, x_step);
                 }
             }
         }
@@ -708,7 +716,7 @@ CKCI_FN void ckci_touch(const ckci_view *v, const ckci_tensor *t, int gathered, 
                         int64_t n, const int64_t q[3], int64_t yb, int64_t xb, int64_t block, int64_t end)
 {
     int64_t from[3], count[3], size = (int64_t)ckci_size(t->dtype), per_group = gathered ? v->red : v->cols;
-    int64_t first = block * v->k->lanes / v->cols,
+    int64_t first = ckci_first_lane(v, block) / v->cols,
             channels = (end - block) * v->k->lanes / v->cols * per_group;
     if (end == block + 1 || (per_group > 1 && t->stride[2] != 1) || t->stride[0] != per_group ||
         t->len[0] * t->len[1] * t->len[2] * t->len[3] * t->len[4] * t->len[5] * size < CKCI_FAR) {
@@ -786,7 +794,8 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     const ckci_direct_tiles *t = &job->t;
     int64_t phases = v->phases[0] * v->phases[1] * v->phases[2];
     ckci_axis axis[3];
-    int64_t q[3], rest = item, block = rest % t->sets * t->some, end = ckci_min(block + t->some, t->blocks);
+    int64_t q[3], rest = item, set = rest % t->sets, block = set * t->some;
+    int64_t end = set + 1 == t->sets ? t->blocks : block + t->some;
     rest /= t->sets;
     int64_t phase = rest % phases; /* phases of one place share its cache lines */
     rest /= phases;
@@ -805,10 +814,9 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
             ckci_touch(v, v->read, 1, axis, n, q, yb, xb, block, end);
         }
         ckci_touch(v, &o.t, 0, axis, n, q, yb, xb, block, end);
-        int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes);
-        if (!t->chunk && full > block && ckci_reads_in_place(v, axis, q[2], xb)) {
-            ckci_direct_in_place(job, axis, phase, n, q, block, full, scratch);
-            block = full;
+        if (!t->chunk && ckci_all_lanes(v) >= v->k->lanes && ckci_reads_in_place(v, axis, q[2], xb)) {
+            ckci_direct_in_place(job, axis, phase, n, q, block, end, scratch);
+            block = end;
         }
         for (; block < end; block++) {
             ckci_direct_block(job, axis, phase, n, q, block, scratch);
@@ -816,13 +824,42 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
     }
 }
 
+/* A vector of lanes of one output, of t's `channels` for each group: nothing where they are neighbours in t;
+   else each lane's row of x numbers is a call, and `entries` such vectors are read for an output. */
+CKCI_FN double ckci_lanes_apart(const ckci_view *v, const ckci_tensor *t, int64_t channels, double entries,
+                                double x)
+{
+    return t->stride[channels > 1 ? 2 : 0] == 1 ? 0 : entries * v->k->lanes * (2 + 25 / x);
+}
+
+/* A vector of lanes that are read: depthwise ones in place or as they lie, number by number where they lie
+   apart or are too few to fill it. */
+CKCI_FN double ckci_lanes_cost(const ckci_view *v, const ckci_direct_tiles *t)
+{
+    double outputs = (double)t->yb * (double)t->xb, halo = 1 + 2.0 / (double)t->yb;
+    double entries = (double)ckci_window_entries(v, t->yb, t->xb, t->chunk) / outputs;
+    double apart = ckci_lanes_apart(v, v->read, v->red, entries, (double)t->xb);
+    if (v->red > 1 || v->cols > 1) {
+        return (4 * entries + apart) * (double)v->red + (60 + 10 * (double)v->red) * entries / (double)t->xb;
+    }
+    return apart + (ckci_all_lanes(v) < v->k->lanes ? 40 + 2 * (double)ckci_all_lanes(v) : 2) * halo;
+}
+
+/* A vector multiply-add; two instructions in the portable kernels */
+CKCI_INLINE double ckci_tap_cost(const ckci_view *v)
+{
+    return v->k->run[0] == 2 ? 2 : 1.25;
+}
+
 CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
 {
     double phases = (double)(v->phases[0] * v->phases[1] * v->phases[2]);
     double positions = (double)ckci_most_rows(v) * phases, taps = (double)v->taps * (double)v->red / phases;
-    double spread = (double)v->red * (v->red == 1 && v->cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t->yb);
+    double spread = ckci_lanes_cost(v, t);
     double store = v->k->half14 && v->k->zip ? 2 : 3;
-    return (double)t->blocks * positions * (taps * 1.25 + spread + store) + 4000;
+    store += ckci_lanes_apart(v, &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT], v->cols, 1,
+                              (double)t->xb);
+    return (double)t->blocks * positions * (taps * ckci_tap_cost(v) + spread + store) + 4000;
 }
 
 /* Shapes that the direct family takes. */
@@ -888,17 +925,6 @@ CKCI_FN const ckci_conv *ckci_long_rows(const ckci_conv *p, ckci_conv *turned)
     return turned;
 }
 
-CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
-{
-    ckci_conv turned;
-    ckci_view v = ckci_make_view(ckci_long_rows(&f->p->conv, &turned), f->features);
-    if (f->split_k > 1) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
-    }
-    return ckci_fit_direct_view(f, &v, err);
-}
-
 CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws)
 {
     const ckci_view *v = &job->v;
@@ -910,19 +936,6 @@ CKCI_FN void ckci_run_direct_job(ckci_direct_job *job, unsigned char *ws)
     }
     ckci_parallel(threads, job->t.items, ckci_direct_item, job, job->t.bytes ? ws + job->t.packed : NULL,
                   job->t.scratch);
-}
-
-CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                             unsigned char *ws, int32_t features)
-{
-    ckci_direct_job job;
-    ckci_conv turned;
-    const ckci_conv *conv = ckci_long_rows(&p->conv, &turned);
-    (void)args;
-    job.v = ckci_make_view(conv, features);
-    job.t = ckci_find_direct_tiles(&job.v, plan->device.threads, ckci_plan_limit(plan));
-    job.target = ckci_make_target(conv);
-    ckci_run_direct_job(&job, ws);
 }
 
 /* A bf16 problem as one of pairs of channels, which `paired` becomes, a copy that the view refers to. 0: its
@@ -992,8 +1005,7 @@ CKCI_FN void ckci_run_pairs(const ckconv_plan *plan, const ckci_problem *p, cons
     ckci_direct_job line;
     ckci_conv paired, turned;
     ckconv_family family = ckconv_instance_family(plan->instance);
-    const ckci_conv *conv =
-        family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&p->conv, &turned) : &p->conv;
+    const ckci_conv *conv = family == CKCONV_FAMILY_DIRECT ? ckci_long_rows(&p->conv, &turned) : &p->conv;
     int64_t limit = ckci_plan_limit(plan);
     (void)args;
     if (!ckci_dot_view(conv, family, &paired, &job.v, features)) {

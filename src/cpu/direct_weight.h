@@ -16,7 +16,7 @@ CKCI_FN ckci_direct_tiles ckci_find_direct_weight_tiles(const ckci_view *v, int3
     int64_t size = v->kind->size, lanes = v->k->lanes;
     memset(&t, 0, sizeof t);
     ckci_phase(v, 0, axis);
-    t.blocks = ckci_ceil_div(v->p->g * v->cols, lanes);
+    t.blocks = ckci_ceil_div(ckci_all_lanes(v), lanes);
     for (int stack = 0; stack < 2; stack++) {
         int64_t rows = stack ? 1 : v->p->filter[0] * v->p->filter[1];
         t.chunk = stack;
@@ -177,7 +177,7 @@ CKCI_FN void ckci_direct_weight_write(const ckci_direct_job *job, const ckci_axi
         /* all taps of a lane are one run */
         at[2] = at[4] = at[5] = 0;
         at[3] = axis[0].tap0;
-        for (int64_t lane = 0; lane < l->count; lane++) {
+        for (int64_t lane = l->shared; lane < l->count; lane++) {
             at[0] = l->group[lane];
             at[1] = l->column[lane];
             ckci_collect(v->kind, buffer, acc + lane * size, lanes, taps);
@@ -185,7 +185,7 @@ CKCI_FN void ckci_direct_weight_write(const ckci_direct_job *job, const ckci_axi
         }
         return;
     }
-    for (int64_t lane = 0; lane < l->count; lane++) {
+    for (int64_t lane = l->shared; lane < l->count; lane++) {
         at[0] = l->group[lane];
         at[1] = l->column[lane];
         for (int64_t row = 0; row < axis[0].taps * axis[1].taps; row++) {
@@ -295,9 +295,10 @@ CKCI_FN void ckci_add_in_place(const ckci_direct_job *job, const ckci_axis axis[
             int64_t strip = ckci_strip(inner, lanes * size);
             for (int64_t b = block; b < end && taps > 0; b++) {
                 unsigned char *acc = job->packed + (b * t->split + part) * t->partial;
+                int64_t lane = ckci_first_lane(v, b);
                 for (int64_t y = 0; y < outer; y += strip) {
-                    const unsigned char *x_p = x->p + (x_at + y * x_out + b * lanes) * from;
-                    const unsigned char *dy_p = dy->p + (dy_at + y * dy_out + b * lanes) * from;
+                    const unsigned char *x_p = x->p + (x_at + y * x_out + lane) * from;
+                    const unsigned char *dy_p = dy->p + (dy_at + y * dy_out + lane) * from;
                     int64_t some = ckci_min(strip, outer - y);
                     for (int64_t i = 0; i < taps; i += CKCI_TAPS) {
                         const int32_t *nine = table + 2 * i;
@@ -333,15 +334,15 @@ CKCI_FN void ckci_direct_weight_blocks(const ckci_direct_job *job, const ckci_ax
             ckci_touch(v, &v->p->t[CKCI_OUT], 0, axis, n, q, t->yb, t->xb, block, end);
         }
         int64_t yb = ckci_min(t->yb, axis[1].count - q[1]), xb = ckci_min(t->xb, axis[2].count - q[2]);
-        int64_t full = ckci_min(end, v->p->g * v->cols / v->k->lanes), b = block;
-        if (from < to && full > block && ckci_sums_in_place(v, axis, q, yb, xb)) {
-            for (; b < full && begin; b++) {
+        int64_t b = block;
+        if (from < to && ckci_all_lanes(v) >= v->k->lanes && ckci_sums_in_place(v, axis, q, yb, xb)) {
+            for (; b < end && begin; b++) {
                 ckci_clear(v->kind, job->packed + (b * t->split + part) * t->partial,
                            (t->totals ? t->totals : t->partial) / v->kind->size);
             }
-            ckci_add_in_place(job, axis, n, q, yb, xb, block, full, part,
+            ckci_add_in_place(job, axis, n, q, yb, xb, block, end, part,
                               (int32_t *)(void *)(scratch + t->lines + t->sums));
-            b = full;
+            b = end;
         }
         for (; b < end; b++) {
             ckci_lanes l = ckci_make_lanes(v, b);
@@ -410,45 +411,4 @@ CKCI_FN void ckci_direct_weight_sum_item(const void *context, int64_t block, uns
     ckci_phase(v, 0, axis);
     ckci_add_parts(v->kind, sum, t->partial, t->split, v->taps * v->red * v->k->lanes);
     ckci_direct_weight_write(job, axis, &l, sum);
-}
-
-CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
-{
-    ckci_view v = ckci_make_view(&f->p->conv, f->features);
-    CKCI_TRY(ckci_direct_takes(&v, err));
-    ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, f->plan->device.threads, f->limit);
-    if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
-        return ckci_over_limit("direct, a line of this shape", t.bytes, err);
-    }
-    f->plan->workspace_bytes = t.bytes;
-    f->plan->block[0] = t.threads;
-    f->plan->grid[0] = t.items;
-    f->plan->split_k = (int32_t)t.split;
-    f->plan->launches = t.chunk ? 1 : 2;
-    double positions = (double)ckci_most_rows(&v);
-    double taps = (double)ckci_round_up(v.taps * v.red, CKCI_TAPS), each = v.red == 1 ? 1.25 : 2.5;
-    double spread = (double)v.red * (v.red == 1 && v.cols == 1 ? 2 : 4) * (1 + 2.0 / (double)t.yb) + 3;
-    f->cost =
-        (double)t.blocks * (positions * (taps * each + spread) + taps * (double)(t.split + 8 * v.k->lanes)) +
-        4000;
-    return CKCONV_OK;
-}
-
-CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                                    unsigned char *ws, int32_t features)
-{
-    ckci_direct_job job;
-    int32_t threads = plan->device.threads;
-    (void)args;
-    job.v = ckci_make_view(&p->conv, features);
-    job.t = ckci_find_direct_weight_tiles(&job.v, (int32_t)plan->tune[CKCI_TUNE_SPLIT], threads,
-                                          ckci_plan_limit(plan));
-    job.target = ckci_make_target(&p->conv);
-    job.packed = ws;
-    threads = job.t.threads;
-    ckci_parallel(threads, job.t.items, ckci_direct_weight_item, &job, job.t.bytes ? ws + job.t.packed : NULL,
-                  job.t.scratch);
-    if (!job.t.chunk) {
-        ckci_parallel(threads, job.t.blocks, ckci_direct_weight_sum_item, &job, ws, 0);
-    }
 }

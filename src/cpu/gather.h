@@ -281,8 +281,7 @@ CKCI_FN ckci_tiles ckci_gather_tiles(const ckci_view *v, int32_t threads, int64_
         t.cb = ckci_min(v->red, CKCI_KC);
         t.mc = ckci_min(ckci_round_up(112, mr), ckci_max(ckci_round_up(rows, mr), mr));
         t.totals = deep ? ckci_total_bytes(v->kind, t.mc * t.ldc) : 0;
-        t.scratch =
-            ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size) + t.totals;
+        t.scratch = ckci_line_up(t.mc * CKCI_LDA * size) + ckci_line_up(t.mc * t.ldc * size) + t.totals;
         while (t.mc > 2 * mr && others * t.blocks_n * ckci_ceil_div(rows, t.mc) < 6 * threads) {
             t.mc -= mr;
         }
@@ -582,8 +581,7 @@ CKCI_FN void ckci_patch_item(const ckci_gather_job *job, const ckci_block *b, un
             }
             /* a joined row of taps is one chain of additions */
             int joined = ckci_joins(v, &part[2]) && part[2].taps * v->red <= 4 * CKCI_KC;
-            ckci_patch p =
-                ckci_make_patch(part, b->q, b->yb, b->xb, ckci_min(t->cb, v->red - c0), joined);
+            ckci_patch p = ckci_make_patch(part, b->q, b->yb, b->xb, ckci_min(t->cb, v->red - c0), joined);
             ckci_patch_segments(&p, part, offset);
             for (int64_t i = 0; i < b->images; i++) {
                 ckci_pack_patch(v, &p, part, b->group, b->n + i, b->q[0], c0, patch + i * p.image * size);
@@ -690,6 +688,17 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
     ckci_write_tile(v, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
 }
 
+/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors, a row is a call;
+   where they lie apart, each channel's row of x numbers is a call, or a single position. */
+CKCI_FN double ckci_patch_cost(const ckci_view *v, int64_t x)
+{
+    double red = (double)v->red;
+    if (v->red == 1 || v->read->stride[2] == 1) {
+        return 4 + 2 * red / v->k->lanes + 25 / (double)x;
+    }
+    return 2 * red + (x == 1 ? 25 : 25 * red / (double)x);
+}
+
 /* Cost in vector multiply-adds: the padded product, plus packing it. Of one thread's blocks, so that the
    choice of an instance does not depend on the threads. */
 CKCI_FN double ckci_gather_cost(const ckci_view *v, int64_t limit)
@@ -700,16 +709,22 @@ CKCI_FN double ckci_gather_cost(const ckci_view *v, int64_t limit)
     double reduction =
         (double)v->taps * (double)v->red / (double)(v->phases[0] * v->phases[1] * v->phases[2]);
     double columns = (double)ckci_panels(v->k, v->cols) / v->k->lanes;
+    const ckci_tensor *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
+    ckci_axis axis[3];
+    ckci_phase(v, 0, axis);
+    double write = v->cols > 1 && to->stride[2] != 1 ? (double)v->cols * (2 + 25 / (double)axis[2].count) : 0;
     if (t->entries) {
         double wide = (double)(ckci_ceil_div(t->xb, t->run) * t->run) / (double)t->xb;
         double halo = (double)t->entries / (double)t->mc;
-        double gather = halo * (4 + 2 * (double)v->red / v->k->lanes) * (double)t->blocks_n;
-        return (double)v->p->g * rows * (reduction * columns * wide * 1.05 + gather + columns * 2) + 3000;
+        double gather = halo * ckci_patch_cost(v, t->xb) * (double)t->blocks_n;
+        return (double)v->p->g * rows * (reduction * columns * wide * 1.05 + gather + columns * 2 + write) +
+               3000;
     }
-    double run = 2 + 24 / (double)v->red; /* a copied run costs its length and a call */
-    double pack = t->packed ? (double)t->blocks_n * run / v->k->lanes
-                            : 8.0 * (double)t->blocks_n / v->k->lanes + columns;
-    return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4) + 2000;
+    /* a copied run costs its length and a call; so does one whose numbers lie apart, number by number */
+    double length = ckci_joined_rows(v, &axis[2]) ? (double)(axis[2].taps * v->red) : (double)v->red;
+    double run = 24 / length + (v->red > 1 && v->read->stride[2] != 1 ? 4 : 2.0 / v->k->lanes);
+    double pack = t->packed ? (double)t->blocks_n * run : 8.0 * (double)t->blocks_n / v->k->lanes + columns;
+    return (double)v->p->g * rows * (reduction * (columns * 1.15 + pack) + columns * 4 + write) + 2000;
 }
 
 CKCI_FN void ckci_run_gather_job(ckci_gather_job *job, unsigned char *ws)

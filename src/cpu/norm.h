@@ -24,22 +24,31 @@ enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
 #define CKCI_NORM_ROWS 0
 #endif
 
-enum { CKCI_NORM_WIDTH = CKCI_STACK / 256, CKCI_NORM_BATCH = 4 };
+enum { CKCI_NORM_WIDTH = CKCI_STACK / 256, CKCI_NORM_BATCH = 4, CKCI_NORM_ACROSS = 8 };
 
-/* sums[c] += u, sums[width + c] += v over rows: (u, v) = (x - shift, its square) or (dy * (x - shift), dy) */
-typedef void (*ckci_norm_sum_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
-                                     const float *dy, int64_t dy_step, const double *shift, double *sums);
-/* out = ((x - shift) * kx + (dy * kd + k0)) * ks, factors for each channel; without a dy of its own no
-   dy * kd. A gradient that cancels does so in the inner sum. */
-typedef void (*ckci_norm_map_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
-                                     const float *dy, int64_t dy_step, const double *shift, const double *kx,
-                                     const double *kd, const double *k0, const double *ks, float *out,
-                                     int64_t out_step);
+/* Factors of columns, each an array of whole vectors. v = (x - shift) * kv + kb goes to the activation. */
+typedef struct ckci_norm_factors {
+    double shift[CKCI_NORM_WIDTH], kx[CKCI_NORM_WIDTH], kd[CKCI_NORM_WIDTH], k0[CKCI_NORM_WIDTH];
+    double ks[CKCI_NORM_WIDTH], kv[CKCI_NORM_WIDTH], kb[CKCI_NORM_WIDTH];
+} ckci_norm_factors;
 
-/* v = (x - shift) * k + b; out = act(v), or if dy is another row dy * act'(v) */
-typedef void (*ckci_norm_act_kernel)(int64_t rows, int64_t width, const float *x, int64_t x_step,
-                                     const float *dy, int64_t dy_step, const double *shift, const double *k,
-                                     const double *b, int silu, float *out, int64_t out_step);
+/* Rows for a kernel. The factors of number c of row r are first + r * down + (across ? c : c % 8). */
+typedef struct ckci_norm_call {
+    int64_t rows, width, first, down;
+    int64_t open; /* rows that may be read in whole eights, beyond their end */
+    int across, silu;
+    const ckci_norm_factors *f;
+    const float *x, *dy; /* dy: may be NULL */
+    float *out;
+    int64_t x_step, dy_step, out_step;
+    double *sums; /* of u, and CKCI_NORM_WIDTH further of v: (u, v) = (x - shift, its square), with dy
+                     (dy * (x - shift), dy) */
+} ckci_norm_call;
+
+/* sum adds to the sums of each column, line to eight of each row, number c to the (c % 8)th.
+   map: out = (x - shift) * kx + k0, with dy ((x - shift) * kx + (dy * kd + k0)) * ks: a gradient that cancels
+   does so in the inner sum. act: out = act(v), with dy dy * act'(v). */
+typedef void (*ckci_norm_kernel)(const ckci_norm_call *q);
 
 #if CKCI_NORM_ROWS
 typedef int64_t ckci_i8x8 __attribute__((vector_size(64)));
@@ -47,71 +56,156 @@ typedef int32_t ckci_i4x8 __attribute__((vector_size(32)));
 typedef double ckci_d8 __attribute__((vector_size(64)));
 typedef float ckci_f8 __attribute__((vector_size(32)));
 
+/* Vector v of doubles from eight floats, or eight doubles, at p; the other way round */
 #define CKCI_NORM_DOUBLES(v, p)                                                                              \
     ckci_d8 v;                                                                                               \
     {                                                                                                        \
         ckci_f8 narrow;                                                                                      \
         memcpy(&narrow, p, sizeof narrow);                                                                   \
-        v = __builtin_convertvector(narrow, ckci_d8);                                                        \
+        v = CKCI_NORM_WIDEN(narrow);                                                                         \
+    }
+#define CKCI_NORM_FACTOR(v, p)                                                                               \
+    ckci_d8 v;                                                                                               \
+    memcpy(&v, p, sizeof v);
+#define CKCI_NORM_STORE(p, v)                                                                                \
+    {                                                                                                        \
+        ckci_f8 narrow = CKCI_NORM_NARROW(v);                                                                \
+        memcpy(p, &narrow, sizeof narrow);                                                                   \
+    }
+/* Eight numbers of row r from c on: px and py are where x and dy are, or copies where that would be outside of
+   memory. */
+#define CKCI_NORM_EIGHT(x, dy, c, width)                                                                     \
+    const float *px = (x) + (c), *py = (dy) + (c);                                                           \
+    const size_t some = (size_t)((width) - (c) < 8 ? (width) - (c) : 8);                                     \
+    float ends[2][8];                                                                                        \
+    if (some < 8 && r >= q->open) {                                                                          \
+        memset(ends, 0, sizeof ends);                                                                        \
+        memcpy(ends[0], px, some * sizeof *px);                                                              \
+        memcpy(ends[1], py, some * sizeof *py);                                                              \
+        px = ends[0];                                                                                        \
+        py = ends[1];                                                                                        \
+    }
+/* The first `some` < 8 numbers */
+#define CKCI_NORM_FEW(to, from, some)                                                                        \
+    {                                                                                                        \
+        const float *few = (from);                                                                           \
+        float *const at_few = (to);                                                                          \
+        if ((some)&4) {                                                                                      \
+            memcpy(at_few, few, 4 * sizeof *few);                                                            \
+            few += 4;                                                                                        \
+        }                                                                                                    \
+        if ((some)&2) {                                                                                      \
+            memcpy(at_few + (few - (from)), few, 2 * sizeof *few);                                           \
+            few += 2;                                                                                        \
+        }                                                                                                    \
+        if ((some)&1) {                                                                                      \
+            memcpy(at_few + (few - (from)), few, sizeof *few);                                               \
+        }                                                                                                    \
     }
 #define CKCI_NORM_SUMS(NAME)                                                                                 \
-    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
-                                  const float *dy, int64_t dy_step, const double *shift, double *sums)       \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
     {                                                                                                        \
-        int64_t c = 0;                                                                                       \
-        for (; c + 8 <= width; c += 8) {                                                                     \
-            ckci_d8 s, u, v;                                                                                 \
-            memcpy(&s, shift + c, sizeof s);                                                                 \
-            memcpy(&u, sums + c, sizeof u);                                                                  \
-            memcpy(&v, sums + width + c, sizeof v);                                                          \
+        const int64_t rows = q->rows, width = q->width, x_step = q->x_step;                                  \
+        const int64_t dy_step = q->dy ? q->dy_step : x_step;                                                 \
+        const float *x = q->x, *dy = q->dy ? q->dy : x;                                                      \
+        for (int64_t c = 0; c < width; c += 8) {                                                             \
+            double *sums = q->sums + c;                                                                      \
+            CKCI_NORM_FACTOR(s, q->f->shift + c)                                                             \
+            CKCI_NORM_FACTOR(u, sums)                                                                        \
+            CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)                                                      \
             for (int64_t r = 0; r < rows; r++) {                                                             \
-                CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
-                CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                                   \
+                CKCI_NORM_EIGHT(x + r * x_step, dy + r * dy_step, c, width)                                  \
+                CKCI_NORM_DOUBLES(a, px)                                                                     \
                 a -= s;                                                                                      \
-                u += dy == x ? a : a * b;                                                                    \
-                v += dy == x ? a * a : b;                                                                    \
+                if (dy != x) {                                                                               \
+                    CKCI_NORM_DOUBLES(b, py)                                                                 \
+                    u += a * b;                                                                              \
+                    v += b;                                                                                  \
+                } else {                                                                                     \
+                    u += a;                                                                                  \
+                    v += a * a;                                                                              \
+                }                                                                                            \
             }                                                                                                \
-            memcpy(sums + c, &u, sizeof u);                                                                  \
-            memcpy(sums + width + c, &v, sizeof v);                                                          \
+            if (width - c >= 8) {                                                                            \
+                memcpy(sums, &u, sizeof u);                                                                  \
+                memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);                                                \
+            } else {                                                                                         \
+                memcpy(sums, &u, (size_t)(width - c) * sizeof *sums);                                        \
+                memcpy(sums + CKCI_NORM_WIDTH, &v, (size_t)(width - c) * sizeof *sums);                      \
+            }                                                                                                \
         }                                                                                                    \
-        for (; c < width; c++) {                                                                             \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                double a = (double)x[r * x_step + c] - shift[c], b = (double)dy[r * dy_step + c];            \
-                sums[c] += dy == x ? a : a * b;                                                              \
-                sums[width + c] += dy == x ? a * a : b;                                                      \
+    }
+#define CKCI_NORM_LINE_SUMS(NAME)                                                                            \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
+    {                                                                                                        \
+        const int64_t rows = q->rows, width = q->width;                                                      \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const int64_t at = q->first + r * q->down;                                                       \
+            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
+            double *sums = q->sums + at;                                                                     \
+            int64_t c = 0;                                                                                   \
+            CKCI_NORM_FACTOR(s, q->f->shift + at)                                                            \
+            CKCI_NORM_FACTOR(u, sums)                                                                        \
+            CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)                                                      \
+            ckci_d8 u1 = s - s, v1 = u1;                                                                     \
+            for (; c + 16 <= width; c += 16) {                                                               \
+                CKCI_NORM_DOUBLES(a, x + c)                                                                  \
+                CKCI_NORM_DOUBLES(a1, x + c + 8)                                                             \
+                a -= s;                                                                                      \
+                a1 -= s;                                                                                     \
+                if (dy != x) {                                                                               \
+                    CKCI_NORM_DOUBLES(b, dy + c)                                                             \
+                    CKCI_NORM_DOUBLES(b1, dy + c + 8)                                                        \
+                    u += a * b;                                                                              \
+                    v += b;                                                                                  \
+                    u1 += a1 * b1;                                                                           \
+                    v1 += b1;                                                                                \
+                } else {                                                                                     \
+                    u += a;                                                                                  \
+                    v += a * a;                                                                              \
+                    u1 += a1;                                                                                \
+                    v1 += a1 * a1;                                                                           \
+                }                                                                                            \
+            }                                                                                                \
+            u += u1;                                                                                         \
+            v += v1;                                                                                         \
+            memcpy(sums, &u, sizeof u);                                                                      \
+            memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);                                                    \
+            for (; c < width; c++) {                                                                         \
+                double a = (double)x[c] - q->f->shift[at], b = (double)dy[c];                                \
+                sums[c % 8] += dy != x ? a * b : a;                                                          \
+                sums[CKCI_NORM_WIDTH + c % 8] += dy != x ? b : a * a;                                        \
             }                                                                                                \
         }                                                                                                    \
     }
 #define CKCI_NORM_MAP(NAME)                                                                                  \
-    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
-                                  const float *dy, int64_t dy_step, const double *shift, const double *kx,   \
-                                  const double *kd, const double *k0, const double *ks, float *out,          \
-                                  int64_t out_step)                                                          \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
     {                                                                                                        \
-        int64_t c = 0;                                                                                       \
-        for (; c + 8 <= width; c += 8) {                                                                     \
-            ckci_d8 s, fx, fd, f0, fs;                                                                       \
-            memcpy(&s, shift + c, sizeof s);                                                                 \
-            memcpy(&fx, kx + c, sizeof fx);                                                                  \
-            memcpy(&fd, kd + c, sizeof fd);                                                                  \
-            memcpy(&f0, k0 + c, sizeof f0);                                                                  \
-            memcpy(&fs, ks + c, sizeof fs);                                                                  \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                CKCI_NORM_DOUBLES(a, x + r * x_step + c)                                                     \
-                ckci_d8 t = f0;                                                                              \
+        const ckci_norm_factors *f = q->f;                                                                   \
+        const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
+            const int64_t at = q->first + r * q->down;                                                       \
+            float *out = q->out + r * q->out_step, end[8];                                                   \
+            for (int64_t c = 0; c < width; c += 8) {                                                         \
+                CKCI_NORM_EIGHT(x, dy, c, width)                                                             \
+                CKCI_NORM_FACTOR(s, f->shift + at + c * across)                                              \
+                CKCI_NORM_FACTOR(fx, f->kx + at + c * across)                                                \
+                CKCI_NORM_FACTOR(t, f->k0 + at + c * across)                                                 \
+                CKCI_NORM_DOUBLES(a, px)                                                                     \
                 if (dy != x) {                                                                               \
-                    CKCI_NORM_DOUBLES(b, dy + r * dy_step + c)                                               \
+                    CKCI_NORM_FACTOR(fd, f->kd + at + c * across)                                            \
+                    CKCI_NORM_FACTOR(fs, f->ks + at + c * across)                                            \
+                    CKCI_NORM_DOUBLES(b, py)                                                                 \
                     t += b * fd;                                                                             \
+                    t = ((a - s) * fx + t) * fs;                                                             \
+                } else {                                                                                     \
+                    t = (a - s) * fx + t;                                                                    \
                 }                                                                                            \
-                ckci_f8 y = __builtin_convertvector(((a - s) * fx + t) * fs, ckci_f8);                       \
-                memcpy(out + r * out_step + c, &y, sizeof y);                                                \
-            }                                                                                                \
-        }                                                                                                    \
-        for (; c < width; c++) {                                                                             \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                double t = k0[c] + (dy != x ? (double)dy[r * dy_step + c] * kd[c] : 0);                      \
-                double a = ((double)x[r * x_step + c] - shift[c]) * kx[c] + t;                               \
-                out[r * out_step + c] = (float)(a * ks[c]);                                                  \
+                CKCI_NORM_STORE(some < 8 ? end : out + c, t)                                                 \
+                if (some < 8) {                                                                              \
+                    CKCI_NORM_FEW(out + c, end, some)                                                        \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     }
@@ -147,67 +241,74 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)(u & not_number);                                     \
     }
 #define CKCI_NORM_ACT(NAME)                                                                                  \
-    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t width, const float *x, int64_t x_step,               \
-                                  const float *dy, int64_t dy_step, const double *shift, const double *k,    \
-                                  const double *b, int silu, float *out, int64_t out_step)                   \
+    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
     {                                                                                                        \
-        for (int64_t c = 0; c < width; c += 8) {                                                             \
-            size_t some = (size_t)(width - c < 8 ? width - c : 8) * sizeof(float);                           \
-            ckci_d8 s, fk, fb;                                                                               \
-            memcpy(&s, shift + c, sizeof s); /* these are arrays of whole vectors */                         \
-            memcpy(&fk, k + c, sizeof fk);                                                                   \
-            memcpy(&fb, b + c, sizeof fb);                                                                   \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                ckci_f8 in = {0, 0, 0, 0, 0, 0, 0, 0}, by = in;                                              \
-                if (some == sizeof in) {                                                                     \
-                    memcpy(&in, x + r * x_step + c, sizeof in);                                              \
-                    memcpy(&by, dy + r * dy_step + c, sizeof by);                                            \
-                } else {                                                                                     \
-                    memcpy(&in, x + r * x_step + c, some);                                                   \
-                    memcpy(&by, dy + r * dy_step + c, some);                                                 \
-                }                                                                                            \
-                ckci_d8 v = (__builtin_convertvector(in, ckci_d8) - s) * fk + fb;                            \
+        const ckci_norm_factors *f = q->f;                                                                   \
+        const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
+            const int64_t at = q->first + r * q->down;                                                       \
+            float *out = q->out + r * q->out_step, end[8];                                                   \
+            for (int64_t c = 0; c < width; c += 8) {                                                         \
+                CKCI_NORM_EIGHT(x, dy, c, width)                                                             \
+                CKCI_NORM_FACTOR(s, f->shift + at + c * across)                                              \
+                CKCI_NORM_FACTOR(fk, f->kv + at + c * across)                                                \
+                CKCI_NORM_FACTOR(fb, f->kb + at + c * across)                                                \
+                CKCI_NORM_DOUBLES(a, px)                                                                     \
+                ckci_d8 v = (a - s) * fk + fb;                                                               \
                 CKCI_NORM_EXP(e, v)                                                                          \
-                ckci_d8 sigmoid = 1.0 / (1.0 + e), y = silu ? v * sigmoid : sigmoid;                         \
+                ckci_d8 sigmoid = 1.0 / (1.0 + e), y = q->silu ? v * sigmoid : sigmoid;                      \
                 if (dy != x) {                                                                               \
+                    CKCI_NORM_DOUBLES(by, py)                                                                \
                     y = sigmoid * (1.0 - sigmoid);                                                           \
-                    y = (silu ? sigmoid + v * y : y) * __builtin_convertvector(by, ckci_d8);                 \
+                    y = (q->silu ? sigmoid + v * y : y) * by;                                                \
                 }                                                                                            \
-                ckci_f8 narrow = __builtin_convertvector(y, ckci_f8);                                        \
-                memcpy(out + r * out_step + c, &narrow, some);                                               \
+                CKCI_NORM_STORE(some < 8 ? end : out + c, y)                                                 \
+                if (some < 8) {                                                                              \
+                    CKCI_NORM_FEW(out + c, end, some)                                                        \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     }
+#define CKCI_NORM_KERNELS(S)                                                                                 \
+    CKCI_NORM_SUMS(ckci_norm_sums_##S)                                                                       \
+    CKCI_NORM_LINE_SUMS(ckci_norm_lines_##S)                                                                 \
+    CKCI_NORM_MAP(ckci_norm_map_##S)                                                                         \
+    CKCI_NORM_ACT(ckci_norm_act_##S)
 #define CKCI_TARGET
-CKCI_NORM_SUMS(ckci_norm_sums_portable)
-CKCI_NORM_MAP(ckci_norm_map_portable)
-CKCI_NORM_ACT(ckci_norm_act_portable)
+#define CKCI_NORM_WIDEN(v) __builtin_convertvector(v, ckci_d8)
+#define CKCI_NORM_NARROW(v) __builtin_convertvector(v, ckci_f8)
+CKCI_NORM_KERNELS(portable)
 #undef CKCI_TARGET
 #if CKCI_X86
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
-CKCI_NORM_SUMS(ckci_norm_sums_avx2)
-CKCI_NORM_MAP(ckci_norm_map_avx2)
-CKCI_NORM_ACT(ckci_norm_act_avx2)
+CKCI_NORM_KERNELS(avx2)
 #undef CKCI_TARGET
+#undef CKCI_NORM_WIDEN
+#undef CKCI_NORM_NARROW
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
-CKCI_NORM_SUMS(ckci_norm_sums_avx512)
-CKCI_NORM_MAP(ckci_norm_map_avx512)
-CKCI_NORM_ACT(ckci_norm_act_avx512)
+/* one instruction, of which compilers make four */
+#define CKCI_NORM_WIDEN(v) (ckci_d8) _mm512_maskz_cvtps_pd((__mmask8)-1, (__m256)(v))
+#define CKCI_NORM_NARROW(v) (ckci_f8) _mm512_maskz_cvtpd_ps((__mmask8)-1, (__m512d)(v))
+CKCI_NORM_KERNELS(avx512)
 #undef CKCI_TARGET
 #endif
 #endif
+
+/* How rows are walked. COLUMNS: a row is a position, or `copies` of them, in some channels; PLANES: some
+   channels in all positions, `copies` of them; LINES: a row is a channel along x, its factors are eight
+   copies. */
+enum { CKCI_NORM_COLUMNS, CKCI_NORM_PLANES, CKCI_NORM_LINES };
 
 typedef struct ckci_norm_work {
     const ckci_groupnorm *p;
     const ckconv_args *args;
     double *sums; /* [n][g * c][2]: dgamma and dbeta of each n; NULL without workspace */
-    /* rows: groups of an item, items of an entry; flat: of positions, else of channels */
-    int64_t groups, blocks;
-    int flat;
+    /* rows: groups of an item, items of an entry, channels of a block of it at most, copies of factors */
+    int64_t groups, blocks, channels, copies;
+    int how;
     const ckci_kernels *k;
-    ckci_norm_sum_kernel sum;
-    ckci_norm_map_kernel map;
-    ckci_norm_act_kernel act;
+    ckci_norm_kernel sum, map, act;
 } ckci_norm_work;
 
 /* A tile: channels [c, c + channels) at positions [x, x + positions) of row (z, y).
@@ -521,15 +622,72 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     }
 }
 
-/* ---- The same for rows. An item is one or several groups of an entry, in blocks: some channels, each a
-   column of the rows, or (flat) one channel, whose positions the columns are. */
+/* ---- The same for rows. An item is one or several groups of an entry, in blocks of channels. */
 
-/* Can t be walked in rows of channels, or flat of positions? */
-CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t, int flat)
+/* Can t be walked in rows of channels, or in rows along x? */
+CKCI_FN int ckci_norm_row(const ckci_groupnorm *p, const ckci_tensor *t, int along_x)
 {
     return (t->dtype == CKCONV_F32 || t->dtype == CKCONV_BF16 || t->dtype == CKCONV_F16) &&
-           (flat ? t->stride[5] == 1 || t->len[5] == 1 : t->stride[2] == 1 || p->c == 1) &&
+           (along_x ? t->stride[5] == 1 || t->len[5] == 1 : t->stride[2] == 1 || p->c == 1) &&
            (uintptr_t)t->p % ckci_size(t->dtype) == 0;
+}
+
+/* From one of an item's channels to the next */
+CKCI_INLINE int64_t ckci_norm_apart(const ckci_norm_work *w, const ckci_tensor *t)
+{
+    return w->how == CKCI_NORM_COLUMNS ? 1 : t->stride[w->p->c == 1 ? 0 : 2];
+}
+
+/* How `count` tensors are walked, in blocks of how many channels and items of how many groups. Sums depend on
+   it, so nothing but the shape decides, but for the groups of items whose rows have one position. */
+CKCI_FN void ckci_norm_form(ckci_norm_work *w, const ckci_tensor *const *t, int count, int columns, int lines,
+                            int32_t threads)
+{
+    const int64_t wide = CKCI_NORM_WIDTH, across = CKCI_NORM_ACROSS;
+    const ckci_groupnorm *p = w->p;
+    int64_t x = p->in.len[5];
+    int beside = 1, dense = p->in.len[3] * p->in.len[4] == 1, few;
+    for (int i = 0; i < count; i++) {
+        beside = beside && t[i]->stride[0] == p->c;
+    }
+    int64_t row = beside ? p->g * p->c : p->c;
+    /* positions that are short rows, side by side */
+    few = columns && !lines && row <= ckci_min(4 * across, wide);
+    for (int i = 0; i < count; i++) {
+        few = few && (t[i]->stride[5] == row || x == 1);
+    }
+    w->copies = 1;
+    w->channels = wide;
+    w->how = columns && (!lines || (beside && row > 1) || p->c >= 8) ? CKCI_NORM_COLUMNS : CKCI_NORM_LINES;
+    if (w->how == CKCI_NORM_COLUMNS) {
+        w->groups = beside ? ckci_max(ckci_min(p->g, wide / p->c), 1) : 1;
+        if (few) {
+            /* whole vectors, and no more of them than rows */
+            int64_t even = row % 16 == 0 ? 1 : row % 8 == 0 ? 2 : row % 4 == 0 ? 4 : row % 2 == 0 ? 8 : 16;
+            int64_t most = ckci_max(x * row < 16 * wide ? wide / 4 : wide, row) / row;
+            w->copies = ckci_max(ckci_min(x, most), 1);
+            w->copies -= w->copies > even ? w->copies % even : 0;
+        }
+        while (!few && w->groups > 1 && w->groups * p->c > 32 &&
+               p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
+            w->groups = ckci_ceil_div(w->groups, 2);
+        }
+    } else {
+        beside = 1;
+        for (int i = 0; i < count; i++) {
+            beside = beside && (p->c == 1 || t[i]->stride[0] == p->c * t[i]->stride[2]);
+            dense = dense && ckci_norm_apart(w, t[i]) == x;
+        }
+        if (dense && x <= wide / across && (x < 16 || x % 8 != 0)) {
+            w->how = CKCI_NORM_PLANES;
+        }
+        w->copies = w->how == CKCI_NORM_PLANES ? x : across;
+        w->channels = wide / w->copies;
+        w->groups = ckci_max(32 * wide / ckci_saturating_mul(p->c, p->space), 1);
+        w->groups = beside ? ckci_max(ckci_min(ckci_min(p->g, w->groups), wide / p->c), 1) : 1;
+    }
+    w->groups = ckci_ceil_div(p->g, ckci_ceil_div(p->g, w->groups)); /* even shares */
+    w->blocks = ckci_ceil_div(p->g, w->groups);
 }
 
 /* Whether rows are walked, and by which kernels. */
@@ -538,37 +696,30 @@ CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t th
 #if CKCI_NORM_ROWS
     const ckci_groupnorm *p = w->p;
     const ckci_tensor *t[3];
-    int count = p->op == CKCONV_GROUPNORM_BWD && w->args->din ? 3 : 2, takes[2] = {1, 1}, beside = 1;
+    int count = p->op == CKCONV_GROUPNORM_BWD && w->args->din ? 3 : 2, columns = 1, lines = 1;
     t[0] = &p->in;
     t[1] = &p->out;
     t[2] = &p->din;
     for (int i = 0; i < count; i++) {
-        takes[0] = takes[0] && ckci_norm_row(p, t[i], 0);
-        takes[1] = takes[1] && ckci_norm_row(p, t[i], 1);
-        beside = beside && t[i]->stride[0] == p->c;
+        columns = columns && ckci_norm_row(p, t[i], 0);
+        lines = lines && ckci_norm_row(p, t[i], 1);
     }
-    if (p->stat == CKCONV_F64 || (!takes[0] && !takes[1])) {
+    if (p->stat == CKCONV_F64 || (!columns && !lines)) {
         return 0;
     }
-    /* short rows of channels are worth less than long ones of positions */
-    w->flat = takes[1] && (!takes[0] || (!beside && p->c < 8));
-    w->groups = w->flat || !beside ? 1 : ckci_max(ckci_min(p->g, CKCI_NORM_WIDTH / p->c), 1);
-    while (w->groups > 1 && w->groups * p->c > 32 && p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
-        w->groups = ckci_ceil_div(w->groups, 2);
-    }
-    w->groups = ckci_ceil_div(p->g, ckci_ceil_div(p->g, w->groups)); /* even shares */
-    w->blocks = ckci_ceil_div(p->g, w->groups);
+    ckci_norm_form(w, t, count, columns, lines, threads);
+    lines = w->how == CKCI_NORM_LINES;
     w->k = ckci_find_kernels(features, CKCONV_F32);
-    w->sum = ckci_norm_sums_portable;
+    w->sum = lines ? ckci_norm_lines_portable : ckci_norm_sums_portable;
     w->map = ckci_norm_map_portable;
     w->act = ckci_norm_act_portable;
 #if CKCI_X86
     if (features & CKCONV_CPU_AVX512) {
-        w->sum = ckci_norm_sums_avx512;
+        w->sum = lines ? ckci_norm_lines_avx512 : ckci_norm_sums_avx512;
         w->map = ckci_norm_map_avx512;
         w->act = ckci_norm_act_avx512;
     } else if (features & CKCONV_CPU_AVX2) {
-        w->sum = ckci_norm_sums_avx2;
+        w->sum = lines ? ckci_norm_lines_avx2 : ckci_norm_sums_avx2;
         w->map = ckci_norm_map_avx2;
         w->act = ckci_norm_act_avx2;
     }
@@ -583,32 +734,70 @@ CKCI_FN int ckci_norm_takes_rows(ckci_norm_work *w, int32_t features, int32_t th
 /* A block: channels [c, c + channels) of the item's groups */
 typedef struct ckci_norm_rows {
     int64_t n, group, groups, c, channels;
-    double shift[CKCI_NORM_WIDTH], kx[CKCI_NORM_WIDTH], kd[CKCI_NORM_WIDTH], k0[CKCI_NORM_WIDTH];
-    double ks[CKCI_NORM_WIDTH], kv[CKCI_NORM_WIDTH], kb[CKCI_NORM_WIDTH]; /* before the activation */
-    double sums[2 * CKCI_NORM_WIDTH], tail[2 * CKCI_NORM_WIDTH]; /* tail: columns of a last, short row */
-    double mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH];      /* of each group */
+    ckci_norm_factors f;
+    double sums[2 * CKCI_NORM_WIDTH];
+    double mean[CKCI_NORM_WIDTH], inv_std[CKCI_NORM_WIDTH]; /* of each group */
     double a[CKCI_NORM_WIDTH], b[CKCI_NORM_WIDTH];
 } ckci_norm_rows;
 
-/* column[] of channel c of the block */
-CKCI_INLINE void ckci_norm_set(const ckci_norm_work *w, double *column, int64_t c, double value)
+/* The columns of a block; copy j of channel c is column c * *step + j * *apart. */
+CKCI_INLINE int64_t ckci_norm_columns_of(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t *step,
+                                         int64_t *apart)
 {
-    for (int64_t i = w->flat ? 0 : c; i < (w->flat ? (int64_t)CKCI_NORM_WIDTH : c + 1); i++) {
-        column[i] = value;
+    int beside = w->how == CKCI_NORM_COLUMNS;
+    *step = beside ? 1 : w->copies;
+    *apart = beside ? b->channels : 1;
+    return b->channels * w->copies;
+}
+
+/* column[c], for each channel of the block, to all copies */
+CKCI_FN void ckci_norm_copy(const ckci_norm_work *w, const ckci_norm_rows *b, double *column)
+{
+    int64_t step, apart, all = ckci_norm_columns_of(w, b, &step, &apart);
+    if (step == 1) {
+        for (int64_t have = b->channels; have < all; have *= 2) {
+            memcpy(column + have, column, (size_t)ckci_min(have, all - have) * sizeof *column);
+        }
+        return;
+    }
+    for (int64_t c = b->channels - 1; c >= 0; c--) {
+        double value = column[c];
+        for (int64_t j = 0; j < w->copies; j++) {
+            column[c * w->copies + j] = value;
+        }
     }
 }
 
 /* The next block of channels; 0 at the end. Start with channels = c = 0. */
 CKCI_FN int ckci_norm_next(const ckci_norm_work *w, ckci_norm_rows *b)
 {
-    int64_t most = w->flat ? 1 : CKCI_NORM_WIDTH;
     b->c += b->channels;
-    b->channels = ckci_min(b->groups * w->p->c - b->c, most);
+    b->channels = ckci_min(b->groups * w->p->c - b->c, w->channels);
     if (b->channels <= 0) {
         b->c = b->channels = 0;
         return 0;
     }
     return 1;
+}
+
+/* The next channels [*c, end) of the block that have a group in common; 0: there are none. Start with end
+   = 0. */
+CKCI_INLINE int64_t ckci_norm_group(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t end, int64_t *c,
+                                    int64_t *group)
+{
+    *c = end;
+    *group = (b->c + end) / w->p->c;
+    return end < b->channels ? ckci_min((*group + 1) * w->p->c - b->c, b->channels) : 0;
+}
+
+/* Of some rows of t: how many may be read in whole eights? */
+CKCI_FN int64_t ckci_norm_open(const ckci_tensor *t, int64_t at, int64_t step, int64_t rows, int64_t width)
+{
+    int64_t room = ckci_last_element(t) + 1 - at - ckci_round_up(width, 8);
+    return t->dtype != CKCONV_F32 || width % 8 == 0 ? rows
+           : room < 0                               ? 0
+           : step > 0                               ? ckci_min(room / step + 1, rows)
+                                                    : rows;
 }
 
 /* `rows` rows of t as floats: in place, or in buffer. */
@@ -618,51 +807,55 @@ CKCI_FN const float *ckci_norm_load(const ckci_norm_work *w, const ckci_tensor *
     if (t->dtype == CKCONV_F32) {
         return (const float *)(const void *)(t->p + at * 4);
     }
-    (t->dtype == CKCONV_F16 ? w->k->widen16 : w->k->widen)(rows, width, t->p + at * 2, *step, buffer,
-                                                           CKCI_NORM_WIDTH);
-    *step = CKCI_NORM_WIDTH;
+    int64_t joined = *step == width ? rows : 1;
+    (t->dtype == CKCONV_F16 ? w->k->widen16 : w->k->widen)(rows / joined, width * joined, t->p + at * 2,
+                                                           *step, buffer, width);
+    *step = width;
     return buffer;
 }
 
-/* Some rows, at[] and step[] apart in x, dy and out. dy, out: may be NULL; without out they are summed. */
+/* Some rows, at[] and step[] apart in x, dy and out, of channels from `channel` of the block on (LINES). dy,
+   out: may be NULL; without out they are summed. */
 CKCI_FN void ckci_norm_piece(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
                              const ckci_tensor *out, const int64_t at[3], int64_t step[3], int64_t rows,
-                             int64_t width, double *sums)
+                             int64_t width, int64_t channel)
 {
-    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH];
-    const float *from = ckci_norm_load(w, &w->p->in, at[0], rows, width, buffer[0], &step[0]), *by = from;
-    int act = w->p->act != CKCONV_PASS, silu = w->p->act == CKCONV_SILU;
-    if (!dy) {
-        step[1] = step[0];
-    } else {
-        by = ckci_norm_load(w, dy, at[1], rows, width, buffer[1], &step[1]);
-        if (by == from) { /* the caller's dy may be x; the kernels know a single tensor by that */
-            w->k->copy(rows, width, by, step[1], buffer[1], CKCI_NORM_WIDTH);
-            by = buffer[1];
-            step[1] = CKCI_NORM_WIDTH;
-        }
-    }
+    float buffer[3][CKCI_NORM_BATCH * CKCI_NORM_WIDTH + 8]; /* a row may be read beyond its end */
+    int act = w->p->act != CKCONV_PASS, lines = w->how == CKCI_NORM_LINES;
+    ckci_norm_call q;
+    q.rows = rows;
+    q.width = width;
+    q.first = lines ? channel * CKCI_NORM_ACROSS : 0;
+    q.down = lines ? CKCI_NORM_ACROSS : 0;
+    q.across = !lines;
+    q.silu = w->p->act == CKCONV_SILU;
+    q.f = &b->f;
+    q.open = ckci_norm_open(&w->p->in, at[0], step[0], rows, width);
+    q.open = dy ? ckci_min(q.open, ckci_norm_open(dy, at[1], step[1], rows, width)) : q.open;
+    q.sums = b->sums;
+    q.x = ckci_norm_load(w, &w->p->in, at[0], rows, width, buffer[0], &step[0]);
+    q.dy = dy ? ckci_norm_load(w, dy, at[1], rows, width, buffer[1], &step[1]) : NULL;
+    q.x_step = step[0];
+    q.dy_step = step[1];
     if (dy && act) {
-        w->act(rows, width, from, step[0], by, step[1], b->shift, b->kv, b->kb, silu, buffer[1],
-               CKCI_NORM_WIDTH);
-        by = buffer[1];
-        step[1] = CKCI_NORM_WIDTH;
+        q.out = buffer[1];
+        q.out_step = width;
+        w->act(&q);
+        q.dy = buffer[1];
+        q.dy_step = width;
     }
     if (!out) {
-        w->sum(rows, width, from, step[0], by, step[1], b->shift, sums);
+        w->sum(&q);
         return;
     }
     int half = out->dtype != CKCONV_F32;
-    float *to = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
-    int64_t to_step = half ? (int64_t)CKCI_NORM_WIDTH : step[2];
-    if (act && !dy) {
-        w->act(rows, width, from, step[0], by, step[1], b->shift, b->kv, b->kb, silu, to, to_step);
-    } else {
-        w->map(rows, width, from, step[0], by, step[1], b->shift, b->kx, b->kd, b->k0, b->ks, to, to_step);
-    }
+    q.out = half ? buffer[2] : (float *)(void *)(out->p + at[2] * 4);
+    q.out_step = half ? width : step[2];
+    (act && !dy ? w->act : w->map)(&q);
     if (half) {
-        (out->dtype == CKCONV_F16 ? w->k->narrow16 : w->k->narrow)(rows, width, to, to_step,
-                                                                   out->p + at[2] * 2, step[2]);
+        int64_t joined = step[2] == width ? rows : 1;
+        (out->dtype == CKCONV_F16 ? w->k->narrow16 : w->k->narrow)(rows / joined, width * joined, buffer[2],
+                                                                   width, out->p + at[2] * 2, step[2]);
     }
 }
 
@@ -678,62 +871,89 @@ CKCI_FN void ckci_norm_ahead(const ckci_tensor *t, int64_t at, int64_t step, int
     }
 }
 
+/* One walk over line (z, y) of a block, whose first numbers are at[] in x, dy and out. */
+CKCI_FN void ckci_norm_line(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *const all[3],
+                            const int64_t at[3])
+{
+    const int64_t wide = CKCI_NORM_WIDTH, batch = CKCI_NORM_BATCH, x = w->p->in.len[5], *line = at;
+    int lines = w->how == CKCI_NORM_LINES, columns = w->how == CKCI_NORM_COLUMNS, buffered = 0;
+    int64_t width = columns ? b->channels : x, height = x, place[3], step[3];
+    for (int j = 0; j < 3; j++) {
+        buffered |= all[j] && (all[j]->dtype != CKCONV_F32 || (w->p->act != CKCONV_PASS && all[1]));
+        step[j] = all[j] ? columns ? all[j]->stride[5] * w->copies : ckci_norm_apart(w, all[j]) : 0;
+    }
+    if (columns) {
+        width = b->channels * w->copies;
+        height = x / w->copies;
+    } else if (lines) {
+        width = buffered ? ckci_min(x, wide) : x;
+        height = b->channels;
+    } else {
+        width = b->channels * x;
+        height = 1;
+    }
+    int64_t most =
+        lines && !buffered ? height : ckci_max(columns ? wide / width : batch * wide / width, batch);
+    int64_t tail = columns ? x % w->copies : 0, left = lines ? ckci_ceil_div(x, width) : 1;
+    for (int64_t row = 0, rows; row < height + (tail > 0); row += rows) {
+        rows = row == height ? 1 : ckci_min(height - row, most);
+        for (int64_t i = 0; i < left; i++) {
+            int64_t some = row == height ? tail * b->channels
+                           : lines       ? ckci_min(x - i * width, width)
+                                         : width;
+            int64_t steps[3];
+            for (int j = 0; j < 3; j++) {
+                place[j] = line[j] + row * step[j] + i * width;
+                steps[j] = step[j];
+                if (columns && all[j]) {
+                    ckci_norm_ahead(all[j], place[j] + 2 * rows * step[j], step[j], rows, width);
+                }
+            }
+            ckci_norm_piece(w, b, all[1], all[2], place, steps, rows, some, row);
+        }
+    }
+}
+
 /* One walk over the rows of a block. */
 CKCI_FN void ckci_norm_walk(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy,
                             const ckci_tensor *out)
 {
-    const int64_t wide = CKCI_NORM_WIDTH, *len = w->p->in.len;
+    const int64_t *len = w->p->in.len;
     const ckci_tensor *all[3];
     all[0] = &w->p->in;
     all[1] = dy;
     all[2] = out;
     for (int64_t line = 0; line < len[3] * len[4]; line++) {
-        int64_t z = line / len[4], y = line % len[4], positions = len[5];
-        for (int64_t i = 0, some; i < positions; i += some) {
-            int64_t at[3], step[3], rest = positions - i, rows = ckci_min(rest, CKCI_NORM_BATCH), width;
-            if (w->flat) { /* whole rows, then a short one */
-                width = ckci_min(rest, wide);
-                rows = ckci_max(ckci_min(rest / wide, CKCI_NORM_BATCH), 1);
-            } else {
-                width = b->channels;
+        int64_t at[3] = {0, 0, 0};
+        for (int j = 0; j < 3; j++) {
+            const ckci_tensor *t = all[j];
+            if (t) {
+                at[j] = b->n * t->stride[1] + b->group * t->stride[0] + b->c * ckci_norm_apart(w, t) +
+                        line / len[4] * t->stride[3] + line % len[4] * t->stride[4];
             }
-            some = w->flat ? rows * width : rows;
-            for (int j = 0; j < 3; j++) {
-                const ckci_tensor *t = all[j] ? all[j] : all[0];
-                at[j] = b->n * t->stride[1] + b->group * t->stride[0] + b->c * t->stride[2] +
-                        z * t->stride[3] + y * t->stride[4] + i * t->stride[5];
-                step[j] = w->flat ? wide : t->stride[5];
-                if (all[j] && !w->flat) {
-                    ckci_norm_ahead(t, at[j] + 2 * rows * step[j], step[j], rows, width);
-                }
-            }
-            ckci_norm_piece(w, b, dy, out, at, step, rows, width,
-                            w->flat && width < wide ? b->tail : b->sums);
         }
+        ckci_norm_line(w, b, all, at);
     }
 }
 
 /* Sums of a walk for channel c of the block: of u, and of v if it is the second */
-CKCI_FN double ckci_norm_total(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t c, int second)
+CKCI_INLINE double ckci_norm_total(const ckci_norm_work *w, const ckci_norm_rows *b, int64_t c, int second)
 {
-    if (!w->flat) {
-        return b->sums[second * b->channels + c];
-    }
-    double total = 0;
-    int64_t last = w->p->in.len[5] % CKCI_NORM_WIDTH;
-    for (int64_t i = 0; i < CKCI_NORM_WIDTH; i++) {
-        total += b->sums[second * CKCI_NORM_WIDTH + i];
-    }
-    for (int64_t i = 0; i < last; i++) {
-        total += b->tail[second * last + i];
+    int64_t step, apart;
+    ckci_norm_columns_of(w, b, &step, &apart);
+    const double *sums = b->sums + second * CKCI_NORM_WIDTH + c * step;
+    double total = sums[0];
+    for (int64_t j = 1; j < w->copies; j++) {
+        total += sums[j * apart];
     }
     return total;
 }
 
 CKCI_FN void ckci_norm_sum(const ckci_norm_work *w, ckci_norm_rows *b, const ckci_tensor *dy)
 {
-    memset(b->sums, 0, sizeof b->sums);
-    memset(b->tail, 0, sizeof b->tail);
+    size_t bytes = (size_t)(b->channels * w->copies) * sizeof(double);
+    memset(b->sums, 0, bytes);
+    memset(b->sums + CKCI_NORM_WIDTH, 0, bytes);
     ckci_norm_walk(w, b, dy, NULL);
 }
 
@@ -760,13 +980,21 @@ CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b
         u[g] = v[g] = 0;
     }
     while (ckci_norm_next(w, b)) {
-        for (int64_t c = 0; c < b->channels; c++) {
-            ckci_norm_set(w, b->shift, c, shift[(b->c + c) / p->c]);
+        for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
+            for (; c < end; c++) {
+                b->f.shift[c] = shift[g];
+            }
         }
+        ckci_norm_copy(w, b, b->f.shift);
         ckci_norm_sum(w, b, NULL);
-        for (int64_t c = 0; c < b->channels; c++) {
-            u[(b->c + c) / p->c] += ckci_norm_total(w, b, c, 0);
-            v[(b->c + c) / p->c] += ckci_norm_total(w, b, c, 1);
+        for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
+            double sum = 0, square = 0;
+            for (; c < end; c++) {
+                sum += ckci_norm_total(w, b, c, 0);
+                square += ckci_norm_total(w, b, c, 1);
+            }
+            u[g] += sum;
+            v[g] += square;
         }
     }
     for (int64_t g = 0; g < b->groups; g++) {
@@ -778,23 +1006,55 @@ CKCI_FN void ckci_norm_row_statistics(const ckci_norm_work *w, ckci_norm_rows *b
     }
 }
 
-/* The block's columns that are known from the statistics. */
-CKCI_FN void ckci_norm_columns(const ckci_norm_work *w, ckci_norm_rows *b)
+/* gamma or beta for the channels of the block */
+CKCI_FN void ckci_norm_params(const ckci_norm_work *w, const ckci_norm_rows *b, const void *vector,
+                              double missing, double *dst)
 {
     const ckci_groupnorm *p = w->p;
-    double count = (double)p->c * (double)p->space;
+    int64_t first = b->group * p->c + b->c;
     for (int64_t c = 0; c < b->channels; c++) {
-        int64_t g = (b->c + c) / p->c, channel = b->group * p->c + b->c + c;
-        double gamma = ckci_param(p, w->args->gamma, channel, 1), inv_std = b->inv_std[g];
-        double beta = ckci_param(p, w->args->beta, channel, 0);
-        int forward = p->op == CKCONV_GROUPNORM_FWD;
-        ckci_norm_set(w, b->shift, c, b->mean[g]);
-        ckci_norm_set(w, b->kv, c, inv_std * gamma);
-        ckci_norm_set(w, b->kb, c, beta);
-        ckci_norm_set(w, b->kd, c, forward ? 0 : gamma);
-        ckci_norm_set(w, b->kx, c, forward ? inv_std * gamma : -inv_std * b->b[g] / count);
-        ckci_norm_set(w, b->k0, c, forward ? beta : -b->a[g] / count);
-        ckci_norm_set(w, b->ks, c, forward ? 1 : inv_std);
+        float f;
+        if (vector && p->param == CKCONV_F32) {
+            memcpy(&f, (const unsigned char *)vector + (first + c) * 4, 4);
+            dst[c] = (double)f;
+        } else {
+            dst[c] = ckci_param(p, vector, first + c, missing);
+        }
+    }
+}
+
+/* The block's factors that are known from the statistics. */
+CKCI_FN void ckci_norm_set(const ckci_norm_work *w, ckci_norm_rows *b)
+{
+    const ckci_groupnorm *p = w->p;
+    ckci_norm_factors *f = &b->f;
+    double count = (double)p->c * (double)p->space;
+    int forward = p->op == CKCONV_GROUPNORM_FWD;
+    ckci_norm_params(w, b, w->args->gamma, 1, f->kd);
+    ckci_norm_params(w, b, w->args->beta, 0, f->kb);
+    for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
+        double mean = b->mean[g], inv_std = b->inv_std[g];
+        double kx = forward ? 0 : -inv_std * b->b[g] / count, k0 = forward ? 0 : -b->a[g] / count;
+        for (; c < end; c++) {
+            f->shift[c] = mean;
+            f->kv[c] = inv_std * f->kd[c];
+            f->kx[c] = forward ? f->kv[c] : kx;
+            f->k0[c] = forward ? f->kb[c] : k0;
+            f->ks[c] = inv_std;
+        }
+    }
+    ckci_norm_copy(w, b, f->shift);
+    if (p->act != CKCONV_PASS) {
+        ckci_norm_copy(w, b, f->kv);
+        ckci_norm_copy(w, b, f->kb);
+    }
+    if (!forward) {
+        ckci_norm_copy(w, b, f->kd);
+        ckci_norm_copy(w, b, f->ks);
+    }
+    if (!forward || p->act == CKCONV_PASS) {
+        ckci_norm_copy(w, b, f->kx);
+        ckci_norm_copy(w, b, f->k0);
     }
 }
 
@@ -802,20 +1062,23 @@ CKCI_FN void ckci_norm_columns(const ckci_norm_work *w, ckci_norm_rows *b)
 CKCI_FN void ckci_norm_gradient_sums(const ckci_norm_work *w, ckci_norm_rows *b)
 {
     const ckci_groupnorm *p = w->p;
-    memset(b->a, 0, sizeof b->a);
-    memset(b->b, 0, sizeof b->b);
+    for (int64_t g = 0; g < b->groups; g++) {
+        b->a[g] = b->b[g] = 0;
+    }
     while (ckci_norm_next(w, b)) {
-        ckci_norm_columns(w, b);
+        ckci_norm_set(w, b);
         ckci_norm_sum(w, b, &p->out);
-        for (int64_t c = 0; c < b->channels; c++) {
-            int64_t g = (b->c + c) / p->c, channel = b->group * p->c + b->c + c;
-            double gamma = ckci_param(p, w->args->gamma, channel, 1), sums[2];
-            sums[0] = ckci_norm_total(w, b, c, 0) * b->inv_std[g];
-            sums[1] = ckci_norm_total(w, b, c, 1);
-            b->b[g] += sums[0] * gamma;
-            b->a[g] += sums[1] * gamma;
-            if (w->sums) {
-                memcpy(w->sums + 2 * (b->n * p->g * p->c + channel), sums, sizeof sums);
+        for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
+            for (; c < end; c++) {
+                int64_t channel = b->group * p->c + b->c + c;
+                double gamma = ckci_param(p, w->args->gamma, channel, 1), sums[2];
+                sums[0] = ckci_norm_total(w, b, c, 0) * b->inv_std[g];
+                sums[1] = ckci_norm_total(w, b, c, 1);
+                b->b[g] += sums[0] * gamma;
+                b->a[g] += sums[1] * gamma;
+                if (w->sums) {
+                    memcpy(w->sums + 2 * (b->n * p->g * p->c + channel), sums, sizeof sums);
+                }
             }
         }
     }
@@ -847,7 +1110,7 @@ CKCI_FN void ckci_norm_rows_item(const void *context, int64_t item, unsigned cha
         ckci_norm_gradient_sums(w, &b);
     }
     while ((forward || w->args->din) && ckci_norm_next(w, &b)) {
-        ckci_norm_columns(w, &b);
+        ckci_norm_set(w, &b);
         ckci_norm_walk(w, &b, forward ? NULL : &p->out, forward ? &p->out : &p->din);
     }
 }

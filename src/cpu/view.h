@@ -227,6 +227,14 @@ CKCI_INLINE void ckci_pack_segment(const ckci_view *v, const ckci_axis *ax, int6
     }
 }
 
+/* Are neighbouring taps along x neighbours in memory, channels side by side? */
+CKCI_FN int ckci_joined_rows(const ckci_view *v, const ckci_axis *ax)
+{
+    const ckci_tensor *t = v->read;
+    return (v->red == 1 || t->stride[2] == 1) && ax->read_tap > 0 && ax->read_tap <= v->red &&
+           t->stride[5] <= v->red && ax->read_tap * t->stride[5] == v->red;
+}
+
 /* im2col: rows m0.. of the phase, columns [k0, k1) of the reduction (tap by tap, channels fastest), padding
    as zeros. Where neighbouring taps are neighbours in memory a whole filter row is one segment. */
 CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t m0,
@@ -235,8 +243,7 @@ CKCI_FN void ckci_pack_rows(const ckci_view *v, const ckci_axis axis[3], int64_t
     const ckci_tensor *t = v->read;
     const ckci_axis *az = &axis[0], *ay = &axis[1], *ax = &axis[2];
     int64_t channel_step = v->red > 1 ? t->stride[2] : 1, size = v->kind->size;
-    int joined = channel_step == 1 && ax->read_tap > 0 && ax->read_tap <= v->red && t->stride[5] <= v->red &&
-                 ax->read_tap * t->stride[5] == v->red;
+    int joined = ckci_joined_rows(v, ax);
     int64_t line = joined ? ax->taps : 1, segment = line * v->red, across = joined ? 1 : ax->taps;
     int bare = t->plain && t->dtype == v->kind->dtype && channel_step == 1;
     int64_t s0 = k0 / segment, q[4];

@@ -469,6 +469,12 @@ CKCI_FN int ckci_has_twins(const ckci_view *v)
            v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
 }
 
+/* What 16 threads lose on so many items: the choice is made by shape alone, alike in all families. */
+CKCI_INLINE double ckci_idle(int64_t items)
+{
+    return (double)ckci_round_up(items, 16) / (double)ckci_max(items, 1);
+}
+
 CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_view v = ckci_make_weight_view(&f->p->conv, f->features);
@@ -507,13 +513,15 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
     double halo = (double)t.entries / (double)t.kc; /* positions copied for each one; else runs of taps */
     double runs = t.entries ? halo : (double)v.taps / (v.red < v.k->lanes ? (double)p->filter[2] : 1);
     double line = v.twins && v.red < 8 && p->g > 1 ? 12 : 0; /* a cache line for a few bytes */
-    double pack = (double)t.blocks_n * runs * ((t.entries ? 4 + line : 60) + 2 * (double)v.red / lanes) +
-                  (double)t.blocks_m * rows / v.k->outer_rows * 2;
+    double patch = t.entries ? ckci_patch_cost(&v, t.xb) + line : 60 + 2 * (double)v.red / lanes;
+    const ckci_tensor *dy = &p->t[CKCI_OUT];
+    double gradient = v.cols > 1 && dy->stride[2] != 1
+                          ? (double)v.cols * (2 + 25 / (double)ckci_min(p->output[2], 128))
+                          : rows / v.k->outer_rows * 2;
+    double pack = (double)t.blocks_n * runs * patch + (double)t.blocks_m * gradient;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
     double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
-    double idle =
-        (double)ckci_round_up(t.items, 16) / (double)ckci_max(t.items, 1); /* 16 threads: by shape alone */
-    f->cost = work * idle + sums;
+    f->cost = work * ckci_idle(t.items) + sums;
     return CKCONV_OK;
 }
 

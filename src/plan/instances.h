@@ -9,7 +9,7 @@
 #include "core/problem.h"
 #if CKCI_HAS_CPU
 #include "cpu/weight.h"
-#include "cpu/direct_weight.h"
+#include "cpu/along_weight.h"
 #include "cpu/pair.h"
 #include "cpu/norm.h"
 #endif
