@@ -2528,7 +2528,8 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;   /* D tensors that the closed form adds */
-    double alpha, beta, low, high;
+    float alpha, beta, low, high;          /* of the closed form */
+    double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
 } ckci_gpu_target;
 
 /* near: regions of so many images, rows and columns of positions, of one plane of the output. */
@@ -4415,6 +4416,49 @@ CKCI_ONCE void ckci_swap_axes(ckci_conv *p, int i, int j)
         ckci_swap(x->len, 3 + i, 3 + j);
         ckci_swap(x->stride, 3 + i, 3 + j);
     }
+}
+
+/* Do f neighbours along x lie in memory as one row of numbers? A D tensor of one number does, too. */
+CKCI_ONCE int ckci_row_of_pixels(const ckci_tensor *t)
+{
+    return (t->stride[2] == 1 && t->stride[5] == t->len[2]) || (t->stride[2] == 0 && t->stride[5] == 0);
+}
+
+CKCI_ONCE void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
+{
+    t->len[2] *= f;
+    t->len[5] = left;
+    t->stride[5] *= f;
+}
+
+/* A filter that steps along x by its own size reads each pixel through one tap: where memory holds a row of
+   the filter as one row of numbers, its pixels are channels. Patches of 16 x 16 pixels of 3 channels are
+   16 x 1 of 48, two by two of 64 are 2 x 1 of 128: fewer taps, whole chunks (of `chunk` channels) of 16
+   bytes, and no phases in bwd_data. Not for small first layers, whose kernels read rows of pixels anyway. */
+CKCI_ONCE void ckci_fold_patches(ckci_conv *p, int64_t chunk)
+{
+    int64_t f = p->filter[2], taps = p->filter[0] * p->filter[1] * f;
+    int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    int fits = f > 1 && p->stride[2] == f && p->dilation[2] == 1 && p->pad[2] == 0 && p->g == 1 &&
+               p->output[2] > 0 &&
+               (back ? p->output[2] * f == p->input[2] : p->output[2] * f <= p->input[2]) &&
+               ckci_row_of_pixels(&p->t[CKCI_IN]) && ckci_row_of_pixels(&p->t[CKCI_WEI]);
+    fits = fits && (taps > 128 || p->filter[0] + p->filter[1] + f > 31 ||
+                    (p->c * f % chunk == 0 && (p->c > 4 || taps * p->c > 256)));
+    for (int i = 0; i < p->num_d && (weight || back); i++) {
+        fits = fits && ckci_row_of_pixels(&p->d[i]);
+    }
+    if (!fits) {
+        return;
+    }
+    ckci_fold_tensor(&p->t[CKCI_IN], f, p->output[2]);
+    ckci_fold_tensor(&p->t[CKCI_WEI], f, 1);
+    for (int i = 0; i < p->num_d && (weight || back); i++) {
+        ckci_fold_tensor(&p->d[i], f, weight ? 1 : p->output[2]);
+    }
+    p->c *= f;
+    p->input[2] = p->output[2];
+    p->filter[2] = p->stride[2] = 1;
 }
 
 /* Tensors of one shape: those of a group norm or a transform. */
@@ -12731,10 +12775,14 @@ CKCI_ONCE void ckci_set_form(ckci_gpu_target *o)
     double none = 1e308;
     none *= 10; /* infinite */
     o->adds = adds ? o->num_d : one;
-    o->alpha = one || op->kind == CKCONV_SCALE ? op->alpha : 1;
-    o->beta = op->kind == CKCONV_BILINEAR ? op->beta : 1;
-    o->low = relu ? 0 : clamp ? op->alpha : -none;
-    o->high = clamp ? op->beta : none;
+    o->alpha_d = one || op->kind == CKCONV_SCALE ? op->alpha : 1;
+    o->beta_d = op->kind == CKCONV_BILINEAR ? op->beta : 1;
+    o->low_d = relu ? 0 : clamp ? op->alpha : -none;
+    o->high_d = clamp ? op->beta : none;
+    o->alpha = (float)o->alpha_d;
+    o->beta = (float)o->beta_d;
+    o->low = (float)o->low_d;
+    o->high = (float)o->high_d;
     int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
     o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
     o->form = o->compute && o->compute != o->t.dtype ? CKCI_FORM_SINGLE : o->form;
@@ -15349,10 +15397,10 @@ CKCI_ONCE ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ck
     *ranges = sum > 31;
     return taps <= 128 && (sum <= 31 || several == 1)
                ? CKCONV_OK
-               : ckci_fail(
-                     err, CKCONV_ERR_UNSUPPORTED,
-                     "matrix tiles take filters of 128 taps (31 for the sum of several sizes); here %lld",
-                     CKCI_LL(taps));
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "tiles take filters of up to 128 taps, along several axes of sizes whose sum is "
+                           "31 or less (an axis without taps counts 1); here %lld taps, sum %lld",
+                           CKCI_LL(taps), CKCI_LL(sum));
 }
 
 /* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense. */
@@ -15489,8 +15537,12 @@ CKCI_ONCE void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, i
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
     int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(packed.stride[1], packed.len[1]),
                                         (int64_t)ckci_size(packed.dtype));
-    fits = fits && bytes >= 1 << 20 && ckci_saturating_add(m->bytes, bytes + 256) <= limit;
-    if (!fits || ckci_matrix_take(m, bytes, limit, ws, &packed.p, NULL) != CKCONV_OK) {
+    int64_t before = m->bytes;
+    if (!fits || bytes < 1 << 20) {
+        return;
+    }
+    if (ckci_matrix_take(m, bytes, limit, ws, &packed.p, NULL) != CKCONV_OK) {
+        m->bytes = before;
         return;
     }
     m->turned = 1;
@@ -15734,7 +15786,6 @@ CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_devi
     int64_t before = back ? c->k : c->c, positions, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
     CKCI_TRY(ckci_gpu_takes(c, err));
-    ckci_matrix_turned(m, device, limit, ws);
     int64_t red = back ? c->k : c->c;
     ckci_image(c, &positions, beyond);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, beyond, err));
@@ -15762,6 +15813,7 @@ CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_devi
             err, CKCONV_ERR_UNSUPPORTED,
             "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
     }
+    ckci_matrix_turned(m, device, limit, ws);
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, across, tile));
@@ -16992,19 +17044,13 @@ CKCI_ONCE ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckc
 {
     const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const ckci_tensor *b = &p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
-    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2];
     CKCI_TRY(ckci_gpu_takes(p, err));
     if (a->dtype != CKCONV_F32 || b->dtype != CKCONV_F32 || !a->plain || !b->plain) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "FMA tiles read f32 tensors without an operation or rounding; here %s and %s",
                          ckconv_dtype_name(a->dtype), ckconv_dtype_name(b->dtype));
     }
-    if (ckci_matrix_taps(p, ranges, NULL) != CKCONV_OK) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "FMA tiles take filters of 128 taps (31 for the sum of several sizes); here %lld",
-                         CKCI_LL(taps));
-    }
-    return CKCONV_OK;
+    return ckci_matrix_taps(p, ranges, err);
 }
 
 CKCI_ONCE ckconv_status ckci_tile_too_far(ckconv_error *err)
@@ -19322,6 +19368,10 @@ CKCI_ONCE ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void
                                                            : 1;
     ckci_measure(&plan, problem);
     ckci_drop_axes(op, problem);
+    if (plan.engine == CKCONV_ENGINE_GPU &&
+        (op == CKCONV_FWD || op == CKCONV_BWD_DATA || op == CKCONV_BWD_WEIGHT)) {
+        ckci_fold_patches(&problem->conv, 16 / (int64_t)ckci_size(problem->conv.t[CKCI_IN].dtype));
+    }
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;

@@ -1426,14 +1426,8 @@ CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t
     }
 }
 
-template <class T>
-CKCI_K_FN void ckci_k_put(const ckci_gpu_target &target, T x, int32_t g, int32_t n, int32_t c, int32_t z,
-                          int32_t y, int32_t w)
+template <class T> CKCI_K_FN void ckci_k_put_at(const ckci_gpu_target &o, unsigned char *p, T x)
 {
-    const ckci_gpu_target &o = ckci_k_late(target);
-    int64_t at = g * o.t.stride[0] + n * o.t.stride[1] + c * o.t.stride[2] + z * o.t.stride[3] +
-                 y * o.t.stride[4] + w * o.t.stride[5];
-    unsigned char *p = o.t.p + at * ckci_k_size(o.t.dtype);
     if constexpr (T(0.5f) != T(0)) {
         ckci_k_store(o.t.dtype, p, x);
     } else if (o.t.dtype == CKCONV_I32) {
@@ -1441,6 +1435,16 @@ CKCI_K_FN void ckci_k_put(const ckci_gpu_target &target, T x, int32_t g, int32_t
     } else {
         *p = (unsigned char)(x < -128 ? -128 : x > 127 ? 127 : x);
     }
+}
+
+template <class T>
+CKCI_K_FN void ckci_k_put(const ckci_gpu_target &target, T x, int32_t g, int32_t n, int32_t c, int32_t z,
+                          int32_t y, int32_t w)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    int64_t at = g * o.t.stride[0] + n * o.t.stride[1] + c * o.t.stride[2] + z * o.t.stride[3] +
+                 y * o.t.stride[4] + w * o.t.stride[5];
+    ckci_k_put_at<T>(o, o.t.p + at * ckci_k_size(o.t.dtype), x);
 }
 
 /* ckci_k_finish where epilogues are not what takes the time: a call on NVIDIA, lest it take registers from
@@ -1588,6 +1592,43 @@ CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int64_t channel, R 
     }
 }
 
+/* The numbers of the closed form, in the type of sums. */
+template <class R> struct ckci_k_closed {
+    R alpha, beta, low, high;
+
+    explicit CKCI_K_MEMBER ckci_k_closed(const ckci_gpu_target &o)
+    {
+        if constexpr (sizeof(R) == 8) {
+            alpha = o.alpha_d;
+            beta = o.beta_d;
+            low = o.low_d;
+            high = o.high_d;
+        } else {
+            alpha = o.alpha;
+            beta = o.beta;
+            low = o.low;
+            high = o.high;
+        }
+    }
+};
+
+/* No less than low, no more than high; NaN stays NaN. */
+CKCI_K_FN float ckci_k_between(float x, float low, float high)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(low));
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(high));
+    return x;
+#else
+    return x < low ? low : x > high ? high : x;
+#endif
+}
+
+CKCI_K_FN double ckci_k_between(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
 /* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
    up. */
 template <bool GELU, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
@@ -1605,10 +1646,10 @@ template <bool GELU, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_ele
 
 template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, R (&x)[N])
 {
-    const R low = (R)o.low, high = (R)o.high;
+    const ckci_k_closed<R> f(o);
     CKCI_K_UNROLL(32)
     for (int i = 0; i < N; i++) {
-        x[i] = x[i] < low ? low : x[i] > high ? high : x[i]; /* NaN stays NaN */
+        x[i] = ckci_k_between(x[i], f.low, f.high);
     }
 }
 
@@ -1619,7 +1660,7 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
                                int64_t channel)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
-    const R alpha = (R)o.alpha, beta = (R)o.beta;
+    const R alpha = ckci_k_closed<R>(o).alpha, beta = ckci_k_closed<R>(o).beta;
     CKCI_K_UNROLL(8)
     for (int i = 0; i < N && o.scale; i++) {
         x[i] *= ((const R *)o.scale)[channel + i];
@@ -1678,6 +1719,60 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsi
         }
     }
     ckci_k_store8(o.t.dtype, to, y);
+}
+
+/* The same where lines are not aligned together, or the last one is short: `left` of the eight exist. */
+template <class T>
+CKCI_K_FN void ckci_k_write_short(const ckci_gpu_target &target, T *v, unsigned char *to, int64_t channel,
+                                  int32_t left)
+{
+    typedef typename ckci_k_real<T>::type real;
+    const ckci_gpu_target &o = ckci_k_late(target);
+    const int32_t size = ckci_k_size(o.t.dtype);
+    if (o.form != CKCI_FORM_STORE) {
+        const ckci_k_closed<real> f(o);
+        real x[8];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            x[i] = (real)v[i];
+            if ((o.scale || o.shift) && i < left) {
+                x[i] = o.scale ? x[i] * ((const real *)o.scale)[channel + i] : x[i];
+                x[i] = o.shift ? x[i] + ((const real *)o.shift)[channel + i] : x[i];
+            }
+            x[i] *= f.alpha;
+        }
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < o.adds; j++) {
+            const ckci_gpu_extra &t = o.d[j];
+            const bool output = t.line == CKCI_LINE_OUTPUT;
+            const int64_t step = (output ? 1 : t.stride[2]) * ckci_k_size(t.dtype);
+            const unsigned char *from = t.p + (output ? (to - o.t.p) / size : channel) * step;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                if (i < left) {
+                    real d;
+                    ckci_k_load_number(t.dtype, from + i * step, d);
+                    x[i] = ckci_k_fma(f.beta, d, x[i]);
+                }
+            }
+        }
+        if (o.form == CKCI_FORM_CURVED) {
+            ckci_k_bend<true>(o.t.op, x);
+        }
+        ckci_k_limit(o, x);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            if constexpr (T(0.5f) == T(0)) {
+                v[i] = ckci_k_int(x[i], -2147483648.f, 2147483648.f);
+            } else {
+                v[i] = x[i];
+            }
+        }
+    }
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < 8 && i < left; i++) {
+        ckci_k_put_at<T>(o, to + i * size, v[i]);
+    }
 }
 
 /* `count` (1 or 8) columns c, ... of one position. v lies in LDS. */
@@ -4038,7 +4133,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     {
         const int32_t dtype = o.t.dtype;
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
-        const float alpha = (float)o.alpha, beta = (float)o.beta;
+        const float alpha = o.alpha, beta = o.beta;
         float more[2] = {0, 0};
         if constexpr (FORM) {
             more[0] = shift[0];
@@ -4670,7 +4765,7 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
     const ckci_tensor &t = p.o.t;
-    const bool lines = p.o_vec && p.o.form != CKCI_FORM_SINGLE;
+    const bool lines = (p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE;
     int64_t *at = m.outputs;
     if (lines) {
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
@@ -4686,10 +4781,16 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                          [&](int row, int column, typename F::number *v, int count) {
                              column += b.column;
                              if (lines) {
-                                 if (at[row] >= 0 && column < p.columns) {
-                                     ckci_k_write_line<typename F::number>(
-                                         p.o, v, t.p + (at[row] + column) * ckci_k_size(t.dtype),
-                                         (int64_t)b.group * p.columns + column);
+                                 if (at[row] < 0 || column >= p.columns) {
+                                     return;
+                                 }
+                                 unsigned char *to = t.p + (at[row] + column) * ckci_k_size(t.dtype);
+                                 const int64_t channel = (int64_t)b.group * p.columns + column;
+                                 if (p.o_vec) {
+                                     ckci_k_write_line<typename F::number>(p.o, v, to, channel);
+                                 } else {
+                                     ckci_k_write_short<typename F::number>(p.o, v, to, channel,
+                                                                            p.columns - column);
                                  }
                                  return;
                              }
@@ -4782,7 +4883,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
                     const int64_t channel = (int64_t)b.group * p.columns + column;
                     ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
                 }
-                shift = fmaf((float)p.o.beta, more, shift);
+                shift = fmaf(p.o.beta, more, shift);
             }
             m.shift[to][threadIdx.x] = shift;
         }
@@ -6457,6 +6558,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     struct places {
         unsigned char *to[unit::PIECES];
         int32_t rows[unit::PIECES];
+        float shift[unit::RUN]; /* what D tensors of one number a channel add */
     };
     /* and the sums of three rows on the way down */
     struct strip {
@@ -6713,7 +6815,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             typename U::sums(&sum)[3] = down.sum;
             operand pixels[3][TERMS];
             if (first == 0) {
-                targets(p, r, m, tile, column + unit::channel(), -2, down.out);
+                targets<PLAIN>(p, r, m, tile, column + unit::channel(), -2, down.out);
                 CKCI_K_UNROLL(8)
                 for (int e = 0; e < U::SUMS; e++) {
                     sum[0].v[e] = sum[1].v[e] = 0;
@@ -6911,10 +7013,11 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                                           int32_t tile, int32_t channel, typename U::sums &sum)
     {
         places out;
-        targets(p, r, m, tile, channel, 0, out);
         if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
+            targets<1>(p, r, m, tile, channel, 0, out);
             write<T, 1>(p, r, m, tile, 0, channel, out, sum);
         } else {
+            targets<0>(p, r, m, tile, channel, 0, out);
             write<T, 0>(p, r, m, tile, 0, channel, out, sum);
         }
     }
@@ -6933,6 +7036,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
+    template <int PLAIN>
     static CKCI_K_MEMBER void targets(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                       int32_t tile, int32_t channel, int32_t row, places &out)
     {
@@ -6947,6 +7051,46 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             out.rows[piece] = r.holds(p.as.region, i, s) ? r.rows : 0;
             out.to[piece] = first + (int64_t)s.offset * CKCI_K_HALF;
         }
+        if constexpr (!PLAIN) {
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < unit::RUN; j++) {
+                out.shift[j] = 0;
+            }
+            CKCI_K_UNROLL(1)
+            for (int d = 0; d < p.o.adds && p.o.form == CKCI_FORM_LINEAR; d++) {
+                if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
+                    float more[unit::RUN];
+                    ckci_k_load_channels<unit::RUN>(p.o.d[d], channel, more);
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < unit::RUN; j++) {
+                        out.shift[j] = fmaf(p.o.beta, more[j], out.shift[j]);
+                    }
+                }
+            }
+        }
+    }
+
+    /* The closed form of sums that go to `to`, without the factors of mid. */
+    static CKCI_K_MEMBER void linear(const ckci_gpu_target &o, const places &out, const unsigned char *to,
+                                     run_sums &own)
+    {
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < unit::RUN; j++) {
+            own.v[j] = fmaf(o.alpha, own.v[j], out.shift[j]);
+        }
+        CKCI_K_UNROLL(1)
+        for (int d = 0; d < o.adds; d++) {
+            if (o.d[d].line == CKCI_LINE_OUTPUT) {
+                float more[unit::RUN];
+                const int64_t at = (to - o.t.p) / CKCI_K_HALF * ckci_k_size(o.d[d].dtype);
+                ckci_k_load_line<unit::RUN>(o.d[d].dtype, o.d[d].p + at, more);
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < unit::RUN; j++) {
+                    own.v[j] = fmaf(o.beta, more[j], own.v[j]);
+                }
+            }
+        }
+        ckci_k_limit(o, own.v);
     }
 
     /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. */
@@ -6969,6 +7113,10 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 if (good) {
                     store<T>(out.to[piece], own);
                 }
+            } else if (good && p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale &&
+                       !p.o.shift) {
+                linear(p.o, out, out.to[piece], own);
+                store<T>(out.to[piece], own);
             } else if (good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
                 ckci_k_near_line(p, own, out.to[piece], channel);
                 store<T>(out.to[piece], own);
@@ -8821,7 +8969,7 @@ template <class S> struct ckci_k_tile_sums {
     CKCI_K_MEMBER void scale(const ckci_gpu_target &o, const unsigned char *out, const int64_t *places,
                              int32_t columns, int64_t channel)
     {
-        const float alpha = (float)o.alpha, beta = (float)o.beta;
+        const float alpha = o.alpha, beta = o.beta;
         CKCI_K_UNROLL(16)
         for (int i = 0; i < S::RM; i++) {
             CKCI_K_UNROLL(16)
@@ -10419,7 +10567,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
     typedef typename S::T T;
     constexpr int PER = PLANES ? 4 : V, COUNT = XO * V / PER;
     const ckci_gpu_target &o = p.o;
-    const T alpha = (T)o.alpha, beta = (T)o.beta;
+    const T alpha = ckci_k_closed<T>(o).alpha, beta = ckci_k_closed<T>(o).beta;
     T d[V];
     if (o.scale || o.shift) {
         CKCI_K_UNROLL(4)
@@ -14949,14 +15097,14 @@ template <class U> struct ckci_k_depth_matrix_unit {
         if (o.shift) {
             shift = ((const float *)o.shift)[channel];
         }
-        factor *= (float)o.alpha;
-        shift *= (float)o.alpha;
+        factor *= o.alpha;
+        shift *= o.alpha;
         CKCI_K_UNROLL(1)
         for (int j = 0; j < o.adds; j++) {
             const ckci_gpu_extra &t = o.d[j];
             float more;
             ckci_k_load_number(t.dtype, t.p + channel * t.stride[2] * (t.dtype == CKCONV_F32 ? 4 : 2), more);
-            shift = fmaf((float)o.beta, more, shift);
+            shift = fmaf(o.beta, more, shift);
         }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < 4; j++) {
@@ -19837,7 +19985,7 @@ template <class T> struct ckci_k_norm_param {
 };
 #endif /* CKCI_HAS_GROUPNORM */
 
-#if CKCI_HAS_TRANSFORM
+#if CKCI_KEEP_MOVE
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -20763,7 +20911,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         gather<false>(p, b, m);
     }
 };
-#endif /* CKCI_HAS_TRANSFORM */
+#endif /* CKCI_KEEP_MOVE */
 
 
 /*------------------------------------------------------------------------------------------------------------

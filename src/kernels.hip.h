@@ -161,9 +161,9 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/norm/param.h"
 #endif /* CKCI_HAS_GROUPNORM */
 
-#if CKCI_HAS_TRANSFORM
+#if CKCI_KEEP_MOVE
 #include "kernels/move.h"
-#endif /* CKCI_HAS_TRANSFORM */
+#endif /* CKCI_KEEP_MOVE */
 #include "kernels/table.h"
 #endif /* CKCI_PART || !CKCI_PARTS */
 

@@ -1,15 +1,12 @@
 /* test_nets.c - plans of the layers of real networks: where a GPU has a matrix unit, they run on it
    SPDX-License-Identifier: MIT
 
-   bench/nets.tsv: every convolution of 19 networks, each with the bias that its network has, in three passes, two
-   types, both orders of memory, on seven targets. Given the workspace that its plan asks for, no layer with more than
-   4 channels per group on both sides runs on portable multiply-adds (families vector and direct; depthwise
-   kernels read and write each number once and need no matrix unit). Layers that still do are listed here with
-   their reason: one that is not listed fails, and so does a line that no layer needs any more. */
+   bench/nets.tsv: every convolution of 19 networks, each with the bias that its network has, in three passes,
+   two types, both orders of memory, on seven targets. Given the workspace that its plan asks for, no layer with
+   more than 4 channels per group on both sides runs on portable multiply-adds (instances gpu_vector_... and
+   gpu_direct_...; depthwise kernels read and write each number once and need no matrix unit). */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
-
-#include <ctype.h>
 
 typedef struct net_row {
     char net[32];
@@ -17,6 +14,7 @@ typedef struct net_row {
     ckconv_conv_desc d;
 } net_row;
 
+/* z,y,x or fewer numbers. */
 static void numbers(const char *text, int64_t *v)
 {
     for (int i = 0; i < 3 && *text != '\0'; i++) {
@@ -26,7 +24,7 @@ static void numbers(const char *text, int64_t *v)
     }
 }
 
-/* A line of the table; 0 if it is no convolution. */
+/* A line of the table (changed on the way); 0 if it is no convolution. */
 static int read_row(char *line, net_row *row)
 {
     char *field[15];
@@ -56,9 +54,11 @@ static int read_row(char *line, net_row *row)
     return 1;
 }
 
+/* test_nets [TABLE] [-v]: -v lists the layers on portable kernels */
 int main(int argc, char **argv)
 {
-    static const char *const targets[] = {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "sm_80", "sm_90"};
+    static const char *const targets[] = {"gfx90a",  "gfx942", "gfx950", "gfx1100",
+                                          "gfx1201", "sm_80",  "sm_90"};
     static const ckconv_op passes[3] = {CKCONV_FWD, CKCONV_BWD_DATA, CKCONV_BWD_WEIGHT};
     const char *path = argc > 1 && strcmp(argv[1], "-v") != 0 ? argv[1] : "bench/nets.tsv";
     const int verbose = argc > 1 && strcmp(argv[argc - 1], "-v") == 0;
@@ -68,9 +68,24 @@ int main(int argc, char **argv)
     if (!CHECK_MSG(f != NULL, "cannot read %s", path)) {
         return test_end();
     }
+    /* layers of other networks: patches, dilation in 1D and 3D, large filters along one axis */
+    static const char *const more[] = {
+        "vit_16\t1\tconv\t2\t1\t64\t768\t3\t16,16\t224,224\t16,16\t1,1\t0,0\t1\t0\n",
+        "vit_14\t1\tconv\t2\t1\t32\t1024\t3\t14,14\t224,224\t14,14\t1,1\t0,0\t1\t0\n",
+        "video_patches\t1\tconv\t3\t1\t8\t768\t3\t2,16,16\t16,224,224\t2,16,16\t1,1,1\t0,0,0\t1\t0\n",
+        "tcn\t1\tconv\t1\t1\t8\t128\t128\t3\t16000\t1\t512\t512\t1\t1\n",
+        "dilated_3d\t1\tconv\t3\t1\t2\t64\t64\t3,3,3\t24,64,64\t1,1,1\t4,8,8\t4,8,8\t1\t1\n",
+        "long_filter\t1\tconv\t1\t1\t16\t64\t64\t101\t4000\t1\t1\t50\t1\t1\n",
+    };
     long plans = 0, portable = 0;
-    while (fgets(line, sizeof line, f) != NULL) {
+    for (size_t extra = 0;;) {
         net_row row;
+        if (fgets(line, sizeof line, f) == NULL) {
+            if (extra == sizeof more / sizeof more[0]) {
+                break;
+            }
+            snprintf(line, sizeof line, "%s", more[extra++]);
+        }
         if (!read_row(line, &row)) {
             continue;
         }
@@ -102,10 +117,12 @@ int main(int argc, char **argv)
                              d.k > 4 && d.c > 4;
             portable += slow;
             if (slow && verbose) {
-                printf("%s\t%s\t%s\t%s\t%s\tg %d n %d k %d c %d filter %d,%d,%d input %d,%d,%d stride %d dilation %d\t%s\n", target, row.net,
-                       ckconv_op_name(op), ckconv_dtype_name(d.in.dtype), i / 6 % 2 ? "first" : "last", (int)d.g,
-                       (int)d.n, (int)d.k, (int)d.c, (int)d.filter[0], (int)d.filter[1], (int)d.filter[2],
-                       (int)d.input[0], (int)d.input[1], (int)d.input[2], (int)d.stride[0], (int)d.dilation[0], name);
+                printf("%s\t%s\t%s\t%s\t%s\tg %d n %d k %d c %d filter %d,%d,%d input %d,%d,%d stride %d "
+                       "dilation %d\t%s\n",
+                       target, row.net, ckconv_op_name(op), ckconv_dtype_name(d.in.dtype),
+                       i / 6 % 2 ? "first" : "last", (int)d.g, (int)d.n, (int)d.k, (int)d.c, (int)d.filter[0],
+                       (int)d.filter[1], (int)d.filter[2], (int)d.input[0], (int)d.input[1], (int)d.input[2],
+                       (int)d.stride[0], (int)d.dilation[0], name);
             }
             CHECK_MSG(!slow, "%s: %s of %s (%s) runs on %s", target, ckconv_op_name(op), row.net,
                       i / 6 % 2 ? "channels first" : "channels last", name);

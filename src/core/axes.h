@@ -104,6 +104,49 @@ CKCI_ONCE void ckci_swap_axes(ckci_conv *p, int i, int j)
     }
 }
 
+/* Do f neighbours along x lie in memory as one row of numbers? A D tensor of one number does, too. */
+CKCI_ONCE int ckci_row_of_pixels(const ckci_tensor *t)
+{
+    return (t->stride[2] == 1 && t->stride[5] == t->len[2]) || (t->stride[2] == 0 && t->stride[5] == 0);
+}
+
+CKCI_ONCE void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
+{
+    t->len[2] *= f;
+    t->len[5] = left;
+    t->stride[5] *= f;
+}
+
+/* A filter that steps along x by its own size reads each pixel through one tap: where memory holds a row of
+   the filter as one row of numbers, its pixels are channels. Patches of 16 x 16 pixels of 3 channels are
+   16 x 1 of 48, two by two of 64 are 2 x 1 of 128: fewer taps, whole chunks (of `chunk` channels) of 16
+   bytes, and no phases in bwd_data. Not for small first layers, whose kernels read rows of pixels anyway. */
+CKCI_ONCE void ckci_fold_patches(ckci_conv *p, int64_t chunk)
+{
+    int64_t f = p->filter[2], taps = p->filter[0] * p->filter[1] * f;
+    int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    int fits = f > 1 && p->stride[2] == f && p->dilation[2] == 1 && p->pad[2] == 0 && p->g == 1 &&
+               p->output[2] > 0 &&
+               (back ? p->output[2] * f == p->input[2] : p->output[2] * f <= p->input[2]) &&
+               ckci_row_of_pixels(&p->t[CKCI_IN]) && ckci_row_of_pixels(&p->t[CKCI_WEI]);
+    fits = fits && (taps > 128 || p->filter[0] + p->filter[1] + f > 31 ||
+                    (p->c * f % chunk == 0 && (p->c > 4 || taps * p->c > 256)));
+    for (int i = 0; i < p->num_d && (weight || back); i++) {
+        fits = fits && ckci_row_of_pixels(&p->d[i]);
+    }
+    if (!fits) {
+        return;
+    }
+    ckci_fold_tensor(&p->t[CKCI_IN], f, p->output[2]);
+    ckci_fold_tensor(&p->t[CKCI_WEI], f, 1);
+    for (int i = 0; i < p->num_d && (weight || back); i++) {
+        ckci_fold_tensor(&p->d[i], f, weight ? 1 : p->output[2]);
+    }
+    p->c *= f;
+    p->input[2] = p->output[2];
+    p->filter[2] = p->stride[2] = 1;
+}
+
 /* Tensors of one shape: those of a group norm or a transform. */
 CKCI_ONCE void ckci_drop_tensors(ckci_tensor *const *t, int count)
 {

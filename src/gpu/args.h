@@ -122,7 +122,8 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;   /* D tensors that the closed form adds */
-    double alpha, beta, low, high;
+    float alpha, beta, low, high;          /* of the closed form */
+    double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
 } ckci_gpu_target;
 
 /* near: regions of so many images, rows and columns of positions, of one plane of the output. */

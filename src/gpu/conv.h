@@ -166,10 +166,14 @@ CKCI_ONCE void ckci_set_form(ckci_gpu_target *o)
     double none = 1e308;
     none *= 10; /* infinite */
     o->adds = adds ? o->num_d : one;
-    o->alpha = one || op->kind == CKCONV_SCALE ? op->alpha : 1;
-    o->beta = op->kind == CKCONV_BILINEAR ? op->beta : 1;
-    o->low = relu ? 0 : clamp ? op->alpha : -none;
-    o->high = clamp ? op->beta : none;
+    o->alpha_d = one || op->kind == CKCONV_SCALE ? op->alpha : 1;
+    o->beta_d = op->kind == CKCONV_BILINEAR ? op->beta : 1;
+    o->low_d = relu ? 0 : clamp ? op->alpha : -none;
+    o->high_d = clamp ? op->beta : none;
+    o->alpha = (float)o->alpha_d;
+    o->beta = (float)o->beta_d;
+    o->low = (float)o->low_d;
+    o->high = (float)o->high_d;
     int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
     o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
     o->form = o->compute && o->compute != o->t.dtype ? CKCI_FORM_SINGLE : o->form;

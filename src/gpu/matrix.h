@@ -158,10 +158,10 @@ CKCI_ONCE ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ck
     *ranges = sum > 31;
     return taps <= 128 && (sum <= 31 || several == 1)
                ? CKCONV_OK
-               : ckci_fail(
-                     err, CKCONV_ERR_UNSUPPORTED,
-                     "matrix tiles take filters of 128 taps (31 for the sum of several sizes); here %lld",
-                     CKCI_LL(taps));
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "tiles take filters of up to 128 taps, along several axes of sizes whose sum is "
+                           "31 or less (an axis without taps counts 1); here %lld taps, sum %lld",
+                           CKCI_LL(taps), CKCI_LL(sum));
 }
 
 /* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense. */
@@ -298,8 +298,12 @@ CKCI_ONCE void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, i
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
     int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(packed.stride[1], packed.len[1]),
                                         (int64_t)ckci_size(packed.dtype));
-    fits = fits && bytes >= 1 << 20 && ckci_saturating_add(m->bytes, bytes + 256) <= limit;
-    if (!fits || ckci_matrix_take(m, bytes, limit, ws, &packed.p, NULL) != CKCONV_OK) {
+    int64_t before = m->bytes;
+    if (!fits || bytes < 1 << 20) {
+        return;
+    }
+    if (ckci_matrix_take(m, bytes, limit, ws, &packed.p, NULL) != CKCONV_OK) {
+        m->bytes = before;
         return;
     }
     m->turned = 1;
@@ -543,7 +547,6 @@ CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_devi
     int64_t before = back ? c->k : c->c, positions, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
     CKCI_TRY(ckci_gpu_takes(c, err));
-    ckci_matrix_turned(m, device, limit, ws);
     int64_t red = back ? c->k : c->c;
     ckci_image(c, &positions, beyond);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, beyond, err));
@@ -571,6 +574,7 @@ CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_devi
             err, CKCONV_ERR_UNSUPPORTED,
             "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
     }
+    ckci_matrix_turned(m, device, limit, ws);
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, across, tile));

@@ -70,19 +70,13 @@ CKCI_ONCE ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckc
 {
     const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const ckci_tensor *b = &p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
-    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2];
     CKCI_TRY(ckci_gpu_takes(p, err));
     if (a->dtype != CKCONV_F32 || b->dtype != CKCONV_F32 || !a->plain || !b->plain) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "FMA tiles read f32 tensors without an operation or rounding; here %s and %s",
                          ckconv_dtype_name(a->dtype), ckconv_dtype_name(b->dtype));
     }
-    if (ckci_matrix_taps(p, ranges, NULL) != CKCONV_OK) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "FMA tiles take filters of 128 taps (31 for the sum of several sizes); here %lld",
-                         CKCI_LL(taps));
-    }
-    return CKCONV_OK;
+    return ckci_matrix_taps(p, ranges, err);
 }
 
 CKCI_ONCE ckconv_status ckci_tile_too_far(ckconv_error *err)

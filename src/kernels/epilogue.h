@@ -295,14 +295,8 @@ CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t
     }
 }
 
-template <class T>
-CKCI_K_FN void ckci_k_put(const ckci_gpu_target &target, T x, int32_t g, int32_t n, int32_t c, int32_t z,
-                          int32_t y, int32_t w)
+template <class T> CKCI_K_FN void ckci_k_put_at(const ckci_gpu_target &o, unsigned char *p, T x)
 {
-    const ckci_gpu_target &o = ckci_k_late(target);
-    int64_t at = g * o.t.stride[0] + n * o.t.stride[1] + c * o.t.stride[2] + z * o.t.stride[3] +
-                 y * o.t.stride[4] + w * o.t.stride[5];
-    unsigned char *p = o.t.p + at * ckci_k_size(o.t.dtype);
     if constexpr (T(0.5f) != T(0)) {
         ckci_k_store(o.t.dtype, p, x);
     } else if (o.t.dtype == CKCONV_I32) {
@@ -310,6 +304,16 @@ CKCI_K_FN void ckci_k_put(const ckci_gpu_target &target, T x, int32_t g, int32_t
     } else {
         *p = (unsigned char)(x < -128 ? -128 : x > 127 ? 127 : x);
     }
+}
+
+template <class T>
+CKCI_K_FN void ckci_k_put(const ckci_gpu_target &target, T x, int32_t g, int32_t n, int32_t c, int32_t z,
+                          int32_t y, int32_t w)
+{
+    const ckci_gpu_target &o = ckci_k_late(target);
+    int64_t at = g * o.t.stride[0] + n * o.t.stride[1] + c * o.t.stride[2] + z * o.t.stride[3] +
+                 y * o.t.stride[4] + w * o.t.stride[5];
+    ckci_k_put_at<T>(o, o.t.p + at * ckci_k_size(o.t.dtype), x);
 }
 
 /* ckci_k_finish where epilogues are not what takes the time: a call on NVIDIA, lest it take registers from

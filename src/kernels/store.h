@@ -129,6 +129,43 @@ CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int64_t channel, R 
     }
 }
 
+/* The numbers of the closed form, in the type of sums. */
+template <class R> struct ckci_k_closed {
+    R alpha, beta, low, high;
+
+    explicit CKCI_K_MEMBER ckci_k_closed(const ckci_gpu_target &o)
+    {
+        if constexpr (sizeof(R) == 8) {
+            alpha = o.alpha_d;
+            beta = o.beta_d;
+            low = o.low_d;
+            high = o.high_d;
+        } else {
+            alpha = o.alpha;
+            beta = o.beta;
+            low = o.low;
+            high = o.high;
+        }
+    }
+};
+
+/* No less than low, no more than high; NaN stays NaN. */
+CKCI_K_FN float ckci_k_between(float x, float low, float high)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(low));
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(high));
+    return x;
+#else
+    return x < low ? low : x > high ? high : x;
+#endif
+}
+
+CKCI_K_FN double ckci_k_between(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
 /* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
    up. */
 template <bool GELU, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
@@ -146,10 +183,10 @@ template <bool GELU, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_ele
 
 template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, R (&x)[N])
 {
-    const R low = (R)o.low, high = (R)o.high;
+    const ckci_k_closed<R> f(o);
     CKCI_K_UNROLL(32)
     for (int i = 0; i < N; i++) {
-        x[i] = x[i] < low ? low : x[i] > high ? high : x[i]; /* NaN stays NaN */
+        x[i] = ckci_k_between(x[i], f.low, f.high);
     }
 }
 
@@ -160,7 +197,7 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
                                int64_t channel)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
-    const R alpha = (R)o.alpha, beta = (R)o.beta;
+    const R alpha = ckci_k_closed<R>(o).alpha, beta = ckci_k_closed<R>(o).beta;
     CKCI_K_UNROLL(8)
     for (int i = 0; i < N && o.scale; i++) {
         x[i] *= ((const R *)o.scale)[channel + i];
@@ -219,6 +256,60 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsi
         }
     }
     ckci_k_store8(o.t.dtype, to, y);
+}
+
+/* The same where lines are not aligned together, or the last one is short: `left` of the eight exist. */
+template <class T>
+CKCI_K_FN void ckci_k_write_short(const ckci_gpu_target &target, T *v, unsigned char *to, int64_t channel,
+                                  int32_t left)
+{
+    typedef typename ckci_k_real<T>::type real;
+    const ckci_gpu_target &o = ckci_k_late(target);
+    const int32_t size = ckci_k_size(o.t.dtype);
+    if (o.form != CKCI_FORM_STORE) {
+        const ckci_k_closed<real> f(o);
+        real x[8];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            x[i] = (real)v[i];
+            if ((o.scale || o.shift) && i < left) {
+                x[i] = o.scale ? x[i] * ((const real *)o.scale)[channel + i] : x[i];
+                x[i] = o.shift ? x[i] + ((const real *)o.shift)[channel + i] : x[i];
+            }
+            x[i] *= f.alpha;
+        }
+        CKCI_K_UNROLL(1)
+        for (int j = 0; j < o.adds; j++) {
+            const ckci_gpu_extra &t = o.d[j];
+            const bool output = t.line == CKCI_LINE_OUTPUT;
+            const int64_t step = (output ? 1 : t.stride[2]) * ckci_k_size(t.dtype);
+            const unsigned char *from = t.p + (output ? (to - o.t.p) / size : channel) * step;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                if (i < left) {
+                    real d;
+                    ckci_k_load_number(t.dtype, from + i * step, d);
+                    x[i] = ckci_k_fma(f.beta, d, x[i]);
+                }
+            }
+        }
+        if (o.form == CKCI_FORM_CURVED) {
+            ckci_k_bend<true>(o.t.op, x);
+        }
+        ckci_k_limit(o, x);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            if constexpr (T(0.5f) == T(0)) {
+                v[i] = ckci_k_int(x[i], -2147483648.f, 2147483648.f);
+            } else {
+                v[i] = x[i];
+            }
+        }
+    }
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < 8 && i < left; i++) {
+        ckci_k_put_at<T>(o, to + i * size, v[i]);
+    }
 }
 
 /* `count` (1 or 8) columns c, ... of one position. v lies in LDS. */

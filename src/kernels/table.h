@@ -34,7 +34,7 @@
 #include "kernels/norm/kept.h"
 #include "kernels/norm/param.h"
 #endif
-#if CKCI_HAS_TRANSFORM
+#if CKCI_KEEP_MOVE
 #include "kernels/move.h"
 #endif
 

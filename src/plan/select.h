@@ -486,6 +486,10 @@ CKCI_ONCE ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void
                                                            : 1;
     ckci_measure(&plan, problem);
     ckci_drop_axes(op, problem);
+    if (plan.engine == CKCONV_ENGINE_GPU &&
+        (op == CKCONV_FWD || op == CKCONV_BWD_DATA || op == CKCONV_BWD_WEIGHT)) {
+        ckci_fold_patches(&problem->conv, 16 / (int64_t)ckci_size(problem->conv.t[CKCI_IN].dtype));
+    }
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;

@@ -18,7 +18,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
     typedef typename S::T T;
     constexpr int PER = PLANES ? 4 : V, COUNT = XO * V / PER;
     const ckci_gpu_target &o = p.o;
-    const T alpha = (T)o.alpha, beta = (T)o.beta;
+    const T alpha = ckci_k_closed<T>(o).alpha, beta = ckci_k_closed<T>(o).beta;
     T d[V];
     if (o.scale || o.shift) {
         CKCI_K_UNROLL(4)

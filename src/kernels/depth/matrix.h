@@ -715,14 +715,14 @@ template <class U> struct ckci_k_depth_matrix_unit {
         if (o.shift) {
             shift = ((const float *)o.shift)[channel];
         }
-        factor *= (float)o.alpha;
-        shift *= (float)o.alpha;
+        factor *= o.alpha;
+        shift *= o.alpha;
         CKCI_K_UNROLL(1)
         for (int j = 0; j < o.adds; j++) {
             const ckci_gpu_extra &t = o.d[j];
             float more;
             ckci_k_load_number(t.dtype, t.p + channel * t.stride[2] * (t.dtype == CKCONV_F32 ? 4 : 2), more);
-            shift = fmaf((float)o.beta, more, shift);
+            shift = fmaf(o.beta, more, shift);
         }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < 4; j++) {

@@ -446,7 +446,7 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     const ckci_gpu_conv &p = ckci_k_late(conv);
     ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
     const ckci_tensor &t = p.o.t;
-    const bool lines = p.o_vec && p.o.form != CKCI_FORM_SINGLE;
+    const bool lines = (p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE;
     int64_t *at = m.outputs;
     if (lines) {
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
@@ -462,10 +462,16 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                          [&](int row, int column, typename F::number *v, int count) {
                              column += b.column;
                              if (lines) {
-                                 if (at[row] >= 0 && column < p.columns) {
-                                     ckci_k_write_line<typename F::number>(
-                                         p.o, v, t.p + (at[row] + column) * ckci_k_size(t.dtype),
-                                         (int64_t)b.group * p.columns + column);
+                                 if (at[row] < 0 || column >= p.columns) {
+                                     return;
+                                 }
+                                 unsigned char *to = t.p + (at[row] + column) * ckci_k_size(t.dtype);
+                                 const int64_t channel = (int64_t)b.group * p.columns + column;
+                                 if (p.o_vec) {
+                                     ckci_k_write_line<typename F::number>(p.o, v, to, channel);
+                                 } else {
+                                     ckci_k_write_short<typename F::number>(p.o, v, to, channel,
+                                                                            p.columns - column);
                                  }
                                  return;
                              }
@@ -558,7 +564,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
                     const int64_t channel = (int64_t)b.group * p.columns + column;
                     ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
                 }
-                shift = fmaf((float)p.o.beta, more, shift);
+                shift = fmaf(p.o.beta, more, shift);
             }
             m.shift[to][threadIdx.x] = shift;
         }

@@ -328,7 +328,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     {
         const int32_t dtype = o.t.dtype;
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
-        const float alpha = (float)o.alpha, beta = (float)o.beta;
+        const float alpha = o.alpha, beta = o.beta;
         float more[2] = {0, 0};
         if constexpr (FORM) {
             more[0] = shift[0];

@@ -36,6 +36,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     struct places {
         unsigned char *to[unit::PIECES];
         int32_t rows[unit::PIECES];
+        float shift[unit::RUN]; /* what D tensors of one number a channel add */
     };
     /* and the sums of three rows on the way down */
     struct strip {
@@ -292,7 +293,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             typename U::sums(&sum)[3] = down.sum;
             operand pixels[3][TERMS];
             if (first == 0) {
-                targets(p, r, m, tile, column + unit::channel(), -2, down.out);
+                targets<PLAIN>(p, r, m, tile, column + unit::channel(), -2, down.out);
                 CKCI_K_UNROLL(8)
                 for (int e = 0; e < U::SUMS; e++) {
                     sum[0].v[e] = sum[1].v[e] = 0;
@@ -490,10 +491,11 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                                           int32_t tile, int32_t channel, typename U::sums &sum)
     {
         places out;
-        targets(p, r, m, tile, channel, 0, out);
         if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
+            targets<1>(p, r, m, tile, channel, 0, out);
             write<T, 1>(p, r, m, tile, 0, channel, out, sum);
         } else {
+            targets<0>(p, r, m, tile, channel, 0, out);
             write<T, 0>(p, r, m, tile, 0, channel, out, sum);
         }
     }
@@ -512,6 +514,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
+    template <int PLAIN>
     static CKCI_K_MEMBER void targets(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                       int32_t tile, int32_t channel, int32_t row, places &out)
     {
@@ -526,6 +529,46 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             out.rows[piece] = r.holds(p.as.region, i, s) ? r.rows : 0;
             out.to[piece] = first + (int64_t)s.offset * CKCI_K_HALF;
         }
+        if constexpr (!PLAIN) {
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < unit::RUN; j++) {
+                out.shift[j] = 0;
+            }
+            CKCI_K_UNROLL(1)
+            for (int d = 0; d < p.o.adds && p.o.form == CKCI_FORM_LINEAR; d++) {
+                if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
+                    float more[unit::RUN];
+                    ckci_k_load_channels<unit::RUN>(p.o.d[d], channel, more);
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < unit::RUN; j++) {
+                        out.shift[j] = fmaf(p.o.beta, more[j], out.shift[j]);
+                    }
+                }
+            }
+        }
+    }
+
+    /* The closed form of sums that go to `to`, without the factors of mid. */
+    static CKCI_K_MEMBER void linear(const ckci_gpu_target &o, const places &out, const unsigned char *to,
+                                     run_sums &own)
+    {
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < unit::RUN; j++) {
+            own.v[j] = fmaf(o.alpha, own.v[j], out.shift[j]);
+        }
+        CKCI_K_UNROLL(1)
+        for (int d = 0; d < o.adds; d++) {
+            if (o.d[d].line == CKCI_LINE_OUTPUT) {
+                float more[unit::RUN];
+                const int64_t at = (to - o.t.p) / CKCI_K_HALF * ckci_k_size(o.d[d].dtype);
+                ckci_k_load_line<unit::RUN>(o.d[d].dtype, o.d[d].p + at, more);
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < unit::RUN; j++) {
+                    own.v[j] = fmaf(o.beta, more[j], own.v[j]);
+                }
+            }
+        }
+        ckci_k_limit(o, own.v);
     }
 
     /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. */
@@ -548,6 +591,10 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 if (good) {
                     store<T>(out.to[piece], own);
                 }
+            } else if (good && p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale &&
+                       !p.o.shift) {
+                linear(p.o, out, out.to[piece], own);
+                store<T>(out.to[piece], own);
             } else if (good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
                 ckci_k_near_line(p, own, out.to[piece], channel);
                 store<T>(out.to[piece], own);

@@ -337,7 +337,7 @@ template <class S> struct ckci_k_tile_sums {
     CKCI_K_MEMBER void scale(const ckci_gpu_target &o, const unsigned char *out, const int64_t *places,
                              int32_t columns, int64_t channel)
     {
-        const float alpha = (float)o.alpha, beta = (float)o.beta;
+        const float alpha = o.alpha, beta = o.beta;
         CKCI_K_UNROLL(16)
         for (int i = 0; i < S::RM; i++) {
             CKCI_K_UNROLL(16)
