@@ -8130,8 +8130,8 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
     ckci_write_tile(v, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
 }
 
-/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors, a row is a call;
-   where they lie apart, each channel's row of x numbers is a call, or a single position. */
+/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors,
+   a row is a call; where they lie apart, each channel's row of x numbers is a call, or a single position. */
 CKCI_FN double ckci_patch_cost(const ckci_view *v, int64_t x)
 {
     double red = (double)v->red;
@@ -8771,8 +8771,8 @@ CKCI_FN void ckci_run_weight(const ckconv_plan *plan, const ckci_problem *p, con
   split by position modulo the stride, so that neighbouring outputs are neighbouring vectors. Weights are
   laid out [block][tap][channel][lane].
 */
-/* The lanes that there are of a whole problem, and the first one of a block: the last block begins earlier, so
-   that it fills its lanes, if so many are there. The lanes that it shares belong to the block before. */
+/* The lanes that there are of a whole problem, and the first one of a block: the last block begins earlier,
+   so that it fills its lanes, if so many are there. The lanes that it shares belong to the block before. */
 CKCI_INLINE int64_t ckci_all_lanes(const ckci_view *v)
 {
     return v->p->g * v->cols;
@@ -9791,12 +9791,12 @@ CKCI_INLINE int64_t ckci_direct_block_units(const ckci_direct_tiles *t)
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-along
-  Direct convolution of few channels per group with vectors along x, for tensors whose x lies closer than their
-  channels, and for fewer channels than a vector has lanes. An item owns a tile of one output plane of one
-  group: it gathers the lines that the tile reads, zeros beside them, once for each reduction channel, and
+  Direct convolution of few channels per group with vectors along x, for tensors whose x lies closer than
+  their channels, and for fewer channels than a vector has lanes. An item owns a tile of one output plane of
+  one group: it gathers the lines that the tile reads, zeros beside them, once for each reduction channel, and
   for each output channel every tap is a vector multiply-add with a weight in all lanes. The kernels are those
-  of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few, vectors of
-  one row.
+  of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few, vectors
+  of one row.
 */
 typedef struct ckci_along_tiles {
     int64_t yb, xb, blocks_y, blocks_x; /* outputs of an item */
@@ -9934,8 +9934,8 @@ CKCI_INLINE int64_t ckci_along_tap(const ckci_axis axis[3], const ckci_window *w
     return ((c * axis[0].taps + jz) * slots + ckci_window_tap(wy, jy)) * line + ckci_window_tap(wx, jx);
 }
 
-/* The tap tables: by threes down where rows are neighbours, then one by one. Weights lie in the order (channel,
-   z, x, y). */
+/* The tap tables: by threes down where rows are neighbours, then one by one. Weights lie in the order
+   (channel, z, x, y). */
 CKCI_FN ckci_line_taps ckci_along_taps(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
                                        const ckci_window *wx, int down, int32_t *table)
 {
@@ -10609,8 +10609,10 @@ CKCI_FN void ckci_direct_weight_sum_item(const void *context, int64_t block, uns
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-along-weight
-  bwd_weight of the same kind: vectors along x, sums of every tap in lanes that are added up last. An item owns
-  one (group, output channel) and a share of the units, tiles of one plane of outputs.
+  bwd_weight of few channels per group, vectors along x, for the tensors of cpu/along.h. Sums of every tap lie in
+  lanes that are added up last. An item owns one (group, output channel) and a share of the units, tiles of one
+  plane of outputs; shares are added in their order, so that threads do not change the result, and tiles bound
+  the length of a sum.
 */
 typedef struct ckci_along_shares {
     ckci_along_tiles t;
@@ -11409,8 +11411,8 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         ckci_f8 narrow = CKCI_NORM_NARROW(v);                                                                \
         memcpy(p, &narrow, sizeof narrow);                                                                   \
     }
-/* Eight numbers of row r from c on: px and py are where x and dy are, or copies where that would be outside of
-   memory. */
+/* Eight numbers of row r from c on: px and py are where x and dy are, or copies where that would be outside
+   of memory. */
 #define CKCI_NORM_EIGHT(x, dy, c, width)                                                                     \
     const float *px = (x) + (c), *py = (dy) + (c);                                                           \
     const size_t some = (size_t)((width) - (c) < 8 ? (width) - (c) : 8);                                     \
@@ -12964,8 +12966,8 @@ CKCI_ONCE double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, doub
     return per_block * rate * (share < 1.5 ? 1.5 : share);
 }
 
-/* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks that
-   wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
+/* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks
+   that wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
 CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
 {
     double cost = ckci_gpu_cost(device, blocks, (double)tile * tile * (red + 32), tile),
@@ -12973,9 +12975,9 @@ CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t block
     return cost < wait ? wait : cost;
 }
 
-/* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than four
-   channels on both sides, are for devices without one, and for plans that may not have the workspace of a
-   packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
+/* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than
+   four channels on both sides, are for devices without one, and for plans that may not have the workspace of
+   a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
 CKCI_ONCE double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
@@ -13017,8 +13019,8 @@ CKCI_ONCE double ckci_reduction(const ckci_gpu_conv *k, double channels)
     return channels;
 }
 
-/* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on both
-   sides of each axis together. */
+/* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on
+   both sides of each axis together. */
 CKCI_ONCE void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
 {
     int back = p->op == CKCONV_BWD_DATA;
@@ -13927,10 +13929,7 @@ CKCI_ONCE ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, 
     rows = rows && (weight || !k->full) && (weight || !several || (k->a_vec && k->o_vec));
     /* strips run along y in planes: not where there is only one row */
     int last = !CKCI_HAS_CHANNELS_FIRST || (k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows));
-    *planes = last      ? CKCI_DEPTH_LAST
-              : rows    ? CKCI_DEPTH_ROWS
-              : several ? CKCI_DEPTH_PLANES
-                        : CKCI_DEPTH_LAST;
+    *planes = last ? CKCI_DEPTH_LAST : rows ? CKCI_DEPTH_ROWS : several ? CKCI_DEPTH_PLANES : CKCI_DEPTH_LAST;
     k->planes = *planes == CKCI_DEPTH_PLANES;
     *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 &&
                    (weight || (!k->full && k->red == 1 && !ckci_depth_apart(&k->o.t))) &&
@@ -20461,6 +20460,21 @@ CKCI_ONCE const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *
     }
 }
 
+/* Is the epilogue computed element by element? (bwd_weight: it acts on few numbers.) */
+CKCI_ONCE const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
+{
+    ckci_gpu_target target;
+    if (plan->op != CKCONV_FWD && plan->op != CKCONV_BWD_DATA) {
+        return "";
+    }
+    ckci_set_target(&p->conv, &target);
+    return target.form == CKCI_FORM_SINGLE
+               ? "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
+                 "one "
+                 "number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16"
+               : "";
+}
+
 /* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
    turns where a plan has many launches. */
 typedef struct ckci_name_list {
@@ -20521,9 +20535,9 @@ CKCI_ONCE size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t s
     if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
         return at;
     }
-    return ckci_append(
-        text, size, at, "; slower without %lld bytes of workspace, options.max_workspace is %lld",
-        CKCI_LL(free_plan.workspace_bytes), CKCI_LL(plan->tune[CKCI_TUNE_LIMIT]));
+    return ckci_append(text, size, at,
+                       "; slower without %lld bytes of workspace, options.max_workspace is %lld",
+                       CKCI_LL(free_plan.workspace_bytes), CKCI_LL(plan->tune[CKCI_TUNE_LIMIT]));
 }
 
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size)
@@ -20573,6 +20587,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
                          CKCI_LL(plan->workspace_bytes));
         at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
+        at = ckci_append(text, size, at, "%s", ckci_single_text(plan, &p));
         at = ckci_append_limit(plan, text, size, at);
         if (!ckci_find_architecture(plan->device.arch)) {
             at = ckci_append(text, size, at,

@@ -1696,7 +1696,8 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
 
 /* Eight sums, in LDS, to memory at `to`, in any form but SINGLE. */
 template <class T>
-CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsigned char *to, int64_t channel)
+CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsigned char *to,
+                                 int64_t channel)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
     if (o.form == CKCI_FORM_STORE) {
@@ -4073,9 +4074,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
 
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
-       whose products are done: those before `full`, the two last ones where there are four or more. A D tensor
-       that lies as the output comes through the same tile the opposite way; of the others the sum for each
-       column is in `shift`. */
+       whose products are done: those before `full`, the two last ones where there are four or more. A D
+       tensor that lies as the output comes through the same tile the opposite way; of the others the sum for
+       each column is in `shift`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
                                 const float *shift, const int32_t *places, int32_t columns,
                                 unsigned char *out)
@@ -4155,8 +4156,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 if constexpr (FORM == 2) {
                     x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
                                 x[0]);
-                    x[1] = fmaf(
-                        beta, bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16), x[1]);
+                    x[1] = fmaf(beta,
+                                bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16),
+                                x[1]);
                 }
                 if constexpr (FORM) {
                     ckci_k_limit(o, x);
@@ -4224,8 +4226,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             for (int j = 0; j < 2; j++) {
                 if constexpr (STRAIGHT) {
                     if (row + 8 * j < rows && column + i * 8 < columns && (i < N / 16 || !half)) {
-                        const ckci_k_uint2 two =
-                            *(const ckci_k_uint2 *)(from + 4 * (8 * j * pitch + i * 8));
+                        const ckci_k_uint2 two = *(const ckci_k_uint2 *)(from + 4 * (8 * j * pitch + i * 8));
                         sum[4 * i + 2 * j] += ckci_k_float(two.x);
                         sum[4 * i + 2 * j + 1] += ckci_k_float(two.y);
                     }
@@ -8152,8 +8153,8 @@ template <class U, int BYTES> struct ckci_k_stem_back {
             m.column[thread].y = y;
             m.column[thread].x = x;
             m.column[thread].good = thread < p.columns;
-            m.column[thread].offset =
-                (int32_t)(y * p.o.t.stride[4] + x * p.o.t.stride[5] + (thread - phase * p.c) * p.o.t.stride[2]);
+            m.column[thread].offset = (int32_t)(y * p.o.t.stride[4] + x * p.o.t.stride[5] +
+                                                (thread - phase * p.c) * p.o.t.stride[2]);
         }
         CKCI_K_UNROLL(1)
         for (int32_t i = thread; i < columns * pairs; i += 256) {
@@ -9009,8 +9010,9 @@ template <class S> struct ckci_k_tile_sums {
     }
 
     /* Sums to memory. vec: four columns are one store at out + at(row), negative: no such row; columns: how
-       many there are; linear: with the epilogue of o. Else through LDS, RM-th part of the rows at a time, to one(row, column, sum), so that
-       the code of the epilogue stands once and neighbouring threads write neighbours. */
+       many there are; linear: with the epilogue of o. Else through LDS, RM-th part of the rows at a time, to
+       one(row, column, sum), so that the code of the epilogue stands once and neighbouring threads write
+       neighbours. */
     template <class L, class At, class One>
     CKCI_K_MEMBER void finish(L &m, bool vec, bool along_rows, unsigned char *out, int32_t columns,
                               const ckci_gpu_target &o, bool linear, int64_t channel, const At &at,
@@ -10553,13 +10555,13 @@ enum { CKCI_K_DEPTH_LDS = 16384 };
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-epilogue
   The epilogue of a strip: XO outputs of V channels that a thread holds in registers, in the closed form
-  (ckci_set_form in gpu/conv.h). Channels are groups here. What D tensors have for a channel is loaded once for
-  the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels that keep
-  strips in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
+  (ckci_set_form in gpu/conv.h). Channels are groups here. What D tensors have for a channel is loaded once
+  for the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels
+  that keep strips in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
 */
-/* The epilogue of XO outputs of V channels, in any form but SINGLE (p.o_same). Outputs are x_step bytes apart,
-   the first one `to` bytes from the tensor's begin; left: those that exist. D tensors that lie as the output
-   are of its type and loaded as it is stored. */
+/* The epilogue of XO outputs of V channels, in any form but SINGLE (p.o_same). Outputs are x_step bytes
+   apart, the first one `to` bytes from the tensor's begin; left: those that exist. D tensors that lie as the
+   output are of its type and loaded as it is stored. */
 template <class S, int V, int XO, bool PLANES, bool GELU = false>
 CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)[XO * V], int64_t to,
                                      int64_t x_step, int32_t channel, int32_t left)
@@ -15086,8 +15088,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
     }
 
     /* The epilogue of a channel's sums where D tensors have one number for each channel. */
-    template <class S>
-    static CKCI_K_MEMBER void scale(const ckci_gpu_depth &p, S &sums, int32_t channel)
+    template <class S> static CKCI_K_MEMBER void scale(const ckci_gpu_depth &p, S &sums, int32_t channel)
     {
         const ckci_gpu_target &o = p.o;
         float factor = 1, shift = 0;
@@ -16314,9 +16315,8 @@ template <class E, class Find> struct ckci_k_pair_out {
         }
         if (lines) {
             const ckci_gpu_conv &q = ckci_k_again(p);
-            ckci_k_write_line<float>(q.o, v,
-                                     to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(q.o.t.dtype),
-                                     column + column0);
+            ckci_k_write_line<float>(
+                q.o, v, to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(q.o.t.dtype), column + column0);
         } else {
             const ckci_k_place o = find(row);
             ckci_k_write8(ckci_k_late(p), v, 8, 0, o.n, column + column0, columns, o.z, o.y, o.x);

@@ -2,9 +2,9 @@
    SPDX-License-Identifier: MIT
 
    bench/nets.tsv: every convolution of 19 networks, each with the bias that its network has, in three passes,
-   two types, both orders of memory, on seven targets. Given the workspace that its plan asks for, no layer with
-   more than 4 channels per group on both sides runs on portable multiply-adds (instances gpu_vector_... and
-   gpu_direct_...; depthwise kernels read and write each number once and need no matrix unit). */
+   two types, both orders of memory, on seven targets. Given the workspace that its plan asks for, no layer
+   with more than 4 channels per group on both sides runs on portable multiply-adds (instances gpu_vector_...
+   and gpu_direct_...; depthwise kernels read and write each number once and need no matrix unit). */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 

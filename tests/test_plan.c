@@ -219,10 +219,28 @@ static void test_cpu_choices(void)
         /* one channel, planes of few channels: vectors lie along x */
         {CKCONV_FWD, CKCONV_NHWGC, 1, 4, 1, 1, {3, 3}, {256, 256}, 1, 1, "cpu_direct_fwd_avx512"},
         {CKCONV_BWD_DATA, CKCONV_NHWGC, 1, 4, 1, 1, {3, 3}, {256, 256}, 1, 1, "cpu_direct_bwd_data_avx512"},
-        {CKCONV_BWD_WEIGHT, CKCONV_NHWGC, 1, 4, 1, 1, {3, 3}, {256, 256}, 1, 1,
+        {CKCONV_BWD_WEIGHT,
+         CKCONV_NHWGC,
+         1,
+         4,
+         1,
+         1,
+         {3, 3},
+         {256, 256},
+         1,
+         1,
          "cpu_direct_bwd_weight_avx512"},
         {CKCONV_FWD, CKCONV_NGCHW, 1, 4, 1, 3, {3, 3}, {256, 256}, 1, 1, "cpu_direct_fwd_avx512"},
-        {CKCONV_BWD_WEIGHT, CKCONV_NGCHW, 1, 4, 1, 16, {3, 3}, {64, 64}, 1, 1,
+        {CKCONV_BWD_WEIGHT,
+         CKCONV_NGCHW,
+         1,
+         4,
+         1,
+         16,
+         {3, 3},
+         {64, 64},
+         1,
+         1,
          "cpu_direct_bwd_weight_avx512"},
         {CKCONV_FWD, CKCONV_NGCHW, 8, 64, 1, 4, {3, 3}, {7, 7}, 1, 1, "cpu_direct_fwd_avx2"},
         /* short rows of few groups: gathered numbers cost calls */
@@ -247,8 +265,8 @@ static void test_cpu_choices(void)
         }
         if (CHECK_OK(plan_problem(&plan, &p, NULL, &d, &err), err)) {
             const char *name = ckconv_instance_name(plan.instance);
-            CHECK_MSG(strncmp(name, table[i].right, strlen(table[i].right)) == 0, "row %d: %s, not %s", (int)i,
-                      name, table[i].right);
+            CHECK_MSG(strncmp(name, table[i].right, strlen(table[i].right)) == 0, "row %d: %s, not %s",
+                      (int)i, name, table[i].right);
         }
     }
 }

@@ -1,11 +1,11 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-along
-  Direct convolution of few channels per group with vectors along x, for tensors whose x lies closer than their
-  channels, and for fewer channels than a vector has lanes. An item owns a tile of one output plane of one
-  group: it gathers the lines that the tile reads, zeros beside them, once for each reduction channel, and
+  Direct convolution of few channels per group with vectors along x, for tensors whose x lies closer than
+  their channels, and for fewer channels than a vector has lanes. An item owns a tile of one output plane of
+  one group: it gathers the lines that the tile reads, zeros beside them, once for each reduction channel, and
   for each output channel every tap is a vector multiply-add with a weight in all lanes. The kernels are those
-  of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few, vectors of
-  one row.
+  of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few, vectors
+  of one row.
 */
 #pragma once
 #include "cpu/direct.h"
@@ -146,8 +146,8 @@ CKCI_INLINE int64_t ckci_along_tap(const ckci_axis axis[3], const ckci_window *w
     return ((c * axis[0].taps + jz) * slots + ckci_window_tap(wy, jy)) * line + ckci_window_tap(wx, jx);
 }
 
-/* The tap tables: by threes down where rows are neighbours, then one by one. Weights lie in the order (channel,
-   z, x, y). */
+/* The tap tables: by threes down where rows are neighbours, then one by one. Weights lie in the order
+   (channel, z, x, y). */
 CKCI_FN ckci_line_taps ckci_along_taps(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
                                        const ckci_window *wx, int down, int32_t *table)
 {

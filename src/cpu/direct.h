@@ -11,8 +11,8 @@
 #include "core/axes.h"
 #include "cpu/gather.h"
 
-/* The lanes that there are of a whole problem, and the first one of a block: the last block begins earlier, so
-   that it fills its lanes, if so many are there. The lanes that it shares belong to the block before. */
+/* The lanes that there are of a whole problem, and the first one of a block: the last block begins earlier,
+   so that it fills its lanes, if so many are there. The lanes that it shares belong to the block before. */
 CKCI_INLINE int64_t ckci_all_lanes(const ckci_view *v)
 {
     return v->p->g * v->cols;

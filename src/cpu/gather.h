@@ -688,8 +688,8 @@ CKCI_FN void ckci_gather_item(const void *context, int64_t item, unsigned char *
     ckci_write_tile(v, &o, b.axis, b.group, q, b.rows, b.n0, b.cols, c, t->ldc);
 }
 
-/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors, a row is a call;
-   where they lie apart, each channel's row of x numbers is a call, or a single position. */
+/* What a patch costs for each of its positions, in vector multiply-adds: channels side by side are vectors,
+   a row is a call; where they lie apart, each channel's row of x numbers is a call, or a single position. */
 CKCI_FN double ckci_patch_cost(const ckci_view *v, int64_t x)
 {
     double red = (double)v->red;

@@ -72,8 +72,8 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         ckci_f8 narrow = CKCI_NORM_NARROW(v);                                                                \
         memcpy(p, &narrow, sizeof narrow);                                                                   \
     }
-/* Eight numbers of row r from c on: px and py are where x and dy are, or copies where that would be outside of
-   memory. */
+/* Eight numbers of row r from c on: px and py are where x and dy are, or copies where that would be outside
+   of memory. */
 #define CKCI_NORM_EIGHT(x, dy, c, width)                                                                     \
     const float *px = (x) + (c), *py = (dy) + (c);                                                           \
     const size_t some = (size_t)((width) - (c) < 8 ? (width) - (c) : 8);                                     \

@@ -355,8 +355,8 @@ CKCI_ONCE double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, doub
     return per_block * rate * (share < 1.5 ? 1.5 : share);
 }
 
-/* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks that
-   wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
+/* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks
+   that wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
 CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
 {
     double cost = ckci_gpu_cost(device, blocks, (double)tile * tile * (red + 32), tile),
@@ -364,9 +364,9 @@ CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t block
     return cost < wait ? wait : cost;
 }
 
-/* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than four
-   channels on both sides, are for devices without one, and for plans that may not have the workspace of a
-   packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
+/* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than
+   four channels on both sides, are for devices without one, and for plans that may not have the workspace of
+   a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
 CKCI_ONCE double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
@@ -408,8 +408,8 @@ CKCI_ONCE double ckci_reduction(const ckci_gpu_conv *k, double channels)
     return channels;
 }
 
-/* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on both
-   sides of each axis together. */
+/* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on
+   both sides of each axis together. */
 CKCI_ONCE void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
 {
     int back = p->op == CKCONV_BWD_DATA;

@@ -255,10 +255,7 @@ CKCI_ONCE ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, 
     rows = rows && (weight || !k->full) && (weight || !several || (k->a_vec && k->o_vec));
     /* strips run along y in planes: not where there is only one row */
     int last = !CKCI_HAS_CHANNELS_FIRST || (k->a.stride[5] >= k->a.stride[0] && (p->g > 1 || !rows));
-    *planes = last      ? CKCI_DEPTH_LAST
-              : rows    ? CKCI_DEPTH_ROWS
-              : several ? CKCI_DEPTH_PLANES
-                        : CKCI_DEPTH_LAST;
+    *planes = last ? CKCI_DEPTH_LAST : rows ? CKCI_DEPTH_ROWS : several ? CKCI_DEPTH_PLANES : CKCI_DEPTH_LAST;
     k->planes = *planes == CKCI_DEPTH_PLANES;
     *vec = *planes == CKCI_DEPTH_LAST && type != CKCONV_F64 &&
                    (weight || (!k->full && k->red == 1 && !ckci_depth_apart(&k->o.t))) &&

@@ -233,7 +233,8 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
 
 /* Eight sums, in LDS, to memory at `to`, in any form but SINGLE. */
 template <class T>
-CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsigned char *to, int64_t channel)
+CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsigned char *to,
+                                 int64_t channel)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
     if (o.form == CKCI_FORM_STORE) {

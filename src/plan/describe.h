@@ -115,6 +115,21 @@ CKCI_ONCE const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *
     }
 }
 
+/* Is the epilogue computed element by element? (bwd_weight: it acts on few numbers.) */
+CKCI_ONCE const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
+{
+    ckci_gpu_target target;
+    if (plan->op != CKCONV_FWD && plan->op != CKCONV_BWD_DATA) {
+        return "";
+    }
+    ckci_set_target(&p->conv, &target);
+    return target.form == CKCI_FORM_SINGLE
+               ? "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
+                 "one "
+                 "number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16"
+               : "";
+}
+
 /* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
    turns where a plan has many launches. */
 typedef struct ckci_name_list {
@@ -175,9 +190,9 @@ CKCI_ONCE size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t s
     if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
         return at;
     }
-    return ckci_append(
-        text, size, at, "; slower without %lld bytes of workspace, options.max_workspace is %lld",
-        CKCI_LL(free_plan.workspace_bytes), CKCI_LL(plan->tune[CKCI_TUNE_LIMIT]));
+    return ckci_append(text, size, at,
+                       "; slower without %lld bytes of workspace, options.max_workspace is %lld",
+                       CKCI_LL(free_plan.workspace_bytes), CKCI_LL(plan->tune[CKCI_TUNE_LIMIT]));
 }
 
 CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size_t size)
@@ -227,6 +242,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
                          CKCI_LL(plan->workspace_bytes));
         at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
+        at = ckci_append(text, size, at, "%s", ckci_single_text(plan, &p));
         at = ckci_append_limit(plan, text, size, at);
         if (!ckci_find_architecture(plan->device.arch)) {
             at = ckci_append(text, size, at,

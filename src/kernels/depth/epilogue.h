@@ -1,16 +1,16 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-epilogue
   The epilogue of a strip: XO outputs of V channels that a thread holds in registers, in the closed form
-  (ckci_set_form in gpu/conv.h). Channels are groups here. What D tensors have for a channel is loaded once for
-  the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels that keep
-  strips in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
+  (ckci_set_form in gpu/conv.h). Channels are groups here. What D tensors have for a channel is loaded once
+  for the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels
+  that keep strips in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
 */
 #pragma once
 #include "kernels/depth/common.h"
 
-/* The epilogue of XO outputs of V channels, in any form but SINGLE (p.o_same). Outputs are x_step bytes apart,
-   the first one `to` bytes from the tensor's begin; left: those that exist. D tensors that lie as the output
-   are of its type and loaded as it is stored. */
+/* The epilogue of XO outputs of V channels, in any form but SINGLE (p.o_same). Outputs are x_step bytes
+   apart, the first one `to` bytes from the tensor's begin; left: those that exist. D tensors that lie as the
+   output are of its type and loaded as it is stored. */
 template <class S, int V, int XO, bool PLANES, bool GELU = false>
 CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)[XO * V], int64_t to,
                                      int64_t x_step, int32_t channel, int32_t left)

@@ -704,8 +704,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
     }
 
     /* The epilogue of a channel's sums where D tensors have one number for each channel. */
-    template <class S>
-    static CKCI_K_MEMBER void scale(const ckci_gpu_depth &p, S &sums, int32_t channel)
+    template <class S> static CKCI_K_MEMBER void scale(const ckci_gpu_depth &p, S &sums, int32_t channel)
     {
         const ckci_gpu_target &o = p.o;
         float factor = 1, shift = 0;

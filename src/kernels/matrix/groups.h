@@ -268,9 +268,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
 
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
-       whose products are done: those before `full`, the two last ones where there are four or more. A D tensor
-       that lies as the output comes through the same tile the opposite way; of the others the sum for each
-       column is in `shift`. */
+       whose products are done: those before `full`, the two last ones where there are four or more. A D
+       tensor that lies as the output comes through the same tile the opposite way; of the others the sum for
+       each column is in `shift`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
                                 const float *shift, const int32_t *places, int32_t columns,
                                 unsigned char *out)
@@ -350,8 +350,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 if constexpr (FORM == 2) {
                     x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
                                 x[0]);
-                    x[1] = fmaf(
-                        beta, bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16), x[1]);
+                    x[1] = fmaf(beta,
+                                bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16),
+                                x[1]);
                 }
                 if constexpr (FORM) {
                     ckci_k_limit(o, x);
@@ -419,8 +420,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             for (int j = 0; j < 2; j++) {
                 if constexpr (STRAIGHT) {
                     if (row + 8 * j < rows && column + i * 8 < columns && (i < N / 16 || !half)) {
-                        const ckci_k_uint2 two =
-                            *(const ckci_k_uint2 *)(from + 4 * (8 * j * pitch + i * 8));
+                        const ckci_k_uint2 two = *(const ckci_k_uint2 *)(from + 4 * (8 * j * pitch + i * 8));
                         sum[4 * i + 2 * j] += ckci_k_float(two.x);
                         sum[4 * i + 2 * j + 1] += ckci_k_float(two.y);
                     }

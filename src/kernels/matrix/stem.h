@@ -488,8 +488,8 @@ template <class U, int BYTES> struct ckci_k_stem_back {
             m.column[thread].y = y;
             m.column[thread].x = x;
             m.column[thread].good = thread < p.columns;
-            m.column[thread].offset =
-                (int32_t)(y * p.o.t.stride[4] + x * p.o.t.stride[5] + (thread - phase * p.c) * p.o.t.stride[2]);
+            m.column[thread].offset = (int32_t)(y * p.o.t.stride[4] + x * p.o.t.stride[5] +
+                                                (thread - phase * p.c) * p.o.t.stride[2]);
         }
         CKCI_K_UNROLL(1)
         for (int32_t i = thread; i < columns * pairs; i += 256) {

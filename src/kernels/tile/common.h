@@ -377,8 +377,9 @@ template <class S> struct ckci_k_tile_sums {
     }
 
     /* Sums to memory. vec: four columns are one store at out + at(row), negative: no such row; columns: how
-       many there are; linear: with the epilogue of o. Else through LDS, RM-th part of the rows at a time, to one(row, column, sum), so that
-       the code of the epilogue stands once and neighbouring threads write neighbours. */
+       many there are; linear: with the epilogue of o. Else through LDS, RM-th part of the rows at a time, to
+       one(row, column, sum), so that the code of the epilogue stands once and neighbouring threads write
+       neighbours. */
     template <class L, class At, class One>
     CKCI_K_MEMBER void finish(L &m, bool vec, bool along_rows, unsigned char *out, int32_t columns,
                               const ckci_gpu_target &o, bool linear, int64_t channel, const At &at,
