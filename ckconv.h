@@ -1676,16 +1676,13 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #include <omp.h>
 #endif
 
-/* CKCI_ONCE: what runs once a plan or a launch. Compilers keep it small, and spend half the time on it. */
 #if defined(__GNUC__) || defined(__clang__)
 #define CKCI_FN static __attribute__((unused))
-#define CKCI_ONCE static __attribute__((unused, cold))
 #define CKCI_PRINTF(a, b) __attribute__((format(printf, a, b)))
 #define CKCI_COLD __attribute__((cold)) /* what leads there is kept small */
 #define CKCI_INLINE static inline __attribute__((unused, always_inline))
 #else
 #define CKCI_FN static
-#define CKCI_ONCE static
 #define CKCI_PRINTF(a, b)
 #define CKCI_COLD
 #define CKCI_INLINE static inline
@@ -3186,7 +3183,7 @@ typedef struct ckci_emitter {
     void *context;
 } ckci_emitter;
 
-CKCI_ONCE const char *ckci_kernel_name(int32_t kernel)
+CKCI_FN const char *ckci_kernel_name(int32_t kernel)
 {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) "ckconv_k_" #NAME,
     static const char *const names[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
@@ -3195,7 +3192,7 @@ CKCI_ONCE const char *ckci_kernel_name(int32_t kernel)
 }
 
 /* Does this build have it? */
-CKCI_ONCE int ckci_kernel_kept(int32_t kernel)
+CKCI_FN int ckci_kernel_kept(int32_t kernel)
 {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_KEEP_##KEEP,
     static const unsigned char kept[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
@@ -3204,14 +3201,14 @@ CKCI_ONCE int ckci_kernel_kept(int32_t kernel)
 }
 
 /* 90 for sm_90; 0: no NVIDIA GPU, or one that has no row. */
-CKCI_ONCE int ckci_sm(const ckconv_device *d)
+CKCI_FN int ckci_sm(const ckconv_device *d)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
     return row && row->kind == CKCONV_DEVICE_NVIDIA ? atoi(row->name + 3) : 0;
 }
 
 /* Threads and argument size of a kernel. */
-CKCI_ONCE void ckci_set_kernel(ckci_launch *l, int32_t kernel)
+CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
     static const struct {
@@ -3304,7 +3301,7 @@ typedef struct ckci_name {
     int32_t value;
 } ckci_name;
 
-CKCI_ONCE const char *ckci_name_of(const ckci_name *table, int32_t value)
+CKCI_FN const char *ckci_name_of(const ckci_name *table, int32_t value)
 {
     while (table->name && table->value != value) {
         table++;
@@ -3312,7 +3309,7 @@ CKCI_ONCE const char *ckci_name_of(const ckci_name *table, int32_t value)
     return table->name;
 }
 
-CKCI_ONCE int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
+CKCI_FN int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
 {
     while (table->name && !ckci_same_text(table->name, name)) {
         table++;
@@ -3320,7 +3317,7 @@ CKCI_ONCE int32_t ckci_value_of(const ckci_name *table, const char *name, int32_
     return table->name ? table->value : unknown;
 }
 
-CKCI_ONCE const ckci_name *ckci_dtype_names(void)
+CKCI_FN const ckci_name *ckci_dtype_names(void)
 {
     static const ckci_name table[] = {{"f64", CKCONV_F64},
                                       {"f32", CKCONV_F32},
@@ -3338,7 +3335,7 @@ CKCI_ONCE const ckci_name *ckci_dtype_names(void)
     return table;
 }
 
-CKCI_ONCE const ckci_name *ckci_layout_names(void)
+CKCI_FN const ckci_name *ckci_layout_names(void)
 {
     static const ckci_name table[] = {
         {"NHWGC", CKCONV_NHWGC},     {"NWGC", CKCONV_NHWGC},      {"NDHWGC", CKCONV_NHWGC},
@@ -3353,7 +3350,7 @@ CKCI_ONCE const ckci_name *ckci_layout_names(void)
     return table;
 }
 
-CKCI_ONCE const ckci_name *ckci_op_names(void)
+CKCI_FN const ckci_name *ckci_op_names(void)
 {
     static const ckci_name table[] = {{"fwd", CKCONV_FWD},
                                       {"bwd_data", CKCONV_BWD_DATA},
@@ -3365,7 +3362,7 @@ CKCI_ONCE const ckci_name *ckci_op_names(void)
     return table;
 }
 
-CKCI_ONCE const ckci_name *ckci_element_names(void)
+CKCI_FN const ckci_name *ckci_element_names(void)
 {
     static const ckci_name table[] = {{"pass", CKCONV_PASS},
                                       {"scale", CKCONV_SCALE},
@@ -3385,7 +3382,7 @@ CKCI_ONCE const ckci_name *ckci_element_names(void)
     return table;
 }
 
-CKCI_ONCE const ckci_name *ckci_engine_names(void)
+CKCI_FN const ckci_name *ckci_engine_names(void)
 {
     static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
                                       {"ref", CKCONV_ENGINE_REF},
@@ -3465,13 +3462,13 @@ enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
 /* Channels per group on both sides, at most, of what counts as depthwise. */
 enum { CKCI_DEPTH_CHANNELS = 4 };
 
-CKCI_ONCE int ckci_written(ckconv_op op)
+CKCI_FN int ckci_written(ckconv_op op)
 {
     return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
 }
 
-CKCI_ONCE ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
-                                         int64_t value, int64_t low, const char *allowed, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
+                                       int64_t value, int64_t low, const char *allowed, ckconv_error *err)
 {
     char place[16] = "";
     if (index >= 0) {
@@ -3489,7 +3486,7 @@ CKCI_ONCE ckconv_status ckci_check_range(const char *at, const char *name, const
 }
 
 /* why: the switch that dropped it (>>core-switches), NULL: none did. */
-CKCI_ONCE ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
 {
     return why ? ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s was left out of this build by %s", what, why)
                : CKCONV_OK;
@@ -3497,7 +3494,7 @@ CKCI_ONCE ckconv_status ckci_check_held(const char *what, const char *why, ckcon
 
 /* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
    may be f32 in every build. */
-CKCI_ONCE ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
 {
     switch (dtype) {
     case CKCONV_F64:
@@ -3519,7 +3516,7 @@ CKCI_ONCE ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv
 }
 
 /* Is it an operation of this build? */
-CKCI_ONCE ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 {
     switch (op) {
     case CKCONV_FWD:
@@ -3540,8 +3537,8 @@ CKCI_ONCE ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 
 /* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. is_d: strides may be 0, a D
    tensor. */
-CKCI_ONCE ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
-                                          int32_t rank, int is_d, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
+                                        int32_t rank, int is_d, ckconv_error *err)
 {
     if (ckci_size(t->dtype) == 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -3579,7 +3576,7 @@ CKCI_ONCE ckconv_status ckci_check_tensor(const char *at, const char *name, cons
 
 /* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes
    2^62. */
-CKCI_ONCE int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
+CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
 {
     static const int order[6][6] = {{1, 3, 4, 5, 0, 2},  /* NHWGC */
                                     {0, 1, 3, 4, 5, 2},  /* GNHWC */
@@ -3605,8 +3602,8 @@ CKCI_ONCE int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], in
 }
 
 /* Lengths and strides in 3D. len3: logical lengths, six entries. Overflow and nesting are checked here. */
-CKCI_ONCE ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
-                                     const int64_t len3[6], int written, ckci_tensor *r, ckconv_error *err)
+CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
+                                   const int64_t len3[6], int written, ckci_tensor *r, ckconv_error *err)
 {
     memset(r, 0, sizeof *r);
     r->dtype = t->dtype;
@@ -3671,8 +3668,8 @@ CKCI_ONCE ckconv_status ckci_resolve(const char *at, const char *name, const ckc
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
-                                           int written, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
+                                         int written, ckconv_error *err)
 {
     int unary = op->kind >= CKCONV_PASS && op->kind <= CKCONV_GELU;
     int with_d = op->kind >= CKCONV_BILINEAR && op->kind <= CKCONV_ADD_RELU;
@@ -3708,7 +3705,7 @@ CKCI_ONCE ckconv_status ckci_check_element(const char *at, const char *name, con
 }
 
 /* How many D tensors an epilogue takes. */
-CKCI_ONCE void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
+CKCI_FN void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
 {
     *low = *high = 0;
     if (kind >= CKCONV_BILINEAR && kind <= CKCONV_BIAS_RELU) {
@@ -3721,8 +3718,8 @@ CKCI_ONCE void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *
     }
 }
 
-CKCI_ONCE ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
-                                     const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
+                                   const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
 {
     static const char *const names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
     int32_t low, high;
@@ -3748,7 +3745,7 @@ CKCI_ONCE ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv
     return CKCONV_OK;
 }
 
-CKCI_ONCE void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_layout layout)
+CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_layout layout)
 {
     if (t->dtype == 0) {
         t->dtype = dtype;
@@ -3760,12 +3757,12 @@ CKCI_ONCE void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_
 
 /* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
    layout stays 0, which is refused. */
-CKCI_ONCE void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
+CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
 {
     ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
 }
 
-CKCI_ONCE ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *out, ckconv_error *err)
+CKCI_FN ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *out, ckconv_error *err)
 {
     return out->layout != 0
                ? CKCONV_OK
@@ -3774,7 +3771,7 @@ CKCI_ONCE ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor
 }
 
 /* base: the type of the activations that are read, in or dout. */
-CKCI_ONCE ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype base)
+CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype base)
 {
     if (compute != 0) {
         return compute;
@@ -3783,7 +3780,7 @@ CKCI_ONCE ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype s
 }
 
 /* Defaults of a convolution's sizes. */
-CKCI_ONCE void ckci_default_sizes(ckconv_conv_desc *d)
+CKCI_FN void ckci_default_sizes(ckconv_conv_desc *d)
 {
     if (d->g == 0) {
         d->g = 1;
@@ -3804,7 +3801,7 @@ CKCI_ONCE void ckci_default_sizes(ckconv_conv_desc *d)
 
 /* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor;
    strided tensors give their strides along. */
-CKCI_ONCE void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
+CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
 {
     ckci_default_sizes(d);
     ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
@@ -3827,7 +3824,7 @@ CKCI_ONCE void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
 
 /* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as
    wide as its sums, and bf16 may have f32 weights. */
-CKCI_ONCE int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
+CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
     ckconv_dtype base = types[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
@@ -3841,7 +3838,7 @@ CKCI_ONCE int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 }
 
 /* fp8 in and weights; gradients that are read may be wider, and whatever is written. */
-CKCI_ONCE int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
+CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
     for (int i = 0; i < 3; i++) {
@@ -3851,7 +3848,7 @@ CKCI_ONCE int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-CKCI_ONCE int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
+CKCI_FN int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
     for (int i = 0; i < 3; i++) {
@@ -3860,8 +3857,8 @@ CKCI_ONCE int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-CKCI_ONCE ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
-                                         ckconv_op op, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                       ckconv_op op, ckconv_error *err)
 {
     static const char *const names[3] = {"compute_in", "compute_wei", "compute_out"};
     ckconv_dtype storage[3], compute[3];
@@ -3919,8 +3916,8 @@ CKCI_ONCE ckconv_status ckci_check_types(const char *at, const char *sfx, const 
 }
 
 /* Output size of one dimension; 0 or less when the filter does not fit. Operands are at most 2^62. */
-CKCI_ONCE ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
-                                          int64_t *out, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
+                                        int64_t *out, ckconv_error *err)
 {
     int64_t reach = d->filter[i] - 1;
     int64_t padded = d->input[i];
@@ -3954,8 +3951,7 @@ typedef struct ckci_conv {
 } ckci_conv;
 
 /* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
-CKCI_ONCE ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights,
-                                        ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
 {
     int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
     char what[64];
@@ -3965,7 +3961,7 @@ CKCI_ONCE ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, 
 
 /* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
    side by side. */
-CKCI_ONCE ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
     CKCI_TRY(ckci_check_last(wei, &p->t[CKCI_WEI], 1, err));
@@ -3980,7 +3976,7 @@ CKCI_ONCE ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p,
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
 {
     return ndim >= 1 && ndim <= 3
                ? CKCONV_OK
@@ -3988,8 +3984,8 @@ CKCI_ONCE ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_err
 }
 
 /* The sizes of a convolution that has its defaults. */
-CKCI_ONCE ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ckconv_conv_desc *d,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                       ckconv_error *err)
 {
     CKCI_TRY(ckci_check_range(at, "g", sfx, -1, d->g, 1, "1 or more (0 means 1)", err));
     CKCI_TRY(ckci_check_range(at, "n", "", -1, d->n, 0, "0 or more", err));
@@ -4009,8 +4005,8 @@ CKCI_ONCE ckconv_status ckci_check_sizes(const char *at, const char *sfx, const 
 /* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx
    make the member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its
    second. */
-CKCI_ONCE ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
-                                        ckci_conv *r, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
+                                      ckci_conv *r, ckconv_error *err)
 {
     if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -4103,8 +4099,8 @@ CKCI_ONCE ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_
 }
 
 /* The second convolution of a pair, as a convolution of its own whose input is mid. */
-CKCI_ONCE ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckci_conv *first,
-                                         ckconv_conv_desc *second, ckconv_error *err)
+CKCI_FN ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckci_conv *first,
+                                       ckconv_conv_desc *second, ckconv_error *err)
 {
     int32_t ndim = d->conv0.ndim;
     int64_t channels = first->g * first->k; /* fits: wei0 was checked */
@@ -4150,7 +4146,7 @@ typedef struct ckci_conv_conv {
     ckci_conv first, second;
 } ckci_conv_conv;
 
-CKCI_ONCE ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
 {
     ckconv_conv_desc *c0 = &d->conv0;
     if (c0->num_d != 0) {
@@ -4199,8 +4195,8 @@ typedef struct ckci_groupnorm {
     ckci_tensor in, out, din;
 } ckci_groupnorm;
 
-CKCI_ONCE ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
-                                             ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
+                                           ckconv_error *err)
 {
     if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -4323,14 +4319,14 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
 */
 /* One position is written and read through one tap, and nothing else lies along this axis. Of a longer axis
    of in only the first position is read; bwd_data writes the others, too. */
-CKCI_ONCE int ckci_idle_axis(const ckci_conv *p, int axis)
+CKCI_FN int ckci_idle_axis(const ckci_conv *p, int axis)
 {
     return p->filter[axis] == 1 && p->output[axis] == 1 && p->pad[axis] == 0 &&
            (p->input[axis] == 1 || p->op != CKCONV_BWD_DATA);
 }
 
 /* Three values, those of idle axes left out: z, y, x from the right, and `none` for what is missing. */
-CKCI_ONCE void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
+CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
 {
     int to = 2;
     for (int i = 2; i >= 0; i--) {
@@ -4346,7 +4342,7 @@ CKCI_ONCE void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
 /* The same with a tensor. Missing axes get the strides that layouts give them; where all three are missing, x
    gets that of channels side by side: every layout is one matrix then. A D tensor that is broadcast keeps its
    0. */
-CKCI_ONCE void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
+CKCI_FN void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
 {
     int64_t *s = t->stride, x = s[5] == 0 ? 0 : ckci_saturating_mul(s[2], t->len[2]);
     ckci_close_up(t->len + 3, idle, 1);
@@ -4359,7 +4355,7 @@ CKCI_ONCE void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
     }
 }
 
-CKCI_ONCE void ckci_close_up_conv(ckci_conv *p, const int idle[3])
+CKCI_FN void ckci_close_up_conv(ckci_conv *p, const int idle[3])
 {
     ckci_close_up(p->filter, idle, 1);
     ckci_close_up(p->input, idle, 1);
@@ -4375,7 +4371,7 @@ CKCI_ONCE void ckci_close_up_conv(ckci_conv *p, const int idle[3])
     }
 }
 
-CKCI_ONCE void ckci_drop_conv(ckci_conv *p)
+CKCI_FN void ckci_drop_conv(ckci_conv *p)
 {
     int idle[3];
     for (int i = 0; i < 3; i++) {
@@ -4385,7 +4381,7 @@ CKCI_ONCE void ckci_drop_conv(ckci_conv *p)
 }
 
 /* Mid has its axes from both convolutions. */
-CKCI_ONCE void ckci_drop_pair(ckci_conv_conv *p)
+CKCI_FN void ckci_drop_pair(ckci_conv_conv *p)
 {
     int idle[3];
     for (int i = 0; i < 3; i++) {
@@ -4395,7 +4391,7 @@ CKCI_ONCE void ckci_drop_pair(ckci_conv_conv *p)
     ckci_close_up_conv(&p->second, idle);
 }
 
-CKCI_ONCE void ckci_swap(int64_t *v, int i, int j)
+CKCI_FN void ckci_swap(int64_t *v, int i, int j)
 {
     int64_t x = v[i];
     v[i] = v[j];
@@ -4403,7 +4399,7 @@ CKCI_ONCE void ckci_swap(int64_t *v, int i, int j)
 }
 
 /* The same convolution with two of its axes exchanged. */
-CKCI_ONCE void ckci_swap_axes(ckci_conv *p, int i, int j)
+CKCI_FN void ckci_swap_axes(ckci_conv *p, int i, int j)
 {
     ckci_swap(p->filter, i, j);
     ckci_swap(p->input, i, j);
@@ -4419,12 +4415,12 @@ CKCI_ONCE void ckci_swap_axes(ckci_conv *p, int i, int j)
 }
 
 /* Do f neighbours along x lie in memory as one row of numbers? A D tensor of one number does, too. */
-CKCI_ONCE int ckci_row_of_pixels(const ckci_tensor *t)
+CKCI_FN int ckci_row_of_pixels(const ckci_tensor *t)
 {
     return (t->stride[2] == 1 && t->stride[5] == t->len[2]) || (t->stride[2] == 0 && t->stride[5] == 0);
 }
 
-CKCI_ONCE void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
+CKCI_FN void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
 {
     t->len[2] *= f;
     t->len[5] = left;
@@ -4435,7 +4431,7 @@ CKCI_ONCE void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
    the filter as one row of numbers, its pixels are channels. Patches of 16 x 16 pixels of 3 channels are
    16 x 1 of 48, two by two of 64 are 2 x 1 of 128: fewer taps, whole chunks (of `chunk` channels) of 16
    bytes, and no phases in bwd_data. Not for small first layers, whose kernels read rows of pixels anyway. */
-CKCI_ONCE void ckci_fold_patches(ckci_conv *p, int64_t chunk)
+CKCI_FN void ckci_fold_patches(ckci_conv *p, int64_t chunk)
 {
     int64_t f = p->filter[2], taps = p->filter[0] * p->filter[1] * f;
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
@@ -4462,7 +4458,7 @@ CKCI_ONCE void ckci_fold_patches(ckci_conv *p, int64_t chunk)
 }
 
 /* Tensors of one shape: those of a group norm or a transform. */
-CKCI_ONCE void ckci_drop_tensors(ckci_tensor *const *t, int count)
+CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
 {
     int idle[3];
     for (int i = 0; i < 3; i++) {
@@ -10609,10 +10605,10 @@ CKCI_FN void ckci_direct_weight_sum_item(const void *context, int64_t block, uns
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-along-weight
-  bwd_weight of few channels per group, vectors along x, for the tensors of cpu/along.h. Sums of every tap lie in
-  lanes that are added up last. An item owns one (group, output channel) and a share of the units, tiles of one
-  plane of outputs; shares are added in their order, so that threads do not change the result, and tiles bound
-  the length of a sum.
+  bwd_weight of few channels per group, vectors along x, for the tensors of cpu/along.h. Sums of every tap lie
+  in lanes that are added up last. An item owns one (group, output channel) and a share of the units, tiles of
+  one plane of outputs; shares are added in their order, so that threads do not change the result, and tiles
+  bound the length of a sum.
 */
 typedef struct ckci_along_shares {
     ckci_along_tiles t;
@@ -12623,7 +12619,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
   runtime than ckci_launch.
 */
 /* The family of a GPU's matrix unit; 0: none. */
-CKCI_ONCE ckconv_family ckci_matrix_family(const ckconv_device *d)
+CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {
     switch (ckci_matrix_unit(d)) {
     case CKCI_UNIT_CDNA1:
@@ -12643,7 +12639,7 @@ CKCI_ONCE ckconv_family ckci_matrix_family(const ckconv_device *d)
 }
 
 /* Refuses a GPU without the matrix unit of a family. */
-CKCI_ONCE ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
+CKCI_FN ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
 {
     if (ckci_matrix_family(d) == family) {
         return CKCONV_OK;
@@ -12659,26 +12655,26 @@ CKCI_ONCE ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family fam
    and adds their sums to those before, in the part in memory, which no other block touches; that part has
    no more than PIECES of them where workspace allows as many parts. */
 enum { CKCI_SUM_WHOLE = 16384, CKCI_SUM_PIECES = 256 };
-CKCI_ONCE int64_t ckci_sum_chain(const ckconv_device *device)
+CKCI_FN int64_t ckci_sum_chain(const ckconv_device *device)
 {
     return device->kind == CKCONV_DEVICE_NVIDIA ? 4096 : 8192;
 }
 
 /* The parts that so many positions ask for. */
-CKCI_ONCE int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
+CKCI_FN int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
 {
     return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
 }
 
 /* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
-CKCI_ONCE int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
+CKCI_FN int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
 {
     return ckci_saturating_mul(count, each) > CKCI_SUM_WHOLE
                ? (int32_t)ckci_max(ckci_sum_chain(device) / ckci_max(each, 1), 1)
                : 0;
 }
 
-CKCI_ONCE ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
+CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
 {
     ckci_gpu_dim d;
     int back = p->op == CKCONV_BWD_DATA;
@@ -12709,7 +12705,7 @@ CKCI_ONCE ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
 }
 
 /* Do all offsets inside a slice fit 32 bits? `channels` of step `channel`, positions of the tensor. */
-CKCI_ONCE int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int64_t channel)
+CKCI_FN int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int64_t channel)
 {
     int64_t reach = ckci_saturating_mul(channels - 1, channel);
     for (int i = 3; i < 6; i++) {
@@ -12720,7 +12716,7 @@ CKCI_ONCE int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int6
 
 /* May four neighbours along the dimension with stride `channel` be one load, wherever they begin? NULL: the
    pointer is not known yet. */
-CKCI_ONCE int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channels)
+CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channels)
 {
     int64_t size = (int64_t)ckci_size(t->dtype);
     int fits =
@@ -12732,7 +12728,7 @@ CKCI_ONCE int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t chann
 }
 
 /* May eight neighbouring columns be one store? */
-CKCI_ONCE int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
+CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 {
     int fits = columns % 8 == 0 && t->stride[2] == 1 && (uintptr_t)t->p % 16 == 0 &&
                (t->dtype == CKCONV_F64 || t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 ||
@@ -12745,7 +12741,7 @@ CKCI_ONCE int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 
 /* How D tensor d lies beside the written tensor t: a CKCI_LINE, or -1. One number for each channel: its step
    from channel to channel becomes d's stride[2], though K or C be 1. */
-CKCI_ONCE int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
+CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
 {
     int known = t->dtype == CKCONV_F64
                     ? d->dtype == CKCONV_F64
@@ -12766,7 +12762,7 @@ CKCI_ONCE int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
 
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
    where it is stored in that type. */
-CKCI_ONCE void ckci_set_form(ckci_gpu_target *o)
+CKCI_FN void ckci_set_form(ckci_gpu_target *o)
 {
     const ckconv_element_op *op = &o->t.op;
     int adds = op->kind >= CKCONV_BIAS, one = op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD;
@@ -12795,7 +12791,7 @@ CKCI_ONCE void ckci_set_form(ckci_gpu_target *o)
 }
 
 /* What a convolution writes. */
-CKCI_ONCE void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
+CKCI_FN void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
 {
     memset(o, 0, sizeof *o);
     o->t = p->t[ckci_written(p->op)];
@@ -12809,7 +12805,7 @@ CKCI_ONCE void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
 }
 
 /* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
-CKCI_ONCE void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
+CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     int64_t rows = p->n;
@@ -12853,7 +12849,7 @@ CKCI_ONCE void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 }
 
 /* What 32-bit indices hold; each return has one reason. */
-CKCI_ONCE ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
 {
     static const char *const dims[3] = {"z", "y", "x"};
     int64_t most = INT32_MAX / 2, positions = p->n, taps = 1, phases = 1;
@@ -12892,7 +12888,7 @@ CKCI_ONCE ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
+CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
 {
     return blocks <= INT32_MAX
                ? CKCONV_OK
@@ -12901,8 +12897,7 @@ CKCI_ONCE ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
 }
 
 /* NVIDIA limits the blocks of a launch; AMD its threads, to 2^32 - 1. */
-CKCI_ONCE ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l,
-                                          ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l, ckconv_error *err)
 {
     if (!ckci_kernel_kept(l->kernel)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -12919,7 +12914,7 @@ CKCI_ONCE ckconv_status ckci_check_launch(const ckconv_device *device, const ckc
 }
 
 /* Does it put tensors in another order? */
-CKCI_ONCE int ckci_packs(const ckci_launch *l)
+CKCI_FN int ckci_packs(const ckci_launch *l)
 {
     return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn ||
            l->kernel == CKCI_KERNEL_pack_data || l->bytes == sizeof(ckci_gpu_move);
@@ -12927,7 +12922,7 @@ CKCI_ONCE int ckci_packs(const ckci_launch *l)
 
 /* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
    there. */
-CKCI_ONCE int ckci_writes_target(const ckci_launch *l)
+CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
     return !ckci_packs(l) && (l->bytes == sizeof(ckci_gpu_conv) || l->bytes == sizeof(ckci_gpu_depth));
 }
@@ -12938,7 +12933,7 @@ typedef struct ckci_launch_count {
     int32_t count, mid;
 } ckci_launch_count;
 
-CKCI_ONCE ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_launch_count *c = (ckci_launch_count *)context;
     c->count++;
@@ -12957,7 +12952,7 @@ CKCI_ONCE ckconv_status ckci_count_launch(void *context, const ckci_launch *laun
 
 /* A kernel's cost is the time of multiply-adds on one compute unit. Smaller tiles read LDS more often, direct
    kernels read memory for each product. */
-CKCI_ONCE double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
+CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
 {
     double units = (double)ckci_max(device->compute_units, 1), rate = tile == 128  ? 1
                                                                       : tile == 64 ? 1.6
@@ -12968,7 +12963,7 @@ CKCI_ONCE double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, doub
 
 /* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks
    that wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
-CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
+CKCI_FN double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
 {
     double cost = ckci_gpu_cost(device, blocks, (double)tile * tile * (red + 32), tile),
            wait = 2e5 * (2 + red / (tile == 32 ? 8 : 16));
@@ -12978,7 +12973,7 @@ CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t block
 /* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than
    four channels on both sides, are for devices without one, and for plans that may not have the workspace of
    a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
-CKCI_ONCE double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
+CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
@@ -12986,19 +12981,19 @@ CKCI_ONCE double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 }
 
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
-CKCI_ONCE int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int32_t i32)
+CKCI_FN int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int32_t i32)
 {
     return kind == CKCONV_F64 ? f64 : kind == CKCONV_I32 ? i32 : f32;
 }
 
-CKCI_ONCE ckconv_dtype ckci_conv_kind(const ckci_conv *p)
+CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
 {
     return ckci_find_kind(p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute)->dtype;
 }
 
 /* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in
    the tensor that is written. */
-CKCI_ONCE void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
+CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
 {
     const ckci_tensor *t = &k->o.t;
     int channels_first = t->stride[5] >= ckci_min(t->stride[0], t->stride[2]);
@@ -13011,7 +13006,7 @@ CKCI_ONCE void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
 }
 
 /* Places of the reduction of one phase, on average, of `channels` each. */
-CKCI_ONCE double ckci_reduction(const ckci_gpu_conv *k, double channels)
+CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
 {
     for (int i = 0; i < 3; i++) {
         channels *= (double)k->dim[i].filter / (double)k->dim[i].period;
@@ -13021,7 +13016,7 @@ CKCI_ONCE double ckci_reduction(const ckci_gpu_conv *k, double channels)
 
 /* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on
    both sides of each axis together. */
-CKCI_ONCE void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
+CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
 {
     int back = p->op == CKCONV_BWD_DATA;
     *positions = 1;
@@ -13042,7 +13037,7 @@ CKCI_ONCE void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond
 
 /* Elements from the first to the last one that a block may address: of some images and channels, and so far
    beyond each axis. beyond NULL: not at all. */
-CKCI_ONCE int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
+CKCI_FN int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
 {
     int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
     reach = ckci_saturating_add(reach, ckci_saturating_mul(channels, t->stride[2]));
@@ -13055,7 +13050,7 @@ CKCI_ONCE int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t chann
 
 /* The grid, once tiles_m and tiles_n are known: those of `slices` phases and groups; nothing for an empty
    batch. */
-CKCI_ONCE ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_launch *l, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_launch *l, ckconv_error *err)
 {
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), slices);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
@@ -13066,8 +13061,8 @@ CKCI_ONCE ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_la
 }
 
 /* fwd and bwd_data with one kernel. tile 0: direct. */
-CKCI_ONCE ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                        ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                      ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckconv_dtype kind = ckci_conv_kind(p);
@@ -13096,14 +13091,14 @@ CKCI_ONCE ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
 {
     return f->split_k <= 1 ? CKCONV_OK
                            : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: only bwd_weight splits",
                                        (int)f->split_k);
 }
 
-CKCI_ONCE ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
 {
     return f->kind == 0 || f->kind == kind
                ? CKCONV_OK
@@ -13112,7 +13107,7 @@ CKCI_ONCE ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind
 }
 
 /* Direct kernels read memory for each product: with many channels per group they would be slower by tens. */
-CKCI_ONCE ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
     return f->tile != 0 || ckci_min(p->k, p->c) <= 16
@@ -13122,7 +13117,7 @@ CKCI_ONCE ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *e
                            CKCI_LL(p->k), CKCI_LL(p->c));
 }
 
-CKCI_ONCE void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t launches)
+CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t launches)
 {
     plan->grid[0] = l->grid;
     plan->block[0] = l->threads;
@@ -13131,8 +13126,8 @@ CKCI_ONCE void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t
 
 /* Tiles whose registers have no room for long sums keep them in the parts' workspace: of one part, with no
    `place` in dw, none may be long. *split becomes two parts if it is free. */
-CKCI_ONCE ckconv_status ckci_place_long_sums(int64_t positions, int place, int32_t split_k, int64_t sum_bytes,
-                                             int64_t limit, int64_t *split, ckconv_error *err)
+CKCI_FN ckconv_status ckci_place_long_sums(int64_t positions, int place, int32_t split_k, int64_t sum_bytes,
+                                           int64_t limit, int64_t *split, ckconv_error *err)
 {
     if (place || *split > 1 || positions <= CKCI_GPU_CHAIN) {
         return CKCONV_OK;
@@ -13150,9 +13145,9 @@ CKCI_ONCE ckconv_status ckci_place_long_sums(int64_t positions, int place, int32
 
 /* bwd_weight. split_k 0: as many parts as fill the GPU, within `limit` bytes. tile 0: direct. Sums of parts
    lie in workspace at *bytes = parts * G * K * taps * C sums. */
-CKCI_ONCE ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                        int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                        double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                      int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                      double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckconv_dtype kind = ckci_conv_kind(p);
@@ -13215,7 +13210,7 @@ CKCI_ONCE ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device 
 }
 
 /* Are weights stored in the order of their sums, [g][k][tap][c], without an epilogue, four at a time? */
-CKCI_ONCE int32_t ckci_weights_as_sums(const ckci_tensor *t)
+CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
 {
     static const int order[6] = {2, 5, 4, 3, 1, 0};
     int64_t next = 1;
@@ -13231,8 +13226,8 @@ CKCI_ONCE int32_t ckci_weights_as_sums(const ckci_tensor *t)
 
 /* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in a fixed order. matrix: what
    wrote them, if a matrix kernel did; else NULL. */
-CKCI_ONCE ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
-                                         unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
+                                       unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     ckci_gpu_conv *k = &l.a.conv;
@@ -13268,7 +13263,7 @@ CKCI_ONCE ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, cons
   tile says which. The planner of pairs takes it for copies of mid, too.
 */
 /* Merge dimension i into j where together they are one dense dimension in both tensors. */
-CKCI_ONCE int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
+CKCI_FN int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
 {
     int dense = i != j && len[i] > 1 && len[j] > 1;
     for (int t = 0; t < 2; t++) {
@@ -13283,7 +13278,7 @@ CKCI_ONCE int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
 
 /* The tile of a block where elements move one by one: 1024 in all, 32 x 32, or a short dimension whole and
    more of the other. */
-CKCI_ONCE void ckci_move_tile(ckci_gpu_move *k)
+CKCI_FN void ckci_move_tile(ckci_gpu_move *k)
 {
     int least = k->transpose ? 2 : 0, half = k->transpose ? 5 : 10;
     for (k->log_x = least; k->log_x < half && ((int64_t)1 << k->log_x) < k->len_x;) {
@@ -13300,8 +13295,8 @@ CKCI_ONCE void ckci_move_tile(ckci_gpu_move *k)
 }
 
 /* Are all elements multiples of `bytes` from 0, but for steps along dimensions of the bits in `except`? */
-CKCI_ONCE int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6], const int64_t len[6],
-                                    unsigned except, int64_t bytes)
+CKCI_FN int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6], const int64_t len[6],
+                                  unsigned except, int64_t bytes)
 {
     int fits = (uintptr_t)p % (uintptr_t)bytes == 0;
     for (int i = 0; i < 6; i++) {
@@ -13312,7 +13307,7 @@ CKCI_ONCE int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6
 
 /* Rows dense in both tensors, equal types: pieces of so many bytes; 0: there are none. Where rows follow each
    other they are whole pieces. */
-CKCI_ONCE int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6])
+CKCI_FN int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6])
 {
     int64_t bytes = k->len_x * (int64_t)ckci_size(k->from), rows = 1;
     for (int i = 1; i < 6; i++) {
@@ -13329,7 +13324,7 @@ CKCI_ONCE int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], co
 }
 
 /* The dimension from i on with the shortest steps comes first. */
-CKCI_ONCE void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t len[6], int i)
+CKCI_FN void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t len[6], int i)
 {
     int best = i;
     for (int j = i; j < 6; j++) {
@@ -13343,7 +13338,7 @@ CKCI_ONCE void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t 
 }
 
 /* 2^log is at least n, but no more than 2^most. */
-CKCI_ONCE int ckci_move_log(int64_t n, int most)
+CKCI_FN int ckci_move_log(int64_t n, int most)
 {
     int log = 0;
     while (log < most && ((int64_t)1 << log) < n) {
@@ -13354,7 +13349,7 @@ CKCI_ONCE int ckci_move_log(int64_t n, int most)
 
 /* move_copy: 1024 pieces. y follows x in dst, z in src, so that a block reads and writes long runs even where
    rows are short. */
-CKCI_ONCE void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[6])
+CKCI_FN void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[6])
 {
     k->tail = (int32_t)(len[0] * (int64_t)ckci_size(k->from) % k->vec);
     len[0] = len[0] * (int64_t)ckci_size(k->from) / k->vec;
@@ -13378,7 +13373,7 @@ CKCI_ONCE void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[
 }
 
 /* A length in equal parts of at most `most`, multiples of `unit` as that is. */
-CKCI_ONCE int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
+CKCI_FN int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
 {
     most = most < unit ? unit : most - most % unit;
     int64_t part = ckci_ceil_div(length, ckci_ceil_div(length, most));
@@ -13388,7 +13383,7 @@ CKCI_ONCE int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
 /* Tiles in LDS: pieces, of 2^log rows, `bytes` apart. 128 bytes are all banks; where eight neighbouring
    pieces do not meet them all, 16 bytes more after as many of them as do: an odd multiple of 128 bytes, so
    that what follows each other in LDS does not lie in one bank either. (NVIDIA: after each.) */
-CKCI_ONCE void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
+CKCI_FN void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
 {
     for (int64_t part = bytes; part % 128 != 0 && !each; part *= 2) {
         log++;
@@ -13409,8 +13404,8 @@ typedef struct ckci_turn {
     int log_v;
 } ckci_turn;
 
-CKCI_ONCE ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6],
-                                    int64_t unit, int64_t line)
+CKCI_FN ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6],
+                                  int64_t unit, int64_t line)
 {
     ckci_turn t;
     t.x = k->len_x;
@@ -13436,7 +13431,7 @@ CKCI_ONCE ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], 
 }
 
 /* Rows of dst are whole and follow each other; each element of src goes to its place in LDS. Does it fit? */
-CKCI_ONCE int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
+CKCI_FN int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
 {
     const int64_t x = t->x, to = t->to, unit = t->unit;
     k->scatter = 1;
@@ -13463,7 +13458,7 @@ CKCI_ONCE int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci
 }
 
 /* Rows of src are whole and follow each other. */
-CKCI_ONCE void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], const ckci_turn *t)
+CKCI_FN void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], const ckci_turn *t)
 {
     const int64_t y = t->y, v = t->v, row = v / t->unit * y;
     k->merged = 1;
@@ -13483,7 +13478,7 @@ CKCI_ONCE void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64
 }
 
 /* Parts of rows of both. */
-CKCI_ONCE void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
+CKCI_FN void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
 {
     const int64_t x = t->x, y = t->y, from = t->from, to = t->to, v = t->v, unit = t->unit, want = t->want;
     int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
@@ -13523,8 +13518,8 @@ CKCI_ONCE void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci
 
 /* Tensors that are turned: in which way, and the tile. unit: elements of a load; line: bytes that memory
    reads and writes together. 0: not so. */
-CKCI_ONCE int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
-                             int64_t line)
+CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
+                           int64_t line)
 {
     const ckci_turn t = ckci_start_turn(k, step, len, unit, line);
     const int64_t x = t.x, y = t.y, to = t.to, v = t.v;
@@ -13557,7 +13552,7 @@ CKCI_ONCE int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t
 }
 
 /* Other types, x dense in both: rows, or parts of them. */
-CKCI_ONCE int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
+CKCI_FN int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
 {
     k->straight = 1;
     k->tile[0] = ckci_move_part(k->len_x, 8192, unit);
@@ -13571,8 +13566,8 @@ CKCI_ONCE int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int
 }
 
 /* Which kernel, its tile; dimensions in the kernel's order, x first. */
-CKCI_ONCE void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6],
-                                int64_t line)
+CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6],
+                              int64_t line)
 {
     int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to);
     int same = k->from == k->to, dense = step[0][k->transpose ? 1 : 0] == from && step[1][0] == to;
@@ -13608,8 +13603,8 @@ CKCI_ONCE void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2
     ckci_move_tile(k);
 }
 
-CKCI_ONCE ckconv_status ckci_make_move(const ckconv_device *device, const ckci_tensor *src,
-                                       const ckci_tensor *dst, ckci_launch *l, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_move(const ckconv_device *device, const ckci_tensor *src,
+                                     const ckci_tensor *dst, ckci_launch *l, ckconv_error *err)
 {
     ckci_gpu_move *k = &l->a.move;
     int64_t all[6], steps[2][6], len[6], step[2][6];
@@ -13682,7 +13677,7 @@ CKCI_ONCE ckconv_status ckci_make_move(const ckconv_device *device, const ckci_t
   share channels and positions, and how bwd_weight is cut into parts. Few channels per group are planned as
   several such launches, each of which owns its output channels.
 */
-CKCI_ONCE void ckci_exchange_yx(ckci_tensor *t)
+CKCI_FN void ckci_exchange_yx(ckci_tensor *t)
 {
     int64_t len = t->len[4], stride = t->stride[4];
     t->len[4] = t->len[5];
@@ -13691,7 +13686,7 @@ CKCI_ONCE void ckci_exchange_yx(ckci_tensor *t)
     t->stride[5] = stride;
 }
 
-CKCI_ONCE void ckci_exchange_target(ckci_gpu_target *o)
+CKCI_FN void ckci_exchange_target(ckci_gpu_target *o)
 {
     ckci_exchange_yx(&o->t);
     for (int32_t j = 0; j < o->num_d; j++) {
@@ -13702,7 +13697,7 @@ CKCI_ONCE void ckci_exchange_target(ckci_gpu_target *o)
 }
 
 /* May `vec` neighbouring channels be one load? Channels are groups here. */
-CKCI_ONCE int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
+CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 {
     int fits = t->stride[0] == 1 && t->len[0] % vec == 0 &&
                (uintptr_t)t->p % (uintptr_t)(vec * (int64_t)ckci_size(t->dtype)) == 0;
@@ -13738,7 +13733,7 @@ enum {
 
 /* How a kernel that walks loads windows: 2: in pieces (of 4 neighbours in planes, which `aligned` tells, else
    of vec channels), 1: in words of 4 bytes, 0: element by element. */
-CKCI_ONCE int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_t vec, int32_t aligned)
+CKCI_FN int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_t vec, int32_t aligned)
 {
     int fits = (uintptr_t)t->p % 4 == 0, size = (int)ckci_size(t->dtype);
     for (int i = 0; i < 6; i++) {
@@ -13751,7 +13746,7 @@ CKCI_ONCE int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_
 
 /* Are types and operation those that all kernels know (kernels/depth, ckci_k_depth_write)? bwd_weight:
    the sums can be stored as they are. */
-CKCI_ONCE int ckci_depth_common(const ckci_gpu_depth *k, int weight)
+CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
 {
     if (weight) {
         ckconv_dtype type = k->o.t.dtype;
@@ -13768,8 +13763,8 @@ CKCI_ONCE int ckci_depth_common(const ckci_gpu_depth *k, int weight)
 }
 
 /* Filter size of a kernel that walks down columns; 0: none does. */
-CKCI_ONCE int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                                   int32_t planes)
+CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                 int32_t planes)
 {
     const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
     int32_t f = x->filter;
@@ -13790,8 +13785,8 @@ CKCI_ONCE int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device 
 }
 
 /* Filter size of a kernel that takes rows through LDS; 0: none does. */
-CKCI_ONCE int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                                   int32_t planes)
+CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                 int32_t planes)
 {
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     const ckci_tensor *other = weight ? &k->b : &k->o.t;
@@ -13814,8 +13809,8 @@ CKCI_ONCE int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device 
 }
 
 /* Is there a kernel that takes planes through LDS? */
-CKCI_ONCE int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                               int32_t planes)
+CKCI_FN int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                             int32_t planes)
 {
     const ckci_tensor *other = weight ? &k->b : &k->o.t;
     int32_t lanes = 64 / (int32_t)ckci_size(k->a.dtype);
@@ -13831,7 +13826,7 @@ CKCI_ONCE int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *dev
 }
 
 /* Does a kernel walk down columns with two rows of inputs in registers? (fwd, bwd_data) */
-CKCI_ONCE int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32_t planes)
+CKCI_FN int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     int fits = planes == CKCI_DEPTH_LAST && k->phases == 1 && !k->full && vec == 4 && z->filter == 1 &&
@@ -13844,12 +13839,12 @@ CKCI_ONCE int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int
 
 /* Few channels per group are depthwise convolutions as well, one launch each: an output channel (fwd) or an
    input channel (bwd_data), with a sum over those that are read, or a pair of them (bwd_weight). */
-CKCI_ONCE int64_t ckci_depth_launches(const ckci_conv *p)
+CKCI_FN int64_t ckci_depth_launches(const ckci_conv *p)
 {
     return (p->op == CKCONV_BWD_DATA ? 1 : p->k) * (p->op == CKCONV_FWD ? 1 : p->c);
 }
 
-CKCI_ONCE void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
+CKCI_FN void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
 {
     t->p =
         (unsigned char *)((uintptr_t)t->p + (uintptr_t)(at * t->stride[axis] * (int64_t)ckci_size(t->dtype)));
@@ -13857,7 +13852,7 @@ CKCI_ONCE void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
 }
 
 /* Launch i of them. */
-CKCI_ONCE ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
+CKCI_FN ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
 {
     ckci_conv one = *p;
     int64_t k = p->op == CKCONV_BWD_WEIGHT ? i / p->c : i, c = p->op == CKCONV_BWD_WEIGHT ? i % p->c : i;
@@ -13883,14 +13878,14 @@ CKCI_ONCE ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
 }
 
 /* Do others lie between the channels of t, as with several per group channels last? */
-CKCI_ONCE int ckci_depth_apart(const ckci_tensor *t)
+CKCI_FN int ckci_depth_apart(const ckci_tensor *t)
 {
     return t->len[0] > 1 && t->stride[0] > 1 && t->stride[0] < t->stride[5];
 }
 
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
-CKCI_ONCE ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
+                                       ckconv_error *err)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     memset(k, 0, sizeof *k);
@@ -13957,8 +13952,8 @@ CKCI_ONCE ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, 
 /* Columns of so many rows, and so many rounds of `lanes` columns for a block, that all compute units are done
    soon; two blocks at a time on each, `tiles` of them side by side for one round of columns. extra: what a
    block costs besides, in rows. */
-CKCI_ONCE void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip,
-                                  int64_t tiles, int64_t extra, int64_t *all)
+CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int64_t tiles,
+                                int64_t extra, int64_t *all)
 {
     int64_t rows = k->dim[1].length, best = INT64_MAX, lanes = k->lanes_p;
     int64_t at_once = 2 * (int64_t)ckci_max(device->compute_units, 1), rounds = 1;
@@ -13992,7 +13987,7 @@ CKCI_ONCE void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device
 
 /* Columns of those with two rows of inputs in registers. Short ones of stride 1 find the rows that they share
    with the next one in the caches (H100, f32, 56 x 56: 8 rows 183 us, 28 rows 197). All columns. */
-CKCI_ONCE int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
+CKCI_FN int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
 {
     int32_t rows = k->dim[1].length, most = k->dim[1].stride == 1 ? 8 : 20;
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
@@ -14002,8 +13997,8 @@ CKCI_ONCE int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
 }
 
 /* Which kernel: how taps lie, planes. */
-CKCI_ONCE int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t columns,
-                                    int32_t walks, int32_t weight, int32_t vec, int32_t planes)
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t columns,
+                                  int32_t walks, int32_t weight, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
@@ -14035,7 +14030,7 @@ CKCI_ONCE int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int d
     return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : beside ? 0 : second ? 1 : 2);
 }
 
-CKCI_ONCE void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
+CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
 {
     int32_t first = k->a.dtype == CKCONV_F32 ? CKCI_KERNEL_depth_f32_down_3 : CKCI_KERNEL_depth_half_down_3;
     ckci_set_kernel(l, k->a.dtype != CKCONV_F64 ? first + which
@@ -14046,8 +14041,8 @@ CKCI_ONCE void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t w
 /* Lanes for `vectors` of channels, `bytes` each: whole multiples of 64 bytes or all there are, which waste
    few threads, and whose weights fit LDS: `most` lanes with all taps, `limit` with one row of taps. Short
    filters take as many as fit; with longer ones (`few`) neighbouring windows should be in one block. */
-CKCI_ONCE int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, int64_t limit, int64_t units,
-                                   int few)
+CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, int64_t limit, int64_t units,
+                                 int few)
 {
     double best = 0;
     int32_t lanes = 1;
@@ -14073,7 +14068,7 @@ CKCI_ONCE int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most,
 }
 
 /* Bytes of a copy into LDS of lanes_c words of channels. */
-CKCI_ONCE int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
+CKCI_FN int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype), bytes = 16;
     for (; bytes > size; bytes /= 2) {
@@ -14088,8 +14083,8 @@ CKCI_ONCE int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
 
 /* Strips that a block of those that take rows through LDS has side by side, and the positions of their rows.
    0: with so many channels not even one fits. */
-CKCI_ONCE int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight, int32_t room,
-                                       int32_t *positions)
+CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight, int32_t room,
+                                     int32_t *positions)
 {
     int32_t f = k->dim[1].filter, strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
     int32_t side = 256 / k->lanes_c;
@@ -14108,7 +14103,7 @@ CKCI_ONCE int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, i
 
 /* Outputs of a strip. Short ones take .7 of the time (H100; elsewhere for want of measurements) and leave
    fewer threads without a strip. */
-CKCI_ONCE int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight, int32_t room)
+CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight, int32_t room)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), few = CKCI_DEPTH_DOWN_SHORT;
     int32_t strip = CKCI_DEPTH_DOWN_STRIP(size, f, weight), positions;
@@ -14123,7 +14118,7 @@ CKCI_ONCE int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight,
 }
 
 /* Columns of those that take rows through LDS. Returns the outputs of a strip. */
-CKCI_ONCE int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
+CKCI_FN int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), positions = 0;
     int64_t words = ckci_ceil_div(k->g, 4 / size);
@@ -14151,7 +14146,7 @@ CKCI_ONCE int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device
 
 /* Rows of a block: those that run at once own equally many, or `split` share them. The result counts the
    blocks of lanes_c words of channels. */
-CKCI_ONCE int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *device, int64_t split)
+CKCI_FN int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *device, int64_t split)
 {
     int64_t at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
     split = split ? split : ckci_min(ckci_max(at_once / k->tiles_c, 1), ckci_max(k->all / 4, 1));
@@ -14161,7 +14156,7 @@ CKCI_ONCE int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *
 
 /* Tiles of those that take planes through LDS, and pieces of planes. A step of a thread costs about 540
    instructions and six for each copy. */
-CKCI_ONCE void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
+CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype), strip = CKCI_DEPTH_DEEP_STRIP(size, weight);
     int64_t words = ckci_ceil_div(k->g, 4 / size), best = INT64_MAX;
@@ -14221,7 +14216,7 @@ CKCI_ONCE void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *dev
 /* AMD: which threads of those that take rows or planes through LDS have which channels
    (kernels/depth, ckci_k_depth_slot): a strip has whole multiples of 32, with some that have none,
    or as many as fit, and the rest follows. */
-CKCI_ONCE void ckci_depth_stretches(ckci_gpu_depth *k)
+CKCI_FN void ckci_depth_stretches(ckci_gpu_depth *k)
 {
     int32_t whole = k->lanes_c / 32 * 32, rest = k->lanes_c - whole, padded = rest > 0 ? whole + 32 : whole;
     if (k->lanes_p * padded <= 256) {
@@ -14237,7 +14232,7 @@ CKCI_ONCE void ckci_depth_stretches(ckci_gpu_depth *k)
 }
 
 /* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte, of whole sectors. */
-CKCI_ONCE double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
+CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
 {
     double products = (double)ckci_count(&p->t[CKCI_OUT]) * (double)p->c, bytes = 0;
     for (int i = 0; i < 3; i++) {
@@ -14249,7 +14244,7 @@ CKCI_ONCE double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device
     return (products * rate + bytes * 10) / (double)ckci_max(device->compute_units, 1) / 16 + 500;
 }
 
-CKCI_ONCE void ckci_depth_divisors(ckci_gpu_depth *k)
+CKCI_FN void ckci_depth_divisors(ckci_gpu_depth *k)
 {
     k->by_lanes_c = ckci_make_divisor(k->lanes_c);
     k->by_lanes_u = ckci_make_divisor(k->lanes_u);
@@ -14262,7 +14257,7 @@ CKCI_ONCE void ckci_depth_divisors(ckci_gpu_depth *k)
 }
 
 /* All strips, and lanes along x for planes. */
-CKCI_ONCE ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int64_t *all, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int64_t *all, ckconv_error *err)
 {
     int64_t wide = k->dim[1].count[0].d;
     int lanes = planes == CKCI_DEPTH_PLANES;
@@ -14277,7 +14272,7 @@ CKCI_ONCE ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int
 }
 
 /* Are the planes of t, all rows of them, one behind the other in memory? */
-CKCI_ONCE int ckci_depth_dense_planes(const ckci_tensor *t)
+CKCI_FN int ckci_depth_dense_planes(const ckci_tensor *t)
 {
     int64_t row = t->len[5], plane = row * t->len[4];
     return t->stride[5] == 1 && (t->len[4] == 1 || t->stride[4] == row) && t->len[3] == 1 &&
@@ -14286,7 +14281,7 @@ CKCI_ONCE int ckci_depth_dense_planes(const ckci_tensor *t)
 }
 
 /* Bytes from thread to thread of what is read, written (dout). back: of stride 2. */
-CKCI_ONCE int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, int weight, int written)
+CKCI_FN int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, int weight, int written)
 {
     int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, stride, back, weight);
     return (written ? columns : back ? 1 : columns * stride) * size;
@@ -14294,7 +14289,7 @@ CKCI_ONCE int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, 
 
 /* Room for a plane of `bytes` bytes: the threads of the next one, `step` bytes apart, go on in the banks of
    LDS, which are 128 bytes, where those of this one end. */
-CKCI_ONCE int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t wide)
+CKCI_FN int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t wide)
 {
     int64_t room = ckci_ceil_div(bytes, 16) * 16, more = ((step * wide - room) % 128 + 128) % 128;
     return room + ckci_ceil_div(more, 16) * 16 % 128;
@@ -14302,7 +14297,7 @@ CKCI_ONCE int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t w
 
 /* Threads for a plane whose columns take `wide`: those of the next one can go on where they end if a multiple
    of 16 bytes is between them, which is worth an eighth of the threads. */
-CKCI_ONCE int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
+CKCI_FN int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
 {
     int64_t threads = CKCI_DEPTH_SHEET_THREADS, unit = ckci_max(16 / step, 1);
     int64_t more = ckci_ceil_div(wide, unit) * unit;
@@ -14311,8 +14306,8 @@ CKCI_ONCE int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
 
 /* Lays out LDS for `count` planes, `high` rows of each that are written (of dout), if it is large enough; the
    bytes that it takes. */
-CKCI_ONCE int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
-                                       int back, int weight, int64_t count, int64_t high, int64_t bands)
+CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
+                                     int back, int weight, int64_t count, int64_t high, int64_t bands)
 {
     int64_t rows = bands == 1 ? s->in[0] : back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
     int64_t a_plane = size * s->in[0] * s->in[1], o_plane = size * s->out[0] * s->out[1];
@@ -14342,8 +14337,8 @@ CKCI_ONCE int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, in
 
 /* How many planes and rows a block takes: as many planes as there are threads for, `wide` to a plane. Bands
    cost rows that are read, and walked, twice. 0: one row of a plane is too large. */
-CKCI_ONCE int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device *device, int64_t size,
-                                     int64_t f, int64_t stride, int back, int weight, int64_t wide, int64_t n)
+CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device *device, int64_t size,
+                                   int64_t f, int64_t stride, int back, int weight, int64_t wide, int64_t n)
 {
     double best = 0, units = (double)ckci_max(device->compute_units, 1);
     const int64_t threads = CKCI_DEPTH_SHEET_THREADS;
@@ -14378,8 +14373,8 @@ CKCI_ONCE int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_devic
 /* Aligned pieces of 16 bytes that hold what lies together in memory, planes or a band; of planes that are
    spread pieces of LDS, for threads that follow each other use different banks here, too. bits: those of the
    tensors' addresses; apart: planes from image to image. */
-CKCI_ONCE ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, const int32_t *plane,
-                                               int64_t room, int64_t size, int64_t apart, uintptr_t bits)
+CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, const int32_t *plane,
+                                             int64_t room, int64_t size, int64_t apart, uintptr_t bits)
 {
     if (s->slack < 0) {
         return ckci_make_divisor(room / 16);
@@ -14390,7 +14385,7 @@ CKCI_ONCE ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, co
 }
 
 /* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */
-CKCI_ONCE int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
+CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     ckci_gpu_depth_sheet *s = &k->sheet;
@@ -14455,7 +14450,7 @@ CKCI_ONCE int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *dev
 }
 
 /* Undoes what ckci_depth_start does for planes: sheets have y before x. */
-CKCI_ONCE void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
+CKCI_FN void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
 {
     if (k->planes) {
         ckci_exchange_yx(&k->a);
@@ -14467,7 +14462,7 @@ CKCI_ONCE void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
 }
 
 /* D tensors that lie as the output are of its type, so that they are loaded as it is stored. */
-CKCI_ONCE int ckci_depth_adds(const ckci_gpu_depth *k)
+CKCI_FN int ckci_depth_adds(const ckci_gpu_depth *k)
 {
     int same = k->o.form != CKCI_FORM_SINGLE;
     for (int32_t j = 0; j < k->o.adds; j++) {
@@ -14477,15 +14472,15 @@ CKCI_ONCE int ckci_depth_adds(const ckci_gpu_depth *k)
 }
 
 /* Results in the type of what is read, in any form but SINGLE, and several together. */
-CKCI_ONCE void ckci_depth_stores(ckci_gpu_depth *k, int32_t vec, int32_t planes)
+CKCI_FN void ckci_depth_stores(ckci_gpu_depth *k, int32_t vec, int32_t planes)
 {
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
     k->o_same = k->o.t.dtype == k->a.dtype && ckci_depth_adds(k) && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
 }
 
-CKCI_ONCE ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                          double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                        double *cost, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
@@ -14567,7 +14562,7 @@ CKCI_ONCE ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_devic
 
 /* Two channels with stride 2 (NVIDIA): rows of the columns that threads walk down, so that the longest way is
    short, each column beginning with a row of inputs more; two blocks to a compute unit. All columns. */
-CKCI_ONCE int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device *device)
+CKCI_FN int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device *device)
 {
     int64_t blocks = 2 * ckci_max(device->compute_units, 1) / ckci_saturating_mul(k->tiles_c, k->tiles_u);
     int64_t beside = ckci_saturating_mul(ckci_saturating_mul(k->n, k->dim[0].length), k->strips), all = 0;
@@ -14590,10 +14585,10 @@ CKCI_ONCE int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_devi
 /* What a thread of bwd_weight takes: taps, groups of taps side by side, places of the reduction. through:
    rows, planes or sheets come through LDS. *vec and *all (strips) are as ckci_depth_start and
    ckci_depth_strips set them, or become what suits the kernel. */
-CKCI_ONCE ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_device *device,
-                                                ckci_gpu_depth *k, int32_t kind, int32_t planes,
-                                                int32_t walks, int through, int deep, int32_t *vec,
-                                                int64_t *all, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_device *device,
+                                              ckci_gpu_depth *k, int32_t kind, int32_t planes, int32_t walks,
+                                              int through, int deep, int32_t *vec, int64_t *all,
+                                              ckconv_error *err)
 {
     int wide = k->a.dtype != CKCONV_F64, narrow = k->a.dtype == CKCONV_F32;
     int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
@@ -14640,9 +14635,8 @@ CKCI_ONCE ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv
 
 /* Parts of the reduction where rows, planes (deep) or sheets come through LDS. split: 0 or what was asked
    for; most: what fits into the workspace. */
-CKCI_ONCE int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
-                                          int deep, int32_t sheet, int64_t split, int64_t most,
-                                          ckci_launch *l)
+CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
+                                        int deep, int32_t sheet, int64_t split, int64_t most, ckci_launch *l)
 {
     int64_t units = ckci_max(device->compute_units, 1);
     if (sheet >= 0) {
@@ -14669,8 +14663,8 @@ CKCI_ONCE int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_devic
 }
 
 /* Parts of the others; all: strips. */
-CKCI_ONCE int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_depth *k, int32_t planes,
-                                          int32_t walks, int64_t all, int64_t split, int64_t most)
+CKCI_FN int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_depth *k, int32_t planes,
+                                        int32_t walks, int64_t all, int64_t split, int64_t most)
 {
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
     if (walks) {
@@ -14695,7 +14689,7 @@ CKCI_ONCE int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_
 
 /* Strips of eight positions that a row does not fill, rows above and below: H100, f16, 3 x 3, 128
    channels, all of 2^18 positions: 16 x 16 71 us, 17 x 17 98, 13 x 13 81, 3 x 80 83. */
-CKCI_ONCE double ckci_depth_waste(const ckci_gpu_depth *k)
+CKCI_FN double ckci_depth_waste(const ckci_gpu_depth *k)
 {
     double length = (double)ckci_max(k->dim[2].length, 1), high = (double)ckci_max(k->dim[1].length, 1);
     return (double)ckci_ceil_div(k->dim[2].length, 8) * 8 / length * (1 + 0.2 / high);
@@ -14703,8 +14697,8 @@ CKCI_ONCE double ckci_depth_waste(const ckci_gpu_depth *k)
 
 /* Products that a thread adds to one sum one after the other, once the parts are known; 1: that kernel takes
    long sums in stretches. which: of those that read no rows, planes or sheets through LDS. */
-CKCI_ONCE int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, int down, int deep,
-                                          int32_t sheet, int32_t walks)
+CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, int down, int deep,
+                                        int32_t sheet, int32_t walks)
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype);
     if (sheet >= 0) {
@@ -14725,9 +14719,9 @@ CKCI_ONCE int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which
 
 /* bwd_weight. split_k and limit as in ckci_gpu_weight; sums lie in workspace as [part][tap][channel].
    lasting: with a kernel that takes sums of any length. *chain: see ckci_depth_weight_chain. */
-CKCI_ONCE ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_device *device, int lasting,
-                                             int64_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                             double *cost, int64_t *chain, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_device *device, int lasting,
+                                           int64_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                           double *cost, int64_t *chain, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
@@ -14779,9 +14773,9 @@ CKCI_ONCE ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_de
 
 /* The kernel that suits the filter, with so many parts that no sum is long, if they are free and workspace
    holds them; else one that takes long sums. */
-CKCI_ONCE ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
-                                          int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
-                                          ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
+                                        int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
+                                        ckconv_error *err)
 {
     int64_t chain;
     CKCI_TRY(ckci_depth_weight_by(p, device, 0, split_k, limit, l, bytes, cost, &chain, err));
@@ -14809,7 +14803,7 @@ CKCI_ONCE ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_devic
   the same questions.
 */
 /* Pieces of `t` along rows in LDS (ckci_gpu_depth_rows). */
-CKCI_ONCE int32_t ckci_depth_box_pieces(const ckci_tensor *t)
+CKCI_FN int32_t ckci_depth_box_pieces(const ckci_tensor *t)
 {
     if (ckci_depth_vector(t, 8)) {
         return 16;
@@ -14827,7 +14821,7 @@ CKCI_ONCE int32_t ckci_depth_box_pieces(const ckci_tensor *t)
     return vec;
 }
 
-CKCI_ONCE void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t positions)
+CKCI_FN void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t positions)
 {
     r->vec = vec;
     r->pieces = (int32_t)ckci_ceil_div(positions, vec == 16 ? 2 : vec);
@@ -14835,7 +14829,7 @@ CKCI_ONCE void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t 
 }
 
 /* Chunks that are taken, in steps of two or four. */
-CKCI_ONCE void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
+CKCI_FN void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
 {
     x->some = count <= 2 ? 2 : 4;
     x->to = x->from + (int32_t)(ckci_ceil_div(count, x->some) * x->some);
@@ -14844,14 +14838,14 @@ CKCI_ONCE void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
 /* Bytes that a lane of the matrix unit loads of a row in LDS at a time; 0: NVIDIA's, whose rows lie 16 bytes
    modulo 32 apart. 16 rows (stretches of a folded one, `gap` bytes of it after each) that lie an odd multiple
    of them apart meet all banks. */
-CKCI_ONCE int32_t ckci_depth_box_gap(const ckconv_device *device)
+CKCI_FN int32_t ckci_depth_box_gap(const ckconv_device *device)
 {
     const ckconv_family family = ckci_matrix_family(device);
     return family == CKCONV_FAMILY_MFMA ? 8 : family == CKCONV_FAMILY_WMMA ? 16 : 0;
 }
 
 /* Channels of a block: eights, as many as fit and leave few of the last block idle. */
-CKCI_ONCE int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
+CKCI_FN int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
 {
     const ckci_gpu_depth_box *x = &k->box;
     const int64_t room = CKCI_DEPTH_BOX_BYTES - CKCI_DEPTH_BOX_ZEROS - 64;
@@ -14868,7 +14862,7 @@ CKCI_ONCE int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
 }
 
 /* Planes after each other, tiles and blocks. */
-CKCI_ONCE void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t tiles_x)
+CKCI_FN void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t tiles_x)
 {
     ckci_gpu_depth_box *x = &k->box;
     int32_t groups = x->channels / 8;
@@ -14888,7 +14882,7 @@ CKCI_ONCE void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t
 }
 
 /* Tiles of a block so that three blocks of each compute unit have all of them, or `parts` blocks do. */
-CKCI_ONCE void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *device, int64_t parts)
+CKCI_FN void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *device, int64_t parts)
 {
     const int64_t all = k->box.tiles, units = ckci_max(device->compute_units, 1);
     int64_t part = ckci_ceil_div(all * k->tiles_c, 3 * units);
@@ -14898,8 +14892,8 @@ CKCI_ONCE void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *devi
 }
 
 /* What both kernels ask for. *fold: one row. */
-CKCI_ONCE ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_device *device,
-                                             ckci_gpu_depth *k, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
+                                           ckconv_error *err)
 {
     int32_t vec, planes;
     const int weight = p->op == CKCONV_BWD_WEIGHT;
@@ -14937,7 +14931,7 @@ CKCI_ONCE ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_de
    taps, in bwd_weight from 7 x 7 on, where rows are long (H100, channels first 37 x 37 474 us, sheets 238;
    16 x 16 324, sheets 253; 64 x 64 152, sheets 210; channels last 16 x 16 322, walks 190; 4 x 64 174, walks
    287). */
-CKCI_ONCE double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_depth *k)
+CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_depth *k)
 {
     const int32_t f = k->dim[2].filter, taps = f * k->dim[1].filter;
     int64_t length = k->dim[2].length, vec = ckci_min(k->box.b.vec, k->box.t.vec);
@@ -14953,7 +14947,7 @@ CKCI_ONCE double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *de
 }
 
 /* No tile fits LDS, or one needs more. */
-CKCI_ONCE ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
@@ -14962,8 +14956,8 @@ CKCI_ONCE ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_erro
         (int)k->dim[1].filter, (int)k->dim[2].filter, (int)CKCI_DEPTH_BOX_BYTES);
 }
 
-CKCI_ONCE ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                              double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                            double *cost, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     ckci_gpu_depth_box *x = &k->box;
@@ -15034,9 +15028,9 @@ CKCI_ONCE ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_d
 }
 
 /* bwd_weight: a is dout, of which bands are made, b is in. */
-CKCI_ONCE ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_device *device,
-                                              int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                              double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
+                                            int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
+                                            ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     ckci_gpu_depth_box *x = &k->box;
@@ -15120,8 +15114,8 @@ CKCI_ONCE ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_d
 }
 
 /* The sums of the parts, where k has some. */
-CKCI_ONCE ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
-                                               ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
+                                             ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     k->o.partial = k->sums ? ws : NULL;
@@ -15135,22 +15129,22 @@ CKCI_ONCE ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws
 }
 
 /* Both ways, tile 0: multiply-adds, 1: the matrix unit. */
-CKCI_ONCE ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                              ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                            ckci_launch *l, double *cost, ckconv_error *err)
 {
     return tile ? ckci_depth_box_gather(p, device, l, cost, err) : ckci_depth_gather(p, device, l, cost, err);
 }
 
-CKCI_ONCE ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                              int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                              double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                            int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                            double *cost, ckconv_error *err)
 {
     return tile ? ckci_depth_box_weight(p, device, split_k, limit, l, bytes, cost, err)
                 : ckci_depth_weight(p, device, split_k, limit, l, bytes, cost, err);
 }
 
 /* Channels per group. mid has one scale and shift for all of a launch's channels, side by side. */
-CKCI_ONCE ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
     int64_t most = f->tile ? 1 : CKCI_DEPTH_CHANNELS;
@@ -15164,7 +15158,7 @@ CKCI_ONCE ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 
 /* What its cost counts beside those of other families if groups have several channels or channels of
    others lie between them: these are far from depthwise's own, of which 1e4 are a microsecond on an H100. */
-CKCI_ONCE double ckci_depth_beside(const ckci_conv *p)
+CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const int weight = p->op == CKCONV_BWD_WEIGHT, half = ckci_size(t->dtype) == 2;
@@ -15176,7 +15170,7 @@ CKCI_ONCE double ckci_depth_beside(const ckci_conv *p)
     return first ? (weight ? 16 : 7) : weight ? 9 : half ? 28 : 11;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -15189,9 +15183,9 @@ CKCI_ONCE ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                               const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                               const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -15207,7 +15201,7 @@ CKCI_ONCE ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ck
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes, launches = ckci_depth_launches(&f->p->conv);
@@ -15222,9 +15216,9 @@ CKCI_ONCE ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                               const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                               const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -15281,7 +15275,7 @@ enum { CKCI_MOST_PARTS = 65536 };
 
 /* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
    take subnormal f16 numbers as zeros. */
-CKCI_ONCE ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
+CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
 {
     if ((a == CKCONV_BF16 || ckci_is_fp8(a)) && (b == CKCONV_BF16 || ckci_is_fp8(b))) {
         return CKCONV_BF16;
@@ -15299,12 +15293,12 @@ CKCI_ONCE ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
 }
 
 /* Do the groups of a tensor lie side by side, so that several are one group with more channels? */
-CKCI_ONCE int ckci_groups_touch(const ckci_tensor *t)
+CKCI_FN int ckci_groups_touch(const ckci_tensor *t)
 {
     return t->len[0] <= 1 || t->stride[0] == t->len[2] * t->stride[2];
 }
 
-CKCI_ONCE void ckci_merge_tensor(ckci_tensor *t, int64_t m)
+CKCI_FN void ckci_merge_tensor(ckci_tensor *t, int64_t m)
 {
     t->len[0] /= m;
     t->len[2] *= m;
@@ -15312,7 +15306,7 @@ CKCI_ONCE void ckci_merge_tensor(ckci_tensor *t, int64_t m)
 }
 
 /* m groups as one; weights stay as they are. */
-CKCI_ONCE void ckci_merge_groups(ckci_conv *p, int64_t m)
+CKCI_FN void ckci_merge_groups(ckci_conv *p, int64_t m)
 {
     p->g /= m;
     p->k *= m;
@@ -15325,7 +15319,7 @@ CKCI_ONCE void ckci_merge_groups(ckci_conv *p, int64_t m)
 }
 
 /* How many groups to merge: until both sides have 32 channels. */
-CKCI_ONCE int64_t ckci_matrix_merge(const ckci_conv *p)
+CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
 {
     int64_t m = 1;
     int touch = ckci_groups_touch(&p->t[CKCI_IN]) && ckci_groups_touch(&p->t[CKCI_OUT]);
@@ -15339,20 +15333,20 @@ CKCI_ONCE int64_t ckci_matrix_merge(const ckci_conv *p)
 }
 
 /* How memory holds what is multiplied. */
-CKCI_ONCE ckconv_dtype ckci_matrix_stored(ckconv_dtype type)
+CKCI_FN ckconv_dtype ckci_matrix_stored(ckconv_dtype type)
 {
     return type == CKCONV_TF32 ? CKCONV_F32 : type;
 }
 
 /* Channels of a 16-byte chunk. */
-CKCI_ONCE int64_t ckci_matrix_chunk(ckconv_dtype type)
+CKCI_FN int64_t ckci_matrix_chunk(ckconv_dtype type)
 {
     return 16 / (int64_t)ckci_size(ckci_matrix_stored(type));
 }
 
 /* May 16-byte chunks along the channels be one load each? */
-CKCI_ONCE ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
-                                          int64_t channels, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
+                                        int64_t channels, ckconv_error *err)
 {
     if (t->dtype != ckci_matrix_stored(type) || t->compute != type || t->op.kind != CKCONV_PASS) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -15375,8 +15369,8 @@ CKCI_ONCE ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what
 }
 
 /* Offsets from the first position of a block have 31 bits; images: batches that a block can touch. */
-CKCI_ONCE ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images,
-                                          const int64_t *beyond, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images,
+                                        const int64_t *beyond, ckconv_error *err)
 {
     int64_t bytes =
         ckci_saturating_mul(ckci_reach(t, images, t->len[2], beyond), (int64_t)ckci_size(t->dtype));
@@ -15388,7 +15382,7 @@ CKCI_ONCE ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what
 }
 
 /* The filter's size: see ckci_k_hole in kernels/matrix. */
-CKCI_ONCE ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
     int64_t taps = p->filter[0] * p->filter[1] * p->filter[2],
             sum = p->filter[0] + p->filter[1] + p->filter[2];
@@ -15403,7 +15397,7 @@ CKCI_ONCE ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ck
 }
 
 /* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense. */
-CKCI_ONCE void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
+CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
 {
     int back = p->op == CKCONV_BWD_DATA;
     int64_t columns = back ? p->c : p->k, red = back ? p->k : p->c;
@@ -15425,8 +15419,8 @@ CKCI_ONCE void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsign
 }
 
 /* A piece of workspace. */
-CKCI_ONCE ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t limit, unsigned char *ws,
-                                         unsigned char **piece, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t limit, unsigned char *ws,
+                                       unsigned char **piece, ckconv_error *err)
 {
     *piece = ws ? ws + m->bytes : NULL;
     m->bytes = ckci_saturating_add(m->bytes, ckci_saturating_mul(ckci_ceil_div(bytes, 256), 256));
@@ -15434,27 +15428,27 @@ CKCI_ONCE ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t 
 }
 
 /* What it costs to write `bytes` of packed values. */
-CKCI_ONCE double ckci_pack_cost(const ckconv_device *device, double bytes)
+CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
 {
     return 218 * (2500 + 2 * bytes / (12 * (double)ckci_max(device->compute_units, 1)));
 }
 
 /* What it costs to move `bytes`: the kernels of transforms come near a copy's bandwidth (H100: 2.2 TB/s of
    bytes read and written, where packing reaches a fifth of that). */
-CKCI_ONCE double ckci_move_cost(const ckconv_device *device, double bytes)
+CKCI_FN double ckci_move_cost(const ckconv_device *device, double bytes)
 {
     return 218 * (2500 + 2 * bytes / (50 * (double)ckci_max(device->compute_units, 1)));
 }
 
 /* Does a kernel of transforms pack t? It converts nothing, and pads nothing. */
-CKCI_ONCE int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
+CKCI_FN int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
     return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && t->dtype == packed->dtype &&
            t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[2] == packed->len[2];
 }
 
 /* A first layer: few channels, and a stride along x that lets two neighbours be one pixel of eight. */
-CKCI_ONCE void ckci_matrix_pairs(ckci_matrix *m)
+CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
 {
     ckci_conv *c = &m->conv;
     if (c->op == CKCONV_BWD_DATA || ckci_matrix_chunk(m->type) != 8 || c->c > 4 || m->merge > 1 ||
@@ -15470,9 +15464,9 @@ CKCI_ONCE void ckci_matrix_pairs(ckci_matrix *m)
 }
 
 /* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], whole chunks. */
-CKCI_ONCE ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
-                                         const ckconv_device *device, int64_t limit, unsigned char *ws,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
+                                       const ckconv_device *device, int64_t limit, unsigned char *ws,
+                                       ckconv_error *err)
 {
     ckci_conv *c = &m->conv;
     int weight = c->op == CKCONV_BWD_WEIGHT;
@@ -15516,8 +15510,7 @@ CKCI_ONCE ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *
 
 /* What is written, channels first: by lines to workspace if that has room, and turned from there. Not where D
    tensors lie as it does: they would have to be turned, too. */
-CKCI_ONCE void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit,
-                                  unsigned char *ws)
+CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit, unsigned char *ws)
 {
     ckci_conv *c = &m->conv;
     ckci_tensor *t = &c->t[ckci_written(c->op)], packed = *t;
@@ -15551,7 +15544,7 @@ CKCI_ONCE void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, i
 
 /* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows
    there, AMD one of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
-CKCI_ONCE int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
@@ -15563,9 +15556,8 @@ CKCI_ONCE int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int
 }
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
-CKCI_ONCE ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device,
-                                          ckconv_family family, int32_t tile, ckci_matrix *m,
-                                          ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                        int32_t tile, ckci_matrix *m, ckconv_error *err)
 {
     ckconv_dtype a = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute,
                  b = p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_OUT : CKCI_WEI].compute,
@@ -15609,7 +15601,7 @@ CKCI_ONCE ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_devic
 }
 
 /* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
-CKCI_ONCE int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
 {
     static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 64192, 192128}};
@@ -15636,8 +15628,7 @@ CKCI_ONCE int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across
 }
 
 /* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
-CKCI_ONCE int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m,
-                                     int32_t tile_n)
+CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
             sums = (device->kind == CKCONV_DEVICE_NVIDIA ? 32768 : 49152) / (tile_m * tile_n);
@@ -15645,13 +15636,13 @@ CKCI_ONCE int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, 
 }
 
 /* Can groups of waves multiply there (wgmma)? In types of two bytes. */
-CKCI_ONCE int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m)
+CKCI_FN int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m)
 {
     return ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && ckci_size(ckci_matrix_stored(m->type)) == 2;
 }
 
 /* Do they multiply these tiles? */
-CKCI_ONCE int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
+CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
 {
     int weight = m->conv.op == CKCONV_BWD_WEIGHT;
     return ckci_matrix_groups(device, m) && m->tile_m >= (weight ? 64 : 128) &&
@@ -15668,7 +15659,7 @@ typedef struct ckci_tile_speed {
    fitted to an H100 and an H200; on other NVIDIA devices and in other types all tiles are mma.sync's, and not
    measured. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of
    measurements. */
-CKCI_ONCE double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
+CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
     static const ckci_tile_speed sm_90[] = {
         {256128, .97, 0}, {192128, 1.075, 1.17}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
@@ -15694,8 +15685,7 @@ CKCI_ONCE double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix
    by side; each takes nanoseconds to begin and write its sums, fewer where a block goes from one tile into
    the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA
    multiplies f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
-CKCI_ONCE double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks,
-                                  double red)
+CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
@@ -15725,7 +15715,7 @@ CKCI_ONCE double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
    each has three steps at least, and taps that fit half of a table. */
-CKCI_ONCE int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
+CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
 {
     int64_t least = 1, most = 1;
     if (k->phases == 1) {
@@ -15753,7 +15743,7 @@ CKCI_ONCE int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
 
 /* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them. Plain stores of
    a tile are at most 2^31 elements apart. */
-CKCI_ONCE void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
+CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
     int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile_m, m->tile_n) * device->compute_units,
@@ -15771,9 +15761,9 @@ CKCI_ONCE void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
     }
 }
 
-CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
-                                           ckconv_family family, int32_t tile, int64_t limit,
-                                           unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
@@ -15836,7 +15826,7 @@ CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_devi
 }
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
-CKCI_ONCE void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
+CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
 {
     ckci_gpu_pack *k = &l->a.pack;
     int back = p->op == CKCONV_BWD_DATA;
@@ -15883,7 +15873,7 @@ CKCI_ONCE void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd,
 }
 
 /* The packing of `which`; p: groups merged, everything else as the caller sees it. */
-CKCI_ONCE void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int which, ckci_launch *l)
+CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int which, ckci_launch *l)
 {
     ckci_gpu_pack_data *k = &l->a.data;
     const ckci_tensor *to = &m->conv.t[which];
@@ -15916,8 +15906,8 @@ CKCI_ONCE void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int
 }
 
 /* The launches of a plan: what is packed, and the product. */
-CKCI_ONCE ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
-                                         const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
+                                       const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch pack;
     ckci_conv merged = p->conv;
@@ -15949,7 +15939,7 @@ CKCI_ONCE ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_pro
 }
 
 /* So many launches are a plan's, without the sum of parts. */
-CKCI_ONCE int32_t ckci_packed_launches(const ckci_matrix *m)
+CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 {
     return 1 + m->pack + m->data[0] + m->data[1] + m->data[2] + m->turned;
 }
@@ -15964,8 +15954,8 @@ CKCI_ONCE int32_t ckci_packed_launches(const ckci_matrix *m)
 */
 /* May near take the problem? The groups of a block are merged. In bwd_weight one side may have more channels
    than the other: blocks are for 64 channels of the wider one. */
-CKCI_ONCE ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                        ckci_matrix *m, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                      ckci_matrix *m, ckconv_error *err)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT;
     int64_t more = ckci_max(p->k, p->c), less = ckci_max(ckci_min(p->k, p->c), 1);
@@ -15999,21 +15989,21 @@ CKCI_ONCE ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device 
 }
 
 /* fwd and bwd_data of filters of several planes: by near_deep */
-CKCI_ONCE int ckci_near_deep(const ckci_conv *c)
+CKCI_FN int ckci_near_deep(const ckci_conv *c)
 {
     return c->op != CKCONV_BWD_WEIGHT && c->filter[0] > 1;
 }
 
 /* Pixels along a dimension of so many positions and their taps. */
-CKCI_ONCE int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int dim, int64_t positions)
+CKCI_FN int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int dim, int64_t positions)
 {
     return (positions - 1) * k->dim[dim].read_step + (c->filter[dim] - 1) * c->dilation[dim] + 1;
 }
 
 /* Sizes of a region and how it lies in LDS. Rows and images are so far apart there that positions lie 16
    bytes further each, modulo 128, across the ends of rows. 0: it is larger than LDS. */
-CKCI_ONCE int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k,
-                              int64_t images, int64_t rows, int64_t columns)
+CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k, int64_t images,
+                            int64_t rows, int64_t columns)
 {
     ckci_gpu_near *q = &k->as.region;
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, weight = c->op == CKCONV_BWD_WEIGHT;
@@ -16050,7 +16040,7 @@ CKCI_ONCE int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, c
 #define CKCI_NEAR_BESIDE 0.45
 
 /* Nanoseconds that a block takes for a region while another shares its compute unit. */
-CKCI_ONCE double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
+CKCI_FN double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
 {
     double pixels = (double)q->images * q->high * q->wide,
            positions = (double)q->images * q->rows * q->columns;
@@ -16071,8 +16061,7 @@ CKCI_ONCE double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
 
 /* No region of so many images, rows and columns, or chunk of rows, takes less (taller regions have as many
    chunks in all): planning again at each run has no time to look at all of them. */
-CKCI_ONCE double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, int64_t rows,
-                                 int64_t columns)
+CKCI_FN double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, int64_t rows, int64_t columns)
 {
     double positions = (double)(images * rows * columns);
     if (rolled) {
@@ -16083,15 +16072,15 @@ CKCI_ONCE double ckci_near_least(const ckci_conv *c, int rolled, int64_t images,
 }
 
 /* The next smaller size of regions that covers `all` with no more to spare than needed; 0: there is none. */
-CKCI_ONCE int64_t ckci_near_less(int64_t all, int64_t size)
+CKCI_FN int64_t ckci_near_less(int64_t all, int64_t size)
 {
     return size > 1 ? ckci_ceil_div(all, ckci_ceil_div(all, size - 1)) : 0;
 }
 
 /* Chooses the regions of a problem: the cheapest that LDS holds. c: groups merged; side: blocks for a slice
    of channels. */
-CKCI_ONCE ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t side,
-                                          ckci_gpu_conv *k, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t side,
+                                        ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
     int64_t deep = ckci_max(k->dim[0].length, 1);
     int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
@@ -16144,8 +16133,8 @@ CKCI_ONCE ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_devic
 }
 
 /* The walk over regions: everything that the kernels read of it. blocks: for a slice; 0: the planner's. */
-CKCI_ONCE ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t blocks,
-                                       ckci_gpu_conv *k, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t blocks,
+                                     ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
     ckci_gpu_near *q = &k->as.region;
     int back = c->op == CKCONV_BWD_DATA, weight = c->op == CKCONV_BWD_WEIGHT;
@@ -16213,9 +16202,9 @@ CKCI_ONCE ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *
 }
 
 /* fwd and bwd_data */
-CKCI_ONCE ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int64_t limit, unsigned char *ws,
-                                         ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
+                                       ckconv_error *err)
 {
     CKCI_TRY(ckci_near_start(p, device, family, m, err));
     ckci_conv *c = &m->conv;
@@ -16282,15 +16271,15 @@ CKCI_ONCE ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device
 }
 
 /* tile 0: near */
-CKCI_ONCE ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
-                                           ckconv_family family, int32_t tile, int64_t limit,
-                                           unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
 {
     return tile == 0 ? ckci_near_gather(p, device, family, limit, ws, m, cost, err)
                      : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
 }
 
-CKCI_ONCE ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -16302,9 +16291,9 @@ CKCI_ONCE ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                                const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                                const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
 {
     ckci_matrix m;
     double cost;
@@ -16328,7 +16317,7 @@ CKCI_ONCE ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const c
   has parts, which a second launch adds.
 */
 /* Is a tensor of channels last one row of numbers for each y, whole 16-byte chunks? */
-CKCI_ONCE int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
+CKCI_FN int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
 {
     return t->dtype == type && t->compute == type && t->op.kind == CKCONV_PASS &&
            (t->stride[2] == 1 || t->len[2] == 1) && t->stride[5] == t->len[2] &&
@@ -16337,7 +16326,7 @@ CKCI_ONCE int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
 }
 
 /* Do its offsets inside an image fit 32 bits, in bytes? */
-CKCI_ONCE int ckci_stem_near(const ckci_tensor *t, int64_t rows)
+CKCI_FN int ckci_stem_near(const ckci_tensor *t, int64_t rows)
 {
     int64_t reach = ckci_saturating_mul(t->stride[4], t->len[4] + rows);
     reach = ckci_saturating_add(reach, ckci_saturating_mul(t->stride[5], t->len[5] + rows));
@@ -16345,8 +16334,8 @@ CKCI_ONCE int ckci_stem_near(const ckci_tensor *t, int64_t rows)
 }
 
 /* What stem kernels take. */
-CKCI_ONCE ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                        ckconv_error *err)
+CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                      ckconv_error *err)
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *out = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
     ckconv_dtype type = out->dtype;
@@ -16388,7 +16377,7 @@ CKCI_ONCE ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device 
 }
 
 /* Bytes of LDS of a tile of `high` rows of `wide` positions. */
-CKCI_ONCE int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, int64_t wide)
+CKCI_FN int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, int64_t wide)
 {
     if (back) {
         return (high + k->window[0] - 1) * (wide + k->window[1] - 1) * k->pitch;
@@ -16401,8 +16390,8 @@ CKCI_ONCE int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high
 
 /* The cheapest tile of the positions y and x, in cycles of a compute unit: products (`each` for 16
    positions), bytes that are staged, barriers. 0: none fits. */
-CKCI_ONCE double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int back, int64_t y, int64_t x,
-                                double each)
+CKCI_FN double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int back, int64_t y, int64_t x,
+                              double each)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t most = back ? CKCI_STEM_BACK_PIXELS(nvidia) : CKCI_STEM_PIXELS(nvidia), before = 0;
@@ -16439,7 +16428,7 @@ CKCI_ONCE double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, i
     return least;
 }
 
-CKCI_ONCE void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
+CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
 {
     int back = p->op == CKCONV_BWD_DATA;
     memset(k, 0, sizeof *k);
@@ -16465,9 +16454,8 @@ CKCI_ONCE void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
     k->by_window_x = ckci_make_divisor(k->window[1]);
 }
 
-CKCI_ONCE ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, ckci_launch *l, double *cost,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
 {
     int back = p->op == CKCONV_BWD_DATA;
     ckci_gpu_stem *k = &l->a.stem;
@@ -16535,7 +16523,7 @@ CKCI_ONCE ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -16545,9 +16533,9 @@ CKCI_ONCE ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -16562,8 +16550,8 @@ CKCI_ONCE ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckc
 }
 
 /* The tile of bwd_weight: as ckci_stem_tile, and its planes. */
-CKCI_ONCE double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *device, int64_t blocks,
-                                       double each)
+CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *device, int64_t blocks,
+                                     double each)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t y = k->output[0], x = k->output[1], before = 0;
@@ -16605,9 +16593,9 @@ CKCI_ONCE double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *de
 }
 
 /* bwd_weight: parts of the positions are the blocks that run side by side, or split_k. */
-CKCI_ONCE ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t split_k, int64_t limit, ckci_launch *l,
-                                         int64_t *bytes, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
 {
     ckci_gpu_stem *k = &l->a.stem;
     CKCI_TRY(ckci_stem_takes(p, device, family, err));
@@ -16654,7 +16642,7 @@ CKCI_ONCE ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -16667,9 +16655,9 @@ CKCI_ONCE ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -16705,7 +16693,7 @@ CKCI_ONCE ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckc
   workspace before.
 */
 /* What it costs to write the sums of `split` parts and to add them. */
-CKCI_ONCE double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
+CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
 {
     double units = (double)ckci_max(device->compute_units, 1);
     double passes =
@@ -16716,8 +16704,8 @@ CKCI_ONCE double ckci_sums_cost(const ckconv_device *device, int64_t split, int6
 /* Equal shares of all steps for the blocks that run side by side, with at most `split` parts of a tile: what
    it takes, or more than anything where it cannot be so. Blocks are not at the same positions at a time: only
    where the L2 cache keeps both tensors. */
-CKCI_ONCE double ckci_matrix_share(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
-                                   int64_t positions, int64_t split, ckci_gpu_share *share)
+CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                 int64_t positions, int64_t split, ckci_gpu_share *share)
 {
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
@@ -16750,15 +16738,15 @@ CKCI_ONCE double ckci_matrix_share(const ckconv_device *device, const ckci_matri
 }
 
 /* Positions of a piece of a part of so many; 0: all. */
-CKCI_ONCE int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
+CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 {
     return ckci_sum_items(device, part, 1);
 }
 
 /* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), or have
    equal shares; the cheapest. */
-CKCI_ONCE int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
-                                    int64_t positions, int64_t bytes, int64_t limit)
+CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                  int64_t positions, int64_t bytes, int64_t limit)
 {
     int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
                    ckci_max(device->compute_units, 1);
@@ -16787,7 +16775,7 @@ CKCI_ONCE int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matr
 
 /* Depthwise: beside depthwise kernels' costs (see ckci_depth_waste; near takes 72 to 76 us for all of
    those). */
-CKCI_ONCE double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
+CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
 {
     int timed =
         device->kind == CKCONV_DEVICE_NVIDIA && p->filter[0] == 1 && p->filter[1] == 3 && p->filter[2] == 3;
@@ -16799,9 +16787,9 @@ CKCI_ONCE double ckci_near_single(const ckci_conv *p, const ckconv_device *devic
 }
 
 /* bwd_weight; a part of the sums for each block of a slice. */
-CKCI_ONCE ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t split_k, int64_t limit,
-                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
+                                       double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_near_start(p, device, family, m, err));
     ckci_conv *c = &m->conv;
@@ -16843,9 +16831,9 @@ CKCI_ONCE ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device
 }
 
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. tile 0: near */
-CKCI_ONCE ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
-                                           ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
-                                           unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
     if (tile == 0) {
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
@@ -16937,7 +16925,7 @@ CKCI_ONCE ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_devi
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
@@ -16949,9 +16937,9 @@ CKCI_ONCE ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                                const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                                const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
 {
     ckci_matrix m;
     double cost;
@@ -16988,7 +16976,7 @@ typedef struct ckci_fma_tile {
     double rate;
 } ckci_fma_tile;
 
-CKCI_ONCE ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
+CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 {
     static const ckci_fma_tile gather[] = {
         {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.49},
@@ -17018,8 +17006,7 @@ CKCI_ONCE ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 
 /* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
    now and then. */
-CKCI_ONCE double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t,
-                                double red)
+CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t, double red)
 {
     double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
     double block = (double)t->rows * t->columns * t->rate * (red + 48);
@@ -17033,13 +17020,13 @@ CKCI_ONCE double ckci_tile_cost(const ckconv_device *device, int64_t blocks, con
 }
 
 /* Do offsets of a block's images fit 31 bits, in bytes? */
-CKCI_ONCE int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
+CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
 {
     return ckci_saturating_mul(ckci_reach(t, images, channels, beyond), 4) <= INT32_MAX;
 }
 
 /* What all FMA tiles ask for. a, b: the tensors that are read. */
-CKCI_ONCE ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
     const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const ckci_tensor *b = &p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
@@ -17052,14 +17039,14 @@ CKCI_ONCE ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckc
     return ckci_matrix_taps(p, ranges, err);
 }
 
-CKCI_ONCE ckconv_status ckci_tile_too_far(ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_too_far(ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
         "FMA tiles take 2^31 bytes of weights per group and of a block's images; here it is more");
 }
 
-CKCI_ONCE ckconv_status ckci_tile_unaligned(ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
@@ -17067,8 +17054,8 @@ CKCI_ONCE ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
-CKCI_ONCE ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                         ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
@@ -17116,7 +17103,7 @@ CKCI_ONCE ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device
 
 /* A block's groups lie side by side, 512 bytes of them, with all taps of the weights in LDS where they
    fit. */
-CKCI_ONCE void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
+CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
 {
     int32_t room = 9536, taps = 1, items = k->g * (int32_t)ckci_ceil_div(k->columns, wide);
     for (int i = 0; i < 3; i++) {
@@ -17142,8 +17129,8 @@ CKCI_ONCE void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep,
 }
 
 /* wide: columns of a thread. */
-CKCI_ONCE ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
-                                     ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
+                                   ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int64_t positions, beyond[3], units = ckci_max(device->compute_units, 1);
@@ -17180,8 +17167,8 @@ CKCI_ONCE ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *de
 }
 
 /* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
-CKCI_ONCE ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                         double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                       double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int32_t ranges;
@@ -17227,7 +17214,7 @@ CKCI_ONCE ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device
 }
 
 /* Is dw dense as [g][k][taps][c], so that sums are stored as they come? */
-CKCI_ONCE int ckci_tile_dense(const ckci_tensor *t)
+CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
 {
     static const int order[6] = {2, 5, 4, 3, 1, 0};
     int64_t step = 1;
@@ -17240,9 +17227,9 @@ CKCI_ONCE int ckci_tile_dense(const ckci_tensor *t)
 }
 
 /* bwd_weight. split_k 0: the number of parts that takes the least time, within `limit` bytes. */
-CKCI_ONCE ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                         int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                         double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
@@ -17307,8 +17294,8 @@ CKCI_ONCE ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device
    name says whose it is: 0, 32, 64 and 128 are direct and the vector tiles, 1 and 4 narrow and grouped,
    others FMA tiles. */
 
-CKCI_ONCE ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                         ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
 {
     return tile == 1     ? ckci_few_columns(p, device, l, cost, err)
            : tile == 4   ? ckci_grouped(p, device, tile, l, cost, err)
@@ -17316,15 +17303,15 @@ CKCI_ONCE ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device
                          : ckci_gpu_gather(p, device, tile, l, cost, err);
 }
 
-CKCI_ONCE ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                         int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                         double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
 {
     return tile > 1000 ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
                        : ckci_gpu_weight(p, device, tile, split_k, limit, l, bytes, cost, err);
 }
 
-CKCI_ONCE ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -17335,9 +17322,9 @@ CKCI_ONCE ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -17350,7 +17337,7 @@ CKCI_ONCE ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
-CKCI_ONCE ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -17364,9 +17351,9 @@ CKCI_ONCE ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -17393,7 +17380,7 @@ CKCI_ONCE ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci
   cannot do all of it. Without workspace there is a plan for every problem, a slower one.
 */
 /* Lanes for a block of `columns` x `positions` that waste least. fast: what neighbouring threads take. */
-CKCI_ONCE void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, int64_t *slow_lanes)
+CKCI_FN void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, int64_t *slow_lanes)
 {
     int64_t best = INT64_MAX, most = 256;
     *fast_lanes = *slow_lanes = 1;
@@ -17412,8 +17399,8 @@ CKCI_ONCE void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, 
 
 /* The same of wide blocks on AMD, channels first, where a column costs a lane as much as a place in it does.
    `least` lanes or more of a channel: whole lines of memory. */
-CKCI_ONCE void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, int64_t *fast_lanes,
-                                   int64_t *slow_lanes)
+CKCI_FN void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, int64_t *fast_lanes,
+                                 int64_t *slow_lanes)
 {
     int64_t best = INT64_MAX;
     *fast_lanes = *slow_lanes = 1;
@@ -17429,7 +17416,7 @@ CKCI_ONCE void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, in
 }
 
 /* Bytes of the three workspace arrays. */
-CKCI_ONCE int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int64_t bytes[3])
+CKCI_FN int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int64_t bytes[3])
 {
     int64_t size = (int64_t)ckci_size(p->stat);
     int64_t slabs = ckci_saturating_mul(ckci_saturating_mul(p->n, p->g), parts);
@@ -17442,7 +17429,7 @@ CKCI_ONCE int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, in
 
 /* May lanes take eight numbers of every tensor? 2: with loads of 16 bytes, 1: one by one (channels first
    only). */
-CKCI_ONCE int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
+CKCI_FN int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
 {
     const ckci_tensor *t[3] = {&p->in, &p->out, p->op == CKCONV_GROUPNORM_BWD ? &p->din : &p->out};
     int fits = p->stat != CKCONV_F64 && p->in.len[3] == 1 && p->in.len[4] == 1, aligned = 1,
@@ -17464,7 +17451,7 @@ CKCI_ONCE int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
 
 /* Groups of a wide block; 0: none fit. Channels last, so many channels or more, whole eights, each with a
    lane of its own; channels first, one that fills a block. */
-CKCI_ONCE int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t channels)
+CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t channels)
 {
     int64_t set = 1;
     while (!along_x && set < p->g && set < 256 && set * p->c < 1024 &&
@@ -17480,7 +17467,7 @@ CKCI_ONCE int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64
 }
 
 /* Lanes of wide blocks, which have k->part positions. */
-CKCI_ONCE void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
+CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
     int64_t lanes_c, lanes_p, positions = ckci_max(k->part + (k->part_rest > 0), 1);
     if (k->along_x && device->kind != CKCONV_DEVICE_NVIDIA) {
@@ -17499,7 +17486,7 @@ CKCI_ONCE void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device
 
 /* Lanes of blocks that keep x and dy. Channels first, of a channel: a power of two, a wave or all that it
    needs at least, so that sums of channels are few shuffles. */
-CKCI_ONCE void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
+CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
     const int64_t positions = ckci_max(k->part + (k->part_rest > 0), 1), eights = ckci_ceil_div(positions, 8);
     int64_t best = INT64_MAX;
@@ -17516,8 +17503,8 @@ CKCI_ONCE void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device
 
 /* Positions of the parts, and lanes of wide blocks. Those with channels first have whole eights, on AMD whole
    lines of memory if they are long: there may be fewer parts. */
-CKCI_ONCE void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *device, int64_t parts,
-                               ckci_gpu_norm *k)
+CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *device, int64_t parts,
+                             ckci_gpu_norm *k)
 {
     k->parts = (int32_t)parts;
     k->part = (int32_t)(p->space / parts);
@@ -17541,7 +17528,7 @@ CKCI_ONCE void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *dev
 
 /* Does a part fit into LDS? bwd: but for three eighths, channels last seven fifteenths, which are read again
    from the caches. */
-CKCI_ONCE int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
+CKCI_FN int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
 {
     const int64_t size = (int64_t)ckci_size(p->in.dtype);
     if (p->op == CKCONV_GROUPNORM_BWD) {
@@ -17556,8 +17543,8 @@ CKCI_ONCE int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
 /* Time of clusters that keep x and dy, channels last, in elements of one block; fitted to an H100. What does
    not stay costs six times as much again. Two blocks run on a unit; a cluster stays among 16 units that share
    a part of the chip (NVIDIA: GPC), so that half a cluster's room is lost there. */
-CKCI_ONCE double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device *device, int64_t slabs,
-                                     const ckci_gpu_norm *k)
+CKCI_FN double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device *device, int64_t slabs,
+                                   const ckci_gpu_norm *k)
 {
     const int64_t units = device->compute_units, lost = ckci_ceil_div(units, 16) * (k->parts - 1) / 2;
     const int64_t room = ckci_max((2 * units - lost) / k->parts, 1);
@@ -17570,8 +17557,8 @@ CKCI_ONCE double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_devic
 /* Parts where the blocks of a pass keep what they read in LDS, 0: they do not. Those of one slab are a
    cluster. Channels last: those of the least ckci_norm_kept_time. First: the fewest, a power of two, that
    fit; more while two blocks for each compute unit have 8192 elements. */
-CKCI_ONCE int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
-                                 ckci_gpu_norm *k)
+CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
+                               ckci_gpu_norm *k)
 {
     const int sm = ckci_sm(device), back = p->op == CKCONV_GROUPNORM_BWD;
     const int64_t most = sm >= 90 ? 8 : 1, sets = ckci_ceil_div(p->g, k->set);
@@ -17621,8 +17608,8 @@ CKCI_ONCE int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *d
 
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
    Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32. */
-CKCI_ONCE int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
-                                  int keep, ckci_gpu_norm *k)
+CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit, int keep,
+                                ckci_gpu_norm *k)
 {
     int64_t array[3];
     const int32_t wide = ckci_norm_wide(p, k->along_x), any = k->set;
@@ -17649,9 +17636,9 @@ CKCI_ONCE int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *
 
 /* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. keep: a
    pass may keep what it reads in LDS. */
-CKCI_ONCE ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
-                                           int64_t limit, int keep, ckci_gpu_norm *k, int64_t *bytes,
-                                           int64_t *blocks, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
+                                         int64_t limit, int keep, ckci_gpu_norm *k, int64_t *bytes,
+                                         int64_t *blocks, ckconv_error *err)
 {
     ckci_groupnorm p = ckci_flatten_norm(problem);
     int64_t most = INT32_MAX / 2, array[3], lanes_c, lanes_p, units = ckci_max(device->compute_units, 1);
@@ -17731,7 +17718,7 @@ CKCI_ONCE ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const 
     return ckci_too_many_blocks(ckci_max(*blocks, ckci_saturating_mul(k->sets, k->chunks)), err);
 }
 
-CKCI_ONCE ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
 {
     ckci_gpu_norm k;
     int64_t bytes, blocks;
@@ -17757,8 +17744,8 @@ CKCI_ONCE ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
 }
 
 /* base: the kernel of f32 sums for any layout; those for wide blocks and f64 follow it. */
-CKCI_ONCE ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int f64, int32_t base,
-                                       int64_t grid, ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int f64, int32_t base,
+                                     int64_t grid, ckconv_error *err)
 {
     const ckci_gpu_norm *k = &l->a.norm;
     ckci_set_kernel(l, base + (f64 ? 3 : !k->wide ? 0 : k->along_x ? 2 : 1));
@@ -17767,8 +17754,8 @@ CKCI_ONCE ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, in
 }
 
 /* dgamma and dbeta, if wanted. */
-CKCI_ONCE ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l, int f64, int wanted,
-                                             ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l, int f64, int wanted,
+                                           ckconv_error *err)
 {
     const ckci_gpu_norm *k = &l->a.norm;
     ckci_set_kernel(l, f64 ? CKCI_KERNEL_norm_param_f64 : CKCI_KERNEL_norm_param_f32);
@@ -17780,9 +17767,9 @@ CKCI_ONCE ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch 
    has nothing to do where there are saved ones; sums of dgamma and dbeta for each n come from the kernel of
    dx; where there are parts or no dx, from a pass of it for sums alone; without workspace norm_param computes
    all. */
-CKCI_ONCE ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
+                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                         const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     (void)tile;
@@ -17846,7 +17833,7 @@ CKCI_ONCE ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_p
 */
 /* The type in which mid lies in workspace: its compute type, so that the second convolution reads it as it
    is. */
-CKCI_ONCE ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
+CKCI_FN ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
 {
     ckconv_dtype c = first->t[CKCI_IN].compute;
     return c == CKCONV_F64 || c == CKCONV_I8 || c == CKCONV_F16 || c == CKCONV_BF16
@@ -17856,8 +17843,8 @@ CKCI_ONCE ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
 
 /* mid in workspace, dense, channels of all groups fastest: [groups][per group] is one index for both
    convolutions. */
-CKCI_ONCE void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_group, unsigned char *ws,
-                            ckci_tensor *t)
+CKCI_FN void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_group, unsigned char *ws,
+                          ckci_tensor *t)
 {
     ckconv_dtype type = ckci_gpu_mid_type(first);
     ckconv_element_op none = t->op;
@@ -17867,7 +17854,7 @@ CKCI_ONCE void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_
 }
 
 /* Bytes of mid in workspace; what follows it is aligned too. */
-CKCI_ONCE int64_t ckci_mid_bytes(const ckci_conv *first)
+CKCI_FN int64_t ckci_mid_bytes(const ckci_conv *first)
 {
     const ckci_tensor *mid = &first->t[CKCI_OUT];
     int64_t bytes = ckci_saturating_mul(ckci_count(mid), (int64_t)ckci_size(mid->dtype));
@@ -17875,7 +17862,7 @@ CKCI_ONCE int64_t ckci_mid_bytes(const ckci_conv *first)
 }
 
 /* Both convolutions with mid in workspace. */
-CKCI_ONCE void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_conv part[2])
+CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_conv part[2])
 {
     part[0] = p->first;
     part[1] = p->second;
@@ -17887,16 +17874,15 @@ CKCI_ONCE void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci
 /* One convolution of a pair is planned like any other, within `limit` bytes of workspace. mid: only
    instances that take the first convolution's epilogue; only: this one, or -1. A scratch plan gets
    instance, geometry and workspace. */
-CKCI_ONCE ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit,
-                                       int mid, int32_t only, ckconv_plan *part, double *cost,
-                                       ckconv_error *err);
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err);
 /* Its launches. */
-CKCI_ONCE ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
-                                       const ckci_emitter *e, ckconv_error *err);
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err);
 
 /* The first convolution's epilogue: scale, shift, operation, rounding (storing it is that already where mid
    lies as what it is rounded to). */
-CKCI_ONCE void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_target *o)
+CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_target *o)
 {
     ckconv_dtype compute = first->t[CKCI_IN].compute;
     int stored = o->t.dtype == compute && compute != CKCONV_I8;
@@ -17914,8 +17900,8 @@ CKCI_ONCE void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *ar
 #define CKCI_UNFUSED_MORE 2e6
 
 /* Both in one launch. tile 64: the f32 kernel for 1x1 second filters; 0: the one that takes everything. */
-CKCI_ONCE ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+                                     ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_pair *pair = &l->a.pair;
     ckconv_dtype kind = ckci_conv_kind(&p->first);
@@ -17951,7 +17937,7 @@ CKCI_ONCE ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_dev
 }
 
 /* Fused (tile 64), recomputing (tile 0) and unfused. */
-CKCI_ONCE ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv_conv *p = &f->p->pair;
     ckci_launch l;
@@ -18000,7 +17986,7 @@ typedef struct ckci_mid_emitter {
     const ckci_emitter *next;
 } ckci_mid_emitter;
 
-CKCI_ONCE ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     const ckci_mid_emitter *m = (const ckci_mid_emitter *)context;
     ckci_launch l = *launch;
@@ -18021,9 +18007,9 @@ CKCI_ONCE ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, 
     return m->next->emit(m->next->context, &l, err);
 }
 
-CKCI_ONCE ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *first, const ckci_conv *p,
-                                      const ckconv_args *args, unsigned char *ws, const ckci_emitter *e,
-                                      ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *first, const ckci_conv *p,
+                                    const ckconv_args *args, unsigned char *ws, const ckci_emitter *e,
+                                    ckconv_error *err)
 {
     ckci_mid_emitter m;
     ckci_emitter to_mid;
@@ -18036,7 +18022,7 @@ CKCI_ONCE ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *
 }
 
 /* Does the second convolution read each position of mid exactly once? */
-CKCI_ONCE int ckci_pair_whole(const ckci_conv_conv *p)
+CKCI_FN int ckci_pair_whole(const ckci_conv_conv *p)
 {
     int whole = 1;
     for (int i = 0; i < 3; i++) {
@@ -18047,8 +18033,8 @@ CKCI_ONCE int ckci_pair_whole(const ckci_conv_conv *p)
 }
 
 /* A copy of mid by itself, where the fused kernel cannot write it. */
-CKCI_ONCE ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_conv_conv *pair,
-                                           const ckconv_args *args, const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                         const ckconv_args *args, const ckci_emitter *e, ckconv_error *err)
 {
     ckconv_plan part;
     double cost;
@@ -18057,9 +18043,9 @@ CKCI_ONCE ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_c
 }
 
 /* Fused; with a copy of mid that the fused kernel cannot write, a kernel for that. */
-CKCI_ONCE ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
-                                        const ckconv_args *args, int32_t tile, const ckci_emitter *e,
-                                        ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                      const ckconv_args *args, int32_t tile, const ckci_emitter *e,
+                                      ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -18078,7 +18064,7 @@ CKCI_ONCE ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv
    kernels/pair */
 
 /* Channels of all groups side by side, in eights: as a tensor of one group. */
-CKCI_ONCE ckci_tensor ckci_one_group(const ckci_tensor *t)
+CKCI_FN ckci_tensor ckci_one_group(const ckci_tensor *t)
 {
     ckci_tensor one = *t;
     if (t->len[2] == 1) {
@@ -18096,7 +18082,7 @@ typedef struct ckci_pair_shape {
     int32_t kernel, positions, threads, columns, lanes, slab, lds, side, async;
 } ckci_pair_shape;
 
-CKCI_ONCE ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ckconv_error *err)
 {
     return lds <= device->lds_bytes
                ? CKCONV_OK
@@ -18107,8 +18093,8 @@ CKCI_ONCE ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, 
 
 /* tile: of the instance. 64128: pointwise, 128128, 128256 and CKCI_PAIR_STRIPS: depthwise, the latter two 512
    threads. */
-CKCI_ONCE ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
-                                             ckconv_error *err)
+CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
+                                           ckconv_error *err)
 {
     static const ckci_pair_shape point[2] = {
         {CKCI_KERNEL_pair_matrix_f16, 64, 256, 128, 0, 32, 62464, 1, 0},
@@ -18134,8 +18120,8 @@ CKCI_ONCE ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_
 }
 
 /* Nanoseconds: rounds of blocks on the unit, each so long, or memory. */
-CKCI_ONCE double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
-                                const ckci_pair_shape *s, double block)
+CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
+                              const ckci_pair_shape *s, double block)
 {
     double units = (double)ckci_max(device->compute_units, 1), memory = 0;
     double share = (double)blocks / ((double)s->side * units);
@@ -18150,8 +18136,8 @@ CKCI_ONCE double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *de
 
 /* A region of so many images, lines and strips of four columns: its window, and where all lies in LDS, with
    as little in one place as fits. */
-CKCI_ONCE int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape *s, int64_t images,
-                                   int64_t lines, int64_t strips, ckci_gpu_patch *q)
+CKCI_FN int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape *s, int64_t images,
+                                 int64_t lines, int64_t strips, ckci_gpu_patch *q)
 {
     const ckci_conv *first = &p->first, *second = &p->second;
     int64_t span = s->threads * 4 / s->positions * s->lanes, pixel = 2 * span;
@@ -18224,8 +18210,8 @@ CKCI_ONCE int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shap
 }
 
 /* The region that wastes least: of positions, of inputs around it, of units that wait for the last blocks. */
-CKCI_ONCE int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device *device,
-                                    const ckci_pair_shape *s, ckci_gpu_patch *best)
+CKCI_FN int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device *device,
+                                  const ckci_pair_shape *s, ckci_gpu_patch *best)
 {
     const ckci_conv *second = &p->second;
     double least = 1e30;
@@ -18258,7 +18244,7 @@ CKCI_ONCE int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device
 }
 
 /* Offsets of weights have 31 bits. */
-CKCI_ONCE ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, ckconv_error *err)
 {
     return ckci_span(t) <= INT32_MAX / 4
                ? CKCONV_OK
@@ -18268,8 +18254,8 @@ CKCI_ONCE ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, c
 }
 
 /* What both kernels ask of a pair. */
-CKCI_ONCE ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_device *device,
-                                        ckci_gpu_pair *a, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_device *device, ckci_gpu_pair *a,
+                                      ckconv_error *err)
 {
     const ckci_conv *first = &p->first, *second = &p->second;
     ckconv_dtype type = first->t[CKCI_IN].compute;
@@ -18304,9 +18290,9 @@ CKCI_ONCE ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_de
 
 /* A depthwise or a pointwise first convolution, as the shape's kernel takes it: its plan, and nanoseconds
    of a block. */
-CKCI_ONCE ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_device *device,
-                                        const ckci_pair_shape *s, ckci_gpu_pair *a, int64_t *regions,
-                                        double *block, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_device *device,
+                                      const ckci_pair_shape *s, ckci_gpu_pair *a, int64_t *regions,
+                                      double *block, ckconv_error *err)
 {
     const ckci_conv *c = &p->first;
     int64_t taps = ckci_saturating_mul(ckci_saturating_mul(c->filter[0], c->filter[1]), c->filter[2]);
@@ -18338,8 +18324,8 @@ CKCI_ONCE ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_de
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_shape *s, ckci_gpu_pair *a,
-                                        int64_t *regions, double *block, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_shape *s, ckci_gpu_pair *a,
+                                      int64_t *regions, double *block, ckconv_error *err)
 {
     const ckci_conv *c = &p->first;
     int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
@@ -18366,9 +18352,8 @@ CKCI_ONCE ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair
 }
 
 /* The kernel whose inputs go through registers: its plan, blocks, nanoseconds of a block, bytes of LDS. */
-CKCI_ONCE ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_device *device,
-                                         ckci_gpu_pair *a, int64_t *blocks, double *block, int32_t *lds,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_device *device, ckci_gpu_pair *a,
+                                       int64_t *blocks, double *block, int32_t *lds, ckconv_error *err)
 {
     const ckci_conv *c = &p->first, *second = &p->second;
     ckci_gpu_strips *q = &a->second.as.strips;
@@ -18431,8 +18416,8 @@ CKCI_ONCE ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_d
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
-                                         ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_pair *a = &l->a.pair;
     ckci_gpu_conv *k = &a->second;
@@ -18481,7 +18466,7 @@ CKCI_ONCE ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_d
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -18490,9 +18475,9 @@ CKCI_ONCE ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -18510,9 +18495,9 @@ CKCI_ONCE ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckc
     return whole || !args->mid ? CKCONV_OK : ckci_list_mid_copy(plan, &p->pair, args, e, err);
 }
 
-CKCI_ONCE ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
+                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                         const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_conv_conv *pair = &p->pair;
     if (plan->tune[CKCI_TUNE_SECOND] == 0) {
@@ -18547,7 +18532,7 @@ CKCI_ONCE ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_p
   keeps its row, so that numbers stay, and answers with the switch's name.
 */
 #if !CKCI_HAS_CPU
-CKCI_ONCE int32_t ckci_cpu_features(void)
+CKCI_FN int32_t ckci_cpu_features(void)
 {
     return 0;
 }
@@ -18785,7 +18770,7 @@ enum {
     CKCI_OP_GROUPNORM_BWD = CKCONV_GROUPNORM_BWD
 };
 
-CKCI_ONCE ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
 {
     ckconv_plan *plan = f->plan;
     if (f->split_k > 1) {
@@ -18801,8 +18786,8 @@ CKCI_ONCE ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                            unsigned char *ws, int32_t features)
+CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                          unsigned char *ws, int32_t features)
 {
     int32_t threads = plan->device.threads;
     (void)ws;
@@ -18832,7 +18817,7 @@ typedef struct ckci_instance {
 } ckci_instance;
 
 /* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
-CKCI_ONCE ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
 {
     CKCI_TRY(f->plan->engine == CKCONV_ENGINE_CPU && !CKCI_HAS_CPU
                  ? ckci_check_held("engine cpu", "CKCONV_NO_CPU", err)
@@ -18840,7 +18825,7 @@ CKCI_ONCE ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
     return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "it was left out of this build");
 }
 
-CKCI_ONCE const ckci_instance *ckci_find_instance(int32_t index)
+CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 {
 #define CKCI_ROW(NAME, ENGINE, FAMILY, OP, FEATURES, ROWS, COLUMNS, LANES, FIT, RUN)                         \
     {#NAME,                                                                                                  \
@@ -18891,7 +18876,7 @@ CKCI_ONCE const ckci_instance *ckci_find_instance(int32_t index)
   the same description, device and options.
 */
 /* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
-CKCI_ONCE ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
     if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
@@ -18903,7 +18888,7 @@ CKCI_ONCE ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_proble
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
 }
 
-CKCI_ONCE void ckci_drop_axes(ckconv_op op, ckci_problem *p)
+CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
 {
     if (op == CKCONV_CONV_CONV_FWD) {
         ckci_drop_pair(&p->pair);
@@ -18918,7 +18903,7 @@ CKCI_ONCE void ckci_drop_axes(ckconv_op op, ckci_problem *p)
     }
 }
 
-CKCI_ONCE ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
 {
     if (o->engine < CKCONV_ENGINE_AUTO || o->engine > CKCONV_ENGINE_GPU) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -18958,7 +18943,7 @@ CKCI_ONCE ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error
 enum { CKCI_LEAST_LDS = 49152 };
 
 /* A GPU has the name of one of its vendor's, and the waves of its row. */
-CKCI_ONCE ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
     int32_t vendor = row ? row->kind : ckci_architecture_vendor(d->arch);
@@ -18976,7 +18961,7 @@ CKCI_ONCE ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *er
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
 {
     if (d->kind < CKCONV_DEVICE_CPU || d->kind > CKCONV_DEVICE_NVIDIA) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -19029,7 +19014,7 @@ CKCI_ONCE ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *
 }
 
 /* FLOP and least traffic. */
-CKCI_ONCE void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
+CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
 {
     int64_t f = 2;
     int64_t factors[10];
@@ -19051,7 +19036,7 @@ CKCI_ONCE void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *byt
     }
 }
 
-CKCI_ONCE void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
+CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 {
     plan->flop = plan->bytes = 0;
     if (plan->op == CKCONV_CONV_CONV_FWD) {
@@ -19072,7 +19057,7 @@ CKCI_ONCE void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 }
 
 /* Does the caller's options.instance mean this instance? */
-CKCI_ONCE int ckci_instance_named(const ckci_instance *i, const char *name)
+CKCI_FN int ckci_instance_named(const ckci_instance *i, const char *name)
 {
     return name == NULL || ckci_same_text(i->name, name) ||
            ckci_same_text(ckconv_family_name(i->family), name) ||
@@ -19080,7 +19065,7 @@ CKCI_ONCE int ckci_instance_named(const ckci_instance *i, const char *name)
 }
 
 /* Is it the name of any instance or family at all? */
-CKCI_ONCE int ckci_known_name(const char *name)
+CKCI_FN int ckci_known_name(const char *name)
 {
     for (ckconv_family f = CKCONV_FAMILY_REF; f <= CKCONV_FAMILY_MMA; f++) {
         if (ckci_same_text(ckconv_family_name(f), name)) {
@@ -19097,7 +19082,7 @@ CKCI_ONCE int ckci_known_name(const char *name)
 
 /* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
    longer: at least about 20 microseconds of work for each thread. Results do not depend on it. */
-CKCI_ONCE int32_t ckci_useful_threads(int32_t threads, double cost)
+CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / 32768;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
@@ -19105,8 +19090,8 @@ CKCI_ONCE int32_t ckci_useful_threads(int32_t threads, double cost)
 
 /* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
    for, and statistics were saved. Addresses are made up: nothing reads there. */
-CKCI_ONCE ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
-                                          const ckci_instance *instance, ckconv_error *err)
+CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
+                                        const ckci_instance *instance, ckconv_error *err)
 {
     ckconv_args a;
     ckci_launch_count c;
@@ -19130,7 +19115,7 @@ CKCI_ONCE ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem 
 
 /* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
    CPU, 1 for a matrix unit, 2 for the rest. */
-CKCI_ONCE int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
+CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
 {
     int matrix =
         i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
@@ -19146,7 +19131,7 @@ CKCI_ONCE int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, 
 
 /* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
    others: it could run. */
-CKCI_ONCE void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
+CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
         now = 2 * now + (why->status == CKCONV_ERR_WORKSPACE ? 1 : 0);
@@ -19158,8 +19143,8 @@ CKCI_ONCE void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckc
 }
 
 /* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
-CKCI_ONCE ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
-                                    int32_t only, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
+                                  int32_t only, double *cost, ckconv_error *err)
 {
     ckconv_plan best, trial;
     ckconv_error reason;
@@ -19255,9 +19240,8 @@ CKCI_ONCE ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, co
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit,
-                                       int mid, int32_t only, ckconv_plan *part, double *cost,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err)
 {
     ckci_problem one;
     ckconv_options o;
@@ -19274,8 +19258,8 @@ CKCI_ONCE ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
-                                       const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_instance *instance = ckci_find_instance(part->instance);
     ckconv_args none;
@@ -19287,7 +19271,7 @@ CKCI_ONCE ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv 
 
 /* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
    why: a run of it says so again. */
-CKCI_ONCE ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
+CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
 {
     if (plan) {
         memset(plan, 0, sizeof *plan);
@@ -19301,7 +19285,7 @@ CKCI_ONCE ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, 
 }
 
 /* Was it? Then *why. */
-CKCI_ONCE int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
+CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 {
     if (!plan || plan->magic != 0 || plan->version != CKCI_REFUSED) {
         return 0;
@@ -19312,10 +19296,9 @@ CKCI_ONCE int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 }
 
 /* What ckci_make_plan does. *out is all zero after a failure. */
-CKCI_ONCE ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
-                                      const ckconv_options *options, const ckconv_device *device,
-                                      int32_t only, const ckconv_plan *like, ckci_problem *problem,
-                                      ckconv_error *err)
+CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                    const ckconv_options *options, const ckconv_device *device, int32_t only,
+                                    const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o;
@@ -19389,10 +19372,9 @@ CKCI_ONCE ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void
 
 /* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan
    whose two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
-CKCI_ONCE ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
-                                       const ckconv_options *options, const ckconv_device *device,
-                                       int32_t only, const ckconv_plan *like, ckci_problem *problem,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
+                                     const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
 {
     ckconv_error why;
     memset(&why, 0, sizeof why);
@@ -19405,14 +19387,14 @@ CKCI_ONCE ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const voi
     return ckci_ok(err);
 }
 
-CKCI_ONCE size_t ckci_desc_bytes(ckconv_op op)
+CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
 {
     return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
            : op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD ? sizeof(ckconv_groupnorm_desc)
                                                                       : sizeof(ckconv_conv_desc);
 }
 
-CKCI_ONCE ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
 {
     if (!plan) {
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", name);
@@ -19430,8 +19412,8 @@ CKCI_ONCE ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *na
 }
 
 /* The problem of a plan. Planning again must give the same plan, bit for bit: that refuses a damaged one. */
-CKCI_ONCE ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
-                                     ckconv_error *err)
+CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
+                                   ckconv_error *err)
 {
     ckconv_plan again;
     ckconv_options o;
@@ -19981,8 +19963,8 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
 }
 
 /* plan_again, with one instance by index or -1 */
-CKCI_ONCE ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
-                                        const ckconv_options *options, int32_t only, ckconv_error *err)
+CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
+                                      const ckconv_options *options, int32_t only, ckconv_error *err)
 {
     ckci_problem p;
     ckconv_plan copy;
@@ -20016,8 +19998,8 @@ typedef struct ckci_buffer {
     const ckci_tensor *shape;
 } ckci_buffer;
 
-CKCI_ONCE void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, const void *p, int64_t bytes,
-                               int written, int optional, const ckci_tensor *shape)
+CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, const void *p, int64_t bytes,
+                             int written, int optional, const ckci_tensor *shape)
 {
     ckci_buffer *b = &list[(*count)++];
     b->name = name;
@@ -20031,7 +20013,7 @@ CKCI_ONCE void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, 
 }
 
 /* All buffers of an operation, from the arguments that it uses; pointers go into the problem's tensors. */
-CKCI_ONCE int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
+CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
 {
     static const char *const d_names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
     int count = 0, w = ckci_written(p->op);
@@ -20055,7 +20037,7 @@ CKCI_ONCE int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *li
     return count;
 }
 
-CKCI_ONCE int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
+CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
 {
     ckconv_args second = *a;
     ckci_buffer more[8];
@@ -20079,7 +20061,7 @@ CKCI_ONCE int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffe
     return count;
 }
 
-CKCI_ONCE int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
+CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
 {
     int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
     int64_t vector = p->g * p->c * (int64_t)ckci_size(p->param);
@@ -20113,7 +20095,7 @@ CKCI_ONCE int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffe
 
 /* May these overlap? Only a D tensor and the tensor whose epilogue reads it, with the same elements in the
    same places: each is read just before it is written. */
-CKCI_ONCE int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
+CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
     return written->takes_d && written->p == read->p && read->shape && read->name[1] == '[' &&
            written->shape->dtype == read->shape->dtype &&
@@ -20124,7 +20106,7 @@ CKCI_ONCE int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read
    common period (channels 0..7 and 8..15 of one NHWC buffer)? Tried for each stride of either as the smallest
    one of the period: all larger strides must be multiples of it, and what the smaller ones address must not
    meet. */
-CKCI_ONCE int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
+CKCI_FN int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
 {
     const ckci_tensor *t[2];
     t[0] = a->shape;
@@ -20155,7 +20137,7 @@ CKCI_ONCE int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
     return 0;
 }
 
-CKCI_ONCE ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckconv_error *err)
 {
     for (int i = 0; i < count; i++) {
         if (!list[i].p && !list[i].optional && list[i].bytes > 0) {
@@ -20182,7 +20164,7 @@ CKCI_ONCE ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, c
 }
 
 /* GPUs load whole elements: each pointer must be aligned to its tensor's element. */
-CKCI_ONCE ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, ckconv_error *err)
 {
     for (int i = 0; i < count; i++) {
         if ((uintptr_t)list[i].p % (uintptr_t)list[i].element != 0) {
@@ -20195,7 +20177,7 @@ CKCI_ONCE ckconv_status ckci_check_alignment(const ckci_buffer *list, int count,
 }
 
 /* The buffers of any operation (ckci_list_conv and its neighbours); list has room for 20. */
-CKCI_ONCE int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
+CKCI_FN int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
 {
     return op == CKCONV_CONV_CONV_FWD ? ckci_list_pair(&p->pair, args, list)
            : op <= CKCONV_BWD_WEIGHT  ? ckci_list_conv(&p->conv, args, list)
@@ -20204,9 +20186,9 @@ CKCI_ONCE int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args
 
 /* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
    aligned workspace. */
-CKCI_ONCE ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
-                                       size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                     size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
+                                     ckconv_error *err)
 {
     ckci_buffer list[20];
     int count;
@@ -20247,9 +20229,9 @@ CKCI_ONCE ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_arg
 }
 
 /* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
-CKCI_ONCE ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
-                                   const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
-                                   void *stream, ckconv_error *err)
+CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
+                                 const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
+                                 void *stream, ckconv_error *err)
 {
     ckci_launch_count c;
     ckci_stream s;
@@ -20296,7 +20278,7 @@ typedef struct ckci_launch_list {
     int32_t capacity, count;
 } ckci_launch_list;
 
-CKCI_ONCE ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_FN ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_launch_list *list = (ckci_launch_list *)context;
     CKCI_TRY(ckci_check_launch(list->device, launch, err));
@@ -20353,8 +20335,8 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
   they cannot differ from it. It reads a plan and changes nothing.
 */
 /* Append to a text that may be cut; returns the length it would have. */
-CKCI_ONCE size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
-CKCI_ONCE size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
 {
     char piece[256];
     va_list list;
@@ -20371,8 +20353,8 @@ CKCI_ONCE size_t ckci_append(char *text, size_t size, size_t at, const char *for
     return at + length;
 }
 
-CKCI_ONCE size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
-                                   int32_t ndim)
+CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
+                                 int32_t ndim)
 {
     for (int32_t i = 0; i < ndim; i++) {
         at = ckci_append(text, size, at, "%s%lld", i == 0 ? label : "x", CKCI_LL(v[i]));
@@ -20380,7 +20362,7 @@ CKCI_ONCE size_t ckci_append_sizes(char *text, size_t size, size_t at, const cha
     return at;
 }
 
-CKCI_ONCE size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckconv_conv_desc *d)
+CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckconv_conv_desc *d)
 {
     at = ckci_append(text, size, at, " %s/%s/%s G%lld N%lld K%lld C%lld", ckconv_dtype_name(d->in.dtype),
                      ckconv_dtype_name(d->wei.dtype), ckconv_dtype_name(d->out.dtype), CKCI_LL(d->g),
@@ -20391,7 +20373,7 @@ CKCI_ONCE size_t ckci_describe_conv(char *text, size_t size, size_t at, const ck
 }
 
 /* One clause for ckconv_plan_describe: why this family. */
-CKCI_ONCE const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
+CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
 {
     switch (family) {
     case CKCONV_FAMILY_REF:
@@ -20418,8 +20400,8 @@ CKCI_ONCE const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, c
 }
 
 /* Why the planner took this one; rates are the planner's model, not measurements. */
-CKCI_ONCE const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
-                                   const ckci_instance *instance)
+CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
+                                 const ckci_instance *instance)
 {
     static const char *const unit[2][2] = {
         {"implicit GEMM on the matrix unit",
@@ -20461,7 +20443,7 @@ CKCI_ONCE const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *
 }
 
 /* Is the epilogue computed element by element? (bwd_weight: it acts on few numbers.) */
-CKCI_ONCE const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
+CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
     ckci_gpu_target target;
     if (plan->op != CKCONV_FWD && plan->op != CKCONV_BWD_DATA) {
@@ -20483,7 +20465,7 @@ typedef struct ckci_name_list {
     int32_t count, last[2];
 } ckci_name_list;
 
-CKCI_ONCE ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_name_list *list = (ckci_name_list *)context;
     (void)err;
@@ -20499,8 +20481,8 @@ CKCI_ONCE ckconv_status ckci_keep_name(void *context, const ckci_launch *launch,
 
 /* The kernels that run where all tensors (but mid and saved statistics) are there and aligned: at an address
    that nothing reads. */
-CKCI_ONCE size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
-                                     char *text, size_t size, size_t at)
+CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
+                                   char *text, size_t size, size_t at)
 {
     unsigned char *place = (unsigned char *)(uintptr_t)4096;
     ckci_name_list list = {text, size, at, 0, {-1, -1}};
@@ -20518,7 +20500,7 @@ CKCI_ONCE size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, c
 }
 
 /* What a limit costs: the plan that would be made without one, where that takes more workspace. */
-CKCI_ONCE size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
+CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
 {
     ckconv_plan free_plan;
     ckconv_options o;
@@ -20608,8 +20590,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     return ckci_append_limit(plan, text, size, at);
 }
 
-CKCI_ONCE void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
-                                ckconv_tensor_info *info)
+CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
+                              ckconv_tensor_info *info)
 {
     memset(info, 0, sizeof *info);
     info->dtype = d->dtype;
@@ -20626,7 +20608,7 @@ CKCI_ONCE void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, in
 }
 
 /* A packed vector or matrix: [a, b]. */
-CKCI_ONCE void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
+CKCI_FN void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
 {
     memset(info, 0, sizeof *info);
     info->dtype = dtype;
@@ -20639,8 +20621,8 @@ CKCI_ONCE void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv
     info->bytes = info->count * (int64_t)ckci_size(dtype);
 }
 
-CKCI_ONCE int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
-                             ckconv_tensor_info *info)
+CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
 {
     int w = ckci_written(p->op);
     const ckconv_tensor *desc[3];
@@ -20659,8 +20641,8 @@ CKCI_ONCE int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int3
     return 0;
 }
 
-CKCI_ONCE int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
-                             ckconv_tensor_info *info)
+CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
 {
     ckconv_conv_desc second;
     memset(&second, 0, sizeof second);
@@ -20687,8 +20669,8 @@ CKCI_ONCE int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_des
     return ckci_show_conv(&p->second, &second, which, info);
 }
 
-CKCI_ONCE int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
-                             ckconv_tensor_info *info)
+CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
 {
     int fwd = p->op == CKCONV_GROUPNORM_FWD;
     if (which == CKCONV_TENSOR_IN) {
@@ -20735,7 +20717,7 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
   the best plan they take one that it holds; what a plan refuses, they return.
 */
 /* One call. A workspace that is too small for the best plan selects one that it holds. */
-CKCI_ONCE ckconv_options ckci_one_call(const void *workspace, size_t bytes)
+CKCI_FN ckconv_options ckci_one_call(const void *workspace, size_t bytes)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);
@@ -20745,8 +20727,8 @@ CKCI_ONCE ckconv_options ckci_one_call(const void *workspace, size_t bytes)
     return o;
 }
 
-CKCI_ONCE ckconv_status ckci_call_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
-                                       void *workspace, size_t bytes, void *stream, ckconv_error *err)
+CKCI_FN ckconv_status ckci_call_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
+                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o = ckci_one_call(workspace, bytes);
@@ -20805,9 +20787,8 @@ CKCONV_API ckconv_status ckconv_conv_conv_fwd(const ckconv_conv_conv_desc *desc,
     return ckconv_run(&plan, &a, workspace, workspace_bytes, stream, err);
 }
 
-CKCI_ONCE ckconv_status ckci_call_norm(ckconv_op op, const ckconv_groupnorm_desc *desc,
-                                       const ckconv_args *args, void *workspace, size_t bytes, void *stream,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_call_norm(ckconv_op op, const ckconv_groupnorm_desc *desc, const ckconv_args *args,
+                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o = ckci_one_call(workspace, bytes);
@@ -20851,7 +20832,7 @@ CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc,
     return ckci_call_norm(CKCONV_GROUPNORM_BWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
-CKCI_ONCE ckconv_options ckci_ref_options(void)
+CKCI_FN ckconv_options ckci_ref_options(void)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);
@@ -20928,7 +20909,7 @@ CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 }
 
 /* The options under which an instance is tried: those that base was planned with. */
-CKCI_ONCE ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
+CKCI_FN ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);
@@ -20960,9 +20941,9 @@ CKCONV_API const char *ckconv_family_name(ckconv_family family)
 }
 
 /* Median seconds of `repeats` runs after one warm-up. */
-CKCI_ONCE ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
-                                       size_t bytes, void *stream, int32_t repeats, double *seconds,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                     size_t bytes, void *stream, int32_t repeats, double *seconds,
+                                     ckconv_error *err)
 {
     enum { CKCI_MOST = 64 };
     double t[CKCI_MOST];
@@ -21123,7 +21104,7 @@ typedef struct ckci_move {
 } ckci_move;
 
 /* One work item moves the positions of one (outermost two axes) pair. */
-CKCI_ONCE void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
+CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_move *m = (const ckci_move *)context;
     const int64_t *len = m->dst->len;
@@ -21152,10 +21133,9 @@ CKCI_ONCE void ckci_move_item(const void *context, int64_t item, unsigned char *
 }
 
 /* Both tensors of a transform in their final form; element: alignment that pointers must have. */
-CKCI_ONCE ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length,
-                                             const ckconv_tensor *src_desc, const void *src,
-                                             const ckconv_tensor *dst_desc, void *dst, int gpu,
-                                             ckci_tensor t[2], ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc,
+                                           const void *src, const ckconv_tensor *dst_desc, void *dst, int gpu,
+                                           ckci_tensor t[2], ckconv_error *err)
 {
     int64_t len[6];
     CKCI_TRY(ckci_check_held("transform", CKCI_WHY_TRANSFORM, err));
@@ -21268,7 +21248,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_DEPTH_DOWN_LANES
 #undef CKCI_DEPTH_DOWN_STRIP
 #undef CKCI_FN
-#undef CKCI_ONCE
+#undef CKCI_FN
 #undef CKCI_GPU_DEPTH
 #undef CKCI_GPU_FMA
 #undef CKCI_GPU_FMA_TILES

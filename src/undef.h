@@ -16,7 +16,7 @@
 #undef CKCI_DEPTH_DOWN_LANES
 #undef CKCI_DEPTH_DOWN_STRIP
 #undef CKCI_FN
-#undef CKCI_ONCE
+#undef CKCI_FN
 #undef CKCI_GPU_DEPTH
 #undef CKCI_GPU_FMA
 #undef CKCI_GPU_FMA_TILES

@@ -9,14 +9,14 @@
 
 /* One position is written and read through one tap, and nothing else lies along this axis. Of a longer axis
    of in only the first position is read; bwd_data writes the others, too. */
-CKCI_ONCE int ckci_idle_axis(const ckci_conv *p, int axis)
+CKCI_FN int ckci_idle_axis(const ckci_conv *p, int axis)
 {
     return p->filter[axis] == 1 && p->output[axis] == 1 && p->pad[axis] == 0 &&
            (p->input[axis] == 1 || p->op != CKCONV_BWD_DATA);
 }
 
 /* Three values, those of idle axes left out: z, y, x from the right, and `none` for what is missing. */
-CKCI_ONCE void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
+CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
 {
     int to = 2;
     for (int i = 2; i >= 0; i--) {
@@ -32,7 +32,7 @@ CKCI_ONCE void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
 /* The same with a tensor. Missing axes get the strides that layouts give them; where all three are missing, x
    gets that of channels side by side: every layout is one matrix then. A D tensor that is broadcast keeps its
    0. */
-CKCI_ONCE void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
+CKCI_FN void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
 {
     int64_t *s = t->stride, x = s[5] == 0 ? 0 : ckci_saturating_mul(s[2], t->len[2]);
     ckci_close_up(t->len + 3, idle, 1);
@@ -45,7 +45,7 @@ CKCI_ONCE void ckci_close_up_tensor(ckci_tensor *t, const int idle[3])
     }
 }
 
-CKCI_ONCE void ckci_close_up_conv(ckci_conv *p, const int idle[3])
+CKCI_FN void ckci_close_up_conv(ckci_conv *p, const int idle[3])
 {
     ckci_close_up(p->filter, idle, 1);
     ckci_close_up(p->input, idle, 1);
@@ -61,7 +61,7 @@ CKCI_ONCE void ckci_close_up_conv(ckci_conv *p, const int idle[3])
     }
 }
 
-CKCI_ONCE void ckci_drop_conv(ckci_conv *p)
+CKCI_FN void ckci_drop_conv(ckci_conv *p)
 {
     int idle[3];
     for (int i = 0; i < 3; i++) {
@@ -71,7 +71,7 @@ CKCI_ONCE void ckci_drop_conv(ckci_conv *p)
 }
 
 /* Mid has its axes from both convolutions. */
-CKCI_ONCE void ckci_drop_pair(ckci_conv_conv *p)
+CKCI_FN void ckci_drop_pair(ckci_conv_conv *p)
 {
     int idle[3];
     for (int i = 0; i < 3; i++) {
@@ -81,7 +81,7 @@ CKCI_ONCE void ckci_drop_pair(ckci_conv_conv *p)
     ckci_close_up_conv(&p->second, idle);
 }
 
-CKCI_ONCE void ckci_swap(int64_t *v, int i, int j)
+CKCI_FN void ckci_swap(int64_t *v, int i, int j)
 {
     int64_t x = v[i];
     v[i] = v[j];
@@ -89,7 +89,7 @@ CKCI_ONCE void ckci_swap(int64_t *v, int i, int j)
 }
 
 /* The same convolution with two of its axes exchanged. */
-CKCI_ONCE void ckci_swap_axes(ckci_conv *p, int i, int j)
+CKCI_FN void ckci_swap_axes(ckci_conv *p, int i, int j)
 {
     ckci_swap(p->filter, i, j);
     ckci_swap(p->input, i, j);
@@ -105,12 +105,12 @@ CKCI_ONCE void ckci_swap_axes(ckci_conv *p, int i, int j)
 }
 
 /* Do f neighbours along x lie in memory as one row of numbers? A D tensor of one number does, too. */
-CKCI_ONCE int ckci_row_of_pixels(const ckci_tensor *t)
+CKCI_FN int ckci_row_of_pixels(const ckci_tensor *t)
 {
     return (t->stride[2] == 1 && t->stride[5] == t->len[2]) || (t->stride[2] == 0 && t->stride[5] == 0);
 }
 
-CKCI_ONCE void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
+CKCI_FN void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
 {
     t->len[2] *= f;
     t->len[5] = left;
@@ -121,7 +121,7 @@ CKCI_ONCE void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
    the filter as one row of numbers, its pixels are channels. Patches of 16 x 16 pixels of 3 channels are
    16 x 1 of 48, two by two of 64 are 2 x 1 of 128: fewer taps, whole chunks (of `chunk` channels) of 16
    bytes, and no phases in bwd_data. Not for small first layers, whose kernels read rows of pixels anyway. */
-CKCI_ONCE void ckci_fold_patches(ckci_conv *p, int64_t chunk)
+CKCI_FN void ckci_fold_patches(ckci_conv *p, int64_t chunk)
 {
     int64_t f = p->filter[2], taps = p->filter[0] * p->filter[1] * f;
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
@@ -148,7 +148,7 @@ CKCI_ONCE void ckci_fold_patches(ckci_conv *p, int64_t chunk)
 }
 
 /* Tensors of one shape: those of a group norm or a transform. */
-CKCI_ONCE void ckci_drop_tensors(ckci_tensor *const *t, int count)
+CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
 {
     int idle[3];
     for (int i = 0; i < 3; i++) {

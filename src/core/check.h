@@ -17,13 +17,13 @@ enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
 /* Channels per group on both sides, at most, of what counts as depthwise. */
 enum { CKCI_DEPTH_CHANNELS = 4 };
 
-CKCI_ONCE int ckci_written(ckconv_op op)
+CKCI_FN int ckci_written(ckconv_op op)
 {
     return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
 }
 
-CKCI_ONCE ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
-                                         int64_t value, int64_t low, const char *allowed, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
+                                       int64_t value, int64_t low, const char *allowed, ckconv_error *err)
 {
     char place[16] = "";
     if (index >= 0) {
@@ -41,7 +41,7 @@ CKCI_ONCE ckconv_status ckci_check_range(const char *at, const char *name, const
 }
 
 /* why: the switch that dropped it (>>core-switches), NULL: none did. */
-CKCI_ONCE ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_error *err)
 {
     return why ? ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s was left out of this build by %s", what, why)
                : CKCONV_OK;
@@ -49,7 +49,7 @@ CKCI_ONCE ckconv_status ckci_check_held(const char *what, const char *why, ckcon
 
 /* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
    may be f32 in every build. */
-CKCI_ONCE ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
 {
     switch (dtype) {
     case CKCONV_F64:
@@ -71,7 +71,7 @@ CKCI_ONCE ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv
 }
 
 /* Is it an operation of this build? */
-CKCI_ONCE ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 {
     switch (op) {
     case CKCONV_FWD:
@@ -92,8 +92,8 @@ CKCI_ONCE ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 
 /* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. is_d: strides may be 0, a D
    tensor. */
-CKCI_ONCE ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
-                                          int32_t rank, int is_d, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_tensor(const char *at, const char *name, const ckconv_tensor *t, int role,
+                                        int32_t rank, int is_d, ckconv_error *err)
 {
     if (ckci_size(t->dtype) == 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -131,7 +131,7 @@ CKCI_ONCE ckconv_status ckci_check_tensor(const char *at, const char *name, cons
 
 /* Strides of a layout, in logical order {G, N or K, C or K, z, y, x}. Returns 0 when a product passes
    2^62. */
-CKCI_ONCE int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
+CKCI_FN int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], int64_t stride[6])
 {
     static const int order[6][6] = {{1, 3, 4, 5, 0, 2},  /* NHWGC */
                                     {0, 1, 3, 4, 5, 2},  /* GNHWC */
@@ -157,8 +157,8 @@ CKCI_ONCE int ckci_layout_strides(ckconv_layout layout, const int64_t len[6], in
 }
 
 /* Lengths and strides in 3D. len3: logical lengths, six entries. Overflow and nesting are checked here. */
-CKCI_ONCE ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
-                                     const int64_t len3[6], int written, ckci_tensor *r, ckconv_error *err)
+CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckconv_tensor *t, int32_t ndim,
+                                   const int64_t len3[6], int written, ckci_tensor *r, ckconv_error *err)
 {
     memset(r, 0, sizeof *r);
     r->dtype = t->dtype;
@@ -223,8 +223,8 @@ CKCI_ONCE ckconv_status ckci_resolve(const char *at, const char *name, const ckc
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
-                                           int written, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
+                                         int written, ckconv_error *err)
 {
     int unary = op->kind >= CKCONV_PASS && op->kind <= CKCONV_GELU;
     int with_d = op->kind >= CKCONV_BILINEAR && op->kind <= CKCONV_ADD_RELU;
@@ -260,7 +260,7 @@ CKCI_ONCE ckconv_status ckci_check_element(const char *at, const char *name, con
 }
 
 /* How many D tensors an epilogue takes. */
-CKCI_ONCE void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
+CKCI_FN void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
 {
     *low = *high = 0;
     if (kind >= CKCONV_BILINEAR && kind <= CKCONV_BIAS_RELU) {
@@ -273,8 +273,8 @@ CKCI_ONCE void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *
     }
 }
 
-CKCI_ONCE ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
-                                     const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
+                                   const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
 {
     static const char *const names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
     int32_t low, high;
@@ -300,7 +300,7 @@ CKCI_ONCE ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv
     return CKCONV_OK;
 }
 
-CKCI_ONCE void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_layout layout)
+CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_layout layout)
 {
     if (t->dtype == 0) {
         t->dtype = dtype;
@@ -312,12 +312,12 @@ CKCI_ONCE void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_
 
 /* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
    layout stays 0, which is refused. */
-CKCI_ONCE void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
+CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
 {
     ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
 }
 
-CKCI_ONCE ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *out, ckconv_error *err)
+CKCI_FN ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor *out, ckconv_error *err)
 {
     return out->layout != 0
                ? CKCONV_OK
@@ -326,7 +326,7 @@ CKCI_ONCE ckconv_status ckci_need_out_layout(const char *at, const ckconv_tensor
 }
 
 /* base: the type of the activations that are read, in or dout. */
-CKCI_ONCE ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype base)
+CKCI_FN ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype storage, ckconv_dtype base)
 {
     if (compute != 0) {
         return compute;
@@ -335,7 +335,7 @@ CKCI_ONCE ckconv_dtype ckci_default_compute(ckconv_dtype compute, ckconv_dtype s
 }
 
 /* Defaults of a convolution's sizes. */
-CKCI_ONCE void ckci_default_sizes(ckconv_conv_desc *d)
+CKCI_FN void ckci_default_sizes(ckconv_conv_desc *d)
 {
     if (d->g == 0) {
         d->g = 1;
@@ -356,7 +356,7 @@ CKCI_ONCE void ckci_default_sizes(ckconv_conv_desc *d)
 
 /* All defaults of a convolution. A D tensor without a type or layout takes those of the written tensor;
    strided tensors give their strides along. */
-CKCI_ONCE void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
+CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
 {
     ckci_default_sizes(d);
     ckci_default_tensor(&d->in, CKCONV_F32, CKCONV_NHWGC);
@@ -379,7 +379,7 @@ CKCI_ONCE void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
 
 /* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as
    wide as its sums, and bf16 may have f32 weights. */
-CKCI_ONCE int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
+CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
     ckconv_dtype base = types[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
@@ -393,7 +393,7 @@ CKCI_ONCE int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 }
 
 /* fp8 in and weights; gradients that are read may be wider, and whatever is written. */
-CKCI_ONCE int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
+CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
     for (int i = 0; i < 3; i++) {
@@ -403,7 +403,7 @@ CKCI_ONCE int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-CKCI_ONCE int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
+CKCI_FN int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
     for (int i = 0; i < 3; i++) {
@@ -412,8 +412,8 @@ CKCI_ONCE int ckci_i8_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-CKCI_ONCE ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
-                                         ckconv_op op, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                       ckconv_op op, ckconv_error *err)
 {
     static const char *const names[3] = {"compute_in", "compute_wei", "compute_out"};
     ckconv_dtype storage[3], compute[3];
@@ -471,8 +471,8 @@ CKCI_ONCE ckconv_status ckci_check_types(const char *at, const char *sfx, const 
 }
 
 /* Output size of one dimension; 0 or less when the filter does not fit. Operands are at most 2^62. */
-CKCI_ONCE ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
-                                          int64_t *out, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
+                                        int64_t *out, ckconv_error *err)
 {
     int64_t reach = d->filter[i] - 1;
     int64_t padded = d->input[i];
@@ -506,8 +506,7 @@ typedef struct ckci_conv {
 } ckci_conv;
 
 /* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
-CKCI_ONCE ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights,
-                                        ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
 {
     int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
     char what[64];
@@ -517,7 +516,7 @@ CKCI_ONCE ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, 
 
 /* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
    side by side. */
-CKCI_ONCE ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
     CKCI_TRY(ckci_check_last(wei, &p->t[CKCI_WEI], 1, err));
@@ -532,7 +531,7 @@ CKCI_ONCE ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p,
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_error *err)
 {
     return ndim >= 1 && ndim <= 3
                ? CKCONV_OK
@@ -540,8 +539,8 @@ CKCI_ONCE ckconv_status ckci_check_ndim(const char *at, int32_t ndim, ckconv_err
 }
 
 /* The sizes of a convolution that has its defaults. */
-CKCI_ONCE ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ckconv_conv_desc *d,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ckconv_conv_desc *d,
+                                       ckconv_error *err)
 {
     CKCI_TRY(ckci_check_range(at, "g", sfx, -1, d->g, 1, "1 or more (0 means 1)", err));
     CKCI_TRY(ckci_check_range(at, "n", "", -1, d->n, 0, "0 or more", err));
@@ -561,8 +560,8 @@ CKCI_ONCE ckconv_status ckci_check_sizes(const char *at, const char *sfx, const 
 /* Everything that can be wrong with a convolution; d is a copy and comes back with its defaults. at and sfx
    make the member names of texts: "conv0." before those of a pair's first convolution, "1" after those of its
    second. */
-CKCI_ONCE ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
-                                        ckci_conv *r, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
+                                      ckci_conv *r, ckconv_error *err)
 {
     if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -655,8 +654,8 @@ CKCI_ONCE ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_
 }
 
 /* The second convolution of a pair, as a convolution of its own whose input is mid. */
-CKCI_ONCE ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckci_conv *first,
-                                         ckconv_conv_desc *second, ckconv_error *err)
+CKCI_FN ckconv_status ckci_second_conv(const ckconv_conv_conv_desc *d, const ckci_conv *first,
+                                       ckconv_conv_desc *second, ckconv_error *err)
 {
     int32_t ndim = d->conv0.ndim;
     int64_t channels = first->g * first->k; /* fits: wei0 was checked */
@@ -702,7 +701,7 @@ typedef struct ckci_conv_conv {
     ckci_conv first, second;
 } ckci_conv_conv;
 
-CKCI_ONCE ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_conv *r, ckconv_error *err)
 {
     ckconv_conv_desc *c0 = &d->conv0;
     if (c0->num_d != 0) {
@@ -751,8 +750,8 @@ typedef struct ckci_groupnorm {
     ckci_tensor in, out, din;
 } ckci_groupnorm;
 
-CKCI_ONCE ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
-                                             ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
+                                           ckconv_error *err)
 {
     if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,

@@ -66,7 +66,7 @@ typedef struct ckci_name {
     int32_t value;
 } ckci_name;
 
-CKCI_ONCE const char *ckci_name_of(const ckci_name *table, int32_t value)
+CKCI_FN const char *ckci_name_of(const ckci_name *table, int32_t value)
 {
     while (table->name && table->value != value) {
         table++;
@@ -74,7 +74,7 @@ CKCI_ONCE const char *ckci_name_of(const ckci_name *table, int32_t value)
     return table->name;
 }
 
-CKCI_ONCE int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
+CKCI_FN int32_t ckci_value_of(const ckci_name *table, const char *name, int32_t unknown)
 {
     while (table->name && !ckci_same_text(table->name, name)) {
         table++;
@@ -82,7 +82,7 @@ CKCI_ONCE int32_t ckci_value_of(const ckci_name *table, const char *name, int32_
     return table->name ? table->value : unknown;
 }
 
-CKCI_ONCE const ckci_name *ckci_dtype_names(void)
+CKCI_FN const ckci_name *ckci_dtype_names(void)
 {
     static const ckci_name table[] = {{"f64", CKCONV_F64},
                                       {"f32", CKCONV_F32},
@@ -100,7 +100,7 @@ CKCI_ONCE const ckci_name *ckci_dtype_names(void)
     return table;
 }
 
-CKCI_ONCE const ckci_name *ckci_layout_names(void)
+CKCI_FN const ckci_name *ckci_layout_names(void)
 {
     static const ckci_name table[] = {
         {"NHWGC", CKCONV_NHWGC},     {"NWGC", CKCONV_NHWGC},      {"NDHWGC", CKCONV_NHWGC},
@@ -115,7 +115,7 @@ CKCI_ONCE const ckci_name *ckci_layout_names(void)
     return table;
 }
 
-CKCI_ONCE const ckci_name *ckci_op_names(void)
+CKCI_FN const ckci_name *ckci_op_names(void)
 {
     static const ckci_name table[] = {{"fwd", CKCONV_FWD},
                                       {"bwd_data", CKCONV_BWD_DATA},
@@ -127,7 +127,7 @@ CKCI_ONCE const ckci_name *ckci_op_names(void)
     return table;
 }
 
-CKCI_ONCE const ckci_name *ckci_element_names(void)
+CKCI_FN const ckci_name *ckci_element_names(void)
 {
     static const ckci_name table[] = {{"pass", CKCONV_PASS},
                                       {"scale", CKCONV_SCALE},
@@ -147,7 +147,7 @@ CKCI_ONCE const ckci_name *ckci_element_names(void)
     return table;
 }
 
-CKCI_ONCE const ckci_name *ckci_engine_names(void)
+CKCI_FN const ckci_name *ckci_engine_names(void)
 {
     static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
                                       {"ref", CKCONV_ENGINE_REF},

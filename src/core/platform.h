@@ -26,16 +26,13 @@
 #include <omp.h>
 #endif
 
-/* CKCI_ONCE: what runs once a plan or a launch. Compilers keep it small, and spend half the time on it. */
 #if defined(__GNUC__) || defined(__clang__)
 #define CKCI_FN static __attribute__((unused))
-#define CKCI_ONCE static __attribute__((unused, cold))
 #define CKCI_PRINTF(a, b) __attribute__((format(printf, a, b)))
 #define CKCI_COLD __attribute__((cold)) /* what leads there is kept small */
 #define CKCI_INLINE static inline __attribute__((unused, always_inline))
 #else
 #define CKCI_FN static
-#define CKCI_ONCE static
 #define CKCI_PRINTF(a, b)
 #define CKCI_COLD
 #define CKCI_INLINE static inline

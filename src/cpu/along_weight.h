@@ -1,9 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-along-weight
-  bwd_weight of few channels per group, vectors along x, for the tensors of cpu/along.h. Sums of every tap lie in
-  lanes that are added up last. An item owns one (group, output channel) and a share of the units, tiles of one
-  plane of outputs; shares are added in their order, so that threads do not change the result, and tiles bound
-  the length of a sum.
+  bwd_weight of few channels per group, vectors along x, for the tensors of cpu/along.h. Sums of every tap lie
+  in lanes that are added up last. An item owns one (group, output channel) and a share of the units, tiles of
+  one plane of outputs; shares are added in their order, so that threads do not change the result, and tiles
+  bound the length of a sum.
 */
 #pragma once
 #include "cpu/along.h"

@@ -12,7 +12,7 @@
 #include "gpu/table.h"
 
 /* The family of a GPU's matrix unit; 0: none. */
-CKCI_ONCE ckconv_family ckci_matrix_family(const ckconv_device *d)
+CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {
     switch (ckci_matrix_unit(d)) {
     case CKCI_UNIT_CDNA1:
@@ -32,7 +32,7 @@ CKCI_ONCE ckconv_family ckci_matrix_family(const ckconv_device *d)
 }
 
 /* Refuses a GPU without the matrix unit of a family. */
-CKCI_ONCE ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
+CKCI_FN ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family family, ckconv_error *err)
 {
     if (ckci_matrix_family(d) == family) {
         return CKCONV_OK;
@@ -48,26 +48,26 @@ CKCI_ONCE ckconv_status ckci_need_unit(const ckconv_device *d, ckconv_family fam
    and adds their sums to those before, in the part in memory, which no other block touches; that part has
    no more than PIECES of them where workspace allows as many parts. */
 enum { CKCI_SUM_WHOLE = 16384, CKCI_SUM_PIECES = 256 };
-CKCI_ONCE int64_t ckci_sum_chain(const ckconv_device *device)
+CKCI_FN int64_t ckci_sum_chain(const ckconv_device *device)
 {
     return device->kind == CKCONV_DEVICE_NVIDIA ? 4096 : 8192;
 }
 
 /* The parts that so many positions ask for. */
-CKCI_ONCE int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
+CKCI_FN int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
 {
     return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
 }
 
 /* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
-CKCI_ONCE int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
+CKCI_FN int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
 {
     return ckci_saturating_mul(count, each) > CKCI_SUM_WHOLE
                ? (int32_t)ckci_max(ckci_sum_chain(device) / ckci_max(each, 1), 1)
                : 0;
 }
 
-CKCI_ONCE ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
+CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
 {
     ckci_gpu_dim d;
     int back = p->op == CKCONV_BWD_DATA;
@@ -98,7 +98,7 @@ CKCI_ONCE ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
 }
 
 /* Do all offsets inside a slice fit 32 bits? `channels` of step `channel`, positions of the tensor. */
-CKCI_ONCE int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int64_t channel)
+CKCI_FN int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int64_t channel)
 {
     int64_t reach = ckci_saturating_mul(channels - 1, channel);
     for (int i = 3; i < 6; i++) {
@@ -109,7 +109,7 @@ CKCI_ONCE int32_t ckci_narrow_slice(const ckci_tensor *t, int64_t channels, int6
 
 /* May four neighbours along the dimension with stride `channel` be one load, wherever they begin? NULL: the
    pointer is not known yet. */
-CKCI_ONCE int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channels)
+CKCI_FN int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t channels)
 {
     int64_t size = (int64_t)ckci_size(t->dtype);
     int fits =
@@ -121,7 +121,7 @@ CKCI_ONCE int32_t ckci_vector_loads(const ckci_tensor *t, int dim, int64_t chann
 }
 
 /* May eight neighbouring columns be one store? */
-CKCI_ONCE int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
+CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 {
     int fits = columns % 8 == 0 && t->stride[2] == 1 && (uintptr_t)t->p % 16 == 0 &&
                (t->dtype == CKCONV_F64 || t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 ||
@@ -134,7 +134,7 @@ CKCI_ONCE int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 
 /* How D tensor d lies beside the written tensor t: a CKCI_LINE, or -1. One number for each channel: its step
    from channel to channel becomes d's stride[2], though K or C be 1. */
-CKCI_ONCE int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
+CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
 {
     int known = t->dtype == CKCONV_F64
                     ? d->dtype == CKCONV_F64
@@ -155,7 +155,7 @@ CKCI_ONCE int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
 
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
    where it is stored in that type. */
-CKCI_ONCE void ckci_set_form(ckci_gpu_target *o)
+CKCI_FN void ckci_set_form(ckci_gpu_target *o)
 {
     const ckconv_element_op *op = &o->t.op;
     int adds = op->kind >= CKCONV_BIAS, one = op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD;
@@ -184,7 +184,7 @@ CKCI_ONCE void ckci_set_form(ckci_gpu_target *o)
 }
 
 /* What a convolution writes. */
-CKCI_ONCE void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
+CKCI_FN void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
 {
     memset(o, 0, sizeof *o);
     o->t = p->t[ckci_written(p->op)];
@@ -198,7 +198,7 @@ CKCI_ONCE void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
 }
 
 /* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
-CKCI_ONCE void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
+CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     int64_t rows = p->n;
@@ -242,7 +242,7 @@ CKCI_ONCE void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 }
 
 /* What 32-bit indices hold; each return has one reason. */
-CKCI_ONCE ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
 {
     static const char *const dims[3] = {"z", "y", "x"};
     int64_t most = INT32_MAX / 2, positions = p->n, taps = 1, phases = 1;
@@ -281,7 +281,7 @@ CKCI_ONCE ckconv_status ckci_gpu_takes(const ckci_conv *p, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
+CKCI_FN ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
 {
     return blocks <= INT32_MAX
                ? CKCONV_OK
@@ -290,8 +290,7 @@ CKCI_ONCE ckconv_status ckci_too_many_blocks(int64_t blocks, ckconv_error *err)
 }
 
 /* NVIDIA limits the blocks of a launch; AMD its threads, to 2^32 - 1. */
-CKCI_ONCE ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l,
-                                          ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_launch *l, ckconv_error *err)
 {
     if (!ckci_kernel_kept(l->kernel)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -308,7 +307,7 @@ CKCI_ONCE ckconv_status ckci_check_launch(const ckconv_device *device, const ckc
 }
 
 /* Does it put tensors in another order? */
-CKCI_ONCE int ckci_packs(const ckci_launch *l)
+CKCI_FN int ckci_packs(const ckci_launch *l)
 {
     return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn ||
            l->kernel == CKCI_KERNEL_pack_data || l->bytes == sizeof(ckci_gpu_move);
@@ -316,7 +315,7 @@ CKCI_ONCE int ckci_packs(const ckci_launch *l)
 
 /* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
    there. */
-CKCI_ONCE int ckci_writes_target(const ckci_launch *l)
+CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
     return !ckci_packs(l) && (l->bytes == sizeof(ckci_gpu_conv) || l->bytes == sizeof(ckci_gpu_depth));
 }
@@ -327,7 +326,7 @@ typedef struct ckci_launch_count {
     int32_t count, mid;
 } ckci_launch_count;
 
-CKCI_ONCE ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_launch_count *c = (ckci_launch_count *)context;
     c->count++;
@@ -346,7 +345,7 @@ CKCI_ONCE ckconv_status ckci_count_launch(void *context, const ckci_launch *laun
 
 /* A kernel's cost is the time of multiply-adds on one compute unit. Smaller tiles read LDS more often, direct
    kernels read memory for each product. */
-CKCI_ONCE double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
+CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
 {
     double units = (double)ckci_max(device->compute_units, 1), rate = tile == 128  ? 1
                                                                       : tile == 64 ? 1.6
@@ -357,7 +356,7 @@ CKCI_ONCE double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, doub
 
 /* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks
    that wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
-CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
+CKCI_FN double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
 {
     double cost = ckci_gpu_cost(device, blocks, (double)tile * tile * (red + 32), tile),
            wait = 2e5 * (2 + red / (tile == 32 ? 8 : 16));
@@ -367,7 +366,7 @@ CKCI_ONCE double ckci_gpu_vector_cost(const ckconv_device *device, int64_t block
 /* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than
    four channels on both sides, are for devices without one, and for plans that may not have the workspace of
    a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
-CKCI_ONCE double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
+CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
@@ -375,19 +374,19 @@ CKCI_ONCE double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 }
 
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
-CKCI_ONCE int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int32_t i32)
+CKCI_FN int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int32_t i32)
 {
     return kind == CKCONV_F64 ? f64 : kind == CKCONV_I32 ? i32 : f32;
 }
 
-CKCI_ONCE ckconv_dtype ckci_conv_kind(const ckci_conv *p)
+CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
 {
     return ckci_find_kind(p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute)->dtype;
 }
 
 /* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in
    the tensor that is written. */
-CKCI_ONCE void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
+CKCI_FN void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
 {
     const ckci_tensor *t = &k->o.t;
     int channels_first = t->stride[5] >= ckci_min(t->stride[0], t->stride[2]);
@@ -400,7 +399,7 @@ CKCI_ONCE void ckci_direct_blocks(ckci_gpu_conv *k, int64_t channels)
 }
 
 /* Places of the reduction of one phase, on average, of `channels` each. */
-CKCI_ONCE double ckci_reduction(const ckci_gpu_conv *k, double channels)
+CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
 {
     for (int i = 0; i < 3; i++) {
         channels *= (double)k->dim[i].filter / (double)k->dim[i].period;
@@ -410,7 +409,7 @@ CKCI_ONCE double ckci_reduction(const ckci_gpu_conv *k, double channels)
 
 /* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on
    both sides of each axis together. */
-CKCI_ONCE void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
+CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
 {
     int back = p->op == CKCONV_BWD_DATA;
     *positions = 1;
@@ -431,7 +430,7 @@ CKCI_ONCE void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond
 
 /* Elements from the first to the last one that a block may address: of some images and channels, and so far
    beyond each axis. beyond NULL: not at all. */
-CKCI_ONCE int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
+CKCI_FN int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
 {
     int64_t reach = ckci_saturating_mul(t->stride[1], ckci_min(images, t->len[1]));
     reach = ckci_saturating_add(reach, ckci_saturating_mul(channels, t->stride[2]));
@@ -444,7 +443,7 @@ CKCI_ONCE int64_t ckci_reach(const ckci_tensor *t, int64_t images, int64_t chann
 
 /* The grid, once tiles_m and tiles_n are known: those of `slices` phases and groups; nothing for an empty
    batch. */
-CKCI_ONCE ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_launch *l, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_launch *l, ckconv_error *err)
 {
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), slices);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
@@ -455,8 +454,8 @@ CKCI_ONCE ckconv_status ckci_make_grid(ckci_gpu_conv *k, int64_t slices, ckci_la
 }
 
 /* fwd and bwd_data with one kernel. tile 0: direct. */
-CKCI_ONCE ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                        ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                      ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckconv_dtype kind = ckci_conv_kind(p);
@@ -485,14 +484,14 @@ CKCI_ONCE ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
 {
     return f->split_k <= 1 ? CKCONV_OK
                            : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: only bwd_weight splits",
                                        (int)f->split_k);
 }
 
-CKCI_ONCE ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
 {
     return f->kind == 0 || f->kind == kind
                ? CKCONV_OK
@@ -501,7 +500,7 @@ CKCI_ONCE ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind
 }
 
 /* Direct kernels read memory for each product: with many channels per group they would be slower by tens. */
-CKCI_ONCE ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
     return f->tile != 0 || ckci_min(p->k, p->c) <= 16
@@ -511,7 +510,7 @@ CKCI_ONCE ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *e
                            CKCI_LL(p->k), CKCI_LL(p->c));
 }
 
-CKCI_ONCE void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t launches)
+CKCI_FN void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t launches)
 {
     plan->grid[0] = l->grid;
     plan->block[0] = l->threads;
@@ -520,8 +519,8 @@ CKCI_ONCE void ckci_plan_launch(ckconv_plan *plan, const ckci_launch *l, int32_t
 
 /* Tiles whose registers have no room for long sums keep them in the parts' workspace: of one part, with no
    `place` in dw, none may be long. *split becomes two parts if it is free. */
-CKCI_ONCE ckconv_status ckci_place_long_sums(int64_t positions, int place, int32_t split_k, int64_t sum_bytes,
-                                             int64_t limit, int64_t *split, ckconv_error *err)
+CKCI_FN ckconv_status ckci_place_long_sums(int64_t positions, int place, int32_t split_k, int64_t sum_bytes,
+                                           int64_t limit, int64_t *split, ckconv_error *err)
 {
     if (place || *split > 1 || positions <= CKCI_GPU_CHAIN) {
         return CKCONV_OK;
@@ -539,9 +538,9 @@ CKCI_ONCE ckconv_status ckci_place_long_sums(int64_t positions, int place, int32
 
 /* bwd_weight. split_k 0: as many parts as fill the GPU, within `limit` bytes. tile 0: direct. Sums of parts
    lie in workspace at *bytes = parts * G * K * taps * C sums. */
-CKCI_ONCE ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                        int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                        double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                      int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                      double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckconv_dtype kind = ckci_conv_kind(p);
@@ -604,7 +603,7 @@ CKCI_ONCE ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device 
 }
 
 /* Are weights stored in the order of their sums, [g][k][tap][c], without an epilogue, four at a time? */
-CKCI_ONCE int32_t ckci_weights_as_sums(const ckci_tensor *t)
+CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
 {
     static const int order[6] = {2, 5, 4, 3, 1, 0};
     int64_t next = 1;
@@ -620,8 +619,8 @@ CKCI_ONCE int32_t ckci_weights_as_sums(const ckci_tensor *t)
 
 /* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in a fixed order. matrix: what
    wrote them, if a matrix kernel did; else NULL. */
-CKCI_ONCE ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
-                                         unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
+                                       unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     ckci_gpu_conv *k = &l.a.conv;

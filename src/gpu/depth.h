@@ -8,7 +8,7 @@
 #pragma once
 #include "gpu/conv.h"
 
-CKCI_ONCE void ckci_exchange_yx(ckci_tensor *t)
+CKCI_FN void ckci_exchange_yx(ckci_tensor *t)
 {
     int64_t len = t->len[4], stride = t->stride[4];
     t->len[4] = t->len[5];
@@ -17,7 +17,7 @@ CKCI_ONCE void ckci_exchange_yx(ckci_tensor *t)
     t->stride[5] = stride;
 }
 
-CKCI_ONCE void ckci_exchange_target(ckci_gpu_target *o)
+CKCI_FN void ckci_exchange_target(ckci_gpu_target *o)
 {
     ckci_exchange_yx(&o->t);
     for (int32_t j = 0; j < o->num_d; j++) {
@@ -28,7 +28,7 @@ CKCI_ONCE void ckci_exchange_target(ckci_gpu_target *o)
 }
 
 /* May `vec` neighbouring channels be one load? Channels are groups here. */
-CKCI_ONCE int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
+CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
 {
     int fits = t->stride[0] == 1 && t->len[0] % vec == 0 &&
                (uintptr_t)t->p % (uintptr_t)(vec * (int64_t)ckci_size(t->dtype)) == 0;
@@ -64,7 +64,7 @@ enum {
 
 /* How a kernel that walks loads windows: 2: in pieces (of 4 neighbours in planes, which `aligned` tells, else
    of vec channels), 1: in words of 4 bytes, 0: element by element. */
-CKCI_ONCE int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_t vec, int32_t aligned)
+CKCI_FN int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_t vec, int32_t aligned)
 {
     int fits = (uintptr_t)t->p % 4 == 0, size = (int)ckci_size(t->dtype);
     for (int i = 0; i < 6; i++) {
@@ -77,7 +77,7 @@ CKCI_ONCE int32_t ckci_depth_pieces(const ckci_tensor *t, int32_t planes, int32_
 
 /* Are types and operation those that all kernels know (kernels/depth, ckci_k_depth_write)? bwd_weight:
    the sums can be stored as they are. */
-CKCI_ONCE int ckci_depth_common(const ckci_gpu_depth *k, int weight)
+CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
 {
     if (weight) {
         ckconv_dtype type = k->o.t.dtype;
@@ -94,8 +94,8 @@ CKCI_ONCE int ckci_depth_common(const ckci_gpu_depth *k, int weight)
 }
 
 /* Filter size of a kernel that walks down columns; 0: none does. */
-CKCI_ONCE int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                                   int32_t planes)
+CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                 int32_t planes)
 {
     const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
     int32_t f = x->filter;
@@ -116,8 +116,8 @@ CKCI_ONCE int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device 
 }
 
 /* Filter size of a kernel that takes rows through LDS; 0: none does. */
-CKCI_ONCE int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                                   int32_t planes)
+CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                                 int32_t planes)
 {
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     const ckci_tensor *other = weight ? &k->b : &k->o.t;
@@ -140,8 +140,8 @@ CKCI_ONCE int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device 
 }
 
 /* Is there a kernel that takes planes through LDS? */
-CKCI_ONCE int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
-                               int32_t planes)
+CKCI_FN int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *device, int32_t weight,
+                             int32_t planes)
 {
     const ckci_tensor *other = weight ? &k->b : &k->o.t;
     int32_t lanes = 64 / (int32_t)ckci_size(k->a.dtype);
@@ -157,7 +157,7 @@ CKCI_ONCE int ckci_depth_deeps(const ckci_gpu_depth *k, const ckconv_device *dev
 }
 
 /* Does a kernel walk down columns with two rows of inputs in registers? (fwd, bwd_data) */
-CKCI_ONCE int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32_t planes)
+CKCI_FN int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     int fits = planes == CKCI_DEPTH_LAST && k->phases == 1 && !k->full && vec == 4 && z->filter == 1 &&
@@ -170,12 +170,12 @@ CKCI_ONCE int ckci_depth_takes_columns(const ckci_gpu_depth *k, int32_t vec, int
 
 /* Few channels per group are depthwise convolutions as well, one launch each: an output channel (fwd) or an
    input channel (bwd_data), with a sum over those that are read, or a pair of them (bwd_weight). */
-CKCI_ONCE int64_t ckci_depth_launches(const ckci_conv *p)
+CKCI_FN int64_t ckci_depth_launches(const ckci_conv *p)
 {
     return (p->op == CKCONV_BWD_DATA ? 1 : p->k) * (p->op == CKCONV_FWD ? 1 : p->c);
 }
 
-CKCI_ONCE void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
+CKCI_FN void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
 {
     t->p =
         (unsigned char *)((uintptr_t)t->p + (uintptr_t)(at * t->stride[axis] * (int64_t)ckci_size(t->dtype)));
@@ -183,7 +183,7 @@ CKCI_ONCE void ckci_select_channel(ckci_tensor *t, int axis, int64_t at)
 }
 
 /* Launch i of them. */
-CKCI_ONCE ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
+CKCI_FN ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
 {
     ckci_conv one = *p;
     int64_t k = p->op == CKCONV_BWD_WEIGHT ? i / p->c : i, c = p->op == CKCONV_BWD_WEIGHT ? i % p->c : i;
@@ -209,14 +209,14 @@ CKCI_ONCE ckci_conv ckci_depth_part(const ckci_conv *p, int64_t i)
 }
 
 /* Do others lie between the channels of t, as with several per group channels last? */
-CKCI_ONCE int ckci_depth_apart(const ckci_tensor *t)
+CKCI_FN int ckci_depth_apart(const ckci_tensor *t)
 {
     return t->len[0] > 1 && t->stride[0] > 1 && t->stride[0] < t->stride[5];
 }
 
 /* What all depthwise plans share. *vec: channels of a load; *planes: lanes are positions. */
-CKCI_ONCE ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, int32_t *vec, int32_t *planes,
+                                       ckconv_error *err)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     memset(k, 0, sizeof *k);
@@ -283,8 +283,8 @@ CKCI_ONCE ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, 
 /* Columns of so many rows, and so many rounds of `lanes` columns for a block, that all compute units are done
    soon; two blocks at a time on each, `tiles` of them side by side for one round of columns. extra: what a
    block costs besides, in rows. */
-CKCI_ONCE void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip,
-                                  int64_t tiles, int64_t extra, int64_t *all)
+CKCI_FN void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t strip, int64_t tiles,
+                                int64_t extra, int64_t *all)
 {
     int64_t rows = k->dim[1].length, best = INT64_MAX, lanes = k->lanes_p;
     int64_t at_once = 2 * (int64_t)ckci_max(device->compute_units, 1), rounds = 1;
@@ -318,7 +318,7 @@ CKCI_ONCE void ckci_depth_columns(ckci_gpu_depth *k, const ckconv_device *device
 
 /* Columns of those with two rows of inputs in registers. Short ones of stride 1 find the rows that they share
    with the next one in the caches (H100, f32, 56 x 56: 8 rows 183 us, 28 rows 197). All columns. */
-CKCI_ONCE int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
+CKCI_FN int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
 {
     int32_t rows = k->dim[1].length, most = k->dim[1].stride == 1 ? 8 : 20;
     k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
@@ -328,8 +328,8 @@ CKCI_ONCE int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
 }
 
 /* Which kernel: how taps lie, planes. */
-CKCI_ONCE int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t columns,
-                                    int32_t walks, int32_t weight, int32_t vec, int32_t planes)
+CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t columns,
+                                  int32_t walks, int32_t weight, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
@@ -361,7 +361,7 @@ CKCI_ONCE int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int d
     return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : beside ? 0 : second ? 1 : 2);
 }
 
-CKCI_ONCE void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
+CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
 {
     int32_t first = k->a.dtype == CKCONV_F32 ? CKCI_KERNEL_depth_f32_down_3 : CKCI_KERNEL_depth_half_down_3;
     ckci_set_kernel(l, k->a.dtype != CKCONV_F64 ? first + which
@@ -372,8 +372,8 @@ CKCI_ONCE void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t w
 /* Lanes for `vectors` of channels, `bytes` each: whole multiples of 64 bytes or all there are, which waste
    few threads, and whose weights fit LDS: `most` lanes with all taps, `limit` with one row of taps. Short
    filters take as many as fit; with longer ones (`few`) neighbouring windows should be in one block. */
-CKCI_ONCE int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, int64_t limit, int64_t units,
-                                   int few)
+CKCI_FN int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most, int64_t limit, int64_t units,
+                                 int few)
 {
     double best = 0;
     int32_t lanes = 1;
@@ -399,7 +399,7 @@ CKCI_ONCE int32_t ckci_depth_lanes(int64_t vectors, int64_t bytes, int64_t most,
 }
 
 /* Bytes of a copy into LDS of lanes_c words of channels. */
-CKCI_ONCE int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
+CKCI_FN int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype), bytes = 16;
     for (; bytes > size; bytes /= 2) {
@@ -414,8 +414,8 @@ CKCI_ONCE int32_t ckci_depth_copies(const ckci_gpu_depth *k, int32_t weight)
 
 /* Strips that a block of those that take rows through LDS has side by side, and the positions of their rows.
    0: with so many channels not even one fits. */
-CKCI_ONCE int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight, int32_t room,
-                                       int32_t *positions)
+CKCI_FN int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, int32_t weight, int32_t room,
+                                     int32_t *positions)
 {
     int32_t f = k->dim[1].filter, strips = (int32_t)ckci_ceil_div(k->dim[2].length, strip);
     int32_t side = 256 / k->lanes_c;
@@ -434,7 +434,7 @@ CKCI_ONCE int32_t ckci_depth_down_side(const ckci_gpu_depth *k, int32_t strip, i
 
 /* Outputs of a strip. Short ones take .7 of the time (H100; elsewhere for want of measurements) and leave
    fewer threads without a strip. */
-CKCI_ONCE int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight, int32_t room)
+CKCI_FN int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight, int32_t room)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), few = CKCI_DEPTH_DOWN_SHORT;
     int32_t strip = CKCI_DEPTH_DOWN_STRIP(size, f, weight), positions;
@@ -449,7 +449,7 @@ CKCI_ONCE int32_t ckci_depth_down_strip(const ckci_gpu_depth *k, int32_t weight,
 }
 
 /* Columns of those that take rows through LDS. Returns the outputs of a strip. */
-CKCI_ONCE int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
+CKCI_FN int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
 {
     int32_t f = k->dim[1].filter, size = (int32_t)ckci_size(k->a.dtype), positions = 0;
     int64_t words = ckci_ceil_div(k->g, 4 / size);
@@ -477,7 +477,7 @@ CKCI_ONCE int32_t ckci_depth_down_columns(ckci_gpu_depth *k, const ckconv_device
 
 /* Rows of a block: those that run at once own equally many, or `split` share them. The result counts the
    blocks of lanes_c words of channels. */
-CKCI_ONCE int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *device, int64_t split)
+CKCI_FN int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *device, int64_t split)
 {
     int64_t at_once = 2 * (int64_t)ckci_max(device->compute_units, 1);
     split = split ? split : ckci_min(ckci_max(at_once / k->tiles_c, 1), ckci_max(k->all / 4, 1));
@@ -487,7 +487,7 @@ CKCI_ONCE int64_t ckci_depth_down_share(ckci_gpu_depth *k, const ckconv_device *
 
 /* Tiles of those that take planes through LDS, and pieces of planes. A step of a thread costs about 540
    instructions and six for each copy. */
-CKCI_ONCE void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
+CKCI_FN void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *device, int32_t weight)
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype), strip = CKCI_DEPTH_DEEP_STRIP(size, weight);
     int64_t words = ckci_ceil_div(k->g, 4 / size), best = INT64_MAX;
@@ -547,7 +547,7 @@ CKCI_ONCE void ckci_depth_deep_tiles(ckci_gpu_depth *k, const ckconv_device *dev
 /* AMD: which threads of those that take rows or planes through LDS have which channels
    (kernels/depth, ckci_k_depth_slot): a strip has whole multiples of 32, with some that have none,
    or as many as fit, and the rest follows. */
-CKCI_ONCE void ckci_depth_stretches(ckci_gpu_depth *k)
+CKCI_FN void ckci_depth_stretches(ckci_gpu_depth *k)
 {
     int32_t whole = k->lanes_c / 32 * 32, rest = k->lanes_c - whole, padded = rest > 0 ? whole + 32 : whole;
     if (k->lanes_p * padded <= 256) {
@@ -563,7 +563,7 @@ CKCI_ONCE void ckci_depth_stretches(ckci_gpu_depth *k)
 }
 
 /* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte, of whole sectors. */
-CKCI_ONCE double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
+CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
 {
     double products = (double)ckci_count(&p->t[CKCI_OUT]) * (double)p->c, bytes = 0;
     for (int i = 0; i < 3; i++) {
@@ -575,7 +575,7 @@ CKCI_ONCE double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device
     return (products * rate + bytes * 10) / (double)ckci_max(device->compute_units, 1) / 16 + 500;
 }
 
-CKCI_ONCE void ckci_depth_divisors(ckci_gpu_depth *k)
+CKCI_FN void ckci_depth_divisors(ckci_gpu_depth *k)
 {
     k->by_lanes_c = ckci_make_divisor(k->lanes_c);
     k->by_lanes_u = ckci_make_divisor(k->lanes_u);
@@ -588,7 +588,7 @@ CKCI_ONCE void ckci_depth_divisors(ckci_gpu_depth *k)
 }
 
 /* All strips, and lanes along x for planes. */
-CKCI_ONCE ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int64_t *all, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int64_t *all, ckconv_error *err)
 {
     int64_t wide = k->dim[1].count[0].d;
     int lanes = planes == CKCI_DEPTH_PLANES;
@@ -603,7 +603,7 @@ CKCI_ONCE ckconv_status ckci_depth_strips(ckci_gpu_depth *k, int32_t planes, int
 }
 
 /* Are the planes of t, all rows of them, one behind the other in memory? */
-CKCI_ONCE int ckci_depth_dense_planes(const ckci_tensor *t)
+CKCI_FN int ckci_depth_dense_planes(const ckci_tensor *t)
 {
     int64_t row = t->len[5], plane = row * t->len[4];
     return t->stride[5] == 1 && (t->len[4] == 1 || t->stride[4] == row) && t->len[3] == 1 &&
@@ -612,7 +612,7 @@ CKCI_ONCE int ckci_depth_dense_planes(const ckci_tensor *t)
 }
 
 /* Bytes from thread to thread of what is read, written (dout). back: of stride 2. */
-CKCI_ONCE int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, int weight, int written)
+CKCI_FN int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, int weight, int written)
 {
     int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, stride, back, weight);
     return (written ? columns : back ? 1 : columns * stride) * size;
@@ -620,7 +620,7 @@ CKCI_ONCE int64_t ckci_depth_sheet_step(int64_t size, int64_t stride, int back, 
 
 /* Room for a plane of `bytes` bytes: the threads of the next one, `step` bytes apart, go on in the banks of
    LDS, which are 128 bytes, where those of this one end. */
-CKCI_ONCE int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t wide)
+CKCI_FN int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t wide)
 {
     int64_t room = ckci_ceil_div(bytes, 16) * 16, more = ((step * wide - room) % 128 + 128) % 128;
     return room + ckci_ceil_div(more, 16) * 16 % 128;
@@ -628,7 +628,7 @@ CKCI_ONCE int64_t ckci_depth_sheet_spread(int64_t bytes, int64_t step, int64_t w
 
 /* Threads for a plane whose columns take `wide`: those of the next one can go on where they end if a multiple
    of 16 bytes is between them, which is worth an eighth of the threads. */
-CKCI_ONCE int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
+CKCI_FN int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
 {
     int64_t threads = CKCI_DEPTH_SHEET_THREADS, unit = ckci_max(16 / step, 1);
     int64_t more = ckci_ceil_div(wide, unit) * unit;
@@ -637,8 +637,8 @@ CKCI_ONCE int64_t ckci_depth_sheet_wide(int64_t wide, int64_t step)
 
 /* Lays out LDS for `count` planes, `high` rows of each that are written (of dout), if it is large enough; the
    bytes that it takes. */
-CKCI_ONCE int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
-                                       int back, int weight, int64_t count, int64_t high, int64_t bands)
+CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int64_t filter, int64_t stride,
+                                     int back, int weight, int64_t count, int64_t high, int64_t bands)
 {
     int64_t rows = bands == 1 ? s->in[0] : back ? (high + filter - 1) / 2 + 2 : (high - 1) * stride + filter;
     int64_t a_plane = size * s->in[0] * s->in[1], o_plane = size * s->out[0] * s->out[1];
@@ -668,8 +668,8 @@ CKCI_ONCE int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, in
 
 /* How many planes and rows a block takes: as many planes as there are threads for, `wide` to a plane. Bands
    cost rows that are read, and walked, twice. 0: one row of a plane is too large. */
-CKCI_ONCE int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device *device, int64_t size,
-                                     int64_t f, int64_t stride, int back, int weight, int64_t wide, int64_t n)
+CKCI_FN int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_device *device, int64_t size,
+                                   int64_t f, int64_t stride, int back, int weight, int64_t wide, int64_t n)
 {
     double best = 0, units = (double)ckci_max(device->compute_units, 1);
     const int64_t threads = CKCI_DEPTH_SHEET_THREADS;
@@ -704,8 +704,8 @@ CKCI_ONCE int ckci_depth_sheet_bands(ckci_gpu_depth_sheet *s, const ckconv_devic
 /* Aligned pieces of 16 bytes that hold what lies together in memory, planes or a band; of planes that are
    spread pieces of LDS, for threads that follow each other use different banks here, too. bits: those of the
    tensors' addresses; apart: planes from image to image. */
-CKCI_ONCE ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, const int32_t *plane,
-                                               int64_t room, int64_t size, int64_t apart, uintptr_t bits)
+CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, const int32_t *plane,
+                                             int64_t room, int64_t size, int64_t apart, uintptr_t bits)
 {
     if (s->slack < 0) {
         return ckci_make_divisor(room / 16);
@@ -716,7 +716,7 @@ CKCI_ONCE ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, co
 }
 
 /* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */
-CKCI_ONCE int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
+CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     ckci_gpu_depth_sheet *s = &k->sheet;
@@ -781,7 +781,7 @@ CKCI_ONCE int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *dev
 }
 
 /* Undoes what ckci_depth_start does for planes: sheets have y before x. */
-CKCI_ONCE void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
+CKCI_FN void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
 {
     if (k->planes) {
         ckci_exchange_yx(&k->a);
@@ -793,7 +793,7 @@ CKCI_ONCE void ckci_depth_as_written(const ckci_conv *p, ckci_gpu_depth *k)
 }
 
 /* D tensors that lie as the output are of its type, so that they are loaded as it is stored. */
-CKCI_ONCE int ckci_depth_adds(const ckci_gpu_depth *k)
+CKCI_FN int ckci_depth_adds(const ckci_gpu_depth *k)
 {
     int same = k->o.form != CKCI_FORM_SINGLE;
     for (int32_t j = 0; j < k->o.adds; j++) {
@@ -803,15 +803,15 @@ CKCI_ONCE int ckci_depth_adds(const ckci_gpu_depth *k)
 }
 
 /* Results in the type of what is read, in any form but SINGLE, and several together. */
-CKCI_ONCE void ckci_depth_stores(ckci_gpu_depth *k, int32_t vec, int32_t planes)
+CKCI_FN void ckci_depth_stores(ckci_gpu_depth *k, int32_t vec, int32_t planes)
 {
     int together = planes == CKCI_DEPTH_ROWS ? k->o_vec : vec == 1 || ckci_depth_vector(&k->o.t, vec);
     k->o_same = k->o.t.dtype == k->a.dtype && ckci_depth_adds(k) && (vec == 1 || k->o.t.stride[0] == 1);
     k->o_vec = k->o_same && together;
 }
 
-CKCI_ONCE ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                          double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                        double *cost, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
@@ -893,7 +893,7 @@ CKCI_ONCE ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_devic
 
 /* Two channels with stride 2 (NVIDIA): rows of the columns that threads walk down, so that the longest way is
    short, each column beginning with a row of inputs more; two blocks to a compute unit. All columns. */
-CKCI_ONCE int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device *device)
+CKCI_FN int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_device *device)
 {
     int64_t blocks = 2 * ckci_max(device->compute_units, 1) / ckci_saturating_mul(k->tiles_c, k->tiles_u);
     int64_t beside = ckci_saturating_mul(ckci_saturating_mul(k->n, k->dim[0].length), k->strips), all = 0;
@@ -916,10 +916,10 @@ CKCI_ONCE int64_t ckci_depth_second_columns(ckci_gpu_depth *k, const ckconv_devi
 /* What a thread of bwd_weight takes: taps, groups of taps side by side, places of the reduction. through:
    rows, planes or sheets come through LDS. *vec and *all (strips) are as ckci_depth_start and
    ckci_depth_strips set them, or become what suits the kernel. */
-CKCI_ONCE ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_device *device,
-                                                ckci_gpu_depth *k, int32_t kind, int32_t planes,
-                                                int32_t walks, int through, int deep, int32_t *vec,
-                                                int64_t *all, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_device *device,
+                                              ckci_gpu_depth *k, int32_t kind, int32_t planes, int32_t walks,
+                                              int through, int deep, int32_t *vec, int64_t *all,
+                                              ckconv_error *err)
 {
     int wide = k->a.dtype != CKCONV_F64, narrow = k->a.dtype == CKCONV_F32;
     int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
@@ -966,9 +966,8 @@ CKCI_ONCE ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv
 
 /* Parts of the reduction where rows, planes (deep) or sheets come through LDS. split: 0 or what was asked
    for; most: what fits into the workspace. */
-CKCI_ONCE int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
-                                          int deep, int32_t sheet, int64_t split, int64_t most,
-                                          ckci_launch *l)
+CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
+                                        int deep, int32_t sheet, int64_t split, int64_t most, ckci_launch *l)
 {
     int64_t units = ckci_max(device->compute_units, 1);
     if (sheet >= 0) {
@@ -995,8 +994,8 @@ CKCI_ONCE int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_devic
 }
 
 /* Parts of the others; all: strips. */
-CKCI_ONCE int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_depth *k, int32_t planes,
-                                          int32_t walks, int64_t all, int64_t split, int64_t most)
+CKCI_FN int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_depth *k, int32_t planes,
+                                        int32_t walks, int64_t all, int64_t split, int64_t most)
 {
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
     if (walks) {
@@ -1021,7 +1020,7 @@ CKCI_ONCE int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_
 
 /* Strips of eight positions that a row does not fill, rows above and below: H100, f16, 3 x 3, 128
    channels, all of 2^18 positions: 16 x 16 71 us, 17 x 17 98, 13 x 13 81, 3 x 80 83. */
-CKCI_ONCE double ckci_depth_waste(const ckci_gpu_depth *k)
+CKCI_FN double ckci_depth_waste(const ckci_gpu_depth *k)
 {
     double length = (double)ckci_max(k->dim[2].length, 1), high = (double)ckci_max(k->dim[1].length, 1);
     return (double)ckci_ceil_div(k->dim[2].length, 8) * 8 / length * (1 + 0.2 / high);
@@ -1029,8 +1028,8 @@ CKCI_ONCE double ckci_depth_waste(const ckci_gpu_depth *k)
 
 /* Products that a thread adds to one sum one after the other, once the parts are known; 1: that kernel takes
    long sums in stretches. which: of those that read no rows, planes or sheets through LDS. */
-CKCI_ONCE int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, int down, int deep,
-                                          int32_t sheet, int32_t walks)
+CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, int down, int deep,
+                                        int32_t sheet, int32_t walks)
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype);
     if (sheet >= 0) {
@@ -1051,9 +1050,9 @@ CKCI_ONCE int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which
 
 /* bwd_weight. split_k and limit as in ckci_gpu_weight; sums lie in workspace as [part][tap][channel].
    lasting: with a kernel that takes sums of any length. *chain: see ckci_depth_weight_chain. */
-CKCI_ONCE ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_device *device, int lasting,
-                                             int64_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                             double *cost, int64_t *chain, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_device *device, int lasting,
+                                           int64_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                           double *cost, int64_t *chain, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     int32_t vec, planes;
@@ -1105,9 +1104,9 @@ CKCI_ONCE ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_de
 
 /* The kernel that suits the filter, with so many parts that no sum is long, if they are free and workspace
    holds them; else one that takes long sums. */
-CKCI_ONCE ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
-                                          int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
-                                          ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
+                                        int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
+                                        ckconv_error *err)
 {
     int64_t chain;
     CKCI_TRY(ckci_depth_weight_by(p, device, 0, split_k, limit, l, bytes, cost, &chain, err));

@@ -9,7 +9,7 @@
 #include "gpu/depth.h"
 
 /* Pieces of `t` along rows in LDS (ckci_gpu_depth_rows). */
-CKCI_ONCE int32_t ckci_depth_box_pieces(const ckci_tensor *t)
+CKCI_FN int32_t ckci_depth_box_pieces(const ckci_tensor *t)
 {
     if (ckci_depth_vector(t, 8)) {
         return 16;
@@ -27,7 +27,7 @@ CKCI_ONCE int32_t ckci_depth_box_pieces(const ckci_tensor *t)
     return vec;
 }
 
-CKCI_ONCE void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t positions)
+CKCI_FN void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t positions)
 {
     r->vec = vec;
     r->pieces = (int32_t)ckci_ceil_div(positions, vec == 16 ? 2 : vec);
@@ -35,7 +35,7 @@ CKCI_ONCE void ckci_depth_box_rows(ckci_gpu_depth_rows *r, int32_t vec, int64_t 
 }
 
 /* Chunks that are taken, in steps of two or four. */
-CKCI_ONCE void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
+CKCI_FN void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
 {
     x->some = count <= 2 ? 2 : 4;
     x->to = x->from + (int32_t)(ckci_ceil_div(count, x->some) * x->some);
@@ -44,14 +44,14 @@ CKCI_ONCE void ckci_depth_box_steps(ckci_gpu_depth_box *x, int32_t count)
 /* Bytes that a lane of the matrix unit loads of a row in LDS at a time; 0: NVIDIA's, whose rows lie 16 bytes
    modulo 32 apart. 16 rows (stretches of a folded one, `gap` bytes of it after each) that lie an odd multiple
    of them apart meet all banks. */
-CKCI_ONCE int32_t ckci_depth_box_gap(const ckconv_device *device)
+CKCI_FN int32_t ckci_depth_box_gap(const ckconv_device *device)
 {
     const ckconv_family family = ckci_matrix_family(device);
     return family == CKCONV_FAMILY_MFMA ? 8 : family == CKCONV_FAMILY_WMMA ? 16 : 0;
 }
 
 /* Channels of a block: eights, as many as fit and leave few of the last block idle. */
-CKCI_ONCE int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
+CKCI_FN int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
 {
     const ckci_gpu_depth_box *x = &k->box;
     const int64_t room = CKCI_DEPTH_BOX_BYTES - CKCI_DEPTH_BOX_ZEROS - 64;
@@ -68,7 +68,7 @@ CKCI_ONCE int32_t ckci_depth_box_channels(const ckci_gpu_depth *k, int64_t most)
 }
 
 /* Planes after each other, tiles and blocks. */
-CKCI_ONCE void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t tiles_x)
+CKCI_FN void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t tiles_x)
 {
     ckci_gpu_depth_box *x = &k->box;
     int32_t groups = x->channels / 8;
@@ -88,7 +88,7 @@ CKCI_ONCE void ckci_depth_box_finish(ckci_gpu_depth *k, int64_t tiles_y, int64_t
 }
 
 /* Tiles of a block so that three blocks of each compute unit have all of them, or `parts` blocks do. */
-CKCI_ONCE void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *device, int64_t parts)
+CKCI_FN void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *device, int64_t parts)
 {
     const int64_t all = k->box.tiles, units = ckci_max(device->compute_units, 1);
     int64_t part = ckci_ceil_div(all * k->tiles_c, 3 * units);
@@ -98,8 +98,8 @@ CKCI_ONCE void ckci_depth_box_split(ckci_gpu_depth *k, const ckconv_device *devi
 }
 
 /* What both kernels ask for. *fold: one row. */
-CKCI_ONCE ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_device *device,
-                                             ckci_gpu_depth *k, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k,
+                                           ckconv_error *err)
 {
     int32_t vec, planes;
     const int weight = p->op == CKCONV_BWD_WEIGHT;
@@ -137,7 +137,7 @@ CKCI_ONCE ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_de
    taps, in bwd_weight from 7 x 7 on, where rows are long (H100, channels first 37 x 37 474 us, sheets 238;
    16 x 16 324, sheets 253; 64 x 64 152, sheets 210; channels last 16 x 16 322, walks 190; 4 x 64 174, walks
    287). */
-CKCI_ONCE double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_depth *k)
+CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_depth *k)
 {
     const int32_t f = k->dim[2].filter, taps = f * k->dim[1].filter;
     int64_t length = k->dim[2].length, vec = ckci_min(k->box.b.vec, k->box.t.vec);
@@ -153,7 +153,7 @@ CKCI_ONCE double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *de
 }
 
 /* No tile fits LDS, or one needs more. */
-CKCI_ONCE ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
@@ -162,8 +162,8 @@ CKCI_ONCE ckconv_status ckci_depth_box_full(const ckci_gpu_depth *k, ckconv_erro
         (int)k->dim[1].filter, (int)k->dim[2].filter, (int)CKCI_DEPTH_BOX_BYTES);
 }
 
-CKCI_ONCE ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                              double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                            double *cost, ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     ckci_gpu_depth_box *x = &k->box;
@@ -234,9 +234,9 @@ CKCI_ONCE ckconv_status ckci_depth_box_gather(const ckci_conv *p, const ckconv_d
 }
 
 /* bwd_weight: a is dout, of which bands are made, b is in. */
-CKCI_ONCE ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_device *device,
-                                              int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                              double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_device *device, int32_t split_k,
+                                            int64_t limit, ckci_launch *l, int64_t *bytes, double *cost,
+                                            ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     ckci_gpu_depth_box *x = &k->box;
@@ -320,8 +320,8 @@ CKCI_ONCE ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_d
 }
 
 /* The sums of the parts, where k has some. */
-CKCI_ONCE ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
-                                               ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
+                                             ckconv_error *err)
 {
     ckci_gpu_depth *k = &l->a.depth;
     k->o.partial = k->sums ? ws : NULL;
@@ -335,22 +335,22 @@ CKCI_ONCE ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws
 }
 
 /* Both ways, tile 0: multiply-adds, 1: the matrix unit. */
-CKCI_ONCE ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                              ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                            ckci_launch *l, double *cost, ckconv_error *err)
 {
     return tile ? ckci_depth_box_gather(p, device, l, cost, err) : ckci_depth_gather(p, device, l, cost, err);
 }
 
-CKCI_ONCE ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                              int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                              double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                            int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                            double *cost, ckconv_error *err)
 {
     return tile ? ckci_depth_box_weight(p, device, split_k, limit, l, bytes, cost, err)
                 : ckci_depth_weight(p, device, split_k, limit, l, bytes, cost, err);
 }
 
 /* Channels per group. mid has one scale and shift for all of a launch's channels, side by side. */
-CKCI_ONCE ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
     int64_t most = f->tile ? 1 : CKCI_DEPTH_CHANNELS;
@@ -364,7 +364,7 @@ CKCI_ONCE ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 
 /* What its cost counts beside those of other families if groups have several channels or channels of
    others lie between them: these are far from depthwise's own, of which 1e4 are a microsecond on an H100. */
-CKCI_ONCE double ckci_depth_beside(const ckci_conv *p)
+CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const int weight = p->op == CKCONV_BWD_WEIGHT, half = ckci_size(t->dtype) == 2;
@@ -376,7 +376,7 @@ CKCI_ONCE double ckci_depth_beside(const ckci_conv *p)
     return first ? (weight ? 16 : 7) : weight ? 9 : half ? 28 : 11;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -389,9 +389,9 @@ CKCI_ONCE ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                               const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                               const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -407,7 +407,7 @@ CKCI_ONCE ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ck
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes, launches = ckci_depth_launches(&f->p->conv);
@@ -422,9 +422,9 @@ CKCI_ONCE ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                               const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                               const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                             const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;

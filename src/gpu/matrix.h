@@ -43,7 +43,7 @@ enum { CKCI_MOST_PARTS = 65536 };
 
 /* What the unit multiplies; 0: it does not compute in these types. fp8 alone becomes bf16, since some units
    take subnormal f16 numbers as zeros. */
-CKCI_ONCE ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
+CKCI_FN ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
 {
     if ((a == CKCONV_BF16 || ckci_is_fp8(a)) && (b == CKCONV_BF16 || ckci_is_fp8(b))) {
         return CKCONV_BF16;
@@ -61,12 +61,12 @@ CKCI_ONCE ckconv_dtype ckci_matrix_type(ckconv_dtype a, ckconv_dtype b)
 }
 
 /* Do the groups of a tensor lie side by side, so that several are one group with more channels? */
-CKCI_ONCE int ckci_groups_touch(const ckci_tensor *t)
+CKCI_FN int ckci_groups_touch(const ckci_tensor *t)
 {
     return t->len[0] <= 1 || t->stride[0] == t->len[2] * t->stride[2];
 }
 
-CKCI_ONCE void ckci_merge_tensor(ckci_tensor *t, int64_t m)
+CKCI_FN void ckci_merge_tensor(ckci_tensor *t, int64_t m)
 {
     t->len[0] /= m;
     t->len[2] *= m;
@@ -74,7 +74,7 @@ CKCI_ONCE void ckci_merge_tensor(ckci_tensor *t, int64_t m)
 }
 
 /* m groups as one; weights stay as they are. */
-CKCI_ONCE void ckci_merge_groups(ckci_conv *p, int64_t m)
+CKCI_FN void ckci_merge_groups(ckci_conv *p, int64_t m)
 {
     p->g /= m;
     p->k *= m;
@@ -87,7 +87,7 @@ CKCI_ONCE void ckci_merge_groups(ckci_conv *p, int64_t m)
 }
 
 /* How many groups to merge: until both sides have 32 channels. */
-CKCI_ONCE int64_t ckci_matrix_merge(const ckci_conv *p)
+CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
 {
     int64_t m = 1;
     int touch = ckci_groups_touch(&p->t[CKCI_IN]) && ckci_groups_touch(&p->t[CKCI_OUT]);
@@ -101,20 +101,20 @@ CKCI_ONCE int64_t ckci_matrix_merge(const ckci_conv *p)
 }
 
 /* How memory holds what is multiplied. */
-CKCI_ONCE ckconv_dtype ckci_matrix_stored(ckconv_dtype type)
+CKCI_FN ckconv_dtype ckci_matrix_stored(ckconv_dtype type)
 {
     return type == CKCONV_TF32 ? CKCONV_F32 : type;
 }
 
 /* Channels of a 16-byte chunk. */
-CKCI_ONCE int64_t ckci_matrix_chunk(ckconv_dtype type)
+CKCI_FN int64_t ckci_matrix_chunk(ckconv_dtype type)
 {
     return 16 / (int64_t)ckci_size(ckci_matrix_stored(type));
 }
 
 /* May 16-byte chunks along the channels be one load each? */
-CKCI_ONCE ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
-                                          int64_t channels, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
+                                        int64_t channels, ckconv_error *err)
 {
     if (t->dtype != ckci_matrix_stored(type) || t->compute != type || t->op.kind != CKCONV_PASS) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -137,8 +137,8 @@ CKCI_ONCE ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what
 }
 
 /* Offsets from the first position of a block have 31 bits; images: batches that a block can touch. */
-CKCI_ONCE ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images,
-                                          const int64_t *beyond, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, int64_t images,
+                                        const int64_t *beyond, ckconv_error *err)
 {
     int64_t bytes =
         ckci_saturating_mul(ckci_reach(t, images, t->len[2], beyond), (int64_t)ckci_size(t->dtype));
@@ -150,7 +150,7 @@ CKCI_ONCE ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what
 }
 
 /* The filter's size: see ckci_k_hole in kernels/matrix. */
-CKCI_ONCE ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
     int64_t taps = p->filter[0] * p->filter[1] * p->filter[2],
             sum = p->filter[0] + p->filter[1] + p->filter[2];
@@ -165,7 +165,7 @@ CKCI_ONCE ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ck
 }
 
 /* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense. */
-CKCI_ONCE void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
+CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
 {
     int back = p->op == CKCONV_BWD_DATA;
     int64_t columns = back ? p->c : p->k, red = back ? p->k : p->c;
@@ -187,8 +187,8 @@ CKCI_ONCE void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsign
 }
 
 /* A piece of workspace. */
-CKCI_ONCE ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t limit, unsigned char *ws,
-                                         unsigned char **piece, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t limit, unsigned char *ws,
+                                       unsigned char **piece, ckconv_error *err)
 {
     *piece = ws ? ws + m->bytes : NULL;
     m->bytes = ckci_saturating_add(m->bytes, ckci_saturating_mul(ckci_ceil_div(bytes, 256), 256));
@@ -196,27 +196,27 @@ CKCI_ONCE ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t 
 }
 
 /* What it costs to write `bytes` of packed values. */
-CKCI_ONCE double ckci_pack_cost(const ckconv_device *device, double bytes)
+CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
 {
     return 218 * (2500 + 2 * bytes / (12 * (double)ckci_max(device->compute_units, 1)));
 }
 
 /* What it costs to move `bytes`: the kernels of transforms come near a copy's bandwidth (H100: 2.2 TB/s of
    bytes read and written, where packing reaches a fifth of that). */
-CKCI_ONCE double ckci_move_cost(const ckconv_device *device, double bytes)
+CKCI_FN double ckci_move_cost(const ckconv_device *device, double bytes)
 {
     return 218 * (2500 + 2 * bytes / (50 * (double)ckci_max(device->compute_units, 1)));
 }
 
 /* Does a kernel of transforms pack t? It converts nothing, and pads nothing. */
-CKCI_ONCE int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
+CKCI_FN int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
     return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && t->dtype == packed->dtype &&
            t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[2] == packed->len[2];
 }
 
 /* A first layer: few channels, and a stride along x that lets two neighbours be one pixel of eight. */
-CKCI_ONCE void ckci_matrix_pairs(ckci_matrix *m)
+CKCI_FN void ckci_matrix_pairs(ckci_matrix *m)
 {
     ckci_conv *c = &m->conv;
     if (c->op == CKCONV_BWD_DATA || ckci_matrix_chunk(m->type) != 8 || c->c > 4 || m->merge > 1 ||
@@ -232,9 +232,9 @@ CKCI_ONCE void ckci_matrix_pairs(ckci_matrix *m)
 }
 
 /* `which` (in or out) as the kernels read it, or packed: [n][z][y][x][g][channels], whole chunks. */
-CKCI_ONCE ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
-                                         const ckconv_device *device, int64_t limit, unsigned char *ws,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *what,
+                                       const ckconv_device *device, int64_t limit, unsigned char *ws,
+                                       ckconv_error *err)
 {
     ckci_conv *c = &m->conv;
     int weight = c->op == CKCONV_BWD_WEIGHT;
@@ -278,8 +278,7 @@ CKCI_ONCE ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *
 
 /* What is written, channels first: by lines to workspace if that has room, and turned from there. Not where D
    tensors lie as it does: they would have to be turned, too. */
-CKCI_ONCE void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit,
-                                  unsigned char *ws)
+CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit, unsigned char *ws)
 {
     ckci_conv *c = &m->conv;
     ckci_tensor *t = &c->t[ckci_written(c->op)], packed = *t;
@@ -313,7 +312,7 @@ CKCI_ONCE void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, i
 
 /* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows
    there, AMD one of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
-CKCI_ONCE int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t rows = tile_m + tile_n, sums = (int64_t)tile_m * (tile_n + 4) * 4;
@@ -325,9 +324,8 @@ CKCI_ONCE int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int
 }
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
-CKCI_ONCE ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device,
-                                          ckconv_family family, int32_t tile, ckci_matrix *m,
-                                          ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                        int32_t tile, ckci_matrix *m, ckconv_error *err)
 {
     ckconv_dtype a = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute,
                  b = p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_OUT : CKCI_WEI].compute,
@@ -371,7 +369,7 @@ CKCI_ONCE ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_devic
 }
 
 /* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
-CKCI_ONCE int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
+CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
 {
     static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 64064, 128032},
                                         {128256, 128128, 64256, 64064, 32128, 64192, 192128}};
@@ -398,8 +396,7 @@ CKCI_ONCE int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across
 }
 
 /* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
-CKCI_ONCE int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m,
-                                     int32_t tile_n)
+CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
             sums = (device->kind == CKCONV_DEVICE_NVIDIA ? 32768 : 49152) / (tile_m * tile_n);
@@ -407,13 +404,13 @@ CKCI_ONCE int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, 
 }
 
 /* Can groups of waves multiply there (wgmma)? In types of two bytes. */
-CKCI_ONCE int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m)
+CKCI_FN int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m)
 {
     return ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && ckci_size(ckci_matrix_stored(m->type)) == 2;
 }
 
 /* Do they multiply these tiles? */
-CKCI_ONCE int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
+CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
 {
     int weight = m->conv.op == CKCONV_BWD_WEIGHT;
     return ckci_matrix_groups(device, m) && m->tile_m >= (weight ? 64 : 128) &&
@@ -430,7 +427,7 @@ typedef struct ckci_tile_speed {
    fitted to an H100 and an H200; on other NVIDIA devices and in other types all tiles are mma.sync's, and not
    measured. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of
    measurements. */
-CKCI_ONCE double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
+CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
     static const ckci_tile_speed sm_90[] = {
         {256128, .97, 0}, {192128, 1.075, 1.17}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
@@ -456,8 +453,7 @@ CKCI_ONCE double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix
    by side; each takes nanoseconds to begin and write its sums, fewer where a block goes from one tile into
    the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA
    multiplies f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
-CKCI_ONCE double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks,
-                                  double red)
+CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
@@ -487,7 +483,7 @@ CKCI_ONCE double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
    each has three steps at least, and taps that fit half of a table. */
-CKCI_ONCE int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
+CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
 {
     int64_t least = 1, most = 1;
     if (k->phases == 1) {
@@ -515,7 +511,7 @@ CKCI_ONCE int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
 
 /* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them. Plain stores of
    a tile are at most 2^31 elements apart. */
-CKCI_ONCE void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
+CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
     int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile_m, m->tile_n) * device->compute_units,
@@ -533,9 +529,9 @@ CKCI_ONCE void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
     }
 }
 
-CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
-                                           ckconv_family family, int32_t tile, int64_t limit,
-                                           unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
@@ -598,7 +594,7 @@ CKCI_ONCE ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_devi
 }
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
-CKCI_ONCE void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
+CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
 {
     ckci_gpu_pack *k = &l->a.pack;
     int back = p->op == CKCONV_BWD_DATA;
@@ -645,7 +641,7 @@ CKCI_ONCE void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd,
 }
 
 /* The packing of `which`; p: groups merged, everything else as the caller sees it. */
-CKCI_ONCE void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int which, ckci_launch *l)
+CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int which, ckci_launch *l)
 {
     ckci_gpu_pack_data *k = &l->a.data;
     const ckci_tensor *to = &m->conv.t[which];
@@ -678,8 +674,8 @@ CKCI_ONCE void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int
 }
 
 /* The launches of a plan: what is packed, and the product. */
-CKCI_ONCE ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
-                                         const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
+                                       const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch pack;
     ckci_conv merged = p->conv;
@@ -711,7 +707,7 @@ CKCI_ONCE ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_pro
 }
 
 /* So many launches are a plan's, without the sum of parts. */
-CKCI_ONCE int32_t ckci_packed_launches(const ckci_matrix *m)
+CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 {
     return 1 + m->pack + m->data[0] + m->data[1] + m->data[2] + m->turned;
 }

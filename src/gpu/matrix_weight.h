@@ -9,7 +9,7 @@
 #include "gpu/near.h"
 
 /* What it costs to write the sums of `split` parts and to add them. */
-CKCI_ONCE double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
+CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
 {
     double units = (double)ckci_max(device->compute_units, 1);
     double passes =
@@ -20,8 +20,8 @@ CKCI_ONCE double ckci_sums_cost(const ckconv_device *device, int64_t split, int6
 /* Equal shares of all steps for the blocks that run side by side, with at most `split` parts of a tile: what
    it takes, or more than anything where it cannot be so. Blocks are not at the same positions at a time: only
    where the L2 cache keeps both tensors. */
-CKCI_ONCE double ckci_matrix_share(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
-                                   int64_t positions, int64_t split, ckci_gpu_share *share)
+CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                 int64_t positions, int64_t split, ckci_gpu_share *share)
 {
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
@@ -54,15 +54,15 @@ CKCI_ONCE double ckci_matrix_share(const ckconv_device *device, const ckci_matri
 }
 
 /* Positions of a piece of a part of so many; 0: all. */
-CKCI_ONCE int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
+CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 {
     return ckci_sum_items(device, part, 1);
 }
 
 /* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), or have
    equal shares; the cheapest. */
-CKCI_ONCE int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
-                                    int64_t positions, int64_t bytes, int64_t limit)
+CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                  int64_t positions, int64_t bytes, int64_t limit)
 {
     int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
                    ckci_max(device->compute_units, 1);
@@ -91,7 +91,7 @@ CKCI_ONCE int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matr
 
 /* Depthwise: beside depthwise kernels' costs (see ckci_depth_waste; near takes 72 to 76 us for all of
    those). */
-CKCI_ONCE double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
+CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
 {
     int timed =
         device->kind == CKCONV_DEVICE_NVIDIA && p->filter[0] == 1 && p->filter[1] == 3 && p->filter[2] == 3;
@@ -103,9 +103,9 @@ CKCI_ONCE double ckci_near_single(const ckci_conv *p, const ckconv_device *devic
 }
 
 /* bwd_weight; a part of the sums for each block of a slice. */
-CKCI_ONCE ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t split_k, int64_t limit,
-                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
+                                       double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_near_start(p, device, family, m, err));
     ckci_conv *c = &m->conv;
@@ -147,9 +147,9 @@ CKCI_ONCE ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device
 }
 
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. tile 0: near */
-CKCI_ONCE ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
-                                           ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
-                                           unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
     if (tile == 0) {
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
@@ -241,7 +241,7 @@ CKCI_ONCE ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_devi
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
@@ -253,9 +253,9 @@ CKCI_ONCE ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                                const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                                const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
 {
     ckci_matrix m;
     double cost;

@@ -9,7 +9,7 @@
 #include "gpu/conv.h"
 
 /* Merge dimension i into j where together they are one dense dimension in both tensors. */
-CKCI_ONCE int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
+CKCI_FN int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
 {
     int dense = i != j && len[i] > 1 && len[j] > 1;
     for (int t = 0; t < 2; t++) {
@@ -24,7 +24,7 @@ CKCI_ONCE int ckci_merge_move(int64_t len[6], int64_t step[2][6], int i, int j)
 
 /* The tile of a block where elements move one by one: 1024 in all, 32 x 32, or a short dimension whole and
    more of the other. */
-CKCI_ONCE void ckci_move_tile(ckci_gpu_move *k)
+CKCI_FN void ckci_move_tile(ckci_gpu_move *k)
 {
     int least = k->transpose ? 2 : 0, half = k->transpose ? 5 : 10;
     for (k->log_x = least; k->log_x < half && ((int64_t)1 << k->log_x) < k->len_x;) {
@@ -41,8 +41,8 @@ CKCI_ONCE void ckci_move_tile(ckci_gpu_move *k)
 }
 
 /* Are all elements multiples of `bytes` from 0, but for steps along dimensions of the bits in `except`? */
-CKCI_ONCE int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6], const int64_t len[6],
-                                    unsigned except, int64_t bytes)
+CKCI_FN int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6], const int64_t len[6],
+                                  unsigned except, int64_t bytes)
 {
     int fits = (uintptr_t)p % (uintptr_t)bytes == 0;
     for (int i = 0; i < 6; i++) {
@@ -53,7 +53,7 @@ CKCI_ONCE int32_t ckci_move_aligned(const unsigned char *p, const int64_t step[6
 
 /* Rows dense in both tensors, equal types: pieces of so many bytes; 0: there are none. Where rows follow each
    other they are whole pieces. */
-CKCI_ONCE int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6])
+CKCI_FN int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6])
 {
     int64_t bytes = k->len_x * (int64_t)ckci_size(k->from), rows = 1;
     for (int i = 1; i < 6; i++) {
@@ -70,7 +70,7 @@ CKCI_ONCE int32_t ckci_move_piece(const ckci_gpu_move *k, int64_t step[2][6], co
 }
 
 /* The dimension from i on with the shortest steps comes first. */
-CKCI_ONCE void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t len[6], int i)
+CKCI_FN void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t len[6], int i)
 {
     int best = i;
     for (int j = i; j < 6; j++) {
@@ -84,7 +84,7 @@ CKCI_ONCE void ckci_move_first(const int64_t by[6], int64_t step[2][6], int64_t 
 }
 
 /* 2^log is at least n, but no more than 2^most. */
-CKCI_ONCE int ckci_move_log(int64_t n, int most)
+CKCI_FN int ckci_move_log(int64_t n, int most)
 {
     int log = 0;
     while (log < most && ((int64_t)1 << log) < n) {
@@ -95,7 +95,7 @@ CKCI_ONCE int ckci_move_log(int64_t n, int most)
 
 /* move_copy: 1024 pieces. y follows x in dst, z in src, so that a block reads and writes long runs even where
    rows are short. */
-CKCI_ONCE void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[6])
+CKCI_FN void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[6])
 {
     k->tail = (int32_t)(len[0] * (int64_t)ckci_size(k->from) % k->vec);
     len[0] = len[0] * (int64_t)ckci_size(k->from) / k->vec;
@@ -119,7 +119,7 @@ CKCI_ONCE void ckci_move_copy(ckci_gpu_move *k, int64_t step[2][6], int64_t len[
 }
 
 /* A length in equal parts of at most `most`, multiples of `unit` as that is. */
-CKCI_ONCE int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
+CKCI_FN int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
 {
     most = most < unit ? unit : most - most % unit;
     int64_t part = ckci_ceil_div(length, ckci_ceil_div(length, most));
@@ -129,7 +129,7 @@ CKCI_ONCE int32_t ckci_move_part(int64_t length, int64_t most, int64_t unit)
 /* Tiles in LDS: pieces, of 2^log rows, `bytes` apart. 128 bytes are all banks; where eight neighbouring
    pieces do not meet them all, 16 bytes more after as many of them as do: an odd multiple of 128 bytes, so
    that what follows each other in LDS does not lie in one bank either. (NVIDIA: after each.) */
-CKCI_ONCE void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
+CKCI_FN void ckci_move_pad(ckci_gpu_move *k, int64_t bytes, int log, int each)
 {
     for (int64_t part = bytes; part % 128 != 0 && !each; part *= 2) {
         log++;
@@ -150,8 +150,8 @@ typedef struct ckci_turn {
     int log_v;
 } ckci_turn;
 
-CKCI_ONCE ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6],
-                                    int64_t unit, int64_t line)
+CKCI_FN ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6],
+                                  int64_t unit, int64_t line)
 {
     ckci_turn t;
     t.x = k->len_x;
@@ -177,7 +177,7 @@ CKCI_ONCE ckci_turn ckci_start_turn(const ckci_gpu_move *k, int64_t step[2][6], 
 }
 
 /* Rows of dst are whole and follow each other; each element of src goes to its place in LDS. Does it fit? */
-CKCI_ONCE int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
+CKCI_FN int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
 {
     const int64_t x = t->x, to = t->to, unit = t->unit;
     k->scatter = 1;
@@ -204,7 +204,7 @@ CKCI_ONCE int ckci_turn_scatter(ckci_gpu_move *k, int64_t step[2][6], const ckci
 }
 
 /* Rows of src are whole and follow each other. */
-CKCI_ONCE void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], const ckci_turn *t)
+CKCI_FN void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], const ckci_turn *t)
 {
     const int64_t y = t->y, v = t->v, row = v / t->unit * y;
     k->merged = 1;
@@ -224,7 +224,7 @@ CKCI_ONCE void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64
 }
 
 /* Parts of rows of both. */
-CKCI_ONCE void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
+CKCI_FN void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
 {
     const int64_t x = t->x, y = t->y, from = t->from, to = t->to, v = t->v, unit = t->unit, want = t->want;
     int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
@@ -264,8 +264,8 @@ CKCI_ONCE void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci
 
 /* Tensors that are turned: in which way, and the tile. unit: elements of a load; line: bytes that memory
    reads and writes together. 0: not so. */
-CKCI_ONCE int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
-                             int64_t line)
+CKCI_FN int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit,
+                           int64_t line)
 {
     const ckci_turn t = ckci_start_turn(k, step, len, unit, line);
     const int64_t x = t.x, y = t.y, to = t.to, v = t.v;
@@ -298,7 +298,7 @@ CKCI_ONCE int ckci_move_turn(ckci_gpu_move *k, int64_t step[2][6], const int64_t
 }
 
 /* Other types, x dense in both: rows, or parts of them. */
-CKCI_ONCE int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
+CKCI_FN int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int64_t len[6], int64_t unit)
 {
     k->straight = 1;
     k->tile[0] = ckci_move_part(k->len_x, 8192, unit);
@@ -312,8 +312,8 @@ CKCI_ONCE int ckci_move_straight(ckci_gpu_move *k, int64_t step[2][6], const int
 }
 
 /* Which kernel, its tile; dimensions in the kernel's order, x first. */
-CKCI_ONCE void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6],
-                                int64_t line)
+CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][6], int64_t len[6],
+                              int64_t line)
 {
     int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to);
     int same = k->from == k->to, dense = step[0][k->transpose ? 1 : 0] == from && step[1][0] == to;
@@ -349,8 +349,8 @@ CKCI_ONCE void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2
     ckci_move_tile(k);
 }
 
-CKCI_ONCE ckconv_status ckci_make_move(const ckconv_device *device, const ckci_tensor *src,
-                                       const ckci_tensor *dst, ckci_launch *l, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_move(const ckconv_device *device, const ckci_tensor *src,
+                                     const ckci_tensor *dst, ckci_launch *l, ckconv_error *err)
 {
     ckci_gpu_move *k = &l->a.move;
     int64_t all[6], steps[2][6], len[6], step[2][6];

@@ -10,8 +10,8 @@
 
 /* May near take the problem? The groups of a block are merged. In bwd_weight one side may have more channels
    than the other: blocks are for 64 channels of the wider one. */
-CKCI_ONCE ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                        ckci_matrix *m, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                      ckci_matrix *m, ckconv_error *err)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT;
     int64_t more = ckci_max(p->k, p->c), less = ckci_max(ckci_min(p->k, p->c), 1);
@@ -45,21 +45,21 @@ CKCI_ONCE ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device 
 }
 
 /* fwd and bwd_data of filters of several planes: by near_deep */
-CKCI_ONCE int ckci_near_deep(const ckci_conv *c)
+CKCI_FN int ckci_near_deep(const ckci_conv *c)
 {
     return c->op != CKCONV_BWD_WEIGHT && c->filter[0] > 1;
 }
 
 /* Pixels along a dimension of so many positions and their taps. */
-CKCI_ONCE int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int dim, int64_t positions)
+CKCI_FN int64_t ckci_near_span(const ckci_conv *c, const ckci_gpu_conv *k, int dim, int64_t positions)
 {
     return (positions - 1) * k->dim[dim].read_step + (c->filter[dim] - 1) * c->dilation[dim] + 1;
 }
 
 /* Sizes of a region and how it lies in LDS. Rows and images are so far apart there that positions lie 16
    bytes further each, modulo 128, across the ends of rows. 0: it is larger than LDS. */
-CKCI_ONCE int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k,
-                              int64_t images, int64_t rows, int64_t columns)
+CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckci_gpu_conv *k, int64_t images,
+                            int64_t rows, int64_t columns)
 {
     ckci_gpu_near *q = &k->as.region;
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA, weight = c->op == CKCONV_BWD_WEIGHT;
@@ -96,7 +96,7 @@ CKCI_ONCE int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, c
 #define CKCI_NEAR_BESIDE 0.45
 
 /* Nanoseconds that a block takes for a region while another shares its compute unit. */
-CKCI_ONCE double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
+CKCI_FN double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
 {
     double pixels = (double)q->images * q->high * q->wide,
            positions = (double)q->images * q->rows * q->columns;
@@ -117,8 +117,7 @@ CKCI_ONCE double ckci_near_cost(const ckci_conv *c, const ckci_gpu_near *q)
 
 /* No region of so many images, rows and columns, or chunk of rows, takes less (taller regions have as many
    chunks in all): planning again at each run has no time to look at all of them. */
-CKCI_ONCE double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, int64_t rows,
-                                 int64_t columns)
+CKCI_FN double ckci_near_least(const ckci_conv *c, int rolled, int64_t images, int64_t rows, int64_t columns)
 {
     double positions = (double)(images * rows * columns);
     if (rolled) {
@@ -129,15 +128,15 @@ CKCI_ONCE double ckci_near_least(const ckci_conv *c, int rolled, int64_t images,
 }
 
 /* The next smaller size of regions that covers `all` with no more to spare than needed; 0: there is none. */
-CKCI_ONCE int64_t ckci_near_less(int64_t all, int64_t size)
+CKCI_FN int64_t ckci_near_less(int64_t all, int64_t size)
 {
     return size > 1 ? ckci_ceil_div(all, ckci_ceil_div(all, size - 1)) : 0;
 }
 
 /* Chooses the regions of a problem: the cheapest that LDS holds. c: groups merged; side: blocks for a slice
    of channels. */
-CKCI_ONCE ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t side,
-                                          ckci_gpu_conv *k, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_device *device, int64_t side,
+                                        ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
     int64_t deep = ckci_max(k->dim[0].length, 1);
     int64_t high = ckci_max(k->dim[1].length, 1), wide = ckci_max(k->dim[2].length, 1);
@@ -190,8 +189,8 @@ CKCI_ONCE ckconv_status ckci_near_regions(const ckci_conv *c, const ckconv_devic
 }
 
 /* The walk over regions: everything that the kernels read of it. blocks: for a slice; 0: the planner's. */
-CKCI_ONCE ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t blocks,
-                                       ckci_gpu_conv *k, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *device, int64_t blocks,
+                                     ckci_gpu_conv *k, double *cost, ckconv_error *err)
 {
     ckci_gpu_near *q = &k->as.region;
     int back = c->op == CKCONV_BWD_DATA, weight = c->op == CKCONV_BWD_WEIGHT;
@@ -259,9 +258,9 @@ CKCI_ONCE ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *
 }
 
 /* fwd and bwd_data */
-CKCI_ONCE ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int64_t limit, unsigned char *ws,
-                                         ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
+                                       ckconv_error *err)
 {
     CKCI_TRY(ckci_near_start(p, device, family, m, err));
     ckci_conv *c = &m->conv;
@@ -328,15 +327,15 @@ CKCI_ONCE ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device
 }
 
 /* tile 0: near */
-CKCI_ONCE ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
-                                           ckconv_family family, int32_t tile, int64_t limit,
-                                           unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
+                                         ckci_matrix *m, double *cost, ckconv_error *err)
 {
     return tile == 0 ? ckci_near_gather(p, device, family, limit, ws, m, cost, err)
                      : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
 }
 
-CKCI_ONCE ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_matrix m;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -348,9 +347,9 @@ CKCI_ONCE ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                                const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                                const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                              const ckci_emitter *e, ckconv_error *err)
 {
     ckci_matrix m;
     double cost;

@@ -9,7 +9,7 @@
 #include "gpu/conv.h"
 
 /* Lanes for a block of `columns` x `positions` that waste least. fast: what neighbouring threads take. */
-CKCI_ONCE void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, int64_t *slow_lanes)
+CKCI_FN void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, int64_t *slow_lanes)
 {
     int64_t best = INT64_MAX, most = 256;
     *fast_lanes = *slow_lanes = 1;
@@ -28,8 +28,8 @@ CKCI_ONCE void ckci_norm_lanes(int64_t fast, int64_t slow, int64_t *fast_lanes, 
 
 /* The same of wide blocks on AMD, channels first, where a column costs a lane as much as a place in it does.
    `least` lanes or more of a channel: whole lines of memory. */
-CKCI_ONCE void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, int64_t *fast_lanes,
-                                   int64_t *slow_lanes)
+CKCI_FN void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, int64_t *fast_lanes,
+                                 int64_t *slow_lanes)
 {
     int64_t best = INT64_MAX;
     *fast_lanes = *slow_lanes = 1;
@@ -45,7 +45,7 @@ CKCI_ONCE void ckci_norm_lanes_amd(int64_t fast, int64_t slow, int64_t least, in
 }
 
 /* Bytes of the three workspace arrays. */
-CKCI_ONCE int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int64_t bytes[3])
+CKCI_FN int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, int64_t bytes[3])
 {
     int64_t size = (int64_t)ckci_size(p->stat);
     int64_t slabs = ckci_saturating_mul(ckci_saturating_mul(p->n, p->g), parts);
@@ -58,7 +58,7 @@ CKCI_ONCE int64_t ckci_norm_workspace(const ckci_groupnorm *p, int64_t parts, in
 
 /* May lanes take eight numbers of every tensor? 2: with loads of 16 bytes, 1: one by one (channels first
    only). */
-CKCI_ONCE int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
+CKCI_FN int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
 {
     const ckci_tensor *t[3] = {&p->in, &p->out, p->op == CKCONV_GROUPNORM_BWD ? &p->din : &p->out};
     int fits = p->stat != CKCONV_F64 && p->in.len[3] == 1 && p->in.len[4] == 1, aligned = 1,
@@ -80,7 +80,7 @@ CKCI_ONCE int32_t ckci_norm_wide(const ckci_groupnorm *p, int along_x)
 
 /* Groups of a wide block; 0: none fit. Channels last, so many channels or more, whole eights, each with a
    lane of its own; channels first, one that fills a block. */
-CKCI_ONCE int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t channels)
+CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t channels)
 {
     int64_t set = 1;
     while (!along_x && set < p->g && set < 256 && set * p->c < 1024 &&
@@ -96,7 +96,7 @@ CKCI_ONCE int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64
 }
 
 /* Lanes of wide blocks, which have k->part positions. */
-CKCI_ONCE void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
+CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
     int64_t lanes_c, lanes_p, positions = ckci_max(k->part + (k->part_rest > 0), 1);
     if (k->along_x && device->kind != CKCONV_DEVICE_NVIDIA) {
@@ -115,7 +115,7 @@ CKCI_ONCE void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device
 
 /* Lanes of blocks that keep x and dy. Channels first, of a channel: a power of two, a wave or all that it
    needs at least, so that sums of channels are few shuffles. */
-CKCI_ONCE void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
+CKCI_FN void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
     const int64_t positions = ckci_max(k->part + (k->part_rest > 0), 1), eights = ckci_ceil_div(positions, 8);
     int64_t best = INT64_MAX;
@@ -132,8 +132,8 @@ CKCI_ONCE void ckci_norm_kept_lanes(const ckci_groupnorm *p, const ckconv_device
 
 /* Positions of the parts, and lanes of wide blocks. Those with channels first have whole eights, on AMD whole
    lines of memory if they are long: there may be fewer parts. */
-CKCI_ONCE void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *device, int64_t parts,
-                               ckci_gpu_norm *k)
+CKCI_FN void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *device, int64_t parts,
+                             ckci_gpu_norm *k)
 {
     k->parts = (int32_t)parts;
     k->part = (int32_t)(p->space / parts);
@@ -157,7 +157,7 @@ CKCI_ONCE void ckci_norm_parts(const ckci_groupnorm *p, const ckconv_device *dev
 
 /* Does a part fit into LDS? bwd: but for three eighths, channels last seven fifteenths, which are read again
    from the caches. */
-CKCI_ONCE int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
+CKCI_FN int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
 {
     const int64_t size = (int64_t)ckci_size(p->in.dtype);
     if (p->op == CKCONV_GROUPNORM_BWD) {
@@ -172,8 +172,8 @@ CKCI_ONCE int ckci_norm_fits(const ckci_groupnorm *p, const ckci_gpu_norm *k)
 /* Time of clusters that keep x and dy, channels last, in elements of one block; fitted to an H100. What does
    not stay costs six times as much again. Two blocks run on a unit; a cluster stays among 16 units that share
    a part of the chip (NVIDIA: GPC), so that half a cluster's room is lost there. */
-CKCI_ONCE double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device *device, int64_t slabs,
-                                     const ckci_gpu_norm *k)
+CKCI_FN double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_device *device, int64_t slabs,
+                                   const ckci_gpu_norm *k)
 {
     const int64_t units = device->compute_units, lost = ckci_ceil_div(units, 16) * (k->parts - 1) / 2;
     const int64_t room = ckci_max((2 * units - lost) / k->parts, 1);
@@ -186,8 +186,8 @@ CKCI_ONCE double ckci_norm_kept_time(const ckci_groupnorm *p, const ckconv_devic
 /* Parts where the blocks of a pass keep what they read in LDS, 0: they do not. Those of one slab are a
    cluster. Channels last: those of the least ckci_norm_kept_time. First: the fewest, a power of two, that
    fit; more while two blocks for each compute unit have 8192 elements. */
-CKCI_ONCE int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
-                                 ckci_gpu_norm *k)
+CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
+                               ckci_gpu_norm *k)
 {
     const int sm = ckci_sm(device), back = p->op == CKCONV_GROUPNORM_BWD;
     const int64_t most = sm >= 90 ? 8 : 1, sets = ckci_ceil_div(p->g, k->set);
@@ -237,8 +237,8 @@ CKCI_ONCE int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *d
 
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
    Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32. */
-CKCI_ONCE int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit,
-                                  int keep, ckci_gpu_norm *k)
+CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit, int keep,
+                                ckci_gpu_norm *k)
 {
     int64_t array[3];
     const int32_t wide = ckci_norm_wide(p, k->along_x), any = k->set;
@@ -265,9 +265,9 @@ CKCI_ONCE int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *
 
 /* Geometry, within `limit` bytes of workspace. *blocks is the grid of all kernels but norm_param. keep: a
    pass may keep what it reads in LDS. */
-CKCI_ONCE ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
-                                           int64_t limit, int keep, ckci_gpu_norm *k, int64_t *bytes,
-                                           int64_t *blocks, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ckconv_device *device,
+                                         int64_t limit, int keep, ckci_gpu_norm *k, int64_t *bytes,
+                                         int64_t *blocks, ckconv_error *err)
 {
     ckci_groupnorm p = ckci_flatten_norm(problem);
     int64_t most = INT32_MAX / 2, array[3], lanes_c, lanes_p, units = ckci_max(device->compute_units, 1);
@@ -347,7 +347,7 @@ CKCI_ONCE ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const 
     return ckci_too_many_blocks(ckci_max(*blocks, ckci_saturating_mul(k->sets, k->chunks)), err);
 }
 
-CKCI_ONCE ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
 {
     ckci_gpu_norm k;
     int64_t bytes, blocks;
@@ -373,8 +373,8 @@ CKCI_ONCE ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
 }
 
 /* base: the kernel of f32 sums for any layout; those for wide blocks and f64 follow it. */
-CKCI_ONCE ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int f64, int32_t base,
-                                       int64_t grid, ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, int f64, int32_t base,
+                                     int64_t grid, ckconv_error *err)
 {
     const ckci_gpu_norm *k = &l->a.norm;
     ckci_set_kernel(l, base + (f64 ? 3 : !k->wide ? 0 : k->along_x ? 2 : 1));
@@ -383,8 +383,8 @@ CKCI_ONCE ckconv_status ckci_emit_norm(const ckci_emitter *e, ckci_launch *l, in
 }
 
 /* dgamma and dbeta, if wanted. */
-CKCI_ONCE ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l, int f64, int wanted,
-                                             ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l, int f64, int wanted,
+                                           ckconv_error *err)
 {
     const ckci_gpu_norm *k = &l->a.norm;
     ckci_set_kernel(l, f64 ? CKCI_KERNEL_norm_param_f64 : CKCI_KERNEL_norm_param_f32);
@@ -396,9 +396,9 @@ CKCI_ONCE ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch 
    has nothing to do where there are saved ones; sums of dgamma and dbeta for each n come from the kernel of
    dx; where there are parts or no dx, from a pass of it for sums alone; without workspace norm_param computes
    all. */
-CKCI_ONCE ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
+                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                         const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     (void)tile;

@@ -11,7 +11,7 @@
 
 /* The type in which mid lies in workspace: its compute type, so that the second convolution reads it as it
    is. */
-CKCI_ONCE ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
+CKCI_FN ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
 {
     ckconv_dtype c = first->t[CKCI_IN].compute;
     return c == CKCONV_F64 || c == CKCONV_I8 || c == CKCONV_F16 || c == CKCONV_BF16
@@ -21,8 +21,8 @@ CKCI_ONCE ckconv_dtype ckci_gpu_mid_type(const ckci_conv *first)
 
 /* mid in workspace, dense, channels of all groups fastest: [groups][per group] is one index for both
    convolutions. */
-CKCI_ONCE void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_group, unsigned char *ws,
-                            ckci_tensor *t)
+CKCI_FN void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_group, unsigned char *ws,
+                          ckci_tensor *t)
 {
     ckconv_dtype type = ckci_gpu_mid_type(first);
     ckconv_element_op none = t->op;
@@ -32,7 +32,7 @@ CKCI_ONCE void ckci_gpu_mid(const ckci_conv *first, int64_t groups, int64_t per_
 }
 
 /* Bytes of mid in workspace; what follows it is aligned too. */
-CKCI_ONCE int64_t ckci_mid_bytes(const ckci_conv *first)
+CKCI_FN int64_t ckci_mid_bytes(const ckci_conv *first)
 {
     const ckci_tensor *mid = &first->t[CKCI_OUT];
     int64_t bytes = ckci_saturating_mul(ckci_count(mid), (int64_t)ckci_size(mid->dtype));
@@ -40,7 +40,7 @@ CKCI_ONCE int64_t ckci_mid_bytes(const ckci_conv *first)
 }
 
 /* Both convolutions with mid in workspace. */
-CKCI_ONCE void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_conv part[2])
+CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_conv part[2])
 {
     part[0] = p->first;
     part[1] = p->second;
@@ -52,16 +52,15 @@ CKCI_ONCE void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci
 /* One convolution of a pair is planned like any other, within `limit` bytes of workspace. mid: only
    instances that take the first convolution's epilogue; only: this one, or -1. A scratch plan gets
    instance, geometry and workspace. */
-CKCI_ONCE ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit,
-                                       int mid, int32_t only, ckconv_plan *part, double *cost,
-                                       ckconv_error *err);
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err);
 /* Its launches. */
-CKCI_ONCE ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
-                                       const ckci_emitter *e, ckconv_error *err);
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err);
 
 /* The first convolution's epilogue: scale, shift, operation, rounding (storing it is that already where mid
    lies as what it is rounded to). */
-CKCI_ONCE void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_target *o)
+CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_target *o)
 {
     ckconv_dtype compute = first->t[CKCI_IN].compute;
     int stored = o->t.dtype == compute && compute != CKCONV_I8;
@@ -79,8 +78,8 @@ CKCI_ONCE void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *ar
 #define CKCI_UNFUSED_MORE 2e6
 
 /* Both in one launch. tile 64: the f32 kernel for 1x1 second filters; 0: the one that takes everything. */
-CKCI_ONCE ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+                                     ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_pair *pair = &l->a.pair;
     ckconv_dtype kind = ckci_conv_kind(&p->first);
@@ -116,7 +115,7 @@ CKCI_ONCE ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_dev
 }
 
 /* Fused (tile 64), recomputing (tile 0) and unfused. */
-CKCI_ONCE ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv_conv *p = &f->p->pair;
     ckci_launch l;
@@ -165,7 +164,7 @@ typedef struct ckci_mid_emitter {
     const ckci_emitter *next;
 } ckci_mid_emitter;
 
-CKCI_ONCE ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     const ckci_mid_emitter *m = (const ckci_mid_emitter *)context;
     ckci_launch l = *launch;
@@ -186,9 +185,9 @@ CKCI_ONCE ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, 
     return m->next->emit(m->next->context, &l, err);
 }
 
-CKCI_ONCE ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *first, const ckci_conv *p,
-                                      const ckconv_args *args, unsigned char *ws, const ckci_emitter *e,
-                                      ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *first, const ckci_conv *p,
+                                    const ckconv_args *args, unsigned char *ws, const ckci_emitter *e,
+                                    ckconv_error *err)
 {
     ckci_mid_emitter m;
     ckci_emitter to_mid;
@@ -201,7 +200,7 @@ CKCI_ONCE ckconv_status ckci_list_mid(const ckconv_plan *part, const ckci_conv *
 }
 
 /* Does the second convolution read each position of mid exactly once? */
-CKCI_ONCE int ckci_pair_whole(const ckci_conv_conv *p)
+CKCI_FN int ckci_pair_whole(const ckci_conv_conv *p)
 {
     int whole = 1;
     for (int i = 0; i < 3; i++) {
@@ -212,8 +211,8 @@ CKCI_ONCE int ckci_pair_whole(const ckci_conv_conv *p)
 }
 
 /* A copy of mid by itself, where the fused kernel cannot write it. */
-CKCI_ONCE ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_conv_conv *pair,
-                                           const ckconv_args *args, const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                         const ckconv_args *args, const ckci_emitter *e, ckconv_error *err)
 {
     ckconv_plan part;
     double cost;
@@ -222,9 +221,9 @@ CKCI_ONCE ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_c
 }
 
 /* Fused; with a copy of mid that the fused kernel cannot write, a kernel for that. */
-CKCI_ONCE ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
-                                        const ckconv_args *args, int32_t tile, const ckci_emitter *e,
-                                        ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv_conv *pair,
+                                      const ckconv_args *args, int32_t tile, const ckci_emitter *e,
+                                      ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -243,7 +242,7 @@ CKCI_ONCE ckconv_status ckci_list_fused(const ckconv_plan *plan, const ckci_conv
    kernels/pair */
 
 /* Channels of all groups side by side, in eights: as a tensor of one group. */
-CKCI_ONCE ckci_tensor ckci_one_group(const ckci_tensor *t)
+CKCI_FN ckci_tensor ckci_one_group(const ckci_tensor *t)
 {
     ckci_tensor one = *t;
     if (t->len[2] == 1) {
@@ -261,7 +260,7 @@ typedef struct ckci_pair_shape {
     int32_t kernel, positions, threads, columns, lanes, slab, lds, side, async;
 } ckci_pair_shape;
 
-CKCI_ONCE ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ckconv_error *err)
 {
     return lds <= device->lds_bytes
                ? CKCONV_OK
@@ -272,8 +271,8 @@ CKCI_ONCE ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, 
 
 /* tile: of the instance. 64128: pointwise, 128128, 128256 and CKCI_PAIR_STRIPS: depthwise, the latter two 512
    threads. */
-CKCI_ONCE ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
-                                             ckconv_error *err)
+CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
+                                           ckconv_error *err)
 {
     static const ckci_pair_shape point[2] = {
         {CKCI_KERNEL_pair_matrix_f16, 64, 256, 128, 0, 32, 62464, 1, 0},
@@ -299,8 +298,8 @@ CKCI_ONCE ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_
 }
 
 /* Nanoseconds: rounds of blocks on the unit, each so long, or memory. */
-CKCI_ONCE double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
-                                const ckci_pair_shape *s, double block)
+CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
+                              const ckci_pair_shape *s, double block)
 {
     double units = (double)ckci_max(device->compute_units, 1), memory = 0;
     double share = (double)blocks / ((double)s->side * units);
@@ -315,8 +314,8 @@ CKCI_ONCE double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *de
 
 /* A region of so many images, lines and strips of four columns: its window, and where all lies in LDS, with
    as little in one place as fits. */
-CKCI_ONCE int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape *s, int64_t images,
-                                   int64_t lines, int64_t strips, ckci_gpu_patch *q)
+CKCI_FN int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shape *s, int64_t images,
+                                 int64_t lines, int64_t strips, ckci_gpu_patch *q)
 {
     const ckci_conv *first = &p->first, *second = &p->second;
     int64_t span = s->threads * 4 / s->positions * s->lanes, pixel = 2 * span;
@@ -389,8 +388,8 @@ CKCI_ONCE int ckci_make_pair_patch(const ckci_conv_conv *p, const ckci_pair_shap
 }
 
 /* The region that wastes least: of positions, of inputs around it, of units that wait for the last blocks. */
-CKCI_ONCE int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device *device,
-                                    const ckci_pair_shape *s, ckci_gpu_patch *best)
+CKCI_FN int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device *device,
+                                  const ckci_pair_shape *s, ckci_gpu_patch *best)
 {
     const ckci_conv *second = &p->second;
     double least = 1e30;
@@ -423,7 +422,7 @@ CKCI_ONCE int64_t ckci_choose_patch(const ckci_conv_conv *p, const ckconv_device
 }
 
 /* Offsets of weights have 31 bits. */
-CKCI_ONCE ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, ckconv_error *err)
 {
     return ckci_span(t) <= INT32_MAX / 4
                ? CKCONV_OK
@@ -433,8 +432,8 @@ CKCI_ONCE ckconv_status ckci_pair_span(const ckci_tensor *t, const char *what, c
 }
 
 /* What both kernels ask of a pair. */
-CKCI_ONCE ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_device *device,
-                                        ckci_gpu_pair *a, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_device *device, ckci_gpu_pair *a,
+                                      ckconv_error *err)
 {
     const ckci_conv *first = &p->first, *second = &p->second;
     ckconv_dtype type = first->t[CKCI_IN].compute;
@@ -469,9 +468,9 @@ CKCI_ONCE ckconv_status ckci_pair_reads(const ckci_conv_conv *p, const ckconv_de
 
 /* A depthwise or a pointwise first convolution, as the shape's kernel takes it: its plan, and nanoseconds
    of a block. */
-CKCI_ONCE ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_device *device,
-                                        const ckci_pair_shape *s, ckci_gpu_pair *a, int64_t *regions,
-                                        double *block, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_device *device,
+                                      const ckci_pair_shape *s, ckci_gpu_pair *a, int64_t *regions,
+                                      double *block, ckconv_error *err)
 {
     const ckci_conv *c = &p->first;
     int64_t taps = ckci_saturating_mul(ckci_saturating_mul(c->filter[0], c->filter[1]), c->filter[2]);
@@ -503,8 +502,8 @@ CKCI_ONCE ckconv_status ckci_pair_depth(const ckci_conv_conv *p, const ckconv_de
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_shape *s, ckci_gpu_pair *a,
-                                        int64_t *regions, double *block, ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair_shape *s, ckci_gpu_pair *a,
+                                      int64_t *regions, double *block, ckconv_error *err)
 {
     const ckci_conv *c = &p->first;
     int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
@@ -531,9 +530,8 @@ CKCI_ONCE ckconv_status ckci_pair_point(const ckci_conv_conv *p, const ckci_pair
 }
 
 /* The kernel whose inputs go through registers: its plan, blocks, nanoseconds of a block, bytes of LDS. */
-CKCI_ONCE ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_device *device,
-                                         ckci_gpu_pair *a, int64_t *blocks, double *block, int32_t *lds,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_device *device, ckci_gpu_pair *a,
+                                       int64_t *blocks, double *block, int32_t *lds, ckconv_error *err)
 {
     const ckci_conv *c = &p->first, *second = &p->second;
     ckci_gpu_strips *q = &a->second.as.strips;
@@ -596,8 +594,8 @@ CKCI_ONCE ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_d
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
-                                         ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_pair *a = &l->a.pair;
     ckci_gpu_conv *k = &a->second;
@@ -646,7 +644,7 @@ CKCI_ONCE ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_d
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -655,9 +653,9 @@ CKCI_ONCE ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -675,9 +673,9 @@ CKCI_ONCE ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckc
     return whole || !args->mid ? CKCONV_OK : ckci_list_mid_copy(plan, &p->pair, args, e, err);
 }
 
-CKCI_ONCE ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
+                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                         const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_conv_conv *pair = &p->pair;
     if (plan->tune[CKCI_TUNE_SECOND] == 0) {

@@ -9,7 +9,7 @@
 #include "gpu/depth_matrix.h"
 
 /* Is a tensor of channels last one row of numbers for each y, whole 16-byte chunks? */
-CKCI_ONCE int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
+CKCI_FN int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
 {
     return t->dtype == type && t->compute == type && t->op.kind == CKCONV_PASS &&
            (t->stride[2] == 1 || t->len[2] == 1) && t->stride[5] == t->len[2] &&
@@ -18,7 +18,7 @@ CKCI_ONCE int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
 }
 
 /* Do its offsets inside an image fit 32 bits, in bytes? */
-CKCI_ONCE int ckci_stem_near(const ckci_tensor *t, int64_t rows)
+CKCI_FN int ckci_stem_near(const ckci_tensor *t, int64_t rows)
 {
     int64_t reach = ckci_saturating_mul(t->stride[4], t->len[4] + rows);
     reach = ckci_saturating_add(reach, ckci_saturating_mul(t->stride[5], t->len[5] + rows));
@@ -26,8 +26,8 @@ CKCI_ONCE int ckci_stem_near(const ckci_tensor *t, int64_t rows)
 }
 
 /* What stem kernels take. */
-CKCI_ONCE ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                        ckconv_error *err)
+CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                      ckconv_error *err)
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *out = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
     ckconv_dtype type = out->dtype;
@@ -69,7 +69,7 @@ CKCI_ONCE ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device 
 }
 
 /* Bytes of LDS of a tile of `high` rows of `wide` positions. */
-CKCI_ONCE int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, int64_t wide)
+CKCI_FN int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, int64_t wide)
 {
     if (back) {
         return (high + k->window[0] - 1) * (wide + k->window[1] - 1) * k->pitch;
@@ -82,8 +82,8 @@ CKCI_ONCE int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high
 
 /* The cheapest tile of the positions y and x, in cycles of a compute unit: products (`each` for 16
    positions), bytes that are staged, barriers. 0: none fits. */
-CKCI_ONCE double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int back, int64_t y, int64_t x,
-                                double each)
+CKCI_FN double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int back, int64_t y, int64_t x,
+                              double each)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t most = back ? CKCI_STEM_BACK_PIXELS(nvidia) : CKCI_STEM_PIXELS(nvidia), before = 0;
@@ -120,7 +120,7 @@ CKCI_ONCE double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, i
     return least;
 }
 
-CKCI_ONCE void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
+CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
 {
     int back = p->op == CKCONV_BWD_DATA;
     memset(k, 0, sizeof *k);
@@ -146,9 +146,8 @@ CKCI_ONCE void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
     k->by_window_x = ckci_make_divisor(k->window[1]);
 }
 
-CKCI_ONCE ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, ckci_launch *l, double *cost,
-                                         ckconv_error *err)
+CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
 {
     int back = p->op == CKCONV_BWD_DATA;
     ckci_gpu_stem *k = &l->a.stem;
@@ -216,7 +215,7 @@ CKCI_ONCE ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -226,9 +225,9 @@ CKCI_ONCE ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -243,8 +242,8 @@ CKCI_ONCE ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckc
 }
 
 /* The tile of bwd_weight: as ckci_stem_tile, and its planes. */
-CKCI_ONCE double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *device, int64_t blocks,
-                                       double each)
+CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *device, int64_t blocks,
+                                     double each)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     int64_t y = k->output[0], x = k->output[1], before = 0;
@@ -286,9 +285,9 @@ CKCI_ONCE double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *de
 }
 
 /* bwd_weight: parts of the positions are the blocks that run side by side, or split_k. */
-CKCI_ONCE ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t split_k, int64_t limit, ckci_launch *l,
-                                         int64_t *bytes, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
 {
     ckci_gpu_stem *k = &l->a.stem;
     CKCI_TRY(ckci_stem_takes(p, device, family, err));
@@ -335,7 +334,7 @@ CKCI_ONCE ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -348,9 +347,9 @@ CKCI_ONCE ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                            const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;

@@ -297,7 +297,7 @@ typedef struct ckci_emitter {
     void *context;
 } ckci_emitter;
 
-CKCI_ONCE const char *ckci_kernel_name(int32_t kernel)
+CKCI_FN const char *ckci_kernel_name(int32_t kernel)
 {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) "ckconv_k_" #NAME,
     static const char *const names[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
@@ -306,7 +306,7 @@ CKCI_ONCE const char *ckci_kernel_name(int32_t kernel)
 }
 
 /* Does this build have it? */
-CKCI_ONCE int ckci_kernel_kept(int32_t kernel)
+CKCI_FN int ckci_kernel_kept(int32_t kernel)
 {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_KEEP_##KEEP,
     static const unsigned char kept[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
@@ -315,14 +315,14 @@ CKCI_ONCE int ckci_kernel_kept(int32_t kernel)
 }
 
 /* 90 for sm_90; 0: no NVIDIA GPU, or one that has no row. */
-CKCI_ONCE int ckci_sm(const ckconv_device *d)
+CKCI_FN int ckci_sm(const ckconv_device *d)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
     return row && row->kind == CKCONV_DEVICE_NVIDIA ? atoi(row->name + 3) : 0;
 }
 
 /* Threads and argument size of a kernel. */
-CKCI_ONCE void ckci_set_kernel(ckci_launch *l, int32_t kernel)
+CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
     static const struct {

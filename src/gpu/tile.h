@@ -15,7 +15,7 @@ typedef struct ckci_fma_tile {
     double rate;
 } ckci_fma_tile;
 
-CKCI_ONCE ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
+CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 {
     static const ckci_fma_tile gather[] = {
         {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.49},
@@ -45,8 +45,7 @@ CKCI_ONCE ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
 
 /* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
    now and then. */
-CKCI_ONCE double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t,
-                                double red)
+CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t, double red)
 {
     double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
     double block = (double)t->rows * t->columns * t->rate * (red + 48);
@@ -60,13 +59,13 @@ CKCI_ONCE double ckci_tile_cost(const ckconv_device *device, int64_t blocks, con
 }
 
 /* Do offsets of a block's images fit 31 bits, in bytes? */
-CKCI_ONCE int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
+CKCI_FN int ckci_tile_reach(const ckci_tensor *t, int64_t images, int64_t channels, const int64_t *beyond)
 {
     return ckci_saturating_mul(ckci_reach(t, images, channels, beyond), 4) <= INT32_MAX;
 }
 
 /* What all FMA tiles ask for. a, b: the tensors that are read. */
-CKCI_ONCE ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
     const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     const ckci_tensor *b = &p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
@@ -79,14 +78,14 @@ CKCI_ONCE ckconv_status ckci_tile_takes(const ckci_conv *p, int32_t *ranges, ckc
     return ckci_matrix_taps(p, ranges, err);
 }
 
-CKCI_ONCE ckconv_status ckci_tile_too_far(ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_too_far(ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
         "FMA tiles take 2^31 bytes of weights per group and of a block's images; here it is more");
 }
 
-CKCI_ONCE ckconv_status ckci_tile_unaligned(ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
 {
     return ckci_fail(
         err, CKCONV_ERR_UNSUPPORTED,
@@ -94,8 +93,8 @@ CKCI_ONCE ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
-CKCI_ONCE ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                         ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
@@ -143,7 +142,7 @@ CKCI_ONCE ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device
 
 /* A block's groups lie side by side, 512 bytes of them, with all taps of the weights in LDS where they
    fit. */
-CKCI_ONCE void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
+CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, int64_t units)
 {
     int32_t room = 9536, taps = 1, items = k->g * (int32_t)ckci_ceil_div(k->columns, wide);
     for (int i = 0; i < 3; i++) {
@@ -169,8 +168,8 @@ CKCI_ONCE void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep,
 }
 
 /* wide: columns of a thread. */
-CKCI_ONCE ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
-                                     ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
+                                   ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int64_t positions, beyond[3], units = ckci_max(device->compute_units, 1);
@@ -207,8 +206,8 @@ CKCI_ONCE ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *de
 }
 
 /* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
-CKCI_ONCE ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                         double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                       double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int32_t ranges;
@@ -254,7 +253,7 @@ CKCI_ONCE ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device
 }
 
 /* Is dw dense as [g][k][taps][c], so that sums are stored as they come? */
-CKCI_ONCE int ckci_tile_dense(const ckci_tensor *t)
+CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
 {
     static const int order[6] = {2, 5, 4, 3, 1, 0};
     int64_t step = 1;
@@ -267,9 +266,9 @@ CKCI_ONCE int ckci_tile_dense(const ckci_tensor *t)
 }
 
 /* bwd_weight. split_k 0: the number of parts that takes the least time, within `limit` bytes. */
-CKCI_ONCE ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                         int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                         double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     ckci_fma_tile tile = ckci_find_tile(p->op, code);
@@ -334,8 +333,8 @@ CKCI_ONCE ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device
    name says whose it is: 0, 32, 64 and 128 are direct and the vector tiles, 1 and 4 narrow and grouped,
    others FMA tiles. */
 
-CKCI_ONCE ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                         ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                       ckci_launch *l, double *cost, ckconv_error *err)
 {
     return tile == 1     ? ckci_few_columns(p, device, l, cost, err)
            : tile == 4   ? ckci_grouped(p, device, tile, l, cost, err)
@@ -343,15 +342,15 @@ CKCI_ONCE ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device
                          : ckci_gpu_gather(p, device, tile, l, cost, err);
 }
 
-CKCI_ONCE ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                         int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                         double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
+                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
+                                       double *cost, ckconv_error *err)
 {
     return tile > 1000 ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
                        : ckci_gpu_weight(p, device, tile, split_k, limit, l, bytes, cost, err);
 }
 
-CKCI_ONCE ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
@@ -362,9 +361,9 @@ CKCI_ONCE ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -377,7 +376,7 @@ CKCI_ONCE ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
-CKCI_ONCE ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -391,9 +390,9 @@ CKCI_ONCE ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
+                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
+                                           const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     double cost;

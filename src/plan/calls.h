@@ -9,7 +9,7 @@
 #include "core/math.h"
 
 /* One call. A workspace that is too small for the best plan selects one that it holds. */
-CKCI_ONCE ckconv_options ckci_one_call(const void *workspace, size_t bytes)
+CKCI_FN ckconv_options ckci_one_call(const void *workspace, size_t bytes)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);
@@ -19,8 +19,8 @@ CKCI_ONCE ckconv_options ckci_one_call(const void *workspace, size_t bytes)
     return o;
 }
 
-CKCI_ONCE ckconv_status ckci_call_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
-                                       void *workspace, size_t bytes, void *stream, ckconv_error *err)
+CKCI_FN ckconv_status ckci_call_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
+                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o = ckci_one_call(workspace, bytes);
@@ -79,9 +79,8 @@ CKCONV_API ckconv_status ckconv_conv_conv_fwd(const ckconv_conv_conv_desc *desc,
     return ckconv_run(&plan, &a, workspace, workspace_bytes, stream, err);
 }
 
-CKCI_ONCE ckconv_status ckci_call_norm(ckconv_op op, const ckconv_groupnorm_desc *desc,
-                                       const ckconv_args *args, void *workspace, size_t bytes, void *stream,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_call_norm(ckconv_op op, const ckconv_groupnorm_desc *desc, const ckconv_args *args,
+                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o = ckci_one_call(workspace, bytes);
@@ -125,7 +124,7 @@ CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc,
     return ckci_call_norm(CKCONV_GROUPNORM_BWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
-CKCI_ONCE ckconv_options ckci_ref_options(void)
+CKCI_FN ckconv_options ckci_ref_options(void)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);

@@ -8,8 +8,8 @@
 #include "plan/run.h"
 
 /* Append to a text that may be cut; returns the length it would have. */
-CKCI_ONCE size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
-CKCI_ONCE size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
 {
     char piece[256];
     va_list list;
@@ -26,8 +26,8 @@ CKCI_ONCE size_t ckci_append(char *text, size_t size, size_t at, const char *for
     return at + length;
 }
 
-CKCI_ONCE size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
-                                   int32_t ndim)
+CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
+                                 int32_t ndim)
 {
     for (int32_t i = 0; i < ndim; i++) {
         at = ckci_append(text, size, at, "%s%lld", i == 0 ? label : "x", CKCI_LL(v[i]));
@@ -35,7 +35,7 @@ CKCI_ONCE size_t ckci_append_sizes(char *text, size_t size, size_t at, const cha
     return at;
 }
 
-CKCI_ONCE size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckconv_conv_desc *d)
+CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckconv_conv_desc *d)
 {
     at = ckci_append(text, size, at, " %s/%s/%s G%lld N%lld K%lld C%lld", ckconv_dtype_name(d->in.dtype),
                      ckconv_dtype_name(d->wei.dtype), ckconv_dtype_name(d->out.dtype), CKCI_LL(d->g),
@@ -46,7 +46,7 @@ CKCI_ONCE size_t ckci_describe_conv(char *text, size_t size, size_t at, const ck
 }
 
 /* One clause for ckconv_plan_describe: why this family. */
-CKCI_ONCE const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
+CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
 {
     switch (family) {
     case CKCONV_FAMILY_REF:
@@ -73,8 +73,8 @@ CKCI_ONCE const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, c
 }
 
 /* Why the planner took this one; rates are the planner's model, not measurements. */
-CKCI_ONCE const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
-                                   const ckci_instance *instance)
+CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
+                                 const ckci_instance *instance)
 {
     static const char *const unit[2][2] = {
         {"implicit GEMM on the matrix unit",
@@ -116,7 +116,7 @@ CKCI_ONCE const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *
 }
 
 /* Is the epilogue computed element by element? (bwd_weight: it acts on few numbers.) */
-CKCI_ONCE const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
+CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
     ckci_gpu_target target;
     if (plan->op != CKCONV_FWD && plan->op != CKCONV_BWD_DATA) {
@@ -138,7 +138,7 @@ typedef struct ckci_name_list {
     int32_t count, last[2];
 } ckci_name_list;
 
-CKCI_ONCE ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_name_list *list = (ckci_name_list *)context;
     (void)err;
@@ -154,8 +154,8 @@ CKCI_ONCE ckconv_status ckci_keep_name(void *context, const ckci_launch *launch,
 
 /* The kernels that run where all tensors (but mid and saved statistics) are there and aligned: at an address
    that nothing reads. */
-CKCI_ONCE size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
-                                     char *text, size_t size, size_t at)
+CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
+                                   char *text, size_t size, size_t at)
 {
     unsigned char *place = (unsigned char *)(uintptr_t)4096;
     ckci_name_list list = {text, size, at, 0, {-1, -1}};
@@ -173,7 +173,7 @@ CKCI_ONCE size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, c
 }
 
 /* What a limit costs: the plan that would be made without one, where that takes more workspace. */
-CKCI_ONCE size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
+CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
 {
     ckconv_plan free_plan;
     ckconv_options o;
@@ -263,8 +263,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     return ckci_append_limit(plan, text, size, at);
 }
 
-CKCI_ONCE void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
-                                ckconv_tensor_info *info)
+CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
+                              ckconv_tensor_info *info)
 {
     memset(info, 0, sizeof *info);
     info->dtype = d->dtype;
@@ -281,7 +281,7 @@ CKCI_ONCE void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, in
 }
 
 /* A packed vector or matrix: [a, b]. */
-CKCI_ONCE void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
+CKCI_FN void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
 {
     memset(info, 0, sizeof *info);
     info->dtype = dtype;
@@ -294,8 +294,8 @@ CKCI_ONCE void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv
     info->bytes = info->count * (int64_t)ckci_size(dtype);
 }
 
-CKCI_ONCE int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
-                             ckconv_tensor_info *info)
+CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
 {
     int w = ckci_written(p->op);
     const ckconv_tensor *desc[3];
@@ -314,8 +314,8 @@ CKCI_ONCE int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int3
     return 0;
 }
 
-CKCI_ONCE int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
-                             ckconv_tensor_info *info)
+CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
 {
     ckconv_conv_desc second;
     memset(&second, 0, sizeof second);
@@ -342,8 +342,8 @@ CKCI_ONCE int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_des
     return ckci_show_conv(&p->second, &second, which, info);
 }
 
-CKCI_ONCE int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
-                             ckconv_tensor_info *info)
+CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
+                           ckconv_tensor_info *info)
 {
     int fwd = p->op == CKCONV_GROUPNORM_FWD;
     if (which == CKCONV_TENSOR_IN) {

@@ -21,7 +21,7 @@
 #include "gpu/pair.h"
 
 #if !CKCI_HAS_CPU
-CKCI_ONCE int32_t ckci_cpu_features(void)
+CKCI_FN int32_t ckci_cpu_features(void)
 {
     return 0;
 }
@@ -259,7 +259,7 @@ enum {
     CKCI_OP_GROUPNORM_BWD = CKCONV_GROUPNORM_BWD
 };
 
-CKCI_ONCE ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
 {
     ckconv_plan *plan = f->plan;
     if (f->split_k > 1) {
@@ -275,8 +275,8 @@ CKCI_ONCE ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-CKCI_ONCE void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                            unsigned char *ws, int32_t features)
+CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                          unsigned char *ws, int32_t features)
 {
     int32_t threads = plan->device.threads;
     (void)ws;
@@ -306,7 +306,7 @@ typedef struct ckci_instance {
 } ckci_instance;
 
 /* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
-CKCI_ONCE ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
+CKCI_FN ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
 {
     CKCI_TRY(f->plan->engine == CKCONV_ENGINE_CPU && !CKCI_HAS_CPU
                  ? ckci_check_held("engine cpu", "CKCONV_NO_CPU", err)
@@ -314,7 +314,7 @@ CKCI_ONCE ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
     return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "it was left out of this build");
 }
 
-CKCI_ONCE const ckci_instance *ckci_find_instance(int32_t index)
+CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 {
 #define CKCI_ROW(NAME, ENGINE, FAMILY, OP, FEATURES, ROWS, COLUMNS, LANES, FIT, RUN)                         \
     {#NAME,                                                                                                  \

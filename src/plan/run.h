@@ -48,8 +48,8 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
 }
 
 /* plan_again, with one instance by index or -1 */
-CKCI_ONCE ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
-                                        const ckconv_options *options, int32_t only, ckconv_error *err)
+CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
+                                      const ckconv_options *options, int32_t only, ckconv_error *err)
 {
     ckci_problem p;
     ckconv_plan copy;
@@ -83,8 +83,8 @@ typedef struct ckci_buffer {
     const ckci_tensor *shape;
 } ckci_buffer;
 
-CKCI_ONCE void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, const void *p, int64_t bytes,
-                               int written, int optional, const ckci_tensor *shape)
+CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, const void *p, int64_t bytes,
+                             int written, int optional, const ckci_tensor *shape)
 {
     ckci_buffer *b = &list[(*count)++];
     b->name = name;
@@ -98,7 +98,7 @@ CKCI_ONCE void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, 
 }
 
 /* All buffers of an operation, from the arguments that it uses; pointers go into the problem's tensors. */
-CKCI_ONCE int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
+CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
 {
     static const char *const d_names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
     int count = 0, w = ckci_written(p->op);
@@ -122,7 +122,7 @@ CKCI_ONCE int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *li
     return count;
 }
 
-CKCI_ONCE int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
+CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
 {
     ckconv_args second = *a;
     ckci_buffer more[8];
@@ -146,7 +146,7 @@ CKCI_ONCE int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffe
     return count;
 }
 
-CKCI_ONCE int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
+CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
 {
     int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
     int64_t vector = p->g * p->c * (int64_t)ckci_size(p->param);
@@ -180,7 +180,7 @@ CKCI_ONCE int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffe
 
 /* May these overlap? Only a D tensor and the tensor whose epilogue reads it, with the same elements in the
    same places: each is read just before it is written. */
-CKCI_ONCE int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
+CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
     return written->takes_d && written->p == read->p && read->shape && read->name[1] == '[' &&
            written->shape->dtype == read->shape->dtype &&
@@ -191,7 +191,7 @@ CKCI_ONCE int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read
    common period (channels 0..7 and 8..15 of one NHWC buffer)? Tried for each stride of either as the smallest
    one of the period: all larger strides must be multiples of it, and what the smaller ones address must not
    meet. */
-CKCI_ONCE int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
+CKCI_FN int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
 {
     const ckci_tensor *t[2];
     t[0] = a->shape;
@@ -222,7 +222,7 @@ CKCI_ONCE int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
     return 0;
 }
 
-CKCI_ONCE ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckconv_error *err)
 {
     for (int i = 0; i < count; i++) {
         if (!list[i].p && !list[i].optional && list[i].bytes > 0) {
@@ -249,7 +249,7 @@ CKCI_ONCE ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, c
 }
 
 /* GPUs load whole elements: each pointer must be aligned to its tensor's element. */
-CKCI_ONCE ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, ckconv_error *err)
 {
     for (int i = 0; i < count; i++) {
         if ((uintptr_t)list[i].p % (uintptr_t)list[i].element != 0) {
@@ -262,7 +262,7 @@ CKCI_ONCE ckconv_status ckci_check_alignment(const ckci_buffer *list, int count,
 }
 
 /* The buffers of any operation (ckci_list_conv and its neighbours); list has room for 20. */
-CKCI_ONCE int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
+CKCI_FN int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
 {
     return op == CKCONV_CONV_CONV_FWD ? ckci_list_pair(&p->pair, args, list)
            : op <= CKCONV_BWD_WEIGHT  ? ckci_list_conv(&p->conv, args, list)
@@ -271,9 +271,9 @@ CKCI_ONCE int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args
 
 /* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
    aligned workspace. */
-CKCI_ONCE ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
-                                       size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                     size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
+                                     ckconv_error *err)
 {
     ckci_buffer list[20];
     int count;
@@ -314,9 +314,9 @@ CKCI_ONCE ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_arg
 }
 
 /* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
-CKCI_ONCE ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
-                                   const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
-                                   void *stream, ckconv_error *err)
+CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
+                                 const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
+                                 void *stream, ckconv_error *err)
 {
     ckci_launch_count c;
     ckci_stream s;
@@ -363,7 +363,7 @@ typedef struct ckci_launch_list {
     int32_t capacity, count;
 } ckci_launch_list;
 
-CKCI_ONCE ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch, ckconv_error *err)
+CKCI_FN ckconv_status ckci_keep_launch(void *context, const ckci_launch *launch, ckconv_error *err)
 {
     ckci_launch_list *list = (ckci_launch_list *)context;
     CKCI_TRY(ckci_check_launch(list->device, launch, err));

@@ -10,7 +10,7 @@
 #include "core/axes.h"
 
 /* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
-CKCI_ONCE ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
     if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
@@ -22,7 +22,7 @@ CKCI_ONCE ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_proble
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
 }
 
-CKCI_ONCE void ckci_drop_axes(ckconv_op op, ckci_problem *p)
+CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
 {
     if (op == CKCONV_CONV_CONV_FWD) {
         ckci_drop_pair(&p->pair);
@@ -37,7 +37,7 @@ CKCI_ONCE void ckci_drop_axes(ckconv_op op, ckci_problem *p)
     }
 }
 
-CKCI_ONCE ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *err)
 {
     if (o->engine < CKCONV_ENGINE_AUTO || o->engine > CKCONV_ENGINE_GPU) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -77,7 +77,7 @@ CKCI_ONCE ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error
 enum { CKCI_LEAST_LDS = 49152 };
 
 /* A GPU has the name of one of its vendor's, and the waves of its row. */
-CKCI_ONCE ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
     int32_t vendor = row ? row->kind : ckci_architecture_vendor(d->arch);
@@ -95,7 +95,7 @@ CKCI_ONCE ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *er
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *err)
 {
     if (d->kind < CKCONV_DEVICE_CPU || d->kind > CKCONV_DEVICE_NVIDIA) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -148,7 +148,7 @@ CKCI_ONCE ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *
 }
 
 /* FLOP and least traffic. */
-CKCI_ONCE void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
+CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
 {
     int64_t f = 2;
     int64_t factors[10];
@@ -170,7 +170,7 @@ CKCI_ONCE void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *byt
     }
 }
 
-CKCI_ONCE void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
+CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 {
     plan->flop = plan->bytes = 0;
     if (plan->op == CKCONV_CONV_CONV_FWD) {
@@ -191,7 +191,7 @@ CKCI_ONCE void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 }
 
 /* Does the caller's options.instance mean this instance? */
-CKCI_ONCE int ckci_instance_named(const ckci_instance *i, const char *name)
+CKCI_FN int ckci_instance_named(const ckci_instance *i, const char *name)
 {
     return name == NULL || ckci_same_text(i->name, name) ||
            ckci_same_text(ckconv_family_name(i->family), name) ||
@@ -199,7 +199,7 @@ CKCI_ONCE int ckci_instance_named(const ckci_instance *i, const char *name)
 }
 
 /* Is it the name of any instance or family at all? */
-CKCI_ONCE int ckci_known_name(const char *name)
+CKCI_FN int ckci_known_name(const char *name)
 {
     for (ckconv_family f = CKCONV_FAMILY_REF; f <= CKCONV_FAMILY_MMA; f++) {
         if (ckci_same_text(ckconv_family_name(f), name)) {
@@ -216,7 +216,7 @@ CKCI_ONCE int ckci_known_name(const char *name)
 
 /* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
    longer: at least about 20 microseconds of work for each thread. Results do not depend on it. */
-CKCI_ONCE int32_t ckci_useful_threads(int32_t threads, double cost)
+CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / 32768;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
@@ -224,8 +224,8 @@ CKCI_ONCE int32_t ckci_useful_threads(int32_t threads, double cost)
 
 /* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
    for, and statistics were saved. Addresses are made up: nothing reads there. */
-CKCI_ONCE ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
-                                          const ckci_instance *instance, ckconv_error *err)
+CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
+                                        const ckci_instance *instance, ckconv_error *err)
 {
     ckconv_args a;
     ckci_launch_count c;
@@ -249,7 +249,7 @@ CKCI_ONCE ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem 
 
 /* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
    CPU, 1 for a matrix unit, 2 for the rest. */
-CKCI_ONCE int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
+CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
 {
     int matrix =
         i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
@@ -265,7 +265,7 @@ CKCI_ONCE int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, 
 
 /* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
    others: it could run. */
-CKCI_ONCE void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
+CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
         now = 2 * now + (why->status == CKCONV_ERR_WORKSPACE ? 1 : 0);
@@ -277,8 +277,8 @@ CKCI_ONCE void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckc
 }
 
 /* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
-CKCI_ONCE ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
-                                    int32_t only, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
+                                  int32_t only, double *cost, ckconv_error *err)
 {
     ckconv_plan best, trial;
     ckconv_error reason;
@@ -374,9 +374,8 @@ CKCI_ONCE ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, co
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit,
-                                       int mid, int32_t only, ckconv_plan *part, double *cost,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err)
 {
     ckci_problem one;
     ckconv_options o;
@@ -393,8 +392,8 @@ CKCI_ONCE ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-CKCI_ONCE ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
-                                       const ckci_emitter *e, ckconv_error *err)
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_instance *instance = ckci_find_instance(part->instance);
     ckconv_args none;
@@ -406,7 +405,7 @@ CKCI_ONCE ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv 
 
 /* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
    why: a run of it says so again. */
-CKCI_ONCE ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
+CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
 {
     if (plan) {
         memset(plan, 0, sizeof *plan);
@@ -420,7 +419,7 @@ CKCI_ONCE ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, 
 }
 
 /* Was it? Then *why. */
-CKCI_ONCE int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
+CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 {
     if (!plan || plan->magic != 0 || plan->version != CKCI_REFUSED) {
         return 0;
@@ -431,10 +430,9 @@ CKCI_ONCE int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 }
 
 /* What ckci_make_plan does. *out is all zero after a failure. */
-CKCI_ONCE ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
-                                      const ckconv_options *options, const ckconv_device *device,
-                                      int32_t only, const ckconv_plan *like, ckci_problem *problem,
-                                      ckconv_error *err)
+CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                    const ckconv_options *options, const ckconv_device *device, int32_t only,
+                                    const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o;
@@ -508,10 +506,9 @@ CKCI_ONCE ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void
 
 /* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan
    whose two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
-CKCI_ONCE ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
-                                       const ckconv_options *options, const ckconv_device *device,
-                                       int32_t only, const ckconv_plan *like, ckci_problem *problem,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
+                                     const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
 {
     ckconv_error why;
     memset(&why, 0, sizeof why);
@@ -524,14 +521,14 @@ CKCI_ONCE ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const voi
     return ckci_ok(err);
 }
 
-CKCI_ONCE size_t ckci_desc_bytes(ckconv_op op)
+CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
 {
     return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
            : op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD ? sizeof(ckconv_groupnorm_desc)
                                                                       : sizeof(ckconv_conv_desc);
 }
 
-CKCI_ONCE ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
 {
     if (!plan) {
         return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", name);
@@ -549,8 +546,8 @@ CKCI_ONCE ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *na
 }
 
 /* The problem of a plan. Planning again must give the same plan, bit for bit: that refuses a damaged one. */
-CKCI_ONCE ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
-                                     ckconv_error *err)
+CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
+                                   ckconv_error *err)
 {
     ckconv_plan again;
     ckconv_options o;

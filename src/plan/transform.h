@@ -13,7 +13,7 @@ typedef struct ckci_move {
 } ckci_move;
 
 /* One work item moves the positions of one (outermost two axes) pair. */
-CKCI_ONCE void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
+CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_move *m = (const ckci_move *)context;
     const int64_t *len = m->dst->len;
@@ -42,10 +42,9 @@ CKCI_ONCE void ckci_move_item(const void *context, int64_t item, unsigned char *
 }
 
 /* Both tensors of a transform in their final form; element: alignment that pointers must have. */
-CKCI_ONCE ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length,
-                                             const ckconv_tensor *src_desc, const void *src,
-                                             const ckconv_tensor *dst_desc, void *dst, int gpu,
-                                             ckci_tensor t[2], ckconv_error *err)
+CKCI_FN ckconv_status ckci_check_transform(int32_t ndim, const int64_t *length, const ckconv_tensor *src_desc,
+                                           const void *src, const ckconv_tensor *dst_desc, void *dst, int gpu,
+                                           ckci_tensor t[2], ckconv_error *err)
 {
     int64_t len[6];
     CKCI_TRY(ckci_check_held("transform", CKCI_WHY_TRANSFORM, err));

@@ -43,7 +43,7 @@ CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 }
 
 /* The options under which an instance is tried: those that base was planned with. */
-CKCI_ONCE ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
+CKCI_FN ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
 {
     ckconv_options o;
     memset(&o, 0, sizeof o);
@@ -75,9 +75,9 @@ CKCONV_API const char *ckconv_family_name(ckconv_family family)
 }
 
 /* Median seconds of `repeats` runs after one warm-up. */
-CKCI_ONCE ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
-                                       size_t bytes, void *stream, int32_t repeats, double *seconds,
-                                       ckconv_error *err)
+CKCI_FN ckconv_status ckci_time_plan(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
+                                     size_t bytes, void *stream, int32_t repeats, double *seconds,
+                                     ckconv_error *err)
 {
     enum { CKCI_MOST = 64 };
     double t[CKCI_MOST];
