@@ -261,6 +261,64 @@ static void test_few(void)
     }
 }
 
+/* Channels first on matrix units: tensors that only lie otherwise are moved by the kernels of transforms, before
+   and after, not packed or written element by element. `kernels`: the first letters of each launch. */
+static void test_channels_first(void)
+{
+    static const struct {
+        ckconv_op op;
+        int64_t k, c, filter;
+        const char *kernels[4];
+    } rows[] = {
+        {CKCONV_FWD, 256, 64, 1, {"move_turn", "matrix_gather", "move_turn"}},
+        {CKCONV_BWD_DATA, 256, 64, 1, {"move_turn", "matrix_", "move_turn"}},
+        {CKCONV_BWD_WEIGHT, 256, 64, 1, {"move_turn", "move_turn", "matrix_weight", "reduce"}},
+        {CKCONV_FWD,
+         256,
+         60,
+         1,
+         {"pack", "pack_data", "matrix_gather", "move_turn"}}, /* zeros beside channels */
+    };
+    for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
+        static ckconv_launch l[8];
+        ckconv_conv_desc d = cube(2, 56, rows[i].filter, 1, 1);
+        ckconv_device device;
+        ckconv_error err;
+        ckconv_plan plan;
+        ckconv_args a;
+        int32_t count = 0;
+        d.n = 64;
+        d.k = rows[i].k;
+        d.c = rows[i].c;
+        d.in.dtype = CKCONV_BF16;
+        d.in.layout = d.out.layout = CKCONV_NGCHW;
+        d.wei.layout = CKCONV_GKCYX;
+        memset(&a, 0, sizeof a);
+        a.in = a.out = a.din = (void *)((uintptr_t)1 << 50);
+        a.wei = a.dwei = (void *)((uintptr_t)2 << 50);
+        a.dout = (void *)((uintptr_t)3 << 50);
+        a.in = rows[i].op == CKCONV_BWD_DATA ? NULL : a.in;
+        a.out = rows[i].op == CKCONV_FWD ? (void *)((uintptr_t)3 << 50) : NULL;
+        a.din = rows[i].op == CKCONV_BWD_DATA ? a.din : NULL;
+        a.dout = rows[i].op == CKCONV_FWD ? NULL : a.dout;
+        a.wei = rows[i].op == CKCONV_BWD_WEIGHT ? NULL : a.wei;
+        a.dwei = rows[i].op == CKCONV_BWD_WEIGHT ? a.dwei : NULL;
+        if (!CHECK_OK(ckconv_device_named("sm_90", &device, &err), err) ||
+            !CHECK_PLAN(ckconv_plan_conv(&plan, rows[i].op, &d, NULL, &device, &err), err) ||
+            !CHECK_OK(ckconv_plan_launches(&plan, &a, (void *)((uintptr_t)4 << 50),
+                                           (size_t)plan.workspace_bytes, l, 8, &count, &err),
+                      err)) {
+            continue;
+        }
+        for (int j = 0; j < 4; j++) {
+            const char *name = j < count ? l[j].kernel + strlen("ckconv_k_") : "";
+            const char *want = rows[i].kernels[j] != NULL ? rows[i].kernels[j] : "";
+            CHECK_MSG(*want != '\0' ? strncmp(name, want, strlen(want)) == 0 : *name == '\0',
+                      "row %d, launch %d is %s, not %s", i, j, name, want);
+        }
+    }
+}
+
 /* bwd_weight of depthwise 3 x 3, f16: on matrix units where rows are no whole strips of eight positions and
    channels fill slices of 64 (H100: 17 x 17 76 us, the depthwise kernel 98; 16 x 16 72 and 71). */
 static void test_waste(void)
@@ -961,6 +1019,7 @@ int main(void)
     test_mid();
     test_parts();
     test_few();
+    test_channels_first();
     test_waste();
     test_units();
     test_texts();
