@@ -4523,6 +4523,20 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         }
     }
 
+    /* From the first step on to another one, in the order in which steps are taken. */
+    CKCI_K_MEMBER void skip(int32_t steps)
+    {
+        if (p.taps_inside && (U::ASYNC || !p.ranges)) {
+            const int32_t slices = steps / count;
+            tap = steps - slices * count;
+            at += slices * U::KB;
+            down += slices * (SIZE * 64 * (int32_t)p.b_red);
+        } else {
+            at += steps * U::KB;
+            wrap();
+        }
+    }
+
     /* Row q: its offset at the first tap, from batch n0 on, and what lies on padding. */
     CKCI_K_MEMBER ckci_k_row_entry row(const ckci_k_axis axis[3], ckci_k_place q, int32_t n0) const
     {
@@ -4604,15 +4618,17 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     template <int PLAIN> CKCI_K_MEMBER void begin()
     {
         if constexpr (PLAIN) {
+            const int32_t chunk = (int32_t)threadIdx.x % CHUNKS * 16;
             CKCI_K_UNROLL(8)
             for (int i = 0; i < A; i++) {
-                a_at[i] += at;
+                a_at[i] += chunk;
             }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
-                b_at[i] += b_at[i] < 0 ? 0 : at;
+                b_at[i] += b_at[i] < 0 ? 0 : chunk;
             }
-            at = tap = 0;
+            at = p.split > 1 ? ckci_k_same(at - chunk) : 0;
+            tap = p.split > 1 ? ckci_k_same(tap) : 0;
             look();
         }
     }
@@ -4737,7 +4753,7 @@ template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_lds {
 struct ckci_k_stream_tile {
     const unsigned char *a, *b;
     unsigned char *out;
-    int32_t column, taps, steps, unused;
+    int32_t column, taps, first, steps; /* first: step of a part */
 };
 
 template <int BYTES, int ROWS, int COLUMNS> struct ckci_k_stream_lds {
@@ -4759,16 +4775,44 @@ template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_room<BYTES, ROWS
     typedef ckci_k_matrix_lds<BYTES, PLACES ? 1 : ROWS, PLACES> type;
 };
 
-/* The sums of tile `work` to memory. */
+/* The tile of a block's work, which part of its steps (p.split of them), and those. */
+CKCI_K_FN int32_t ckci_k_tile_of(const ckci_gpu_conv &p, int32_t work, int32_t &part)
+{
+    part = 0;
+    if (p.split > 1) {
+        part = ckci_k_divide(work, p.by_work);
+        work -= part * (int32_t)p.by_work.d;
+    }
+    return work;
+}
+
+CKCI_K_FN void ckci_k_part_steps(const ckci_gpu_conv &p, int32_t part, int32_t &first, int32_t &steps)
+{
+    first = 0;
+    if (p.split > 1) {
+        first = ckci_k_divide(steps * part, p.by_split);
+        steps = ckci_k_divide(steps * (part + 1), p.by_split) - first;
+    }
+}
+
+/* The sums of tile `work` to memory; those of a part as they are, to its place in the workspace. */
 template <class F, int BM, int BN, class L>
 CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t work, F &f, L &m)
 {
     const ckci_gpu_conv &p = ckci_k_late(conv);
-    ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
+    int32_t part;
+    const int32_t tile = ckci_k_tile_of(p, work, part);
+    ckci_k_block b = ckci_k_block_of(p, tile, BM, BN);
     const ckci_tensor &t = p.o.t;
-    const bool lines = (p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE;
+    const bool parts = p.split > 1;
+    const bool lines = parts || ((p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE);
     int64_t *at = m.outputs;
-    if (lines) {
+    if (parts) {
+        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+            const int64_t row = (int64_t)(part * p.g + b.group) * p.rows + b.row + r;
+            at[r] = b.row + r < p.rows ? row * p.columns : (int64_t)-1;
+        }
+    } else if (lines) {
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             ckci_k_place q = ckci_k_row(b.axis, b.row + r);
             at[r] = q.n >= p.n ? -1
@@ -4783,6 +4827,10 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                              column += b.column;
                              if (lines) {
                                  if (at[row] < 0 || column >= p.columns) {
+                                     return;
+                                 }
+                                 if (parts) {
+                                     ckci_k_store8(CKCONV_F32, p.o.partial + (at[row] + column) * 4, v);
                                      return;
                                  }
                                  unsigned char *to = t.p + (at[row] + column) * ckci_k_size(t.dtype);
@@ -4810,14 +4858,20 @@ CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L
 {
     F f;
     {
-        ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
+        int32_t part, first;
+        const int32_t tile = ckci_k_tile_of(p, work, part);
+        ckci_k_block b = ckci_k_block_of(p, tile, BM, BN);
         int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
         if (b.row >= rows) {
             return; /* a phase with fewer positions than the first one; the whole block */
         }
         Loader loader(p, b, m.table, m.rows);
-        int32_t bytes = ckci_k_reduction(p, b.axis) * F::SIZE;
-        ckci_k_multiply_all(f, m.tiles, loader, (bytes + F::KB - 1) / F::KB, p.a.compute);
+        int32_t bytes = ckci_k_reduction(p, b.axis) * F::SIZE, steps = (bytes + F::KB - 1) / F::KB;
+        ckci_k_part_steps(p, part, first, steps);
+        if (first > 0) {
+            loader.skip(first);
+        }
+        ckci_k_multiply_all(f, m.tiles, loader, steps, p.a.compute);
     }
     ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
 }
@@ -4847,7 +4901,9 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
 
     CKCI_K_MEMBER void prepare(int32_t work, int32_t to, bool taps)
     {
-        const ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
+        int32_t part;
+        const int32_t tile = ckci_k_tile_of(p, work, part);
+        const ckci_k_block b = ckci_k_block_of(p, tile, BM, BN);
         const ckci_k_axis *axis = b.axis;
         const ckci_k_place start = ckci_k_row(axis, b.row);
         const int64_t *s = p.o.t.stride;
@@ -4872,7 +4928,11 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             t.out = p.o.t.p + 2 * (b.group * s[0] + start.n * s[1] + b.column);
             t.column = b.column;
             t.taps = count;
+            t.first = 0;
             t.steps = start.n < p.n ? (bytes + F::KB - 1) / F::KB : -1;
+            if (t.steps >= 0) {
+                ckci_k_part_steps(p, part, t.first, t.steps);
+            }
         }
         if (p.o.form == CKCI_FORM_LINEAR && (int)threadIdx.x < BN) {
             const int32_t column = b.column + (int32_t)threadIdx.x;
@@ -4898,6 +4958,9 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         loader.taps = table(from);
         loader.count = t.taps;
         loader.settle(t.column, m.rows);
+        if (t.first > 0) {
+            loader.skip(t.first);
+        }
     }
 
     static CKCI_K_MEMBER int32_t after(int32_t tile)
@@ -4953,7 +5016,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
 
     CKCI_K_MEMBER void run()
     {
-        const bool sixteen = p.o_vec && F::takes(p.o);
+        const bool sixteen = p.o_vec && p.split == 1 && F::takes(p.o);
         const bool stream = sixteen && p.stream, skips = stream && p.phases > 1;
         bool loaded = false;
         int32_t work = (int32_t)blockIdx.x;
@@ -5026,6 +5089,54 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &p, L &m)
 struct alignas(8) ckci_k_position_entry {
     int32_t at;
     uint32_t holes;
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-gather-reduce
+  fwd and bwd_data of few positions: tiles are fewer than compute units, and each has many steps. Blocks then
+  take parts of them (kernels/matrix/gather.h) and leave f32 sums [part][group][row][column] in the workspace;
+  here a thread adds eight columns of a row, part after part, always in that order, and writes them with the
+  epilogue.
+*/
+struct ckci_k_gather_reduce {
+    struct lds {
+        alignas(16) float sum[256 * 8];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        const int32_t e = (int32_t)blockIdx.x * 256 + (int32_t)threadIdx.x,
+                      row_all = ckci_k_divide(e, p.by_columns);
+        const int32_t column = (e - row_all * (int32_t)p.by_columns.d) * 8,
+                      group = ckci_k_divide(row_all, p.by_tiles_m);
+        if (group >= p.g) {
+            return;
+        }
+        const int64_t step = (int64_t)p.g * p.rows * p.columns * 4;
+        const unsigned char *from = p.o.partial + ((int64_t)row_all * p.columns + column) * 4;
+        float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        CKCI_K_UNROLL(4)
+        for (int32_t part = 0; part < p.split; part++) {
+            float more[8];
+            ckci_k_load_line<8>(CKCONV_F32, from, more);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                sum[i] += more[i];
+            }
+            from += step;
+        }
+        float *own = m.sum + threadIdx.x * 8;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            own[i] = sum[i];
+        }
+        ckci_k_axis axis[3];
+        ckci_k_find_axes(p.dim, 0, axis);
+        const ckci_k_place q = ckci_k_row(axis, row_all - group * p.rows);
+        ckci_k_write8(p, own, 8, group, q.n, column, p.columns, axis[0].write0 + q.z * p.dim[0].write_step,
+                      axis[1].write0 + q.y * p.dim[1].write_step, axis[2].write0 + q.x * p.dim[2].write_step);
+    }
 };
 
 

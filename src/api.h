@@ -433,7 +433,7 @@ typedef struct ckconv_options {
     const char *instance;  /* an instance's or a family's name; NULL: planner's choice */
     int64_t max_workspace; /* bytes; 0: no limit, -1: none at all */
     int32_t split_k;       /* bwd_weight: parts of the reduction, or as many as there can be; 0: planner's
-                              choice. Elsewhere 0 or 1 */
+                              choice. Elsewhere 0 or 1: planner's choice (few positions) */
     int32_t threads;       /* CPU threads; 0: the device's */
     int32_t reserved[2];
 } ckconv_options;

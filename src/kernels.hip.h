@@ -101,6 +101,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 
 
 #include "kernels/matrix/gather.h"
+#include "kernels/matrix/gather_reduce.h"
 #include "kernels/matrix/weight.h"
 #include "kernels/matrix/pack.h"
 #include "kernels/matrix/near.h"

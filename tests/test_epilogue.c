@@ -316,6 +316,7 @@ static const shape_row line_shapes[] = {
     {2, 4, 2, 16, 16, {3, 3, 0}, {9, 10, 0}, 1, 1, 1},    /* groups side by side */
     {2, 2, 1, 32, 32, {3, 3, 0}, {17, 18, 0}, 1, 1, 1},   /* and down rows */
     {3, 4, 1, 8, 8, {3, 3, 3}, {4, 5, 6}, 1, 1, 1},       /* and planes */
+    {2, 1, 1, 64, 256, {3, 3, 0}, {4, 4, 0}, 1, 1, 1},    /* few positions: parts of the reduction */
     {2, 1, 2, 16, 3, {16, 16, 0}, {32, 48, 0}, 16, 0, 0}, /* patches: pixels of a row are channels */
     {2, 1, 2, 64, 3, {7, 7, 0}, {16, 16, 0}, 2, 3, 3},    /* a first layer */
     {2, 32, 2, 1, 1, {3, 3, 0}, {9, 12, 0}, 1, 1, 1},     /* depthwise: down columns */

@@ -261,8 +261,8 @@ static void test_few(void)
     }
 }
 
-/* Channels first on matrix units: tensors that only lie otherwise are moved by the kernels of transforms, before
-   and after, not packed or written element by element. `kernels`: the first letters of each launch. */
+/* Channels first on matrix units: tensors that only lie otherwise are moved by the kernels of transforms,
+   before and after, not packed or written element by element. `kernels`: the first letters of each launch. */
 static void test_channels_first(void)
 {
     static const struct {
@@ -315,6 +315,39 @@ static void test_channels_first(void)
             const char *want = rows[i].kernels[j] != NULL ? rows[i].kernels[j] : "";
             CHECK_MSG(*want != '\0' ? strncmp(name, want, strlen(want)) == 0 : *name == '\0',
                       "row %d, launch %d is %s, not %s", i, j, name, want);
+        }
+    }
+}
+
+/* Few positions and a long reduction: parts of it fill the GPU; not where tiles do. */
+static void test_few_positions(void)
+{
+    static const struct {
+        int64_t n, k, c, input, filter;
+        int split;
+    } rows[] = {
+        {4, 1280, 1280, 8, 3, 1}, {8, 512, 512, 7, 3, 1},  {1, 256, 256, 4, 3, 1},
+        {64, 64, 64, 56, 3, 0},   {64, 256, 64, 56, 1, 0},
+    };
+    static const char *const archs[3] = {"sm_90", "gfx942", "gfx1100"};
+    for (int i = 0; i < 5 * 3 * 2; i++) {
+        const int row = i % 5;
+        const ckconv_op op = i / 15 ? CKCONV_BWD_DATA : CKCONV_FWD;
+        const ckconv_device gpu = named(archs[i / 5 % 3]);
+        ckconv_conv_desc d = cube(2, rows[row].input, rows[row].filter, 1, 1);
+        ckconv_plan plan;
+        ckconv_error err;
+        char text[1024];
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = rows[row].filter / 2;
+        d.n = rows[row].n;
+        d.k = rows[row].k;
+        d.c = rows[row].c;
+        d.in.dtype = CKCONV_BF16;
+        if (CHECK_PLAN(ckconv_plan_conv(&plan, op, &d, NULL, &gpu, &err), err)) {
+            ckconv_plan_describe(&plan, text, sizeof text);
+            CHECK_MSG((plan.split_k > 1) == rows[row].split &&
+                          (strstr(text, "gather_reduce") != NULL) == rows[row].split,
+                      "row %d on %s: %s", row, archs[i / 5 % 3], text);
         }
     }
 }
@@ -1020,6 +1053,7 @@ int main(void)
     test_parts();
     test_few();
     test_channels_first();
+    test_few_positions();
     test_waste();
     test_units();
     test_texts();

@@ -198,7 +198,8 @@ typedef struct ckci_gpu_share {
    Divisors divide by the member of their name, with these exceptions:
      weight, matrix_weight   by_phases: g
      direct_weight           by_tiles_m: taps; by_channels: K
-     reduce                  by_tiles_m: rows */
+     reduce                  by_tiles_m: rows
+     gather_reduce           by_tiles_m: rows; by_columns: eights of them */
 typedef struct ckci_gpu_conv {
     ckci_tensor a, b;
     ckci_gpu_target o;
@@ -206,7 +207,8 @@ typedef struct ckci_gpu_conv {
     int64_t b_column, b_red; /* gather: strides of the weights */
     int32_t g, n, rows, columns, red;
     int32_t phases, tiles_m, tiles_n;
-    int32_t split, part, part_rest; /* bwd_weight: parts, positions of a part, parts with one more */
+    int32_t split, part, part_rest; /* bwd_weight: parts, positions of a part, parts with one more; matrix
+                                       fwd, bwd_data: parts of the steps of a tile */
     int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
     int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
@@ -227,6 +229,7 @@ typedef struct ckci_gpu_conv {
                                    others positions; narrow: that take positions of a row; reduce: log2 of
                                    threads for the same weights */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
+    ckci_divisor by_split, by_work;  /* matrix fwd, bwd_data: parts; tiles of one part */
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
     union {

@@ -17,7 +17,7 @@ typedef struct ckci_matrix {
     ckci_conv conv;    /* as the kernel sees it: groups merged, packed tensors */
     int64_t merge;     /* groups that are one here */
     int64_t bytes;     /* workspace so far: sums of parts, packed weights, packed tensors */
-    int32_t split;     /* bwd_weight: parts */
+    int32_t split;     /* parts */
     int32_t fold;      /* bwd_weight: the sums of parts are added by a launch of its own */
     int32_t pack;      /* weights are packed */
     int32_t data[3];   /* in, -, out: these tensors are packed */
@@ -529,6 +529,40 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
     }
 }
 
+/* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their own,
+   and a launch adds their sums. red: places of the reduction. *cost: without parts, then as it is done. */
+CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
+                               unsigned char *ws, double *cost)
+{
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int64_t tiles = m->l.grid, best = 1, stream = k->stream;
+    int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
+    double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) /
+                   (device->kind == CKCONV_DEVICE_NVIDIA ? 128 : 64);
+    if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
+        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX) {
+        return;
+    }
+    k->stream = 0;
+    for (int64_t split = 2; split <= 32 && steps / (double)split >= 4; split += 1 + split / 8) {
+        int64_t bytes = split * numbers * 4;
+        double time = ckci_matrix_cost(device, m, tiles * split, red / (double)split) +
+                      ckci_move_cost(device, (double)bytes);
+        if (ckci_saturating_add(m->bytes, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
+            *cost = time;
+            best = split;
+        }
+    }
+    if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
+        k->stream = (int32_t)stream;
+        return;
+    }
+    m->split = k->split = (int32_t)best;
+    k->by_split = ckci_make_divisor(best);
+    k->by_work = ckci_make_divisor(tiles);
+    m->l.grid = tiles * best;
+}
+
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
                                          ckci_matrix *m, double *cost, ckconv_error *err)
@@ -588,7 +622,9 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    *cost = ckci_matrix_cost(device, m, m->l.grid, ckci_reduction(k, (double)red)) + m->packing;
+    *cost = ckci_matrix_cost(device, m, m->l.grid, ckci_reduction(k, (double)red));
+    ckci_matrix_parts(device, m, ckci_reduction(k, (double)red), limit, ws, cost);
+    *cost += m->packing;
     ckci_matrix_workers(device, m);
     return CKCONV_OK;
 }
@@ -673,6 +709,12 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
         ckci_saturating_mul(ckci_ceil_div(k->positions, 2048 >> k->log_c), (int64_t)k->tiles_c * k->groups);
 }
 
+/* fwd, bwd_data: does a launch add the sums of parts? */
+CKCI_FN int ckci_matrix_adds(const ckci_matrix *m)
+{
+    return m->conv.op != CKCONV_BWD_WEIGHT && m->split > 1;
+}
+
 /* The launches of a plan: what is packed, and the product. */
 CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
                                        const ckci_emitter *e, ckconv_error *err)
@@ -698,6 +740,15 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
         }
     }
     CKCI_TRY(e->emit(e->context, &m->l, err));
+    if (ckci_matrix_adds(m)) {
+        ckci_gpu_conv *k = &pack.a.conv;
+        pack = m->l;
+        ckci_set_kernel(&pack, CKCI_KERNEL_gather_reduce);
+        k->by_tiles_m = ckci_make_divisor(k->rows);
+        k->by_columns = ckci_make_divisor(k->columns / 8);
+        pack.grid = ckci_ceil_div((int64_t)k->g * k->rows * (k->columns / 8), 256);
+        CKCI_TRY(e->emit(e->context, &pack, err));
+    }
     if (m->turned) {
         int written = ckci_written(p->conv.op);
         CKCI_TRY(ckci_make_move(&plan->device, &m->conv.t[written], &merged.t[written], &pack, err));
@@ -709,5 +760,5 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
 /* So many launches are a plan's, without the sum of parts. */
 CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 {
-    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2] + m->turned;
+    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2] + m->turned + ckci_matrix_adds(m);
 }

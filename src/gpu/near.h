@@ -343,6 +343,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
                                 &f->cost, err));
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m));
+    f->plan->split_k = m.split > 1 ? m.split : 1;
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
 }

@@ -41,6 +41,7 @@
       ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                                                          \
     X(matrix_weight_192x128, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                             \
       ckci_k_matrix<ckci_k_matrix_weight, 192, 128>)                                                         \
+    X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
     X(matrix_near_down_16, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 16>)     \
