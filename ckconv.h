@@ -15766,7 +15766,8 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 }
 
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
-   own, and a launch adds their sums. red: places of the reduction. *cost: without parts, then as it is done. */
+   own, and a launch adds their sums. red: places of the reduction. *cost: without parts, then as it is
+   done. */
 CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
                                unsigned char *ws, double *cost)
 {
