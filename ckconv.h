@@ -833,6 +833,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef COUNT
 #pragma push_macro("CPU")
 #undef CPU
+#pragma push_macro("CURVED")
+#undef CURVED
 #pragma push_macro("D")
 #undef D
 #pragma push_macro("DEEP")
@@ -2778,7 +2780,7 @@ typedef struct ckci_gpu_pack_data {
 /* A first layer; arrays of two: y, x. a is the tensor that is read, b the weights. */
 typedef struct ckci_gpu_stem {
     ckci_tensor a, b;
-    ckci_gpu_target o; /* fwd: any form but SINGLE, bwd_data: STORE */
+    ckci_gpu_target o; /* fwd: STORE or LINEAR, bwd_data: STORE */
     ckconv_dtype type;
     int32_t n, k, c;
     int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;
@@ -16402,9 +16404,10 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
     ckci_gpu_target target;
     ckci_set_target(p, &target);
     if ((type != CKCONV_F16 && type != CKCONV_BF16) || in->dtype != type || (!weight && w->compute != type) ||
-        (back && target.form != CKCI_FORM_STORE) || (!weight && target.form == CKCI_FORM_SINGLE)) {
+        (back && target.form != CKCI_FORM_STORE) || (!weight && target.form > CKCI_FORM_LINEAR)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "stem takes f16 or bf16 alone, and no operation on what bwd_data writes");
+                         "stem takes f16 or bf16 alone, linear epilogues with D tensors by lines, and no "
+                         "operation on what bwd_data writes");
     }
     if (p->g != 1 || p->c > 4 || p->k % 16 != 0 || p->k > 128 || p->filter[0] * p->input[0] != 1 ||
         p->pad[0] != 0 || p->output[0] != 1 || p->dilation[2] != 1 ||
@@ -21534,6 +21537,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("COPIES")
 #pragma pop_macro("COUNT")
 #pragma pop_macro("CPU")
+#pragma pop_macro("CURVED")
 #pragma pop_macro("D")
 #pragma pop_macro("DEEP")
 #pragma pop_macro("DEPTH")

@@ -1654,8 +1654,8 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
 }
 
 /* The epilogue of N sums of channels `channel`, ... of all groups that go to memory at `to`, in any form but
-   SINGLE, up to the rounding to storage. */
-template <int N, class R>
+   SINGLE, up to the rounding to storage. CURVED: that form, too, whose constants take scalar registers. */
+template <int N, bool CURVED = true, class R>
 CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
                                int64_t channel)
 {
@@ -1688,7 +1688,7 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
             x[i] = ckci_k_fma(beta, d[i], x[i]);
         }
     }
-    if (o.form == CKCI_FORM_CURVED) {
+    if (CURVED && o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<true>(o.t.op, x);
     }
     ckci_k_limit(o, x);
@@ -8202,7 +8202,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     x[i] = U::chunk(sum, u, h, i);
                 }
                 if (!PLAIN && channel0 + k < p.k) {
-                    ckci_k_epilogue<8>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
+                    ckci_k_epilogue<8, false>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
                 }
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {

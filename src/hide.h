@@ -98,6 +98,8 @@
 #undef COUNT
 #pragma push_macro("CPU")
 #undef CPU
+#pragma push_macro("CURVED")
+#undef CURVED
 #pragma push_macro("D")
 #undef D
 #pragma push_macro("DEEP")

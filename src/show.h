@@ -52,6 +52,7 @@
 #pragma pop_macro("COPIES")
 #pragma pop_macro("COUNT")
 #pragma pop_macro("CPU")
+#pragma pop_macro("CURVED")
 #pragma pop_macro("D")
 #pragma pop_macro("DEEP")
 #pragma pop_macro("DEPTH")

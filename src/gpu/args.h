@@ -375,7 +375,7 @@ typedef struct ckci_gpu_pack_data {
 /* A first layer; arrays of two: y, x. a is the tensor that is read, b the weights. */
 typedef struct ckci_gpu_stem {
     ckci_tensor a, b;
-    ckci_gpu_target o; /* fwd: any form but SINGLE, bwd_data: STORE */
+    ckci_gpu_target o; /* fwd: STORE or LINEAR, bwd_data: STORE */
     ckconv_dtype type;
     int32_t n, k, c;
     int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;

@@ -37,9 +37,10 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
     ckci_gpu_target target;
     ckci_set_target(p, &target);
     if ((type != CKCONV_F16 && type != CKCONV_BF16) || in->dtype != type || (!weight && w->compute != type) ||
-        (back && target.form != CKCI_FORM_STORE) || (!weight && target.form == CKCI_FORM_SINGLE)) {
+        (back && target.form != CKCI_FORM_STORE) || (!weight && target.form > CKCI_FORM_LINEAR)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "stem takes f16 or bf16 alone, and no operation on what bwd_data writes");
+                         "stem takes f16 or bf16 alone, linear epilogues with D tensors by lines, and no "
+                         "operation on what bwd_data writes");
     }
     if (p->g != 1 || p->c > 4 || p->k % 16 != 0 || p->k > 128 || p->filter[0] * p->input[0] != 1 ||
         p->pad[0] != 0 || p->output[0] != 1 || p->dilation[2] != 1 ||

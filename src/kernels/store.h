@@ -191,8 +191,8 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
 }
 
 /* The epilogue of N sums of channels `channel`, ... of all groups that go to memory at `to`, in any form but
-   SINGLE, up to the rounding to storage. */
-template <int N, class R>
+   SINGLE, up to the rounding to storage. CURVED: that form, too, whose constants take scalar registers. */
+template <int N, bool CURVED = true, class R>
 CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
                                int64_t channel)
 {
@@ -225,7 +225,7 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
             x[i] = ckci_k_fma(beta, d[i], x[i]);
         }
     }
-    if (o.form == CKCI_FORM_CURVED) {
+    if (CURVED && o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<true>(o.t.op, x);
     }
     ckci_k_limit(o, x);

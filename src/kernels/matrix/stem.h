@@ -426,7 +426,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     x[i] = U::chunk(sum, u, h, i);
                 }
                 if (!PLAIN && channel0 + k < p.k) {
-                    ckci_k_epilogue<8>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
+                    ckci_k_epilogue<8, false>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
                 }
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
