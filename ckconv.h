@@ -10861,12 +10861,15 @@ CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_share
            4000;
 }
 
-/* Whether a direct instance computes v so; by shape and limit alone. */
+/* Whether a direct instance computes v so; by shape and limit alone. Rows are whole vectors: a lane behind
+   the end would add zeros times what x has there, which is NaN where that is infinite. */
 CKCI_FN int ckci_weight_better_along(const ckci_view *v, const ckci_direct_tiles *lines, int32_t split_k,
                                      int64_t limit, double *cost)
 {
+    ckci_axis axis[3];
     *cost = ckci_direct_weight_cost(v, lines);
-    if (v->red > CKCI_DIRECT_RED || v->taps * v->red > CKCI_ALONG_TAPS) {
+    ckci_phase(v, 0, axis);
+    if (v->red > CKCI_DIRECT_RED || v->taps * v->red > CKCI_ALONG_TAPS || axis[2].count % v->k->lanes != 0) {
         return 0;
     }
     ckci_along_shares a = ckci_find_along_shares(v, split_k, 1, limit);
