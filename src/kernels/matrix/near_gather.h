@@ -529,7 +529,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             out.rows[piece] = r.holds(p.as.region, i, s) ? r.rows : 0;
             out.to[piece] = first + (int64_t)s.offset * CKCI_K_HALF;
         }
-        if constexpr (!PLAIN) {
+        if constexpr (!PLAIN && U::ASYNC) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < unit::RUN; j++) {
                 out.shift[j] = 0;
@@ -571,7 +571,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         ckci_k_limit(o, own.v);
     }
 
-    /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. */
+    /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. AMD computes
+       epilogues element by element: with more code clang 19 wants scalars from vector registers on gfx11. */
     template <class T, int PLAIN>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
@@ -591,18 +592,20 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 if (good) {
                     store<T>(out.to[piece], own);
                 }
-            } else if (good && p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale &&
+            } else if (U::ASYNC && good && p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale &&
                        !p.o.shift) {
                 linear(p.o, out, out.to[piece], own);
                 store<T>(out.to[piece], own);
-            } else if (good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
+            } else if (U::ASYNC && good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
                 ckci_k_near_line(p, own, out.to[piece], channel);
                 store<T>(out.to[piece], own);
             } else if (good) {
                 const int32_t i = tile * 16 + unit::position(piece);
                 ckci_k_near_finish(p, r.n, r.z, r.y + row, r.x, i, m.position[i], channel, own);
             }
-            out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
+            if constexpr (PLAIN || U::ASYNC) {
+                out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
+            }
         }
     }
 
