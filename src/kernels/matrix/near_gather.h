@@ -571,8 +571,9 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         ckci_k_limit(o, own.v);
     }
 
-    /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. AMD computes
-       epilogues element by element: with more code clang 19 wants scalars from vector registers on gfx11. */
+    /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. AMD
+       computes epilogues element by element: with more code clang 19 wants scalars from vector registers on
+       gfx11. */
     template <class T, int PLAIN>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
