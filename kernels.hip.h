@@ -9155,7 +9155,7 @@ template <class S> struct ckci_k_tile_sums {
             if (slice() != 0) {
                 return;
             }
-            if (linear) {
+            if (linear && !ckci_k_amd()) { /* gfx11 has no registers for it */
                 scale(o, out, rows, columns, channel);
             }
             CKCI_K_UNROLL(16)

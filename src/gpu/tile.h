@@ -124,7 +124,8 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     if (tile.width == 4 && k->b_mode == 2) {
         return ckci_tile_unaligned(err);
     }
-    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.form <= CKCI_FORM_LINEAR &&
+    int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.form <= (nvidia ? CKCI_FORM_LINEAR : CKCI_FORM_STORE) &&
                ckci_vector_loads(&k->o.t, 2, k->columns);
     for (int32_t j = 0; j < k->o.adds; j++) {
         k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS || k->o.d[j].dtype == CKCONV_F32);
