@@ -5093,7 +5093,7 @@ struct alignas(8) ckci_k_position_entry {
 
 
 /*------------------------------------------------------------------------------------------------------------
-  >>k-gather-reduce
+  >>k-matrix-gather-reduce
   fwd and bwd_data of few positions: tiles are fewer than compute units, and each has many steps. Blocks then
   take parts of them (kernels/matrix/gather.h) and leave f32 sums [part][group][row][column] in the workspace;
   here a thread adds eight columns of a row, part after part, always in that order, and writes them with the
