@@ -1145,6 +1145,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef SHIFT
 #pragma push_macro("SHIFTED")
 #undef SHIFTED
+#pragma push_macro("SHORT")
+#undef SHORT
 #pragma push_macro("SIDE")
 #undef SIDE
 #pragma push_macro("SILU")
@@ -12970,15 +12972,6 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
     return per_block * rate * (share < 1.5 ? 1.5 : share);
 }
 
-/* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks
-   that wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
-CKCI_FN double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
-{
-    double cost = ckci_gpu_cost(device, blocks, (double)tile * tile * (red + 32), tile),
-           wait = 2e5 * (2 + red / (tile == 32 ? 8 : 16));
-    return cost < wait ? wait : cost;
-}
-
 /* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than
    four channels on both sides, are for devices without one, and for plans that may not have the workspace of
    a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
@@ -13087,7 +13080,7 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
         CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
-        *cost = ckci_gpu_vector_cost(device, l->grid, red, tile);
+        *cost = ckci_gpu_cost(device, l->grid, (double)tile * tile * (red + 32), tile);
     } else {
         int64_t channels = p->g * k->columns;
         ckci_set_kernel(
@@ -13210,7 +13203,7 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     k->by_tiles_m = ckci_make_divisor(k->tiles_m);
-    *cost = tile ? ckci_gpu_vector_cost(device, l->grid, (double)k->part, tile)
+    *cost = tile ? ckci_gpu_cost(device, l->grid, (double)tile * tile * ((double)k->part + 32), tile)
                  : CKCI_DIRECT_WEIGHT_BESIDE *
                        ckci_gpu_cost(device, l->grid, 4.0 * k->lanes * ((double)k->part + 256), 128);
     *cost += ckci_gpu_last(p, device);
@@ -15518,7 +15511,8 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
 }
 
 /* What is written, channels first: by lines to workspace if that has room, and turned from there. Not where D
-   tensors lie as it does: they would have to be turned, too. */
+   tensors lie as it does: they would have to be turned, too. Below a MiB a second launch, of some
+   microseconds, takes longer than numbers that are written one by one. */
 CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit, unsigned char *ws)
 {
     ckci_conv *c = &m->conv;
@@ -15526,7 +15520,7 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     ckci_gpu_target target;
     ckci_set_target(c, &target);
     int fits = CKCI_KEEP_MOVE && target.form != CKCI_FORM_SINGLE && t->stride[2] != 1 && t->len[2] % 8 == 0 &&
-               t->len[0] * t->len[2] > 8 && (t->stride[5] == 1 || t->len[5] == 1);
+               (t->stride[5] == 1 || t->len[5] == 1);
     for (int32_t j = 0; j < target.adds; j++) {
         fits = fits && target.d[j].line == CKCI_LINE_CHANNELS;
     }
@@ -21697,6 +21691,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SHARED")
 #pragma pop_macro("SHIFT")
 #pragma pop_macro("SHIFTED")
+#pragma pop_macro("SHORT")
 #pragma pop_macro("SIDE")
 #pragma pop_macro("SILU")
 #pragma pop_macro("SIM_MFMA")

@@ -410,6 +410,8 @@
 #undef SHIFT
 #pragma push_macro("SHIFTED")
 #undef SHIFTED
+#pragma push_macro("SHORT")
+#undef SHORT
 #pragma push_macro("SIDE")
 #undef SIDE
 #pragma push_macro("SILU")

@@ -208,6 +208,7 @@
 #pragma pop_macro("SHARED")
 #pragma pop_macro("SHIFT")
 #pragma pop_macro("SHIFTED")
+#pragma pop_macro("SHORT")
 #pragma pop_macro("SIDE")
 #pragma pop_macro("SILU")
 #pragma pop_macro("SIM_MFMA")

@@ -354,15 +354,6 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
     return per_block * rate * (share < 1.5 ? 1.5 : share);
 }
 
-/* Blocks of vector tiles load single numbers, wait for them and multiply, step after step: with few blocks
-   that wait is what takes the time (H100: 18 steps 35 us), whatever is multiplied. */
-CKCI_FN double ckci_gpu_vector_cost(const ckconv_device *device, int64_t blocks, double red, int32_t tile)
-{
-    double cost = ckci_gpu_cost(device, blocks, (double)tile * tile * (red + 32), tile),
-           wait = 2e5 * (2 + red / (tile == 32 ? 8 : 16));
-    return cost < wait ? wait : cost;
-}
-
 /* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than
    four channels on both sides, are for devices without one, and for plans that may not have the workspace of
    a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
@@ -471,7 +462,7 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
         CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
-        *cost = ckci_gpu_vector_cost(device, l->grid, red, tile);
+        *cost = ckci_gpu_cost(device, l->grid, (double)tile * tile * (red + 32), tile);
     } else {
         int64_t channels = p->g * k->columns;
         ckci_set_kernel(
@@ -594,7 +585,7 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     k->by_tiles_m = ckci_make_divisor(k->tiles_m);
-    *cost = tile ? ckci_gpu_vector_cost(device, l->grid, (double)k->part, tile)
+    *cost = tile ? ckci_gpu_cost(device, l->grid, (double)tile * tile * ((double)k->part + 32), tile)
                  : CKCI_DIRECT_WEIGHT_BESIDE *
                        ckci_gpu_cost(device, l->grid, 4.0 * k->lanes * ((double)k->part + 256), 128);
     *cost += ckci_gpu_last(p, device);

@@ -277,7 +277,8 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
 }
 
 /* What is written, channels first: by lines to workspace if that has room, and turned from there. Not where D
-   tensors lie as it does: they would have to be turned, too. */
+   tensors lie as it does: they would have to be turned, too. Below a MiB a second launch, of some
+   microseconds, takes longer than numbers that are written one by one. */
 CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit, unsigned char *ws)
 {
     ckci_conv *c = &m->conv;
@@ -285,7 +286,7 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     ckci_gpu_target target;
     ckci_set_target(c, &target);
     int fits = CKCI_KEEP_MOVE && target.form != CKCI_FORM_SINGLE && t->stride[2] != 1 && t->len[2] % 8 == 0 &&
-               t->len[0] * t->len[2] > 8 && (t->stride[5] == 1 || t->len[5] == 1);
+               (t->stride[5] == 1 || t->len[5] == 1);
     for (int32_t j = 0; j < target.adds; j++) {
         fits = fits && target.d[j].line == CKCI_LINE_CHANNELS;
     }

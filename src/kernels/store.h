@@ -190,21 +190,45 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
     }
 }
 
-/* The epilogue of N sums of channels `channel`, ... of all groups that go to memory at `to`, in any form but
-   SINGLE, up to the rounding to storage. CURVED: that form, too, whose constants take scalar registers. */
-template <int N, bool CURVED = true, class R>
+/* What D tensor t of o has for N sums of channels `channel`, ... that go to memory at `to`. SHORT: numbers
+   are not aligned together, or the line ends before: `left` of them exist. */
+template <int N, bool SHORT, class R>
+CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra &t, const unsigned char *to,
+                                 int64_t channel, int32_t left, R (&d)[N])
+{
+    const bool output = t.line == CKCI_LINE_OUTPUT;
+    const int64_t at = output ? (to - o.t.p) / ckci_k_size(o.t.dtype) : channel;
+    if constexpr (SHORT) {
+        const int64_t step = (output ? 1 : t.stride[2]) * ckci_k_size(t.dtype);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            d[i] = 0;
+            if (i < left) {
+                ckci_k_load_number(t.dtype, t.p + (at + i) * step, d[i]);
+            }
+        }
+    } else if (output) {
+        ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
+    } else {
+        ckci_k_load_channels<N>(t, at, d);
+    }
+}
+
+/* The epilogue of such sums, in any form but SINGLE, up to the rounding to storage. CURVED: that form, too,
+   whose constants take scalar registers. */
+template <int N, bool CURVED = true, bool SHORT = false, class R>
 CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
-                               int64_t channel)
+                               int64_t channel, int32_t left = N)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
     const R alpha = ckci_k_closed<R>(o).alpha, beta = ckci_k_closed<R>(o).beta;
     CKCI_K_UNROLL(8)
     for (int i = 0; i < N && o.scale; i++) {
-        x[i] *= ((const R *)o.scale)[channel + i];
+        x[i] *= !SHORT || i < left ? ((const R *)o.scale)[channel + i] : (R)1;
     }
     CKCI_K_UNROLL(8)
     for (int i = 0; i < N && o.shift; i++) {
-        x[i] += ((const R *)o.shift)[channel + i];
+        x[i] += !SHORT || i < left ? ((const R *)o.shift)[channel + i] : (R)0;
     }
     CKCI_K_UNROLL(8)
     for (int i = 0; i < N; i++) {
@@ -212,14 +236,8 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     }
     CKCI_K_UNROLL(1)
     for (int j = 0; j < o.adds; j++) {
-        const ckci_gpu_extra &t = o.d[j];
         R d[N];
-        if (o.d[j].line == CKCI_LINE_OUTPUT) {
-            const int64_t at = (to - o.t.p) / ckci_k_size(o.t.dtype);
-            ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
-        } else {
-            ckci_k_load_channels<N>(t, channel, d);
-        }
+        ckci_k_load_extra<N, SHORT>(o, o.d[j], to, channel, left, d);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             x[i] = ckci_k_fma(beta, d[i], x[i]);
@@ -231,99 +249,56 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     ckci_k_limit(o, x);
 }
 
-/* Eight sums, in LDS, to memory at `to`, in any form but SINGLE. */
-template <class T>
-CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, const T *v, unsigned char *to,
-                                 int64_t channel)
+/* Eight sums v, in LDS, to memory at `to`, in any form but SINGLE. SHORT: `left` of them, one by one. */
+template <bool SHORT = false, class T>
+CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned char *to, int64_t channel,
+                                 int32_t left = 8)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
-    if (o.form == CKCI_FORM_STORE) {
+    if (!SHORT && o.form == CKCI_FORM_STORE) {
         ckci_k_store8(o.t.dtype, to, v);
         return;
     }
-    typename ckci_k_real<T>::type x[8];
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        x[i] = (typename ckci_k_real<T>::type)v[i];
-    }
-    ckci_k_epilogue<8>(o, x, to, channel);
-    alignas(16) T y[8];
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        if constexpr (T(0.5f) == T(0)) {
-            y[i] = ckci_k_int(x[i], -2147483648.f, 2147483648.f);
-        } else {
-            y[i] = x[i];
-        }
-    }
-    ckci_k_store8(o.t.dtype, to, y);
-}
-
-/* The same where lines are not aligned together, or the last one is short: `left` of the eight exist. */
-template <class T>
-CKCI_K_FN void ckci_k_write_short(const ckci_gpu_target &target, T *v, unsigned char *to, int64_t channel,
-                                  int32_t left)
-{
-    typedef typename ckci_k_real<T>::type real;
-    const ckci_gpu_target &o = ckci_k_late(target);
-    const int32_t size = ckci_k_size(o.t.dtype);
-    if (o.form != CKCI_FORM_STORE) {
-        const ckci_k_closed<real> f(o);
-        real x[8];
+    if (!SHORT || o.form != CKCI_FORM_STORE) {
+        typename ckci_k_real<T>::type x[8];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
-            x[i] = (real)v[i];
-            if ((o.scale || o.shift) && i < left) {
-                x[i] = o.scale ? x[i] * ((const real *)o.scale)[channel + i] : x[i];
-                x[i] = o.shift ? x[i] + ((const real *)o.shift)[channel + i] : x[i];
-            }
-            x[i] *= f.alpha;
+            x[i] = (typename ckci_k_real<T>::type)v[i];
         }
-        CKCI_K_UNROLL(1)
-        for (int j = 0; j < o.adds; j++) {
-            const ckci_gpu_extra &t = o.d[j];
-            const bool output = t.line == CKCI_LINE_OUTPUT;
-            const int64_t step = (output ? 1 : t.stride[2]) * ckci_k_size(t.dtype);
-            const unsigned char *from = t.p + (output ? (to - o.t.p) / size : channel) * step;
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                if (i < left) {
-                    real d;
-                    ckci_k_load_number(t.dtype, from + i * step, d);
-                    x[i] = ckci_k_fma(f.beta, d, x[i]);
-                }
-            }
-        }
-        if (o.form == CKCI_FORM_CURVED) {
-            ckci_k_bend<true>(o.t.op, x);
-        }
-        ckci_k_limit(o, x);
+        ckci_k_epilogue<8, true, SHORT>(o, x, to, channel, left);
+        alignas(16) T y[8];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             if constexpr (T(0.5f) == T(0)) {
-                v[i] = ckci_k_int(x[i], -2147483648.f, 2147483648.f);
+                y[i] = ckci_k_int(x[i], -2147483648.f, 2147483648.f);
             } else {
-                v[i] = x[i];
+                y[i] = x[i];
             }
+            if constexpr (SHORT) {
+                v[i] = y[i];
+            }
+        }
+        if constexpr (!SHORT) {
+            ckci_k_store8(o.t.dtype, to, y);
         }
     }
     CKCI_K_UNROLL(1)
-    for (int i = 0; i < 8 && i < left; i++) {
-        ckci_k_put_at<T>(o, to + i * size, v[i]);
+    for (int i = 0; SHORT && i < 8 && i < left; i++) {
+        ckci_k_put_at<T>(o, to + i * ckci_k_size(o.t.dtype), v[i]);
     }
 }
 
 /* `count` (1 or 8) columns c, ... of one position. v lies in LDS. */
 template <class T>
-CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, const T *v, int32_t count, int32_t g, int32_t n,
-                             int32_t c, int32_t columns, int32_t z, int32_t y, int32_t x)
+CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int32_t g, int32_t n, int32_t c,
+                             int32_t columns, int32_t z, int32_t y, int32_t x)
 {
     const ckci_gpu_conv &p = ckci_k_late(conv);
     const ckci_tensor &t = p.o.t;
     if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
         const int64_t at =
             g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
-        ckci_k_write_line<T>(p.o, v, t.p + at * ckci_k_size(t.dtype), (int64_t)g * columns + c);
+        ckci_k_write_line(p.o, v, t.p + at * ckci_k_size(t.dtype), (int64_t)g * columns + c);
         return;
     }
     CKCI_K_UNROLL(1)

@@ -516,10 +516,9 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                                  unsigned char *to = t.p + (at[row] + column) * ckci_k_size(t.dtype);
                                  const int64_t channel = (int64_t)b.group * p.columns + column;
                                  if (p.o_vec) {
-                                     ckci_k_write_line<typename F::number>(p.o, v, to, channel);
+                                     ckci_k_write_line(p.o, v, to, channel);
                                  } else {
-                                     ckci_k_write_short<typename F::number>(p.o, v, to, channel,
-                                                                            p.columns - column);
+                                     ckci_k_write_line<true>(p.o, v, to, channel, p.columns - column);
                                  }
                                  return;
                              }

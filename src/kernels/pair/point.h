@@ -112,8 +112,8 @@ template <class E, class Find> struct ckci_k_pair_out {
         }
         if (lines) {
             const ckci_gpu_conv &q = ckci_k_again(p);
-            ckci_k_write_line<float>(
-                q.o, v, to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(q.o.t.dtype), column + column0);
+            ckci_k_write_line(q.o, v, to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(q.o.t.dtype),
+                              column + column0);
         } else {
             const ckci_k_place o = find(row);
             ckci_k_write8(ckci_k_late(p), v, 8, 0, o.n, column + column0, columns, o.z, o.y, o.x);
@@ -282,7 +282,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
                     return;
                 }
                 if (lines) {
-                    ckci_k_write_line<float>(p.o, v, p.o.t.p + (at + column) * size, column);
+                    ckci_k_write_line(p.o, v, p.o.t.p + (at + column) * size, column);
                 } else {
                     ckci_k_place o, mid;
                     find(a, row0 + row, &o, &mid);
