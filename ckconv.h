@@ -15256,6 +15256,7 @@ typedef struct ckci_matrix {
     int32_t pack;      /* weights are packed */
     int32_t data[3];   /* in, -, out: these tensors are packed */
     int32_t turned;    /* fwd, bwd_data: what is written lies in workspace first, channels last */
+    int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
@@ -15793,6 +15794,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         k->stream = (int32_t)stream;
         return;
     }
+    m->adds = 1;
     m->split = k->split = (int32_t)best;
     k->by_split = ckci_make_divisor(best);
     k->by_work = ckci_make_divisor(tiles);
@@ -15945,12 +15947,6 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
         ckci_saturating_mul(ckci_ceil_div(k->positions, 2048 >> k->log_c), (int64_t)k->tiles_c * k->groups);
 }
 
-/* fwd, bwd_data: does a launch add the sums of parts? */
-CKCI_FN int ckci_matrix_adds(const ckci_matrix *m)
-{
-    return m->conv.op != CKCONV_BWD_WEIGHT && m->split > 1;
-}
-
 /* The launches of a plan: what is packed, and the product. */
 CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
                                        const ckci_emitter *e, ckconv_error *err)
@@ -15976,7 +15972,7 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
         }
     }
     CKCI_TRY(e->emit(e->context, &m->l, err));
-    if (ckci_matrix_adds(m)) {
+    if (m->adds) {
         ckci_gpu_conv *k = &pack.a.conv;
         pack = m->l;
         ckci_set_kernel(&pack, CKCI_KERNEL_gather_reduce);
@@ -15996,7 +15992,7 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
 /* So many launches are a plan's, without the sum of parts. */
 CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 {
-    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2] + m->turned + ckci_matrix_adds(m);
+    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2] + m->turned + m->adds;
 }
 
 
