@@ -446,6 +446,7 @@ typedef struct ckconv_options {
    meant to be read. */
 typedef struct ckconv_plan {
     uint32_t magic, version;
+    uint64_t check; /* of all that follows: a run refuses a plan that was changed */
     ckconv_op op;
     ckconv_engine engine;
     int32_t instance;        /* index for ckconv_instance_... */
@@ -3479,6 +3480,9 @@ CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const c
                                        int64_t value, int64_t low, const char *allowed, ckconv_error *err)
 {
     char place[16] = "";
+    if (value >= low && value <= CKCI_MAX_BYTES) {
+        return CKCONV_OK;
+    }
     if (index >= 0) {
         snprintf(place, sizeof place, "[%d]", index);
     }
@@ -3486,11 +3490,8 @@ CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const c
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s%s is %lld: must be %s", at, name, sfx, place,
                          CKCI_LL(value), allowed);
     }
-    if (value > CKCI_MAX_BYTES) {
-        return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%s%s%s%s is %lld: must be 2^62 at most", at, name, sfx,
-                         place, CKCI_LL(value));
-    }
-    return CKCONV_OK;
+    return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%s%s%s%s is %lld: must be 2^62 at most", at, name, sfx, place,
+                     CKCI_LL(value));
 }
 
 /* why: the switch that dropped it (>>core-switches), NULL: none did. */
@@ -3963,8 +3964,11 @@ CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, in
 {
     int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
     char what[64];
+    if (last) {
+        return CKCONV_OK;
+    }
     snprintf(what, sizeof what, "%s is not channels last: channels first", name);
-    return last ? CKCONV_OK : ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
+    return ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
 }
 
 /* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
@@ -6732,13 +6736,13 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
 #endif
 }
 
-CKCI_FN int32_t ckci_cpu_features(void)
+/* Of the features that a plan uses, those that this CPU has as far as a run looks: what the compiler's library
+   knows from the program's start. */
+CKCI_FN int32_t ckci_cpu_holds(void)
 {
     int32_t features = 0;
 #if CKCI_X86
-    uint32_t leaf[4] = {1, 0, 0, 0}; /* the f16c bit: not every compiler's builtin knows its name */
-    __asm__("cpuid" : "+a"(leaf[0]), "=b"(leaf[1]), "+c"(leaf[2]), "=d"(leaf[3]));
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (leaf[2] >> 29 & 1)) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
         features |= CKCONV_CPU_AVX2;
         if (__builtin_cpu_supports("avx512f")) {
             features |= CKCONV_CPU_AVX512;
@@ -6751,6 +6755,19 @@ CKCI_FN int32_t ckci_cpu_features(void)
     }
 #endif
     return features;
+}
+
+/* The CPU's features. AVX2 stands for F16C, too, whose name not every compiler's library knows; a CPUID
+   instruction takes 7 us in a virtual machine, so planning alone looks. */
+CKCI_FN int32_t ckci_cpu_features(void)
+{
+#if CKCI_X86
+    uint32_t leaf[4] = {1, 0, 0, 0};
+    __asm__("cpuid" : "+a"(leaf[0]), "=b"(leaf[1]), "+c"(leaf[2]), "=d"(leaf[3]));
+    return (leaf[2] >> 29 & 1) ? ckci_cpu_holds() : 0;
+#else
+    return 0;
+#endif
 }
 
 
@@ -12495,7 +12512,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
     w.p = &p;
     w.args = args;
     /* the instance needs no features and takes those that there are */
-    features = plan->device.features & ckci_cpu_features();
+    features = plan->device.features;
     int rows = ckci_norm_takes_rows(&w, features, threads);
     if (p.op == CKCONV_GROUPNORM_FWD && rows) {
         ckci_parallel(threads, p.n * w.blocks, ckci_norm_rows_item, &w, ws, 0);
@@ -18586,6 +18603,10 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
   keeps its row, so that numbers stay, and answers with the switch's name.
 */
 #if !CKCI_HAS_CPU
+CKCI_FN int32_t ckci_cpu_holds(void)
+{
+    return 0;
+}
 CKCI_FN int32_t ckci_cpu_features(void)
 {
     return 0;
@@ -19349,10 +19370,41 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
     return 1;
 }
 
+/* A checked problem as engines see it: without axes that are nothing, patches as rows of channels. */
+CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
+{
+    ckci_drop_axes(plan->op, p);
+    if (plan->engine == CKCONV_ENGINE_GPU && plan->op <= CKCONV_BWD_WEIGHT) {
+        ckci_fold_patches(&p->conv, 16 / (int64_t)ckci_size(p->conv.t[CKCI_IN].dtype));
+    }
+}
+
+/* A number of a plan and of the name of its instance, whose index builds with other switches give to others.
+   One word's change always changes it: each step is one-to-one. */
+CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
+{
+    const unsigned char *at = (const unsigned char *)&plan->op,
+                        *end = (const unsigned char *)plan + sizeof *plan;
+    uint64_t sum[4] = {CKCI_MAGIC, 0, 0, 0};
+    for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
+        sum[1] = (sum[1] ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;
+    }
+    for (int i = 0; at < end; at += 8, i = (i + 1) % 4) {
+        uint64_t word = 0;
+        memcpy(&word, at, end - at < 8 ? (size_t)(end - at) : 8);
+        sum[i] = (sum[i] ^ word) * 0x9e3779b97f4a7c15u;
+        sum[i] ^= sum[i] >> 29;
+    }
+    for (int i = 1; i < 4; i++) {
+        sum[0] = (sum[0] << 7 | sum[0] >> 57) ^ sum[i];
+    }
+    return sum[0];
+}
+
 /* What ckci_make_plan does. *out is all zero after a failure. */
 CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                    const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+                                    ckci_problem *problem, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o;
@@ -19403,39 +19455,31 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
                           : plan.device.threads            ? plan.device.threads
                                                            : 1;
     ckci_measure(&plan, problem);
-    ckci_drop_axes(op, problem);
-    if (plan.engine == CKCONV_ENGINE_GPU &&
-        (op == CKCONV_FWD || op == CKCONV_BWD_DATA || op == CKCONV_BWD_WEIGHT)) {
-        ckci_fold_patches(&problem->conv, 16 / (int64_t)ckci_size(problem->conv.t[CKCI_IN].dtype));
-    }
+    ckci_plain_problem(&plan, problem);
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;
-    const ckci_instance *one = only >= 0 ? ckci_find_instance(only) : NULL;
-    if (like && one && one->engine == CKCONV_ENGINE_GPU && one->family == CKCONV_FAMILY_UNFUSED) {
-        plan.tune[CKCI_TUNE_FIRST] = like->tune[CKCI_TUNE_FIRST];
-        plan.tune[CKCI_TUNE_SECOND] = like->tune[CKCI_TUNE_SECOND];
-    }
     double cost;
     CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
     plan.magic = CKCI_MAGIC;
     plan.version = CKCONV_VERSION;
+    plan.check = ckci_plan_check(&plan);
     *out = plan;
     return ckci_ok(err);
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan
-   whose two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
+   copied. */
 CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                      const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                     const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+                                     ckci_problem *problem, ckconv_error *err)
 {
     ckconv_error why;
     memset(&why, 0, sizeof why);
     if (!out) {
         return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
     }
-    if (ckci_try_plan(out, op, desc, desc_bytes, options, device, only, like, problem, &why) != CKCONV_OK) {
+    if (ckci_try_plan(out, op, desc, desc_bytes, options, device, only, problem, &why) != CKCONV_OK) {
         return ckci_refuse(out, &why, err);
     }
     return ckci_ok(err);
@@ -19465,25 +19509,25 @@ CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name
     return CKCONV_OK;
 }
 
-/* The problem of a plan. Planning again must give the same plan, bit for bit: that refuses a damaged one. */
+/* The problem of a plan, as it was planned. */
 CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
                                    ckconv_error *err)
 {
-    ckconv_plan again;
-    ckconv_options o;
+    union {
+        ckconv_conv_desc conv;
+        ckconv_conv_conv_desc conv_conv;
+        ckconv_groupnorm_desc groupnorm;
+    } desc;
     CKCI_TRY(ckci_check_magic(plan, name, err));
-    memset(&o, 0, sizeof o);
-    o.engine = plan->engine;
-    o.max_workspace = plan->tune[CKCI_TUNE_LIMIT];
-    o.split_k = plan->tune[CKCI_TUNE_SPLIT] < 0 || plan->tune[CKCI_TUNE_SPLIT] > CKCI_MOST_PARTS
-                    ? -1
-                    : (int32_t)plan->tune[CKCI_TUNE_SPLIT];
-    o.flags = plan->tune[CKCI_TUNE_FLAGS] == 0 ? 0 : CKCONV_ALLOW_ATOMICS;
-    ckconv_status s = ckci_make_plan(&again, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o, &plan->device,
-                                     plan->instance, plan, p, err);
-    if (s != CKCONV_OK || memcmp(&again, plan, sizeof again) != 0) {
-        return ckci_fail(err, CKCONV_ERR_PLAN, "%s is damaged: its members do not belong together", name);
+    if (!ckci_find_instance(plan->instance) || plan->check != ckci_plan_check(plan)) {
+        return ckci_fail(err, CKCONV_ERR_PLAN,
+                         "%s is damaged, or another build of the library made it: its members do not belong "
+                         "together",
+                         name);
     }
+    memcpy(&desc, &plan->u, sizeof desc);
+    CKCI_TRY(ckci_check_problem(plan->op, &desc, p, err));
+    ckci_plain_problem(plan, p);
     return CKCONV_OK;
 }
 
@@ -19973,8 +20017,7 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 /*------------------------------------------------------------------------------------------------------------
   >>plan-run
   A run and what it checks before: pointers, alignment, overlap, workspace. Everything is checked before
-  anything is touched, and the plan is made again from its description and compared, so that a damaged one is
-  refused. Then the engine runs, or its launches are emitted, to the GPU or to the caller. Definitions stand
+  anything is touched, a damaged plan by the number that it has of itself. Then the engine runs, or its launches are emitted, to the GPU or to the caller. Definitions stand
   in the order of >>api.
 */
 CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const ckconv_conv_desc *desc,
@@ -19989,7 +20032,7 @@ CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const
                   "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)", (int)op);
         return ckci_refuse(plan, &why, err);
     }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, NULL, &p, err);
+    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_conv_conv_desc *desc,
@@ -19997,7 +20040,7 @@ CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_c
                                                ckconv_error *err)
 {
     ckci_problem p;
-    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, NULL, &p, err);
+    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
@@ -20013,7 +20056,7 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
                   "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
         return ckci_refuse(plan, &why, err);
     }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, NULL, &p, err);
+    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
 }
 
 /* plan_again, with one instance by index or -1 */
@@ -20031,8 +20074,8 @@ CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base
         return ckci_refuse(plan, &why, err);
     }
     copy = *base;
-    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, NULL,
-                          &p, err);
+    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, &p,
+                          err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan *base,
@@ -20282,6 +20325,23 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     return CKCONV_OK;
 }
 
+/* Were the launches of a run looked at when it was planned? They were for all results, and for pointers that
+   are aligned to 16 bytes. */
+CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
+{
+    uintptr_t low = 0;
+    if (plan->op > CKCONV_BWD_WEIGHT) {
+        return 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        low |= (uintptr_t)p->conv.t[i].p;
+    }
+    for (int i = 0; i < p->conv.num_d; i++) {
+        low |= (uintptr_t)p->conv.d[i].p;
+    }
+    return low % 16 == 0;
+}
+
 /* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
 CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
                                  const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
@@ -20294,7 +20354,7 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     c.count = c.mid = 0;
     s.stream = stream;
     s.launches = 0;
-    if (plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) {
+    if ((plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) && !ckci_launches_known(plan, p)) {
         e.emit = ckci_count_launch;
         e.context = &c;
         CKCI_TRY(instance->list(plan, p, args, ws, instance->tile_rows, &e, err));
@@ -20316,10 +20376,10 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         CKCI_TRY(ckci_queue(plan, instance, &p, args, ws, stream, err));
         return ckci_ok(err);
     }
-    if ((plan->device.features & ~ckci_cpu_features()) != 0) {
+    if ((plan->device.features & ~ckci_cpu_holds()) != 0) {
         return ckci_fail(err, CKCONV_ERR_WRONG_DEVICE,
                          "the plan uses CPU features (%d) that this CPU lacks (%d)",
-                         (int)plan->device.features, (int)ckci_cpu_features());
+                         (int)plan->device.features, (int)ckci_cpu_holds());
     }
     instance->run(plan, &p, args, ws, instance->features);
     return ckci_ok(err);
@@ -20567,7 +20627,7 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
     o.flags = (int32_t)plan->tune[CKCI_TUNE_FLAGS];
     ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
-                                     &plan->device, -1, NULL, &p, NULL);
+                                     &plan->device, -1, &p, NULL);
     if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
         return at;
     }

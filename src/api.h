@@ -442,6 +442,7 @@ typedef struct ckconv_options {
    meant to be read. */
 typedef struct ckconv_plan {
     uint32_t magic, version;
+    uint64_t check; /* of all that follows: a run refuses a plan that was changed */
     ckconv_op op;
     ckconv_engine engine;
     int32_t instance;        /* index for ckconv_instance_... */

@@ -26,6 +26,9 @@ CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const c
                                        int64_t value, int64_t low, const char *allowed, ckconv_error *err)
 {
     char place[16] = "";
+    if (value >= low && value <= CKCI_MAX_BYTES) {
+        return CKCONV_OK;
+    }
     if (index >= 0) {
         snprintf(place, sizeof place, "[%d]", index);
     }
@@ -33,11 +36,8 @@ CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const c
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s%s%s is %lld: must be %s", at, name, sfx, place,
                          CKCI_LL(value), allowed);
     }
-    if (value > CKCI_MAX_BYTES) {
-        return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%s%s%s%s is %lld: must be 2^62 at most", at, name, sfx,
-                         place, CKCI_LL(value));
-    }
-    return CKCONV_OK;
+    return ckci_fail(err, CKCONV_ERR_OVERFLOW, "%s%s%s%s is %lld: must be 2^62 at most", at, name, sfx, place,
+                     CKCI_LL(value));
 }
 
 /* why: the switch that dropped it (>>core-switches), NULL: none did. */
@@ -510,8 +510,11 @@ CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, in
 {
     int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
     char what[64];
+    if (last) {
+        return CKCONV_OK;
+    }
     snprintf(what, sizeof what, "%s is not channels last: channels first", name);
-    return last ? CKCONV_OK : ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
+    return ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
 }
 
 /* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has

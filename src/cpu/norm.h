@@ -1149,7 +1149,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
     w.p = &p;
     w.args = args;
     /* the instance needs no features and takes those that there are */
-    features = plan->device.features & ckci_cpu_features();
+    features = plan->device.features;
     int rows = ckci_norm_takes_rows(&w, features, threads);
     if (p.op == CKCONV_GROUPNORM_FWD && rows) {
         ckci_parallel(threads, p.n * w.blocks, ckci_norm_rows_item, &w, ws, 0);

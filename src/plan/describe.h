@@ -186,7 +186,7 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
     o.flags = (int32_t)plan->tune[CKCI_TUNE_FLAGS];
     ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
-                                     &plan->device, -1, NULL, &p, NULL);
+                                     &plan->device, -1, &p, NULL);
     if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
         return at;
     }

@@ -21,6 +21,10 @@
 #include "gpu/pair.h"
 
 #if !CKCI_HAS_CPU
+CKCI_FN int32_t ckci_cpu_holds(void)
+{
+    return 0;
+}
 CKCI_FN int32_t ckci_cpu_features(void)
 {
     return 0;

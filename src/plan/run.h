@@ -1,8 +1,7 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-run
   A run and what it checks before: pointers, alignment, overlap, workspace. Everything is checked before
-  anything is touched, and the plan is made again from its description and compared, so that a damaged one is
-  refused. Then the engine runs, or its launches are emitted, to the GPU or to the caller. Definitions stand
+  anything is touched, a damaged plan by the number that it has of itself. Then the engine runs, or its launches are emitted, to the GPU or to the caller. Definitions stand
   in the order of >>api.
 */
 #pragma once
@@ -20,7 +19,7 @@ CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const
                   "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)", (int)op);
         return ckci_refuse(plan, &why, err);
     }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, NULL, &p, err);
+    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_conv_conv_desc *desc,
@@ -28,7 +27,7 @@ CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_c
                                                ckconv_error *err)
 {
     ckci_problem p;
-    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, NULL, &p, err);
+    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
@@ -44,7 +43,7 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
                   "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
         return ckci_refuse(plan, &why, err);
     }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, NULL, &p, err);
+    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
 }
 
 /* plan_again, with one instance by index or -1 */
@@ -62,8 +61,8 @@ CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base
         return ckci_refuse(plan, &why, err);
     }
     copy = *base;
-    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, NULL,
-                          &p, err);
+    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, &p,
+                          err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan *base,
@@ -313,6 +312,23 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     return CKCONV_OK;
 }
 
+/* Were the launches of a run looked at when it was planned? They were for all results, and for pointers that
+   are aligned to 16 bytes. */
+CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
+{
+    uintptr_t low = 0;
+    if (plan->op > CKCONV_BWD_WEIGHT) {
+        return 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        low |= (uintptr_t)p->conv.t[i].p;
+    }
+    for (int i = 0; i < p->conv.num_d; i++) {
+        low |= (uintptr_t)p->conv.d[i].p;
+    }
+    return low % 16 == 0;
+}
+
 /* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
 CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
                                  const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
@@ -325,7 +341,7 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     c.count = c.mid = 0;
     s.stream = stream;
     s.launches = 0;
-    if (plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) {
+    if ((plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) && !ckci_launches_known(plan, p)) {
         e.emit = ckci_count_launch;
         e.context = &c;
         CKCI_TRY(instance->list(plan, p, args, ws, instance->tile_rows, &e, err));
@@ -347,10 +363,10 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         CKCI_TRY(ckci_queue(plan, instance, &p, args, ws, stream, err));
         return ckci_ok(err);
     }
-    if ((plan->device.features & ~ckci_cpu_features()) != 0) {
+    if ((plan->device.features & ~ckci_cpu_holds()) != 0) {
         return ckci_fail(err, CKCONV_ERR_WRONG_DEVICE,
                          "the plan uses CPU features (%d) that this CPU lacks (%d)",
-                         (int)plan->device.features, (int)ckci_cpu_features());
+                         (int)plan->device.features, (int)ckci_cpu_holds());
     }
     instance->run(plan, &p, args, ws, instance->features);
     return ckci_ok(err);

@@ -429,10 +429,41 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
     return 1;
 }
 
+/* A checked problem as engines see it: without axes that are nothing, patches as rows of channels. */
+CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
+{
+    ckci_drop_axes(plan->op, p);
+    if (plan->engine == CKCONV_ENGINE_GPU && plan->op <= CKCONV_BWD_WEIGHT) {
+        ckci_fold_patches(&p->conv, 16 / (int64_t)ckci_size(p->conv.t[CKCI_IN].dtype));
+    }
+}
+
+/* A number of a plan and of the name of its instance, whose index builds with other switches give to others.
+   One word's change always changes it: each step is one-to-one. */
+CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
+{
+    const unsigned char *at = (const unsigned char *)&plan->op,
+                        *end = (const unsigned char *)plan + sizeof *plan;
+    uint64_t sum[4] = {CKCI_MAGIC, 0, 0, 0};
+    for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
+        sum[1] = (sum[1] ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;
+    }
+    for (int i = 0; at < end; at += 8, i = (i + 1) % 4) {
+        uint64_t word = 0;
+        memcpy(&word, at, end - at < 8 ? (size_t)(end - at) : 8);
+        sum[i] = (sum[i] ^ word) * 0x9e3779b97f4a7c15u;
+        sum[i] ^= sum[i] >> 29;
+    }
+    for (int i = 1; i < 4; i++) {
+        sum[0] = (sum[0] << 7 | sum[0] >> 57) ^ sum[i];
+    }
+    return sum[0];
+}
+
 /* What ckci_make_plan does. *out is all zero after a failure. */
 CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                    const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+                                    ckci_problem *problem, ckconv_error *err)
 {
     ckconv_plan plan;
     ckconv_options o;
@@ -483,39 +514,31 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
                           : plan.device.threads            ? plan.device.threads
                                                            : 1;
     ckci_measure(&plan, problem);
-    ckci_drop_axes(op, problem);
-    if (plan.engine == CKCONV_ENGINE_GPU &&
-        (op == CKCONV_FWD || op == CKCONV_BWD_DATA || op == CKCONV_BWD_WEIGHT)) {
-        ckci_fold_patches(&problem->conv, 16 / (int64_t)ckci_size(problem->conv.t[CKCI_IN].dtype));
-    }
+    ckci_plain_problem(&plan, problem);
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     plan.tune[CKCI_TUNE_FLAGS] = o.flags;
-    const ckci_instance *one = only >= 0 ? ckci_find_instance(only) : NULL;
-    if (like && one && one->engine == CKCONV_ENGINE_GPU && one->family == CKCONV_FAMILY_UNFUSED) {
-        plan.tune[CKCI_TUNE_FIRST] = like->tune[CKCI_TUNE_FIRST];
-        plan.tune[CKCI_TUNE_SECOND] = like->tune[CKCI_TUNE_SECOND];
-    }
     double cost;
     CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
     plan.magic = CKCI_MAGIC;
     plan.version = CKCONV_VERSION;
+    plan.check = ckci_plan_check(&plan);
     *out = plan;
     return ckci_ok(err);
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. like: NULL, or a plan
-   whose two kernels of a pair are taken without looking at others. desc_bytes of desc are copied. */
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
+   copied. */
 CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                      const ckconv_options *options, const ckconv_device *device, int32_t only,
-                                     const ckconv_plan *like, ckci_problem *problem, ckconv_error *err)
+                                     ckci_problem *problem, ckconv_error *err)
 {
     ckconv_error why;
     memset(&why, 0, sizeof why);
     if (!out) {
         return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
     }
-    if (ckci_try_plan(out, op, desc, desc_bytes, options, device, only, like, problem, &why) != CKCONV_OK) {
+    if (ckci_try_plan(out, op, desc, desc_bytes, options, device, only, problem, &why) != CKCONV_OK) {
         return ckci_refuse(out, &why, err);
     }
     return ckci_ok(err);
@@ -545,24 +568,24 @@ CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name
     return CKCONV_OK;
 }
 
-/* The problem of a plan. Planning again must give the same plan, bit for bit: that refuses a damaged one. */
+/* The problem of a plan, as it was planned. */
 CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ckci_problem *p,
                                    ckconv_error *err)
 {
-    ckconv_plan again;
-    ckconv_options o;
+    union {
+        ckconv_conv_desc conv;
+        ckconv_conv_conv_desc conv_conv;
+        ckconv_groupnorm_desc groupnorm;
+    } desc;
     CKCI_TRY(ckci_check_magic(plan, name, err));
-    memset(&o, 0, sizeof o);
-    o.engine = plan->engine;
-    o.max_workspace = plan->tune[CKCI_TUNE_LIMIT];
-    o.split_k = plan->tune[CKCI_TUNE_SPLIT] < 0 || plan->tune[CKCI_TUNE_SPLIT] > CKCI_MOST_PARTS
-                    ? -1
-                    : (int32_t)plan->tune[CKCI_TUNE_SPLIT];
-    o.flags = plan->tune[CKCI_TUNE_FLAGS] == 0 ? 0 : CKCONV_ALLOW_ATOMICS;
-    ckconv_status s = ckci_make_plan(&again, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o, &plan->device,
-                                     plan->instance, plan, p, err);
-    if (s != CKCONV_OK || memcmp(&again, plan, sizeof again) != 0) {
-        return ckci_fail(err, CKCONV_ERR_PLAN, "%s is damaged: its members do not belong together", name);
+    if (!ckci_find_instance(plan->instance) || plan->check != ckci_plan_check(plan)) {
+        return ckci_fail(err, CKCONV_ERR_PLAN,
+                         "%s is damaged, or another build of the library made it: its members do not belong "
+                         "together",
+                         name);
     }
+    memcpy(&desc, &plan->u, sizeof desc);
+    CKCI_TRY(ckci_check_problem(plan->op, &desc, p, err));
+    ckci_plain_problem(plan, p);
     return CKCONV_OK;
 }
