@@ -842,6 +842,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef DEEP
 #pragma push_macro("DEPTH")
 #undef DEPTH
+#pragma push_macro("DEPTH_MATRIX")
+#undef DEPTH_MATRIX
 #pragma push_macro("DIRECT")
 #undef DIRECT
 #pragma push_macro("DOWN")
@@ -920,6 +922,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef GFX
 #pragma push_macro("GROUP")
 #undef GROUP
+#pragma push_macro("GROUPED")
+#undef GROUPED
 #pragma push_macro("GROUPNORM")
 #undef GROUPNORM
 #pragma push_macro("GROUPNORM_BWD")
@@ -948,6 +952,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef HOW
 #pragma push_macro("I")
 #undef I
+#pragma push_macro("I8")
+#undef I8
 #pragma push_macro("INNER")
 #undef INNER
 #pragma push_macro("IS_ACROSS")
@@ -1010,6 +1016,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef N
 #pragma push_macro("N1")
 #undef N1
+#pragma push_macro("NARROW")
+#undef NARROW
 #pragma push_macro("NONE")
 #undef NONE
 #pragma push_macro("NORM")
@@ -2449,7 +2457,6 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 #define CKCI_PAIR_POINT_NVIDIA 512
 #define CKCI_PAIR_POINT_AMD 352
 #define CKCI_PAIR_NVIDIA 115712
-#define CKCI_PAIR_STRIPS 64256 /* tile of the instance: 64 positions, 256 columns */
 #define CKCI_PAIR_NVIDIA_WIDE 232448
 #define CKCI_PAIR_AMD 65536
 #define CKCI_PAIR_COPIES 8
@@ -2902,39 +2909,108 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
   launch, one row of it with its arguments. gather computes fwd and bwd_data: they differ in the coordinate
   map only.
 */
+/* ---- Tiles. A row is all that there is to say of one: kernels are made of it here, instances in
+   plan/instances.h, and the planner reads the rest. M makes something of a row, with X.
+
+   fwd and bwd_data on matrix units: families that have it (ALL; MMA: where LDS holds it), rows and columns of
+   a block, parts of the kernel that reads weights along the reduction and of the one that reads them across
+   (bwd_data of MMA), and how much slower than .022 ns an output it takes 64 places of the reduction: groups
+   of waves (sm_90, f16 and bf16; fitted to an H100 and an H200), and mma.sync (not measured). */
+#define CKCI_GATHER_TILES(M, X)                                                                              \
+    M(X, ALL, 128, 128, 1, 3, 1.08, 1.08)                                                                    \
+    M(X, ALL, 64, 64, 3, 4, 3.6, 2.6)                                                                        \
+    M(X, ALL, 128, 32, 1, 3, 3.6, 2.6)                                                                       \
+    M(X, MMA, 256, 128, 1, 2, .97, .97)                                                                      \
+    M(X, MMA, 192, 128, 2, 1, 1.075, 1.075)                                                                  \
+    M(X, MMA, 512, 64, 3, 3, 1.3, 1.53)
+
+/* bwd_weight: the same, with one kernel; I8: i8 has an instance of it, too, which multiplies as f16 */
+#define CKCI_WEIGHT_TILES(M, X)                                                                              \
+    M(X, ALL, I8, 128, 128, 3, 1.23, 1.2)                                                                    \
+    M(X, ALL, I8, 64, 64, 3, 3.6, 2.6)                                                                       \
+    M(X, ALL, HALF, 32, 128, 4, 4.6, 2.6)                                                                    \
+    M(X, MMA, HALF, 128, 256, 4, 1.12, 1.12)                                                                 \
+    M(X, MMA, HALF, 64, 256, 3, 1.7, 1.7)                                                                    \
+    M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
+    M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
+
+/* fwd and bwd_data, of MFMA alone: rows, columns, part */
+#define CKCI_CDNA_TILES(M, X) M(X, 256, 256, 3)
+
+/* i8, fwd and bwd_data: rows, columns, part, mma.sync's slowness */
+#define CKCI_WHOLE_TILES(M, X)                                                                               \
+    M(X, 128, 128, 2, 1.08)                                                                                  \
+    M(X, 64, 64, 2, 2.6)
+
+/* f32 and tf32: rows, columns, parts of the kernels for fwd and bwd_data and for bwd_weight, and slowness of
+   both */
+#define CKCI_SINGLE_TILES(M, X)                                                                              \
+    M(X, 128, 128, 3, 3, 1.08, 1.2)                                                                          \
+    M(X, 64, 64, 1, 2, 2.6, 2.6)
+
+/* f64: the same */
+#define CKCI_DOUBLE_TILES(M, X) M(X, 128, 64, 3, 4, 2.6, 2.6)
+
+/* FMA tiles of fwd and bwd_data: name, rows, columns and threads of a block, elements per load, blocks that
+   share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1; H100), part, rows and columns
+   of a thread, places of the reduction per step, threads that share a sum */
+#define CKCI_FMA_GATHER_TILES(M, X)                                                                          \
+    M(X, 256x64, 256, 64, 128, 4, 2, .49, 4, 16, 8, 8, 1)                                                    \
+    M(X, 64x64, 64, 64, 64, 4, 6, .515, 1, 8, 8, 8, 1)                                                       \
+    M(X, 256x32, 256, 32, 128, 4, 3, .6, 2, 8, 8, 8, 1)                                                      \
+    M(X, 128x16, 128, 16, 64, 4, 6, .9, 2, 8, 8, 16, 2)                                                      \
+    M(X, 128x64_any, 128, 64, 128, 1, 3, .78, 4, 8, 8, 8, 1)
+
+/* and of bwd_weight */
+#define CKCI_FMA_WEIGHT_TILES(M, X)                                                                          \
+    M(X, 128x128, 128, 128, 128, 4, 2, .495, 1, 16, 8, 8, 1)                                                 \
+    M(X, 48x128, 48, 128, 64, 4, 6, .565, 3, 12, 8, 8, 1)                                                    \
+    M(X, 64x64, 64, 64, 128, 4, 2, .56, 1, 16, 8, CKCI_K_DEEP, 4)                                            \
+    M(X, 32x96, 32, 96, 192, 4, 2, .8, 1, 8, 8, 16, 4)                                                       \
+    M(X, 16x48, 16, 48, 192, 4, 3, 1.05, 3, 8, 4, 64, 8)                                                     \
+    M(X, 8x72, 8, 72, 144, 4, 4, 1.6, 1, 8, 4, 32, 8)                                                        \
+    M(X, 4x36, 4, 36, 144, 4, 4, 3.2, 4, 4, 4, 64, 16)                                                       \
+    M(X, 64x64_any, 64, 64, 128, 1, 3, .72, 2, 8, 8, 16, 2)
+
+/* ---- Kernels */
+#define CKCI_GATHER_KERNELS(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                \
+    X(matrix_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_conv, 256,                               \
+      ckci_k_matrix<ckci_k_matrix_gather, ROWS, COLUMNS>)                                                    \
+    X(matrix_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_conv, 256,                                   \
+      ckci_k_matrix<ckci_k_matrix_back, ROWS, COLUMNS>)
+#define CKCI_WEIGHT_KERNELS(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                  \
+    X(matrix_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv, 256,                               \
+      ckci_k_matrix<ckci_k_matrix_weight, ROWS, COLUMNS>)
+#define CKCI_CDNA_KERNELS(X, ROWS, COLUMNS, PART)                                                            \
+    X(matrix_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_conv, 256,                               \
+      ckci_k_matrix<ckci_k_matrix_gather, ROWS, COLUMNS>)
+#define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
+    X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
+      ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
+#define CKCI_SINGLE_KERNELS(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                               \
+    X(matrix_single_##ROWS##x##COLUMNS, GATHER_F32, PART, ckci_gpu_conv, 256,                                \
+      ckci_k_matrix<ckci_k_matrix_single, ROWS, COLUMNS>)                                                    \
+    X(matrix_single_weight_##ROWS##x##COLUMNS, WEIGHT_F32, WEIGHT, ckci_gpu_conv, 256,                       \
+      ckci_k_matrix<ckci_k_matrix_single_weight, ROWS, COLUMNS>)
+#define CKCI_DOUBLE_KERNELS(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                               \
+    X(matrix_double_##ROWS##x##COLUMNS, GATHER_F64, PART, ckci_gpu_conv, 256,                                \
+      ckci_k_matrix<ckci_k_matrix_double, ROWS, COLUMNS>)                                                    \
+    X(matrix_double_weight_##ROWS##x##COLUMNS, WEIGHT_F64, WEIGHT, ckci_gpu_conv, 256,                       \
+      ckci_k_matrix<ckci_k_matrix_double_weight, ROWS, COLUMNS>)
+#define CKCI_FMA_GATHER_KERNELS(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP,     \
+                                SHARE)                                                                     \
+    X(tile_gather_##NAME, GATHER_F32, PART, ckci_gpu_conv, THREADS,                                          \
+      ckci_k_tile_gather<ckci_k_shape<ROWS, COLUMNS, M, N, STEP, SHARE>, WIDTH>)
+#define CKCI_FMA_WEIGHT_KERNELS(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP,     \
+                                SHARE)                                                                     \
+    X(tile_weight_##NAME, WEIGHT_F32, PART, ckci_gpu_conv, THREADS,                                          \
+      ckci_k_tile_weight<ckci_k_shape<ROWS, COLUMNS, M, N, STEP, SHARE>, WIDTH>)
+
+/* Those whose o_vec stands for eight neighbouring columns, whatever the epilogue. */
 #define CKCI_GPU_MATRIX(X)                                                                                   \
-    X(matrix_gather_256x256, GATHER_HALF, 3, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)                                                         \
-    X(matrix_gather_256x128, GATHER_HALF, 1, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)                                                         \
-    X(matrix_gather_192x128, GATHER_HALF, 2, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)                                                         \
-    X(matrix_gather_128x128, GATHER_HALF, 1, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)                                                         \
-    X(matrix_gather_512x64, GATHER_HALF, 3, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_gather, 512, 64>)                                                          \
-    X(matrix_gather_64x64, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 64, 64>)  \
-    X(matrix_gather_128x32, GATHER_HALF, 1, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_gather, 128, 32>)                                                          \
-    X(matrix_back_256x128, BACK_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 128>)    \
-    X(matrix_back_192x128, BACK_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 192, 128>)    \
-    X(matrix_back_128x128, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 128>)    \
-    X(matrix_back_512x64, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)      \
-    X(matrix_back_64x64, BACK_HALF, 4, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)        \
-    X(matrix_back_128x32, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)      \
-    X(matrix_weight_128x256, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_weight, 128, 256>)                                                         \
-    X(matrix_weight_128x128, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)                                                         \
-    X(matrix_weight_64x256, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                                                          \
-    X(matrix_weight_64x64, WEIGHT_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)  \
-    X(matrix_weight_32x128, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                                                          \
-    X(matrix_weight_64x192, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                                                          \
-    X(matrix_weight_192x128, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_weight, 192, 128>)                                                         \
+    CKCI_CDNA_TILES(CKCI_CDNA_KERNELS, X)                                                                    \
+    CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
+    CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -2950,49 +3026,15 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(matrix_stem_bwd_data, BACK_HALF, 1, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)              \
     X(matrix_stem_bwd_weight, WEIGHT_HALF, 1, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)        \
     X(matrix_stem_sum, WEIGHT_HALF, 4, ckci_gpu_conv, 256, ckci_k_stem_sum)                                  \
-    X(matrix_whole_128x128, CONV_I8, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)    \
-    X(matrix_whole_64x64, CONV_I8, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)        \
-    X(matrix_single_128x128, GATHER_F32, 3, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_single, 128, 128>)                                                         \
-    X(matrix_single_64x64, GATHER_F32, 1, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 64, 64>)   \
-    X(matrix_single_weight_128x128, WEIGHT_F32, 3, ckci_gpu_conv, 256,                                       \
-      ckci_k_matrix<ckci_k_matrix_single_weight, 128, 128>)                                                  \
-    X(matrix_single_weight_64x64, WEIGHT_F32, 2, ckci_gpu_conv, 256,                                         \
-      ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>)                                                    \
-    X(matrix_double_128x64, GATHER_F64, 3, ckci_gpu_conv, 256,                                               \
-      ckci_k_matrix<ckci_k_matrix_double, 128, 64>)                                                          \
-    X(matrix_double_weight_128x64, WEIGHT_F64, 4, ckci_gpu_conv, 256,                                        \
-      ckci_k_matrix<ckci_k_matrix_double_weight, 128, 64>)
+    CKCI_WHOLE_TILES(CKCI_WHOLE_KERNELS, X)                                                                  \
+    CKCI_SINGLE_TILES(CKCI_SINGLE_KERNELS, X)                                                                \
+    CKCI_DOUBLE_TILES(CKCI_DOUBLE_KERNELS, X)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
-    X(tile_gather_256x64, GATHER_F32, 4, ckci_gpu_conv, 128,                                                 \
-      ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)                                             \
-    X(tile_gather_64x64, GATHER_F32, 1, ckci_gpu_conv, 64,                                                   \
-      ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)                                               \
-    X(tile_gather_256x32, GATHER_F32, 2, ckci_gpu_conv, 128,                                                 \
-      ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)                                              \
-    X(tile_gather_128x16, GATHER_F32, 2, ckci_gpu_conv, 64,                                                  \
-      ckci_k_tile_gather<ckci_k_shape<128, 16, 8, 8, 16, 2>, 4>)                                             \
-    X(tile_gather_128x64_any, GATHER_F32, 4, ckci_gpu_conv, 128,                                             \
-      ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)                                              \
+    CKCI_FMA_GATHER_TILES(CKCI_FMA_GATHER_KERNELS, X)                                                        \
     X(narrow, GATHER_F32, 2, ckci_gpu_conv, 128, ckci_k_narrow)                                              \
     X(grouped_4, GATHER_F32, 2, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                    \
-    X(tile_weight_128x128, WEIGHT_F32, 1, ckci_gpu_conv, 128,                                                \
-      ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)                                            \
-    X(tile_weight_48x128, WEIGHT_F32, 3, ckci_gpu_conv, 64,                                                  \
-      ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)                                             \
-    X(tile_weight_64x64, WEIGHT_F32, 1, ckci_gpu_conv, 128,                                                  \
-      ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, CKCI_K_DEEP, 4>, 4>)                                    \
-    X(tile_weight_32x96, WEIGHT_F32, 1, ckci_gpu_conv, 192,                                                  \
-      ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)                                              \
-    X(tile_weight_16x48, WEIGHT_F32, 3, ckci_gpu_conv, 192,                                                  \
-      ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)                                              \
-    X(tile_weight_8x72, WEIGHT_F32, 1, ckci_gpu_conv, 144,                                                   \
-      ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>)                                               \
-    X(tile_weight_4x36, WEIGHT_F32, 4, ckci_gpu_conv, 144,                                                   \
-      ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)                                              \
-    X(tile_weight_64x64_any, WEIGHT_F32, 2, ckci_gpu_conv, 128,                                              \
-      ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
+    CKCI_FMA_WEIGHT_TILES(CKCI_FMA_WEIGHT_KERNELS, X)
 
 /* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3 and columns;
    strip of columns with stride 2. */
@@ -3164,9 +3206,50 @@ enum {
         CKCI_KERNEL_COUNT
 };
 
+/* What an instance is, beside its family and operation. Forms: which part of the planner knows it. */
+enum {
+    CKCI_TILE_NONE, /* the family says it */
+    CKCI_TILE_DIRECT,
+    CKCI_TILE_VECTOR,
+    CKCI_TILE_FMA,
+    CKCI_TILE_NARROW,
+    CKCI_TILE_GROUPED,
+    CKCI_TILE_HALF, /* matrix units, by what they multiply: two bytes, */
+    CKCI_TILE_WHOLE, /* i8 */
+    CKCI_TILE_SINGLE, /* f32, tf32 */
+    CKCI_TILE_DOUBLE,
+    CKCI_TILE_NEAR,
+    CKCI_TILE_DEPTH_MATRIX,
+    CKCI_TILE_PAIR, /* a pair of convolutions: f32, on matrix units: pointwise, then depthwise */
+    CKCI_TILE_PAIR_POINT,
+    CKCI_TILE_PAIR_DEPTH,
+    CKCI_TILE_PAIR_WIDE,
+    CKCI_TILE_PAIR_STRIPS
+};
+typedef struct ckci_gpu_tile {
+    int32_t form;
+    int32_t rows, columns; /* of a block, or of the CPU's registers; 0: it is not a tile */
+    int32_t kernel, back;  /* CKCI_KERNEL_... if it has one of its own; back: weights read across */
+    int32_t threads, width, step, blocks; /* FMA tiles, as in their table */
+    double slow[2]; /* matrix units: groups of waves, mma.sync; FMA tiles: time of a multiply-add */
+} ckci_gpu_tile;
+
+/* Argument structs. */
+enum {
+    CKCI_ARGS_ckci_gpu_conv,
+    CKCI_ARGS_ckci_gpu_stem,
+    CKCI_ARGS_ckci_gpu_depth,
+    CKCI_ARGS_ckci_gpu_pack,
+    CKCI_ARGS_ckci_gpu_pack_data,
+    CKCI_ARGS_ckci_gpu_pair,
+    CKCI_ARGS_ckci_gpu_norm,
+    CKCI_ARGS_ckci_gpu_move
+};
+
 /* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
 typedef struct ckci_launch {
     int32_t kernel, threads;
+    int32_t takes;   /* CKCI_ARGS_...: which of a */
     int32_t cluster; /* blocks that wait for each other (NVIDIA, from sm_90 on); 1: none do */
     int32_t lds;     /* bytes that a block uses of its struct's (NVIDIA); 0: all */
     int64_t grid;    /* blocks, one dimension */
@@ -3216,17 +3299,31 @@ CKCI_FN int ckci_sm(const ckconv_device *d)
     return row && row->kind == CKCONV_DEVICE_NVIDIA ? atoi(row->name + 3) : 0;
 }
 
-/* Threads and argument size of a kernel. */
+/* Is it of CKCI_GPU_MATRIX? */
+CKCI_FN int ckci_kernel_of_unit(int32_t kernel)
+{
+    switch (kernel) {
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) case CKCI_KERNEL_##NAME:
+        CKCI_GPU_MATRIX(CKCI_ROW)
+#undef CKCI_ROW
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* Threads and arguments of a kernel. */
 CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 {
-#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) {THREADS, CKCI_ARGS_##ARGS, sizeof(ARGS)},
     static const struct {
-        int32_t threads;
+        int32_t threads, takes;
         size_t bytes;
     } table[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
 #undef CKCI_ROW
     l->kernel = kernel;
     l->threads = table[kernel].threads;
+    l->takes = table[kernel].takes;
     l->cluster = 1;
     l->lds = 0;
     l->bytes = table[kernel].bytes;
@@ -4988,16 +5085,18 @@ typedef union ckci_problem {
     ckci_groupnorm norm;
 } ckci_problem;
 
+struct ckci_gpu_tile;
+
 /* A question to an instance: does it fit, at what cost (vector multiply-adds), with which plan members? */
 typedef struct ckci_fit {
     ckconv_plan *plan;
     const ckci_problem *p;
     ckconv_family family;
     int32_t features;
-    ckconv_dtype kind; /* GPU: type of the instance's sums, 0: any */
-    int32_t tile;      /* GPU: rows and columns of a block, 0: not a tile kernel */
-    int64_t limit;     /* workspace */
-    int32_t split_k;   /* forced, or 0 */
+    ckconv_dtype kind;                /* GPU: type of the instance's sums, 0: any */
+    const struct ckci_gpu_tile *tile; /* GPU: the instance's (>>gpu-table) */
+    int64_t limit;                    /* workspace */
+    int32_t split_k;                  /* forced, or 0 */
     double cost;
 } ckci_fit;
 
@@ -6736,8 +6835,8 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
 #endif
 }
 
-/* Of the features that a plan uses, those that this CPU has as far as a run looks: what the compiler's library
-   knows from the program's start. */
+/* Of the features that a plan uses, those that this CPU has as far as a run looks: what the compiler's
+   library knows from the program's start. */
 CKCI_FN int32_t ckci_cpu_holds(void)
 {
     int32_t features = 0;
@@ -12944,15 +13043,15 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
 /* Does it put tensors in another order? */
 CKCI_FN int ckci_packs(const ckci_launch *l)
 {
-    return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn ||
-           l->kernel == CKCI_KERNEL_pack_data || l->bytes == sizeof(ckci_gpu_move);
+    return l->takes == CKCI_ARGS_ckci_gpu_pack || l->takes == CKCI_ARGS_ckci_gpu_pack_data ||
+           l->takes == CKCI_ARGS_ckci_gpu_move;
 }
 
 /* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
    there. */
 CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
-    return !ckci_packs(l) && (l->bytes == sizeof(ckci_gpu_conv) || l->bytes == sizeof(ckci_gpu_depth));
+    return l->takes == CKCI_ARGS_ckci_gpu_conv || l->takes == CKCI_ARGS_ckci_gpu_depth;
 }
 
 /* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
@@ -13129,7 +13228,7 @@ CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, 
 CKCI_FN ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
-    return f->tile != 0 || ckci_min(p->k, p->c) <= 16
+    return f->tile->form != CKCI_TILE_DIRECT || ckci_min(p->k, p->c) <= 16
                ? CKCONV_OK
                : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                            "direct takes up to 16 channels per group on one side; here K is %lld and C %lld",
@@ -15147,31 +15246,35 @@ CKCI_FN ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, 
     return e->emit(e->context, l, err);
 }
 
-/* Both ways, tile 0: multiply-adds, 1: the matrix unit. */
-CKCI_FN ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                            ckci_launch *l, double *cost, ckconv_error *err)
+/* Both ways: multiply-adds, and the matrix unit. */
+CKCI_FN ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device,
+                                            const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
+                                            ckconv_error *err)
 {
-    return tile ? ckci_depth_box_gather(p, device, l, cost, err) : ckci_depth_gather(p, device, l, cost, err);
+    return tile->form == CKCI_TILE_DEPTH_MATRIX ? ckci_depth_box_gather(p, device, l, cost, err)
+                                                : ckci_depth_gather(p, device, l, cost, err);
 }
 
-CKCI_FN ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                            int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                            double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device,
+                                            const ckci_gpu_tile *tile, int32_t split_k, int64_t limit,
+                                            ckci_launch *l, int64_t *bytes, double *cost, ckconv_error *err)
 {
-    return tile ? ckci_depth_box_weight(p, device, split_k, limit, l, bytes, cost, err)
-                : ckci_depth_weight(p, device, split_k, limit, l, bytes, cost, err);
+    return tile->form == CKCI_TILE_DEPTH_MATRIX
+               ? ckci_depth_box_weight(p, device, split_k, limit, l, bytes, cost, err)
+               : ckci_depth_weight(p, device, split_k, limit, l, bytes, cost, err);
 }
 
 /* Channels per group. mid has one scale and shift for all of a launch's channels, side by side. */
 CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
-    int64_t most = f->tile ? 1 : CKCI_DEPTH_CHANNELS;
+    int unit = f->tile->form == CKCI_TILE_DEPTH_MATRIX;
+    int64_t most = unit ? 1 : CKCI_DEPTH_CHANNELS;
     int fits = p->k <= most && p->c <= most && (p->k == 1 || f->plan->tune[CKCI_TUNE_MID] == 0);
     return fits ? CKCONV_OK
                 : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s takes groups of 1%s; here K is %lld and C %lld",
-                            f->tile ? "depthwise on the matrix unit" : "depthwise",
-                            f->tile ? " channel" : " to 4 channels (a pair's first convolution: K of 1)",
+                            unit ? "depthwise on the matrix unit" : "depthwise",
+                            unit ? " channel" : " to 4 channels (a pair's first convolution: K of 1)",
                             CKCI_LL(p->k), CKCI_LL(p->c));
 }
 
@@ -15203,8 +15306,9 @@ CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+                                             const ckconv_args *args, unsigned char *ws,
+                                             const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                             ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -15236,8 +15340,9 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+                                             const ckconv_args *args, unsigned char *ws,
+                                             const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                             ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -15279,13 +15384,11 @@ typedef struct ckci_matrix {
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
+    const ckci_gpu_tile *tile; /* NULL: near */
     int32_t tile_m, tile_n;
     double packing; /* cost */
     ckci_launch l;
 } ckci_matrix;
-
-/* Codes of tiles: rows * 1000 + columns, and added to it for f32 and tf32, and for f64: */
-enum { CKCI_SINGLE_TILE = 1000000, CKCI_DOUBLE_TILE = 2000000, CKCI_TILE_KIND = 1000000 };
 
 /* Products of i8 are at most 2^14: as many of them are a sum below 2^23, which f32 holds in any order. */
 enum { CKCI_WHOLE_PART = 512 };
@@ -15578,7 +15681,7 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
 CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                        int32_t tile, ckci_matrix *m, ckconv_error *err)
+                                        const ckci_gpu_tile *tile, ckci_matrix *m, ckconv_error *err)
 {
     ckconv_dtype a = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute,
                  b = p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_OUT : CKCI_WEI].compute,
@@ -15586,15 +15689,17 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     int32_t ranges;
     CKCI_TRY(ckci_need_unit(device, family, err));
     int mfma = family == CKCONV_FAMILY_MFMA;
-    int32_t own = type == CKCONV_F64                          ? CKCI_DOUBLE_TILE
-                  : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_SINGLE_TILE
-                                                              : 0;
-    if (type == 0 || tile / CKCI_TILE_KIND != own / CKCI_TILE_KIND || (type == CKCONV_F32 && !mfma)) {
+    int32_t own = type == CKCONV_F64                          ? CKCI_TILE_DOUBLE
+                  : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_TILE_SINGLE
+                  : type == CKCONV_I8                         ? CKCI_TILE_WHOLE
+                                                              : CKCI_TILE_HALF;
+    if (type == 0 || tile->form != own || (type == CKCONV_F32 && !mfma)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "these matrix tiles compute in %s, not in %s and %s",
-                         tile > CKCI_DOUBLE_TILE   ? "f64"
-                         : tile < CKCI_SINGLE_TILE ? "f16, bf16, bf16x3, fp8 and i8"
-                         : mfma                    ? "f32 and tf32"
-                                                   : "tf32",
+                         tile->form == CKCI_TILE_DOUBLE  ? "f64"
+                         : tile->form == CKCI_TILE_WHOLE ? "i8"
+                         : tile->form == CKCI_TILE_HALF  ? "f16, bf16, bf16x3 and fp8"
+                         : mfma                          ? "f32 and tf32"
+                                                         : "tf32",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
     if (type == CKCONV_F64 && ckci_matrix_unit(device) == CKCI_UNIT_CDNA1) {
@@ -15609,9 +15714,10 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->whole = type == CKCONV_I8 && p->op == CKCONV_BWD_WEIGHT;
     m->type = m->whole ? CKCONV_F16 : m->type;
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
-    m->merge = own ? 1 : ckci_matrix_merge(p);
-    m->tile_m = tile % CKCI_TILE_KIND / 1000;
-    m->tile_n = tile % 1000;
+    m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
+    m->tile = tile;
+    m->tile_m = tile->rows;
+    m->tile_n = tile->columns;
     int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
@@ -15619,33 +15725,6 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     }
     ckci_merge_groups(&m->conv, m->merge);
     return CKCONV_OK;
-}
-
-/* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
-CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
-{
-    static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 64064, 128032},
-                                        {128256, 128128, 64256, 64064, 32128, 64192, 192128}};
-    int weight = op == CKCONV_BWD_WEIGHT, next = 0, second = tile % CKCI_TILE_KIND == 64064;
-    if (type == CKCONV_I8) {
-        return CKCI_KERNEL_matrix_whole_128x128 + second;
-    }
-    if (tile > CKCI_DOUBLE_TILE) {
-        return weight ? CKCI_KERNEL_matrix_double_weight_128x64 : CKCI_KERNEL_matrix_double_128x64;
-    }
-    if (tile > CKCI_SINGLE_TILE) {
-        return (weight ? CKCI_KERNEL_matrix_single_weight_128x128 : CKCI_KERNEL_matrix_single_128x128) +
-               second;
-    }
-    if (tile == 256256) {
-        return CKCI_KERNEL_matrix_gather_256x256;
-    }
-    while (tiles[weight][next] != tile) {
-        next++;
-    }
-    return next + (weight   ? CKCI_KERNEL_matrix_weight_128x256
-                   : across ? CKCI_KERNEL_matrix_back_256x128
-                            : CKCI_KERNEL_matrix_gather_256x128);
 }
 
 /* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
@@ -15670,36 +15749,12 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
            m->tile_n >= (weight ? 128 : 64);
 }
 
-/* A tile, 1000 times its rows plus its columns, and how much slower than the best one it is. */
-typedef struct ckci_tile_speed {
-    int32_t tile;
-    double gather, weight;
-} ckci_tile_speed;
-
-/* How much slower than .022 ns an output a tile takes 64 places of the reduction. sm_90 with f16 and bf16:
-   fitted to an H100 and an H200; on other NVIDIA devices and in other types all tiles are mma.sync's, and not
-   measured. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of
-   measurements. */
+/* How much slower than .022 ns an output a tile takes 64 places of the reduction. AMD: by the bytes that it
+   takes from memory and LDS for a multiply-add, for want of measurements. */
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
-    static const ckci_tile_speed sm_90[] = {
-        {256128, .97, 0}, {192128, 1.075, 1.17}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
-        {64256, 0, 1.7},  {64192, 0, 1.57},      {64064, 3.6, 3.6},    {128032, 3.6, 0}, {32128, 0, 4.6}};
-    static const ckci_tile_speed others[] = {{256128, .97, 0},  {192128, 1.075, 1.17}, {128128, 1.08, 1.2},
-                                             {512064, 1.53, 0}, {128256, 0, 1.12},     {64256, 0, 1.7},
-                                             {64192, 0, 1.87}};
-    if (device->kind != CKCONV_DEVICE_NVIDIA) {
-        return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
-    }
-    int fitted = ckci_matrix_groups(device, m);
-    const ckci_tile_speed *table = fitted ? sm_90 : others;
-    size_t count = fitted ? sizeof sm_90 / sizeof sm_90[0] : sizeof others / sizeof others[0];
-    for (size_t i = 0; i < count; i++) {
-        if (table[i].tile == m->tile_m * 1000 + m->tile_n) {
-            return m->conv.op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
-        }
-    }
-    return 2.6;
+    return device->kind != CKCONV_DEVICE_NVIDIA ? 0.6 + 36. / m->tile_m + 36. / m->tile_n
+                                                : m->tile->slow[!ckci_matrix_groups(device, m)];
 }
 
 /* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
@@ -15819,8 +15874,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
 }
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
-                                         ckci_matrix *m, double *cost, ckconv_error *err)
+                                         ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
@@ -15862,13 +15917,14 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_matrix_turned(m, device, limit, ws);
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, across, tile));
+    ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
     const ckci_architecture *row = ckci_find_architecture(device->arch);
-    if (tile == 256256 && (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
+    if (tile->rows == 256 && tile->columns == 256 &&
+        (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "this tile takes channels in multiples of 32 and filters of 31 taps (summed), not on "
@@ -16025,12 +16081,14 @@ CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                       ckci_matrix *m, ckconv_error *err)
 {
+    static const ckci_gpu_tile like = {CKCI_TILE_HALF, 64, 64, 0, 0, 0, 0, 0, 0, {0, 0}};
     int weight = p->op == CKCONV_BWD_WEIGHT;
     int64_t more = ckci_max(p->k, p->c), less = ckci_max(ckci_min(p->k, p->c), 1);
     int64_t block = less > 16 ? 32 : 16, merge = ckci_max(block / ckci_max(more, 1), 1);
     int fits = weight ? more <= 32 && (more & (more - 1)) == 0 && (less & (less - 1)) == 0 && more > 0
                       : more == less && more > 1 && merge * more == block;
-    CKCI_TRY(ckci_matrix_start(p, device, family, 64064, m, err));
+    CKCI_TRY(ckci_matrix_start(p, device, family, &like, m, err));
+    m->tile = NULL;
     if (!fits || p->g % merge != 0) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
@@ -16322,10 +16380,10 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     ckconv_dtype type = k->o.t.dtype;
     k->as.region.whole = k->o_vec && type == m->type;
     CKCI_TRY(ckci_near_walk(c, device, 0, k, cost, err));
-    ckci_set_kernel(&m->l, (k->as.region.rolled ? CKCI_KERNEL_matrix_near_down_16
-                            : ckci_near_deep(c) ? CKCI_KERNEL_matrix_near_deep_16
-                                                : CKCI_KERNEL_matrix_near_16) +
-                               (block == 32));
+    static const int32_t kernels[3][2] = {{CKCI_KERNEL_matrix_near_16, CKCI_KERNEL_matrix_near_32},
+                                          {CKCI_KERNEL_matrix_near_deep_16, CKCI_KERNEL_matrix_near_deep_32},
+                                          {CKCI_KERNEL_matrix_near_down_16, CKCI_KERNEL_matrix_near_down_32}};
+    ckci_set_kernel(&m->l, kernels[k->as.region.rolled ? 2 : ckci_near_deep(c)][block == 32]);
     CKCI_TRY(ckci_matrix_reach(read, what, k->as.region.images + 1, beyond, err));
     CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.region.images + 1, NULL, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->as.region.parts * k->tiles_n;
@@ -16338,13 +16396,13 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-/* tile 0: near */
 CKCI_FN ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
-                                         ckci_matrix *m, double *cost, ckconv_error *err)
+                                         ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
-    return tile == 0 ? ckci_near_gather(p, device, family, limit, ws, m, cost, err)
-                     : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
+    return tile->form == CKCI_TILE_NEAR
+               ? ckci_near_gather(p, device, family, limit, ws, m, cost, err)
+               : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
@@ -16361,8 +16419,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+                                              const ckconv_args *args, unsigned char *ws,
+                                              const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                              ckconv_error *err)
 {
     ckci_matrix m;
     double cost;
@@ -16587,7 +16646,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
     k->by_row = ckci_make_divisor(k->row_pairs);
     k->by_chunks = ckci_make_divisor(chunks);
     k->by_wide = ckci_make_divisor(k->tile[1] + k->window[1] - 1);
-    ckci_set_kernel(l, CKCI_KERNEL_matrix_stem_fwd + back);
+    ckci_set_kernel(l, back ? CKCI_KERNEL_matrix_stem_bwd_data : CKCI_KERNEL_matrix_stem_fwd);
     l->grid = (int64_t)k->blocks * k->tiles_n;
     *cost = 218 * (4000 + cycles / 1.7);
     return CKCONV_OK;
@@ -16604,8 +16663,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+                                            const ckconv_args *args, unsigned char *ws,
+                                            const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                            ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -16726,8 +16786,9 @@ CKCI_FN ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+                                            const ckconv_args *args, unsigned char *ws,
+                                            const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                            ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;
@@ -16874,7 +16935,8 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_matrix_reads(&in, "in", m->type, in.len[2], err));
     CKCI_TRY(ckci_matrix_reads(&dout, "dout", m->type, dout.len[2], err));
     ckci_make_gpu_conv(c, k);
-    ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (ckci_min(c->k, c->c) == 32));
+    ckci_set_kernel(&m->l, ckci_min(c->k, c->c) == 32 ? CKCI_KERNEL_matrix_near_weight_32
+                                                      : CKCI_KERNEL_matrix_near_weight_16);
     CKCI_TRY(ckci_near_walk(c, device, split_k, k, cost, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.region.images + 1, beyond, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.region.images + 1, NULL, err));
@@ -16900,12 +16962,13 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. tile 0: near */
+/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
 CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
-                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+                                         ckconv_family family, const ckci_gpu_tile *tile, int32_t split_k,
+                                         int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
+                                         ckconv_error *err)
 {
-    if (tile == 0) {
+    if (tile->form == CKCI_TILE_NEAR) {
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
     }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
@@ -16925,7 +16988,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     int64_t positions = c->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, m->type, 0, tile));
+    ckci_set_kernel(&m->l, tile->kernel);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->by_phases = ckci_make_divisor(c->g);
@@ -17008,8 +17071,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+                                              const ckconv_args *args, unsigned char *ws,
+                                              const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                              ckconv_error *err)
 {
     ckci_matrix m;
     double cost;
@@ -17039,47 +17103,12 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
   and the parts of bwd_weight. Tensors that no chunk of 16 bytes can be read of have tiles that read single
   numbers.
 */
-/* Name, kernel, rows, columns and threads of a block, elements per load, places of the reduction per step,
-   blocks that share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1). */
-typedef struct ckci_fma_tile {
-    int32_t code, kernel, rows, columns, threads, width, step, blocks;
-    double rate;
-} ckci_fma_tile;
-
-CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
-{
-    static const ckci_fma_tile gather[] = {
-        {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.49},
-        {64064, CKCI_KERNEL_tile_gather_64x64, 64, 64, 64, 4, 8, 6, 0.515},
-        {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 128, 4, 8, 3, 0.6},
-        {128016, CKCI_KERNEL_tile_gather_128x16, 128, 16, 64, 4, 16, 6, 0.9},
-        {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 8, 3, 0.78}};
-    static const ckci_fma_tile weight[] = {
-        {128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 128, 4, 8, 2, 0.495},
-        {48128, CKCI_KERNEL_tile_weight_48x128, 48, 128, 64, 4, 8, 6, 0.565},
-        {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 32, 2, 0.56},
-        {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 16, 2, 0.8},
-        {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 64, 3, 1.05},
-        {8072, CKCI_KERNEL_tile_weight_8x72, 8, 72, 144, 4, 32, 4, 1.6},
-        {4036, CKCI_KERNEL_tile_weight_4x36, 4, 36, 144, 4, 64, 4, 3.2},
-        {1064064, CKCI_KERNEL_tile_weight_64x64_any, 64, 64, 128, 1, 16, 3, 0.72}};
-    const ckci_fma_tile *table = op == CKCONV_BWD_WEIGHT ? weight : gather;
-    size_t count =
-        op == CKCONV_BWD_WEIGHT ? sizeof weight / sizeof weight[0] : sizeof gather / sizeof gather[0];
-    for (size_t i = 1; i < count; i++) {
-        if (table[i].code == code) {
-            return table[i];
-        }
-    }
-    return table[0];
-}
-
 /* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
    now and then. */
-CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t, double red)
+CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_gpu_tile *t, double red)
 {
     double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
-    double block = (double)t->rows * t->columns * t->rate * (red + 48);
+    double block = (double)t->rows * t->columns * t->slow[0] * (red + 48);
     double rounds = (double)blocks / slots;
     if (rounds <= 1) {
         double share = (double)ckci_ceil_div(blocks, (int64_t)units);
@@ -17124,11 +17153,11 @@ CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
-CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
+                                       ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
-    ckci_fma_tile tile = ckci_find_tile(p->op, code);
     int back = p->op == CKCONV_BWD_DATA;
     int64_t positions, beyond[3];
     int32_t ranges;
@@ -17136,23 +17165,23 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
     ckci_image(p, &positions, beyond);
-    if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, beyond) ||
+    if (!ckci_tile_reach(&k->a, tile->rows / positions + 2, k->red, beyond) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8 ||
         !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL)) {
         return ckci_tile_too_far(err);
     }
-    if (tile.width == 4 && !ckci_vector_loads(&k->a, 2, k->red)) {
+    if (tile->width == 4 && !ckci_vector_loads(&k->a, 2, k->red)) {
         return ckci_tile_unaligned(err);
     }
-    if (tile.width == 4 && k->red < tile.step) {
+    if (tile->width == 4 && k->red < tile->step) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "this FMA tile takes %d channels per group at least; here %d", (int)tile.step,
+                         "this FMA tile takes %d channels per group at least; here %d", (int)tile->step,
                          (int)k->red);
     }
     k->b_mode = ckci_vector_loads(&k->b, back ? 1 : 2, k->red)       ? 0
                 : ckci_vector_loads(&k->b, back ? 2 : 1, k->columns) ? 1
                                                                      : 2;
-    if (tile.width == 4 && k->b_mode == 2) {
+    if (tile->width == 4 && k->b_mode == 2) {
         return ckci_tile_unaligned(err);
     }
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
@@ -17162,11 +17191,11 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
         k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS || k->o.d[j].dtype == CKCONV_F32);
     }
     double red = ckci_reduction(k, (double)k->red);
-    ckci_set_kernel(l, tile.kernel);
-    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile.rows), 1);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
+    ckci_set_kernel(l, tile->kernel);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile->rows), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
-    *cost = ckci_tile_cost(device, l->grid, &tile, red);
+    *cost = ckci_tile_cost(device, l->grid, tile, red);
     return CKCONV_OK;
 }
 
@@ -17200,7 +17229,7 @@ CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, i
 }
 
 /* wide: columns of a thread. */
-CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
+CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_tile *tile,
                                    ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
@@ -17208,15 +17237,15 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
     int32_t ranges, deep = 4;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
-    if (ranges || k->red % 4 != 0 || k->red * wide > 1024 || !ckci_vector_loads(&k->a, 2, k->red)) {
+    if (ranges || k->red % 4 != 0 || k->red * tile->columns > 1024 || !ckci_vector_loads(&k->a, 2, k->red)) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "grouped kernels take channels last, aligned, a multiple of 4 up to %d per group, and "
             "31 for the sum of filter sizes; here %d",
-            (int)(1024 / wide), (int)k->red);
+            (int)(1024 / tile->columns), (int)k->red);
     }
     ckci_image(p, &positions, beyond);
-    ckci_grouped_blocks(k, wide, deep, units);
+    ckci_grouped_blocks(k, tile->columns, deep, units);
     int64_t rows = (int64_t)deep * 256 / k->lanes * k->part;
     ckci_tensor all = k->a;
     all.stride[2] = all.stride[0] > all.stride[2] ? all.stride[0] : all.stride[2]; /* all groups */
@@ -17229,8 +17258,9 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
                ckci_vector_loads(&k->o.t, 2, k->columns);
     double red = ckci_reduction(k, (double)k->red);
     /* neighbouring threads read neighbouring groups: with few groups, they read apart */
-    ckci_fma_tile shape = {
-        4, CKCI_KERNEL_grouped_4, 1024 * k->part, 4, 256, 4, 4, 2, k->lanes >= 8 ? 1.8 : 16. / k->lanes};
+    ckci_gpu_tile shape = *tile;
+    shape.rows *= k->part;
+    shape.slow[0] = k->lanes >= 8 ? shape.slow[0] : 16. / k->lanes;
     ckci_set_kernel(l, shape.kernel);
     CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
     *cost = ckci_tile_cost(device, l->grid, &shape, red);
@@ -17238,8 +17268,9 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
 }
 
 /* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
-CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                       double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
+                                       ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int32_t ranges;
@@ -17273,14 +17304,13 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8) {
         return ckci_tile_too_far(err);
     }
-    ckci_fma_tile shape = {1, CKCI_KERNEL_narrow, 1024, 4, 128, 4, 8, 3, 1.05};
     double red = ckci_reduction(k, (double)ckci_ceil_div(k->red, 8) * 8);
-    ckci_set_kernel(l, shape.kernel);
+    ckci_set_kernel(l, tile->kernel);
     k->tiles_n = (int32_t)ckci_ceil_div(width, 8 * k->lanes);
     k->tiles_m = (int32_t)ckci_ceil_div(height, k->part);
     int64_t slices = ckci_saturating_mul(ckci_saturating_mul(p->g, p->n), d[0].count[0].d);
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(slices, k->phases), l, err));
-    *cost = ckci_tile_cost(device, l->grid, &shape, red + 200);
+    *cost = ckci_tile_cost(device, l->grid, tile, red + 200);
     return CKCONV_OK;
 }
 
@@ -17298,12 +17328,11 @@ CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
 }
 
 /* bwd_weight. split_k 0: the number of parts that takes the least time, within `limit` bytes. */
-CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                       double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, int32_t split_k, int64_t limit,
+                                       ckci_launch *l, int64_t *bytes, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
-    ckci_fma_tile tile = ckci_find_tile(p->op, code);
     int32_t ranges;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
@@ -17311,12 +17340,12 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     int64_t space, beyond[3];
     ckci_image(p, &space, beyond);
     int64_t positions = p->n * space;
-    if (tile.width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
+    if (tile->width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
         return ckci_tile_unaligned(err);
     }
-    ckci_set_kernel(l, tile.kernel);
-    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, tile.rows);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
+    ckci_set_kernel(l, tile->kernel);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, tile->rows);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
     k->by_phases = ckci_make_divisor(p->g);
     int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), p->g);
     int64_t sums = ckci_saturating_mul(ckci_saturating_mul(p->g, k->rows), k->columns);
@@ -17329,7 +17358,7 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     }
     for (int64_t s = split == 0 ? 1 : split; s <= (split_k == 0 ? most : split_k); s++) {
         double time =
-            ckci_tile_cost(device, ckci_saturating_mul(tiles, s), &tile, (double)positions / (double)s);
+            ckci_tile_cost(device, ckci_saturating_mul(tiles, s), tile, (double)positions / (double)s);
         time += s > 1 ? 2e5 + (double)sum_bytes * (double)s * 8 / units : 0;
         if (time < best) {
             best = time;
@@ -17361,25 +17390,31 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-/* ---- The instances of >>k-vector-gather, >>k-vector-weight, >>k-tile-common and >>k-vector-direct. A tile's
-   name says whose it is: 0, 32, 64 and 128 are direct and the vector tiles, 1 and 4 narrow and grouped,
-   others FMA tiles. */
+/* ---- The instances of >>k-vector-gather, >>k-vector-weight, >>k-tile-common and >>k-vector-direct */
 
-CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
+                                       ckconv_error *err)
 {
-    return tile == 1     ? ckci_few_columns(p, device, l, cost, err)
-           : tile == 4   ? ckci_grouped(p, device, tile, l, cost, err)
-           : tile > 1000 ? ckci_tile_gather(p, device, tile, l, cost, err)
-                         : ckci_gpu_gather(p, device, tile, l, cost, err);
+    switch (tile->form) {
+    case CKCI_TILE_NARROW:
+        return ckci_few_columns(p, device, tile, l, cost, err);
+    case CKCI_TILE_GROUPED:
+        return ckci_grouped(p, device, tile, l, cost, err);
+    case CKCI_TILE_FMA:
+        return ckci_tile_gather(p, device, tile, l, cost, err);
+    default:
+        return ckci_gpu_gather(p, device, tile->rows, l, cost, err);
+    }
 }
 
-CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                       double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, int32_t split_k, int64_t limit,
+                                       ckci_launch *l, int64_t *bytes, double *cost, ckconv_error *err)
 {
-    return tile > 1000 ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
-                       : ckci_gpu_weight(p, device, tile, split_k, limit, l, bytes, cost, err);
+    return tile->form == CKCI_TILE_FMA
+               ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
+               : ckci_gpu_weight(p, device, tile->rows, split_k, limit, l, bytes, cost, err);
 }
 
 CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
@@ -17394,8 +17429,9 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+                                           const ckconv_args *args, unsigned char *ws,
+                                           const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                           ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -17423,8 +17459,9 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+                                           const ckconv_args *args, unsigned char *ws,
+                                           const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                           ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -17839,8 +17876,8 @@ CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l
    dx; where there are parts or no dx, from a pass of it for sums alone; without workspace norm_param computes
    all. */
 CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
-                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                         const ckci_emitter *e, ckconv_error *err)
+                                         const ckconv_args *args, unsigned char *ws,
+                                         const ckci_gpu_tile *tile, const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     (void)tile;
@@ -18016,7 +18053,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&p->first), err));
     if (f->family == CKCONV_FAMILY_FUSED) {
-        CKCI_TRY(ckci_gpu_fused(p, &f->plan->device, f->tile, &l, &f->cost, err));
+        CKCI_TRY(ckci_gpu_fused(p, &f->plan->device, f->tile->rows, &l, &f->cost, err));
         ckci_plan_launch(f->plan, &l, 1);
         return CKCONV_OK;
     }
@@ -18061,7 +18098,7 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
 {
     const ckci_mid_emitter *m = (const ckci_mid_emitter *)context;
     ckci_launch l = *launch;
-    if (launch->bytes == sizeof(ckci_gpu_depth)) {
+    if (launch->takes == CKCI_ARGS_ckci_gpu_depth) {
         ckci_gpu_depth *k = &l.a.depth;
         ckci_gpu_mid_target(m->first, m->args, &k->o);
         k->o_same = k->o_same && k->o.form != CKCI_FORM_SINGLE;
@@ -18069,8 +18106,7 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
     } else if (ckci_writes_target(launch)) {
         ckci_gpu_conv *k = &l.a.conv;
         ckci_gpu_mid_target(m->first, m->args, &k->o);
-        if (l.kernel < CKCI_KERNEL_matrix_gather_256x256 ||
-            l.kernel > CKCI_KERNEL_matrix_double_weight_128x64) {
+        if (!ckci_kernel_of_unit(l.kernel)) {
             /* elsewhere than on matrix units it stands for results without an epilogue */
             k->o_vec = k->o_vec && k->o.form == CKCI_FORM_STORE;
         }
@@ -18162,9 +18198,8 @@ CKCI_FN ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ck
                            device->arch, (int)device->lds_bytes);
 }
 
-/* tile: of the instance. 64128: pointwise, 128128, 128256 and CKCI_PAIR_STRIPS: depthwise, the latter two 512
-   threads. */
-CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
+/* form: of the instance's tile. WIDE and STRIPS have 512 threads. */
+CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t form, ckci_pair_shape *s,
                                            ckconv_error *err)
 {
     static const ckci_pair_shape point[2] = {
@@ -18178,12 +18213,15 @@ CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t 
     static const ckci_pair_shape strips = {CKCI_KERNEL_pair_strips_f16, 64, 512, 256, 4, 64,
                                            CKCI_PAIR_NVIDIA_WIDE,       1,  0};
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
-    *s = tile == 64128 ? point[nvidia] : tile == 128128 ? depth[nvidia] : tile == 128256 ? wide : strips;
-    if (!nvidia && (tile == 128256 || tile == CKCI_PAIR_STRIPS)) {
+    *s = form == CKCI_TILE_PAIR_POINT   ? point[nvidia]
+         : form == CKCI_TILE_PAIR_DEPTH ? depth[nvidia]
+         : form == CKCI_TILE_PAIR_WIDE  ? wide
+                                        : strips;
+    if (!nvidia && (form == CKCI_TILE_PAIR_WIDE || form == CKCI_TILE_PAIR_STRIPS)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this fused kernel is for NVIDIA; here the GPU is %s",
                          device->arch);
     }
-    if (tile != CKCI_PAIR_STRIPS) { /* there it depends on the channels */
+    if (form != CKCI_TILE_PAIR_STRIPS) { /* there it depends on the channels */
         CKCI_TRY(ckci_pair_lds(device, s->lds, err));
     }
     s->side = device->lds_bytes < 2 * s->lds ? 1 : s->side;
@@ -18487,7 +18525,7 @@ CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_dev
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t form,
                                        ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_pair *a = &l->a.pair;
@@ -18496,8 +18534,8 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     int64_t regions = 0, units = ckci_max(device->compute_units, 1);
     double block = 0;
     CKCI_TRY(ckci_pair_reads(p, device, a, err));
-    CKCI_TRY(ckci_find_pair_shape(device, tile, &s, err));
-    if (tile == CKCI_PAIR_STRIPS) {
+    CKCI_TRY(ckci_find_pair_shape(device, form, &s, err));
+    if (form == CKCI_TILE_PAIR_STRIPS) {
         int32_t lds = 0;
         CKCI_TRY(ckci_pair_strips(p, device, a, &regions, &block, &lds, err));
         CKCI_TRY(ckci_pair_lds(device, lds, err));
@@ -18507,7 +18545,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
         *cost = 218 * ckci_pair_time(p, device, regions, &s, block);
         return CKCONV_OK;
     }
-    if (tile == 64128) {
+    if (form == CKCI_TILE_PAIR_POINT) {
         CKCI_TRY(ckci_pair_point(p, &s, a, &regions, &block, err));
     } else {
         CKCI_TRY(ckci_pair_depth(p, device, &s, a, &regions, &block, err));
@@ -18523,7 +18561,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     int64_t work = k->rows == 0 ? 0 : ckci_saturating_mul(regions, k->tiles_n);
     CKCI_TRY(ckci_too_many_blocks(ckci_saturating_add(work, units * 4), err));
     l->grid = work;
-    if (tile != 64128) { /* a block keeps its columns */
+    if (form != CKCI_TILE_PAIR_POINT) { /* a block keeps its columns */
         int64_t slots = ckci_max(units * s.side / k->tiles_n, 1) * k->tiles_n;
         l->grid = s.async ? ckci_min(work, slots) : work;
         a->second.as.patch.work = (int32_t)work;
@@ -18532,7 +18570,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
             ckci_ceil_div(k->part, s.columns) * ckci_ceil_div(p->second.c, s.slab) <= 2;
     }
     ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
-    double start = tile != 64128 && s.async ? 5000 : 0; /* tables; fitted to an H100 */
+    double start = form != CKCI_TILE_PAIR_POINT && s.async ? 5000 : 0; /* tables; fitted to an H100 */
     *cost = 218 * (start + ckci_pair_time(p, device, work, &s, block));
     return CKCONV_OK;
 }
@@ -18541,20 +18579,21 @@ CKCI_FN ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_matrix_pair(&f->p->pair, &f->plan->device, f->tile, &l, &f->cost, err));
+    CKCI_TRY(ckci_matrix_pair(&f->p->pair, &f->plan->device, f->tile->form, &l, &f->cost, err));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+                                            const ckconv_args *args, unsigned char *ws,
+                                            const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                            ckconv_error *err)
 {
     ckci_launch l;
     double cost;
     int whole = ckci_pair_whole(&p->pair);
     (void)ws;
-    if (ckci_matrix_pair(&p->pair, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
+    if (ckci_matrix_pair(&p->pair, &plan->device, tile->form, &l, &cost, NULL) != CKCONV_OK) {
         return ckci_list_fused(plan, &p->pair, args, 64, e, err); /* pointers less aligned than planned for */
     }
     ckci_gpu_mid_target(&p->pair.first, args, &l.a.pair.first.o);
@@ -18567,12 +18606,12 @@ CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                         const ckci_emitter *e, ckconv_error *err)
+                                         const ckconv_args *args, unsigned char *ws,
+                                         const ckci_gpu_tile *tile, const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_conv_conv *pair = &p->pair;
     if (plan->tune[CKCI_TUNE_SECOND] == 0) {
-        return ckci_list_fused(plan, pair, args, tile, e, err);
+        return ckci_list_fused(plan, pair, args, tile->rows, e, err);
     }
     ckci_launch l;
     ckci_conv part[2];
@@ -18657,183 +18696,207 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
     X(cpu_groupnorm_bwd, CPU, GROUPNORM, GROUPNORM_BWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)
 
-/* GPU instances: name, family, operation, type of the sums (0: any), tile, does it fit, list the launches. */
+/* GPU instances: name, family, operation, type of the sums (0: any), tile (a ckci_gpu_tile's members), does
+   it fit, list the launches. */
+#define CKCI_NO_TILE(FORM, SIDE) (CKCI_TILE_##FORM, SIDE, SIDE, 0, 0, 0, 0, 0, 0, {0, 0})
+
 #define CKCI_GPU_TILES(X, OP, LOW, FIT, LIST)                                                                \
-    X(gpu_vector_##LOW##_f32_128, VECTOR, OP, CKCONV_F32, 128, FIT, LIST)                                    \
-    X(gpu_vector_##LOW##_f32_64, VECTOR, OP, CKCONV_F32, 64, FIT, LIST)                                      \
-    X(gpu_vector_##LOW##_f64_64, VECTOR, OP, CKCONV_F64, 64, FIT, LIST)                                      \
-    X(gpu_vector_##LOW##_i32_64, VECTOR, OP, CKCONV_I32, 64, FIT, LIST)                                      \
-    X(gpu_direct_##LOW##_f32, DIRECT, OP, CKCONV_F32, 0, FIT, LIST)                                          \
-    X(gpu_direct_##LOW##_f64, DIRECT, OP, CKCONV_F64, 0, FIT, LIST)                                          \
-    X(gpu_direct_##LOW##_i32, DIRECT, OP, CKCONV_I32, 0, FIT, LIST)
+    X(gpu_vector_##LOW##_f32_128, VECTOR, OP, CKCONV_F32, CKCI_NO_TILE(VECTOR, 128), FIT, LIST)              \
+    X(gpu_vector_##LOW##_f32_64, VECTOR, OP, CKCONV_F32, CKCI_NO_TILE(VECTOR, 64), FIT, LIST)                \
+    X(gpu_vector_##LOW##_f64_64, VECTOR, OP, CKCONV_F64, CKCI_NO_TILE(VECTOR, 64), FIT, LIST)                \
+    X(gpu_vector_##LOW##_i32_64, VECTOR, OP, CKCONV_I32, CKCI_NO_TILE(VECTOR, 64), FIT, LIST)                \
+    X(gpu_direct_##LOW##_f32, DIRECT, OP, CKCONV_F32, CKCI_NO_TILE(DIRECT, 0), FIT, LIST)                    \
+    X(gpu_direct_##LOW##_f64, DIRECT, OP, CKCONV_F64, CKCI_NO_TILE(DIRECT, 0), FIT, LIST)                    \
+    X(gpu_direct_##LOW##_i32, DIRECT, OP, CKCONV_I32, CKCI_NO_TILE(DIRECT, 0), FIT, LIST)
 
-#define CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, OP, PASS, TILE, CODE, BODY)                                      \
-    X(gpu_##LOW##_##PASS##_##TILE, FAMILY, OP, CKCONV_F32, CODE, ckci_fit_matrix_##BODY,                     \
-      ckci_list_matrix_##BODY)
+#define CKCI_MATRIX_ROW(X, FAMILY, OP, BODY, NAME, KIND, ...)                                                \
+    X(NAME, FAMILY, OP, KIND, (__VA_ARGS__), ckci_fit_matrix_##BODY, ckci_list_matrix_##BODY)
 
-/* every matrix unit */
-#define CKCI_GPU_MATRIX_TILES(X, FAMILY, LOW)                                                                \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x128, 128128, gather)                                   \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 64x64, 64064, gather)                                      \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x32, 128032, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x128, 128128, gather)                         \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 64x64, 64064, gather)                            \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x32, 128032, gather)                          \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x128, 128128, weight)                     \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x64, 64064, weight)                        \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 32x128, 32128, weight)
+/* A row of each of gpu/table.h's tables of tiles, for a family of matrix units. */
+#define CKCI_GATHER_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW, OTHER)                                \
+    CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_##ROWS##x##COLUMNS, CKCONV_F32,              \
+                    CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_gather_##ROWS##x##COLUMNS,             \
+                    CKCI_KERNEL_matrix_back_##ROWS##x##COLUMNS, 0, 0, 0, 0, {SLOW, OTHER})
+#define CKCI_WEIGHT_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER)                                          \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_##ROWS##x##COLUMNS, CKCONV_F32,    \
+                    CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_weight_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
+                    0, {SLOW, OTHER})
+#define CKCI_WEIGHT_I8_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER)                                       \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_i8_##ROWS##x##COLUMNS, CKCONV_I32, \
+                    CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_weight_##ROWS##x##COLUMNS, 0, 0, 0,   \
+                    0, 0, {SLOW, OTHER})
+#define CKCI_CDNA_ROW(X, OP, PASS, ROWS, COLUMNS)                                                            \
+    CKCI_MATRIX_ROW(X, MFMA, OP, gather, gpu_mfma_##PASS##_##ROWS##x##COLUMNS, CKCONV_F32, CKCI_TILE_HALF,   \
+                    ROWS, COLUMNS, CKCI_KERNEL_matrix_gather_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0, {0, 0})
+#define CKCI_WHOLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                        \
+    CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_i8_##ROWS##x##COLUMNS, CKCONV_I32,           \
+                    CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_whole_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
+                    0, {0, SLOW})
+#define CKCI_SINGLE_ROW(X, FAMILY, LOW, TYPE, OP, PASS, ROWS, COLUMNS, SLOW)                                 \
+    CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_##TYPE##_##ROWS##x##COLUMNS, CKCONV_F32,     \
+                    CKCI_TILE_SINGLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_single_##ROWS##x##COLUMNS, 0, 0, 0,  \
+                    0, 0, {0, SLOW})
+#define CKCI_SINGLE_WEIGHT_ROW(X, FAMILY, LOW, TYPE, ROWS, COLUMNS, SLOW)                                    \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_##TYPE##_##ROWS##x##COLUMNS,       \
+                    CKCONV_F32, CKCI_TILE_SINGLE, ROWS, COLUMNS,                                             \
+                    CKCI_KERNEL_matrix_single_weight_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0, {0, SLOW})
+#define CKCI_DOUBLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                       \
+    CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_f64_##ROWS##x##COLUMNS, CKCONV_F64,          \
+                    CKCI_TILE_DOUBLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_double_##ROWS##x##COLUMNS, 0, 0, 0,  \
+                    0, 0, {0, SLOW})
+#define CKCI_DOUBLE_WEIGHT_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW)                                          \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_f64_##ROWS##x##COLUMNS,            \
+                    CKCONV_F64, CKCI_TILE_DOUBLE, ROWS, COLUMNS,                                             \
+                    CKCI_KERNEL_matrix_double_weight_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0, {0, SLOW})
 
-/* i8 on every matrix unit */
-#define CKCI_GPU_MATRIX_WHOLE(X, FAMILY, LOW)                                                                \
-    X(gpu_##LOW##_fwd_i8_128x128, FAMILY, FWD, CKCONV_I32, 128128, ckci_fit_matrix_gather,                   \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_fwd_i8_64x64, FAMILY, FWD, CKCONV_I32, 64064, ckci_fit_matrix_gather,                      \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_data_i8_128x128, FAMILY, BWD_DATA, CKCONV_I32, 128128, ckci_fit_matrix_gather,         \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_data_i8_64x64, FAMILY, BWD_DATA, CKCONV_I32, 64064, ckci_fit_matrix_gather,            \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_weight_i8_128x128, FAMILY, BWD_WEIGHT, CKCONV_I32, 128128, ckci_fit_matrix_weight,     \
-      ckci_list_matrix_weight)                                                                               \
-    X(gpu_##LOW##_bwd_weight_i8_64x64, FAMILY, BWD_WEIGHT, CKCONV_I32, 64064, ckci_fit_matrix_weight,        \
-      ckci_list_matrix_weight)
+/* Rows of a family's tiles. Of fwd and bwd_data: */
+#define CKCI_BOTH(ROW, X, FAMILY, LOW, ...)                                                                  \
+    ROW(X, FAMILY, LOW, FWD, fwd, __VA_ARGS__)                                                               \
+    ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, __VA_ARGS__)
+#define CKCI_MFMA_ALL(...) __VA_ARGS__
+#define CKCI_MFMA_MMA(...)
+#define CKCI_ROW_I8(...) __VA_ARGS__
+#define CKCI_ROW_HALF(...)
+#define CKCI_MFMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                   \
+    CKCI_MFMA_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER))
+#define CKCI_MFMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                     \
+    CKCI_MFMA_##UNITS(CKCI_WEIGHT_ROW(X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER)                             \
+                          CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER)))
+#define CKCI_MFMA_CDNA(X, ROWS, COLUMNS, PART)                                                               \
+    CKCI_CDNA_ROW(X, FWD, fwd, ROWS, COLUMNS)                                                                \
+    CKCI_CDNA_ROW(X, BWD_DATA, bwd_data, ROWS, COLUMNS)
+#define CKCI_MFMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                        \
+    CKCI_BOTH(CKCI_WHOLE_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW)
+#define CKCI_MFMA_SINGLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                  \
+    CKCI_SINGLE_ROW(X, MFMA, mfma, f32, FWD, fwd, ROWS, COLUMNS, SLOW)                                       \
+    CKCI_SINGLE_ROW(X, MFMA, mfma, f32, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                             \
+    CKCI_SINGLE_WEIGHT_ROW(X, MFMA, mfma, f32, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_MFMA_DOUBLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                  \
+    CKCI_BOTH(CKCI_DOUBLE_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW)                                           \
+    CKCI_DOUBLE_WEIGHT_ROW(X, MFMA, mfma, ROWS, COLUMNS, WEIGHT_SLOW)
 
-/* f32 and tf32 on CDNA, tf32 on NVIDIA */
-#define CKCI_GPU_MATRIX_SINGLE(X, FAMILY, LOW, TYPE)                                                         \
-    X(gpu_##LOW##_fwd_##TYPE##_128x128, FAMILY, FWD, CKCONV_F32, CKCI_SINGLE_TILE + 128128,                  \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_fwd_##TYPE##_64x64, FAMILY, FWD, CKCONV_F32, CKCI_SINGLE_TILE + 64064,                     \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_data_##TYPE##_128x128, FAMILY, BWD_DATA, CKCONV_F32, CKCI_SINGLE_TILE + 128128,        \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_data_##TYPE##_64x64, FAMILY, BWD_DATA, CKCONV_F32, CKCI_SINGLE_TILE + 64064,           \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_weight_##TYPE##_128x128, FAMILY, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 128128,    \
-      ckci_fit_matrix_weight, ckci_list_matrix_weight)                                                       \
-    X(gpu_##LOW##_bwd_weight_##TYPE##_64x64, FAMILY, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 64064,       \
-      ckci_fit_matrix_weight, ckci_list_matrix_weight)
+#define CKCI_WMMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                   \
+    CKCI_MFMA_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER))
+#define CKCI_WMMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                     \
+    CKCI_MFMA_##UNITS(CKCI_WEIGHT_ROW(X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER)                             \
+                          CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER)))
+#define CKCI_WMMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                        \
+    CKCI_BOTH(CKCI_WHOLE_ROW, X, WMMA, wmma, ROWS, COLUMNS, SLOW)
 
-/* f64 on both */
-#define CKCI_GPU_MATRIX_DOUBLE(X, FAMILY, LOW)                                                               \
-    X(gpu_##LOW##_fwd_f64_128x64, FAMILY, FWD, CKCONV_F64, CKCI_DOUBLE_TILE + 128064,                        \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_data_f64_128x64, FAMILY, BWD_DATA, CKCONV_F64, CKCI_DOUBLE_TILE + 128064,              \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_weight_f64_128x64, FAMILY, BWD_WEIGHT, CKCONV_F64, CKCI_DOUBLE_TILE + 128064,          \
-      ckci_fit_matrix_weight, ckci_list_matrix_weight)
+#define CKCI_MMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                    \
+    CKCI_BOTH(CKCI_GATHER_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER)
+#define CKCI_MMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                      \
+    CKCI_WEIGHT_ROW(X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER)                                                 \
+    CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER))
+#define CKCI_MMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                         \
+    CKCI_BOTH(CKCI_WHOLE_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW)
+#define CKCI_MMA_SINGLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                   \
+    CKCI_SINGLE_ROW(X, MMA, mma, tf32, FWD, fwd, ROWS, COLUMNS, SLOW)                                        \
+    CKCI_SINGLE_ROW(X, MMA, mma, tf32, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                              \
+    CKCI_SINGLE_WEIGHT_ROW(X, MMA, mma, tf32, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_MMA_DOUBLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                   \
+    CKCI_BOTH(CKCI_DOUBLE_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW)                                             \
+    CKCI_DOUBLE_WEIGHT_ROW(X, MMA, mma, ROWS, COLUMNS, WEIGHT_SLOW)
 
-/* small groups */
+/* small groups, first layers */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
-    X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_gather, ckci_list_matrix_gather)     \
-    X(gpu_##LOW##_bwd_data_near, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_gather,                    \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_weight_near, FAMILY, BWD_WEIGHT, CKCONV_F32, 0, ckci_fit_matrix_weight,                \
-      ckci_list_matrix_weight)
-
-/* first layers */
+    CKCI_MATRIX_ROW(X, FAMILY, FWD, gather, gpu_##LOW##_fwd_near, CKCONV_F32, CKCI_TILE_NEAR, 0, 0, 0, 0, 0, \
+                    0, 0, 0, {0, 0})                                                                         \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_DATA, gather, gpu_##LOW##_bwd_data_near, CKCONV_F32, CKCI_TILE_NEAR, 0,   \
+                    0, 0, 0, 0, 0, 0, 0, {0, 0})                                                             \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_near, CKCONV_F32, CKCI_TILE_NEAR,  \
+                    0, 0, 0, 0, 0, 0, 0, 0, {0, 0})
 #define CKCI_GPU_MATRIX_STEM(X, FAMILY, LOW)                                                                 \
-    X(gpu_##LOW##_fwd_stem, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_stem, ckci_list_matrix_stem)         \
-    X(gpu_##LOW##_bwd_weight_stem, FAMILY, BWD_WEIGHT, CKCONV_F32, 0, ckci_fit_stem_weight,                  \
-      ckci_list_stem_weight)                                                                                 \
-    X(gpu_##LOW##_bwd_data_stem, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_stem, ckci_list_matrix_stem)
+    X(gpu_##LOW##_fwd_stem, FAMILY, FWD, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_matrix_stem,            \
+      ckci_list_matrix_stem)                                                                                 \
+    X(gpu_##LOW##_bwd_weight_stem, FAMILY, BWD_WEIGHT, CKCONV_F32, CKCI_NO_TILE(NONE, 0),                    \
+      ckci_fit_stem_weight, ckci_list_stem_weight)                                                           \
+    X(gpu_##LOW##_bwd_data_stem, FAMILY, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_matrix_stem,  \
+      ckci_list_matrix_stem)
 
-/* where LDS holds larger tiles */
-#define CKCI_GPU_MATRIX_LARGE(X, FAMILY, LOW)                                                                \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x128, 256128, gather)                                   \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x128, 256128, gather)                         \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 192x128, 192128, gather)                                   \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 512x64, 512064, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 192x128, 192128, gather)                         \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 512x64, 512064, gather)                          \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x256, 128256, weight)                     \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x256, 64256, weight)                       \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x192, 64192, weight)                       \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 192x128, 192128, weight)
-
-#define CKCI_GPU_FMA_TILES(X)                                                                                \
-    X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
-    X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
-    X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
-    X(gpu_tile_fwd_128x16, VECTOR, FWD, CKCONV_F32, 128016, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
-    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_gpu_gather, ckci_list_gpu_gather)  \
-    X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_gpu_gather,                   \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_tile_bwd_data_64x64, VECTOR, BWD_DATA, CKCONV_F32, 64064, ckci_fit_gpu_gather,                     \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_gpu_gather,                   \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_tile_bwd_data_128x16, VECTOR, BWD_DATA, CKCONV_F32, 128016, ckci_fit_gpu_gather,                   \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_gpu_gather,              \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_narrow_fwd, VECTOR, FWD, CKCONV_F32, 1, ckci_fit_gpu_gather, ckci_list_gpu_gather)                 \
-    X(gpu_narrow_bwd_data, VECTOR, BWD_DATA, CKCONV_F32, 1, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
-    X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_gpu_gather, ckci_list_gpu_gather)              \
-    X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_gpu_gather, ckci_list_gpu_gather)    \
-    X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_gpu_weight,              \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_48x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 48128, ckci_fit_gpu_weight,                \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_gpu_weight,                 \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_32x96, VECTOR, BWD_WEIGHT, CKCONV_F32, 32096, ckci_fit_gpu_weight,                 \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_16x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 16048, ckci_fit_gpu_weight,                 \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_8x72, VECTOR, BWD_WEIGHT, CKCONV_F32, 8072, ckci_fit_gpu_weight,                   \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_4x36, VECTOR, BWD_WEIGHT, CKCONV_F32, 4036, ckci_fit_gpu_weight,                   \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_64x64_any, VECTOR, BWD_WEIGHT, CKCONV_F32, 1064064, ckci_fit_gpu_weight,           \
-      ckci_list_gpu_weight)
+#define CKCI_FMA_GATHER_ROW(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP, SHARE)   \
+    X(gpu_tile_fwd_##NAME, VECTOR, FWD, CKCONV_F32,                                                          \
+      (CKCI_TILE_FMA, ROWS, COLUMNS, CKCI_KERNEL_tile_gather_##NAME, 0, THREADS, WIDTH, STEP, BLOCKS,        \
+       {RATE, 0}),                                                                                           \
+      ckci_fit_gpu_gather, ckci_list_gpu_gather)                                                             \
+    X(gpu_tile_bwd_data_##NAME, VECTOR, BWD_DATA, CKCONV_F32,                                                \
+      (CKCI_TILE_FMA, ROWS, COLUMNS, CKCI_KERNEL_tile_gather_##NAME, 0, THREADS, WIDTH, STEP, BLOCKS,        \
+       {RATE, 0}),                                                                                           \
+      ckci_fit_gpu_gather, ckci_list_gpu_gather)
+#define CKCI_FMA_WEIGHT_ROW(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP, SHARE)   \
+    X(gpu_tile_bwd_weight_##NAME, VECTOR, BWD_WEIGHT, CKCONV_F32,                                            \
+      (CKCI_TILE_FMA, ROWS, COLUMNS, CKCI_KERNEL_tile_weight_##NAME, 0, THREADS, WIDTH, 0, BLOCKS,           \
+       {RATE, 0}),                                                                                           \
+      ckci_fit_gpu_weight, ckci_list_gpu_weight)
+#define CKCI_FMA_OTHER_ROW(X, NAME, OP, FORM, KERNEL, ROWS, THREADS, STEP, BLOCKS, RATE)                     \
+    X(NAME, VECTOR, OP, CKCONV_F32,                                                                          \
+      (CKCI_TILE_##FORM, ROWS, 4, CKCI_KERNEL_##KERNEL, 0, THREADS, 4, STEP, BLOCKS, {RATE, 0}),             \
+      ckci_fit_gpu_gather, ckci_list_gpu_gather)
 
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
-    X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, 32, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
-    CKCI_GPU_TILES(X, BWD_DATA, bwd_data, ckci_fit_gpu_gather, ckci_list_gpu_gather)                         \
-    X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, 32, ckci_fit_gpu_gather,                     \
+    X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32), ckci_fit_gpu_gather,         \
       ckci_list_gpu_gather)                                                                                  \
+    CKCI_GPU_TILES(X, BWD_DATA, bwd_data, ckci_fit_gpu_gather, ckci_list_gpu_gather)                         \
+    X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32),                    \
+      ckci_fit_gpu_gather, ckci_list_gpu_gather)                                                             \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
-    CKCI_GPU_FMA_TILES(X)                                                                                    \
-    X(gpu_depthwise_fwd, DIRECT, FWD, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)                   \
-    X(gpu_depthwise_bwd_data, DIRECT, BWD_DATA, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)         \
-    X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, 0, ckci_fit_depth_weight, ckci_list_depth_weight)     \
-    X(gpu_depthwise_matrix_fwd, DIRECT, FWD, 0, 1, ckci_fit_depth_gather, ckci_list_depth_gather)            \
-    X(gpu_depthwise_matrix_bwd_data, DIRECT, BWD_DATA, 0, 1, ckci_fit_depth_gather, ckci_list_depth_gather)  \
-    X(gpu_depthwise_matrix_bwd_weight, DIRECT, BWD_WEIGHT, 0, 1, ckci_fit_depth_weight,                      \
+    CKCI_FMA_GATHER_TILES(CKCI_FMA_GATHER_ROW, X)                                                            \
+    CKCI_FMA_OTHER_ROW(X, gpu_narrow_fwd, FWD, NARROW, narrow, 1024, 128, 8, 3, 1.05)                        \
+    CKCI_FMA_OTHER_ROW(X, gpu_narrow_bwd_data, BWD_DATA, NARROW, narrow, 1024, 128, 8, 3, 1.05)              \
+    CKCI_FMA_OTHER_ROW(X, gpu_grouped_fwd_4, FWD, GROUPED, grouped_4, 1024, 256, 4, 2, 1.8)                  \
+    CKCI_FMA_OTHER_ROW(X, gpu_grouped_bwd_data_4, BWD_DATA, GROUPED, grouped_4, 1024, 256, 4, 2, 1.8)        \
+    CKCI_FMA_WEIGHT_TILES(CKCI_FMA_WEIGHT_ROW, X)                                                            \
+    X(gpu_depthwise_fwd, DIRECT, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_depth_gather,                       \
+      ckci_list_depth_gather)                                                                                \
+    X(gpu_depthwise_bwd_data, DIRECT, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_depth_gather,             \
+      ckci_list_depth_gather)                                                                                \
+    X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_depth_weight,         \
       ckci_list_depth_weight)                                                                                \
+    X(gpu_depthwise_matrix_fwd, DIRECT, FWD, 0, CKCI_NO_TILE(DEPTH_MATRIX, 0), ckci_fit_depth_gather,        \
+      ckci_list_depth_gather)                                                                                \
+    X(gpu_depthwise_matrix_bwd_data, DIRECT, BWD_DATA, 0, CKCI_NO_TILE(DEPTH_MATRIX, 0),                     \
+      ckci_fit_depth_gather, ckci_list_depth_gather)                                                         \
+    X(gpu_depthwise_matrix_bwd_weight, DIRECT, BWD_WEIGHT, 0, CKCI_NO_TILE(DEPTH_MATRIX, 0),                 \
+      ckci_fit_depth_weight, ckci_list_depth_weight)                                                         \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, MFMA, mfma)                                                                      \
-    CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
-    CKCI_GPU_MATRIX_WHOLE(X, MFMA, mfma)                                                                     \
-    CKCI_GPU_MATRIX_SINGLE(X, MFMA, mfma, f32)                                                               \
-    CKCI_GPU_MATRIX_DOUBLE(X, MFMA, mfma)                                                                    \
-    CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, FWD, fwd, 256x256, 256256, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, BWD_DATA, bwd_data, 256x256, 256256, gather)                          \
+    CKCI_GATHER_TILES(CKCI_MFMA_GATHER, X)                                                                   \
+    CKCI_WEIGHT_TILES(CKCI_MFMA_WEIGHT, X)                                                                   \
+    CKCI_WHOLE_TILES(CKCI_MFMA_WHOLE, X)                                                                     \
+    CKCI_SINGLE_TILES(CKCI_MFMA_SINGLE, X)                                                                   \
+    CKCI_DOUBLE_TILES(CKCI_MFMA_DOUBLE, X)                                                                   \
+    CKCI_CDNA_TILES(CKCI_MFMA_CDNA, X)                                                                       \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, WMMA, wmma)                                                                      \
-    CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
-    CKCI_GPU_MATRIX_WHOLE(X, WMMA, wmma)                                                                     \
+    CKCI_GATHER_TILES(CKCI_WMMA_GATHER, X)                                                                   \
+    CKCI_WEIGHT_TILES(CKCI_WMMA_WEIGHT, X)                                                                   \
+    CKCI_WHOLE_TILES(CKCI_WMMA_WHOLE, X)                                                                     \
     CKCI_GPU_MATRIX_NEAR(X, MMA, mma)                                                                        \
     CKCI_GPU_MATRIX_STEM(X, MMA, mma)                                                                        \
-    CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
-    CKCI_GPU_MATRIX_WHOLE(X, MMA, mma)                                                                       \
-    CKCI_GPU_MATRIX_SINGLE(X, MMA, mma, tf32)                                                                \
-    CKCI_GPU_MATRIX_DOUBLE(X, MMA, mma)                                                                      \
-    CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
-    X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
-    X(gpu_fused_conv_conv_matrix, FUSED, CONV_CONV_FWD, CKCONV_F32, 64128, ckci_fit_matrix_pair,             \
-      ckci_list_matrix_pair)                                                                                 \
-    X(gpu_fused_depth_matrix_128, FUSED, CONV_CONV_FWD, CKCONV_F32, 128128, ckci_fit_matrix_pair,            \
-      ckci_list_matrix_pair)                                                                                 \
-    X(gpu_fused_depth_matrix_256, FUSED, CONV_CONV_FWD, CKCONV_F32, 128256, ckci_fit_matrix_pair,            \
-      ckci_list_matrix_pair)                                                                                 \
-    X(gpu_fused_depth_strips, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_PAIR_STRIPS, ckci_fit_matrix_pair,      \
-      ckci_list_matrix_pair)                                                                                 \
-    X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
-    X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
-    X(gpu_groupnorm_fwd, GROUPNORM, GROUPNORM_FWD, 0, 0, ckci_fit_gpu_norm, ckci_list_gpu_norm)              \
-    X(gpu_groupnorm_bwd, GROUPNORM, GROUPNORM_BWD, 0, 0, ckci_fit_gpu_norm, ckci_list_gpu_norm)
+    CKCI_GATHER_TILES(CKCI_MMA_GATHER, X)                                                                    \
+    CKCI_WEIGHT_TILES(CKCI_MMA_WEIGHT, X)                                                                    \
+    CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
+    CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
+    CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
+    X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_NO_TILE(PAIR, 64), ckci_fit_gpu_pair,  \
+      ckci_list_gpu_pair)                                                                                    \
+    CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_conv_conv_matrix, CKCONV_F32,                   \
+                    CKCI_TILE_PAIR_POINT, 64, 128, 0, 0, 0, 0, 0, 0, {0, 0})                                 \
+    CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_depth_matrix_128, CKCONV_F32,                   \
+                    CKCI_TILE_PAIR_DEPTH, 128, 128, 0, 0, 0, 0, 0, 0, {0, 0})                                \
+    CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_depth_matrix_256, CKCONV_F32,                   \
+                    CKCI_TILE_PAIR_WIDE, 128, 256, 0, 0, 0, 0, 0, 0, {0, 0})                                 \
+    CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_depth_strips, CKCONV_F32,                       \
+                    CKCI_TILE_PAIR_STRIPS, 64, 256, 0, 0, 0, 0, 0, 0, {0, 0})                                \
+    X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_pair,            \
+      ckci_list_gpu_pair)                                                                                    \
+    X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_pair,            \
+      ckci_list_gpu_pair)                                                                                    \
+    X(gpu_groupnorm_fwd, GROUPNORM, GROUPNORM_FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_norm,              \
+      ckci_list_gpu_norm)                                                                                    \
+    X(gpu_groupnorm_bwd, GROUPNORM, GROUPNORM_BWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_norm,              \
+      ckci_list_gpu_norm)
 
 enum {
     CKCI_OP_ALL = 0,
@@ -18881,14 +18944,16 @@ typedef struct ckci_instance {
     ckconv_engine engine;
     ckconv_family family;
     ckconv_op op; /* 0: all */
-    int32_t features, tile_rows, tile_columns, lanes;
+    int32_t features, lanes;
+    ckci_gpu_tile tile;
     ckconv_dtype kind; /* GPU: type of the sums, 0: any */
     ckconv_status (*fit)(ckci_fit *f, ckconv_error *err);
     /* host engines compute in run; the GPU engine lists its launches */
     void (*run)(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                 int32_t features);
     ckconv_status (*list)(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                          unsigned char *ws, int32_t tile, const ckci_emitter *e, ckconv_error *err);
+                          unsigned char *ws, const ckci_gpu_tile *tile, const ckci_emitter *e,
+                          ckconv_error *err);
 } ckci_instance;
 
 /* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
@@ -18908,9 +18973,8 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
      CKCONV_FAMILY_##FAMILY,                                                                                 \
      CKCI_OP_##OP,                                                                                           \
      FEATURES,                                                                                               \
-     ROWS,                                                                                                   \
-     COLUMNS,                                                                                                \
      LANES,                                                                                                  \
+     {CKCI_TILE_NONE, ROWS, COLUMNS, 0, 0, 0, 0, 0, 0, {0, 0}},                                              \
      0,                                                                                                      \
      CKCI_JOIN(CKCI_FIT_, CKCI_AND(CKCI_KEEP_ENGINE_##ENGINE, CKCI_KEEP_OP_##OP))(FIT),                      \
      CKCI_JOIN(CKCI_RUN_, CKCI_AND(CKCI_KEEP_ENGINE_##ENGINE, CKCI_KEEP_OP_##OP))(RUN),                      \
@@ -18921,13 +18985,13 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
      CKCONV_FAMILY_##FAMILY,                                                                                 \
      CKCI_OP_##OP,                                                                                           \
      0,                                                                                                      \
-     TILE,                                                                                                   \
-     TILE,                                                                                                   \
      4,                                                                                                      \
+     {CKCI_MEMBERS TILE},                                                                                    \
      KIND,                                                                                                   \
      CKCI_JOIN(CKCI_FIT_, CKCI_KEEP_OP_##OP)(FIT),                                                           \
      NULL,                                                                                                   \
      CKCI_JOIN(CKCI_RUN_, CKCI_KEEP_OP_##OP)(LIST)},
+#define CKCI_MEMBERS(...) __VA_ARGS__
 #define CKCI_FIT_1(FIT) FIT
 #define CKCI_FIT_0(FIT) ckci_fit_dropped
 #define CKCI_RUN_1(RUN) RUN
@@ -18935,6 +18999,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
     static const ckci_instance table[] = {CKCI_INSTANCES(CKCI_ROW) CKCI_GPU_INSTANCES(CKCI_GPU_ROW)};
 #undef CKCI_ROW
 #undef CKCI_GPU_ROW
+#undef CKCI_MEMBERS
 #undef CKCI_FIT_1
 #undef CKCI_FIT_0
 #undef CKCI_RUN_1
@@ -19183,7 +19248,7 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     e.emit = ckci_count_launch;
     e.context = &c;
     CKCI_TRY(instance->list(plan, p, &a, plan->workspace_bytes > 0 ? (unsigned char *)(uintptr_t)4096 : NULL,
-                            instance->tile_rows, &e, err));
+                            &instance->tile, &e, err));
     plan->launches = c.count;
     return CKCONV_OK;
 }
@@ -19260,7 +19325,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.family = instance->family;
         f.features = instance->features;
         f.kind = instance->kind;
-        f.tile = instance->tile_rows;
+        f.tile = &instance->tile;
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
@@ -19341,7 +19406,7 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     ckci_problem one;
     memset(&none, 0, sizeof none);
     one.conv = *p;
-    return instance->list(part, &one, &none, ws, instance->tile_rows, e, err);
+    return instance->list(part, &one, &none, ws, &instance->tile, e, err);
 }
 
 /* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
@@ -20017,8 +20082,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 /*------------------------------------------------------------------------------------------------------------
   >>plan-run
   A run and what it checks before: pointers, alignment, overlap, workspace. Everything is checked before
-  anything is touched, a damaged plan by the number that it has of itself. Then the engine runs, or its launches are emitted, to the GPU or to the caller. Definitions stand
-  in the order of >>api.
+  anything is touched, a damaged plan by the number that it has of itself. Then the engine runs, or its
+  launches are emitted, to the GPU or to the caller. Definitions stand in the order of >>api.
 */
 CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const ckconv_conv_desc *desc,
                                           const ckconv_options *options, const ckconv_device *device,
@@ -20091,6 +20156,7 @@ typedef struct ckci_buffer {
     int64_t bytes;
     int32_t written, optional;
     int32_t takes_d; /* its epilogue reads the D tensors */
+    int32_t is_d;
     int32_t element; /* bytes */
     const ckci_tensor *shape;
 } ckci_buffer;
@@ -20104,7 +20170,7 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
     b->bytes = bytes;
     b->written = written;
     b->optional = optional;
-    b->takes_d = 0;
+    b->takes_d = b->is_d = 0;
     b->element = shape ? (int32_t)ckci_size(shape->dtype) : 1;
     b->shape = shape;
 }
@@ -20130,6 +20196,7 @@ CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list
     for (int i = 0; i < p->num_d; i++) {
         p->d[i].p = (unsigned char *)(uintptr_t)a->d[i];
         ckci_add_buffer(list, &count, d_names[i], a->d[i], ckci_span(&p->d[i]), 0, 0, &p->d[i]);
+        list[count - 1].is_d = 1;
     }
     return count;
 }
@@ -20158,35 +20225,36 @@ CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer 
     return count;
 }
 
+/* A vector of a group norm: statistics, gamma and what is like it. */
+CKCI_FN void ckci_add_vector(ckci_buffer *list, int *count, const char *name, const void *p, int64_t length,
+                             ckconv_dtype dtype, int written)
+{
+    ckci_add_buffer(list, count, name, p, length * (int64_t)ckci_size(dtype), written, 1, NULL);
+    list[*count - 1].element = (int32_t)ckci_size(dtype);
+}
+
 CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
 {
     int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
-    int64_t vector = p->g * p->c * (int64_t)ckci_size(p->param);
-    int64_t stat = p->n * p->g * (int64_t)ckci_size(p->stat);
+    int64_t channels = p->g * p->c, slabs = p->n * p->g;
     const void *y = fwd ? a->out : a->dout;
     p->in.p = (unsigned char *)(uintptr_t)a->in;
     p->out.p = (unsigned char *)(uintptr_t)y;
     p->din.p = (unsigned char *)a->din;
     ckci_add_buffer(list, &count, "in", a->in, ckci_span(&p->in), 0, 0, &p->in);
     ckci_add_buffer(list, &count, fwd ? "out" : "dout", y, ckci_span(&p->out), fwd, 0, &p->out);
-    ckci_add_buffer(list, &count, "gamma", a->gamma, vector, 0, 1, NULL);
-    ckci_add_buffer(list, &count, "beta", a->beta, vector, 0, 1, NULL);
+    ckci_add_vector(list, &count, "gamma", a->gamma, channels, p->param, 0);
+    ckci_add_vector(list, &count, "beta", a->beta, channels, p->param, 0);
     if (fwd) {
-        ckci_add_buffer(list, &count, "mean", a->mean, stat, 1, 1, NULL);
-        ckci_add_buffer(list, &count, "inv_std", a->inv_std, stat, 1, 1, NULL);
-    } else {
-        ckci_add_buffer(list, &count, "saved_mean", a->saved_mean, stat, 0, 1, NULL);
-        ckci_add_buffer(list, &count, "saved_inv_std", a->saved_inv_std, stat, 0, 1, NULL);
-        ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
-        ckci_add_buffer(list, &count, "dgamma", a->dgamma, vector, 1, 1, NULL);
-        ckci_add_buffer(list, &count, "dbeta", a->dbeta, vector, 1, 1, NULL);
+        ckci_add_vector(list, &count, "mean", a->mean, slabs, p->stat, 1);
+        ckci_add_vector(list, &count, "inv_std", a->inv_std, slabs, p->stat, 1);
+        return count;
     }
-    for (int i = 2; i < count; i++) {
-        const char *name = list[i].name;
-        int statistic = strstr(name, "mean") != NULL || strstr(name, "inv_std") != NULL;
-        list[i].element =
-            list[i].shape ? list[i].element : (int32_t)ckci_size(statistic ? p->stat : p->param);
-    }
+    ckci_add_vector(list, &count, "saved_mean", a->saved_mean, slabs, p->stat, 0);
+    ckci_add_vector(list, &count, "saved_inv_std", a->saved_inv_std, slabs, p->stat, 0);
+    ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
+    ckci_add_vector(list, &count, "dgamma", a->dgamma, channels, p->param, 1);
+    ckci_add_vector(list, &count, "dbeta", a->dbeta, channels, p->param, 1);
     return count;
 }
 
@@ -20194,7 +20262,7 @@ CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer 
    same places: each is read just before it is written. */
 CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
-    return written->takes_d && written->p == read->p && read->shape && read->name[1] == '[' &&
+    return written->takes_d && written->p == read->p && read->is_d &&
            written->shape->dtype == read->shape->dtype &&
            memcmp(written->shape->stride, read->shape->stride, sizeof read->shape->stride) == 0;
 }
@@ -20250,10 +20318,10 @@ CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckc
             uintptr_t p = (uintptr_t)a->p, q = (uintptr_t)b->p;
             if (p < q + (uintptr_t)b->bytes && q < p + (uintptr_t)a->bytes && !ckci_may_alias(a, b) &&
                 !ckci_interleaved(a, b)) {
-                return ckci_fail(
-                    err, CKCONV_ERR_ALIAS,
-                    "args.%s overlaps args.%s: a written tensor must have its own memory%s", a->name, b->name,
-                    b->name[1] == '[' ? " (a D tensor may be it, with the same type and strides)" : "");
+                return ckci_fail(err, CKCONV_ERR_ALIAS,
+                                 "args.%s overlaps args.%s: a written tensor must have its own memory%s",
+                                 a->name, b->name,
+                                 b->is_d ? " (a D tensor may be it, with the same type and strides)" : "");
             }
         }
     }
@@ -20357,11 +20425,11 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     if ((plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) && !ckci_launches_known(plan, p)) {
         e.emit = ckci_count_launch;
         e.context = &c;
-        CKCI_TRY(instance->list(plan, p, args, ws, instance->tile_rows, &e, err));
+        CKCI_TRY(instance->list(plan, p, args, ws, &instance->tile, &e, err));
     }
     e.emit = ckci_launch_on_stream;
     e.context = &s;
-    return instance->list(plan, p, args, ws, instance->tile_rows, &e, err);
+    return instance->list(plan, p, args, ws, &instance->tile, &e, err);
 }
 
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
@@ -20436,7 +20504,7 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
     e.emit = ckci_keep_launch;
     e.context = &list;
     const ckci_instance *instance = ckci_find_instance(plan->instance);
-    CKCI_TRY(instance->list(plan, &p, args, ws, instance->tile_rows, &e, err));
+    CKCI_TRY(instance->list(plan, &p, args, ws, &instance->tile, &e, err));
     *count = list.count;
     return ckci_ok(err);
 }
@@ -20536,8 +20604,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                    ? "few channels per group: a block owns filters, its threads share the positions"
                    : "few channels per group: a thread owns outputs, one or a strip of them";
     case CKCONV_FAMILY_FUSED:
-        return instance->tile_rows == 0 ? "slow: each thread computes mid again for each use"
-                                        : "mid stays in LDS";
+        return instance->tile.form == CKCI_TILE_NONE ? "slow: each thread computes mid again for each use"
+                                                     : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
         return p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
                    ? "mid goes through workspace: the second filter has more than one tap"
@@ -20610,7 +20678,7 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     (void)ckci_list_buffers(plan->op, p, &a, buffers);
     e.emit = ckci_keep_name;
     e.context = &list;
-    return instance->list(plan, p, &a, place, instance->tile_rows, &e, NULL) == CKCONV_OK ? list.at : at;
+    return instance->list(plan, p, &a, place, &instance->tile, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
 /* What a limit costs: the plan that would be made without one, where that takes more workspace. */
@@ -20668,10 +20736,9 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     at = ckci_append(text, size, at, ": engine %s, %s (family %s", ckconv_engine_name(plan->engine),
                      instance->name, ckconv_family_name(instance->family));
     if (plan->engine == CKCONV_ENGINE_GPU) {
-        /* codes of tiles: rows * 1000 + columns, millions are of a kind */
-        int rows = (int)instance->tile_rows % CKCI_TILE_KIND, both = rows < 1000;
-        at = rows == 0 ? ckci_append(text, size, at, ")")
-                       : ckci_append(text, size, at, ", tile %dx%d)", both ? rows : rows / 1000, rows % 1000);
+        at = instance->tile.rows == 0 ? ckci_append(text, size, at, ")")
+                                      : ckci_append(text, size, at, ", tile %dx%d)", (int)instance->tile.rows,
+                                                    (int)instance->tile.columns);
         if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
             at = ckci_append(text, size, at, " of %s and %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),
@@ -20693,8 +20760,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         }
         return ckci_append_kernels(plan, &p, instance, text, size, at);
     }
-    at = ckci_append(text, size, at, ", tile %dx%d, vector %d)", (int)instance->tile_rows,
-                     (int)instance->tile_columns, (int)instance->lanes);
+    at = ckci_append(text, size, at, ", tile %dx%d, vector %d)", (int)instance->tile.rows,
+                     (int)instance->tile.columns, (int)instance->lanes);
     at = ckci_append(text, size, at,
                      ", split_k %d, %d parallel loop%s, %lld work items on %d thread%s, workspace %lld bytes",
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
@@ -21365,19 +21432,63 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_FN
 #undef CKCI_GPU_DEPTH
 #undef CKCI_GPU_FMA
-#undef CKCI_GPU_FMA_TILES
 #undef CKCI_GROUP_STAGES
 #undef CKCI_STREAM_TAPS
 #undef CKCI_MATRIX_FAR
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX
-#undef CKCI_GPU_MATRIX_DOUBLE
-#undef CKCI_GPU_MATRIX_LARGE
+#undef CKCI_BOTH
+#undef CKCI_CDNA_KERNELS
+#undef CKCI_CDNA_ROW
+#undef CKCI_CDNA_TILES
+#undef CKCI_DOUBLE_KERNELS
+#undef CKCI_DOUBLE_ROW
+#undef CKCI_DOUBLE_TILES
+#undef CKCI_DOUBLE_WEIGHT_ROW
+#undef CKCI_FMA_GATHER_KERNELS
+#undef CKCI_FMA_GATHER_ROW
+#undef CKCI_FMA_GATHER_TILES
+#undef CKCI_FMA_OTHER_ROW
+#undef CKCI_FMA_WEIGHT_KERNELS
+#undef CKCI_FMA_WEIGHT_ROW
+#undef CKCI_FMA_WEIGHT_TILES
+#undef CKCI_GATHER_KERNELS
+#undef CKCI_GATHER_ROW
+#undef CKCI_GATHER_TILES
+#undef CKCI_MATRIX_ROW
+#undef CKCI_MFMA_ALL
+#undef CKCI_MFMA_CDNA
+#undef CKCI_MFMA_DOUBLE
+#undef CKCI_MFMA_GATHER
+#undef CKCI_MFMA_MMA
+#undef CKCI_MFMA_SINGLE
+#undef CKCI_MFMA_WEIGHT
+#undef CKCI_MFMA_WHOLE
+#undef CKCI_MMA_DOUBLE
+#undef CKCI_MMA_GATHER
+#undef CKCI_MMA_SINGLE
+#undef CKCI_MMA_WEIGHT
+#undef CKCI_MMA_WHOLE
+#undef CKCI_NO_TILE
+#undef CKCI_ROW_HALF
+#undef CKCI_ROW_I8
+#undef CKCI_SINGLE_KERNELS
+#undef CKCI_SINGLE_ROW
+#undef CKCI_SINGLE_TILES
+#undef CKCI_SINGLE_WEIGHT_ROW
+#undef CKCI_WEIGHT_I8_ROW
+#undef CKCI_WEIGHT_KERNELS
+#undef CKCI_WEIGHT_ROW
+#undef CKCI_WEIGHT_TILES
+#undef CKCI_WHOLE_KERNELS
+#undef CKCI_WHOLE_ROW
+#undef CKCI_WHOLE_TILES
+#undef CKCI_WMMA_GATHER
+#undef CKCI_WMMA_WEIGHT
+#undef CKCI_WMMA_WHOLE
 #undef CKCI_GPU_MATRIX_NEAR
 #undef CKCI_GPU_MATRIX_STEM
-#undef CKCI_GPU_MATRIX_ROW
-#undef CKCI_GPU_MATRIX_SINGLE
 #undef CKCI_NEAR_AMD_BYTES
 #undef CKCI_NEAR_AMD_PIXELS
 #undef CKCI_NEAR_AMD_POSITIONS
@@ -21405,9 +21516,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_PAIR_NVIDIA_WIDE
 #undef CKCI_PAIR_POINT_AMD
 #undef CKCI_PAIR_POINT_NVIDIA
-#undef CKCI_PAIR_STRIPS
-#undef CKCI_GPU_MATRIX_TILES
-#undef CKCI_GPU_MATRIX_WHOLE
 #undef CKCI_GPU_TILES
 #undef CKCI_INLINE
 #undef CKCI_INSTANCES
@@ -21595,6 +21703,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("D")
 #pragma pop_macro("DEEP")
 #pragma pop_macro("DEPTH")
+#pragma pop_macro("DEPTH_MATRIX")
 #pragma pop_macro("DIRECT")
 #pragma pop_macro("DOWN")
 #pragma pop_macro("DY")
@@ -21634,6 +21743,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("GELU")
 #pragma pop_macro("GFX")
 #pragma pop_macro("GROUP")
+#pragma pop_macro("GROUPED")
 #pragma pop_macro("GROUPNORM")
 #pragma pop_macro("GROUPNORM_BWD")
 #pragma pop_macro("GROUPNORM_FWD")
@@ -21648,6 +21758,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("HOLES")
 #pragma pop_macro("HOW")
 #pragma pop_macro("I")
+#pragma pop_macro("I8")
 #pragma pop_macro("INNER")
 #pragma pop_macro("IS_ACROSS")
 #pragma pop_macro("K")
@@ -21679,6 +21790,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("MX")
 #pragma pop_macro("N")
 #pragma pop_macro("N1")
+#pragma pop_macro("NARROW")
 #pragma pop_macro("NONE")
 #pragma pop_macro("NORM")
 #pragma pop_macro("NORM_F64")

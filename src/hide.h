@@ -106,6 +106,8 @@
 #undef DEEP
 #pragma push_macro("DEPTH")
 #undef DEPTH
+#pragma push_macro("DEPTH_MATRIX")
+#undef DEPTH_MATRIX
 #pragma push_macro("DIRECT")
 #undef DIRECT
 #pragma push_macro("DOWN")
@@ -184,6 +186,8 @@
 #undef GFX
 #pragma push_macro("GROUP")
 #undef GROUP
+#pragma push_macro("GROUPED")
+#undef GROUPED
 #pragma push_macro("GROUPNORM")
 #undef GROUPNORM
 #pragma push_macro("GROUPNORM_BWD")
@@ -212,6 +216,8 @@
 #undef HOW
 #pragma push_macro("I")
 #undef I
+#pragma push_macro("I8")
+#undef I8
 #pragma push_macro("INNER")
 #undef INNER
 #pragma push_macro("IS_ACROSS")
@@ -274,6 +280,8 @@
 #undef N
 #pragma push_macro("N1")
 #undef N1
+#pragma push_macro("NARROW")
+#undef NARROW
 #pragma push_macro("NONE")
 #undef NONE
 #pragma push_macro("NORM")

@@ -352,6 +352,141 @@ static void test_few_positions(void)
     }
 }
 
+/*------------------------------------------------------------------------------------------------------------
+  tiles: a second source beside the planner's table
+*/
+typedef struct tile_row {
+    const char *families, *passes, *types, *sizes;
+} tile_row;
+
+/* Every tile that there is, as its instances are called: gpu_FAMILY_PASS[_TYPE]_SIZE. */
+static const tile_row tile_rows[] = {
+    {"mfma wmma mma", "fwd bwd_data", "-", "128x128 64x64 128x32"},
+    {"mfma", "fwd bwd_data", "-", "256x256"},
+    {"mma", "fwd bwd_data", "-", "256x128 192x128 512x64"},
+    {"mfma wmma mma", "bwd_weight", "-", "128x128 64x64 32x128"},
+    {"mma", "bwd_weight", "-", "128x256 64x256 64x192 192x128"},
+    {"mfma wmma mma", "fwd bwd_data bwd_weight", "i8", "128x128 64x64"},
+    {"mfma", "fwd bwd_data bwd_weight", "f32", "128x128 64x64"},
+    {"mma", "fwd bwd_data bwd_weight", "tf32", "128x128 64x64"},
+    {"mfma mma", "fwd bwd_data bwd_weight", "f64", "128x64"},
+    {"tile", "fwd bwd_data", "-", "256x64 64x64 256x32 128x16 128x64_any"},
+    {"tile", "bwd_weight", "-", "128x128 48x128 64x64 32x96 16x48 8x72 4x36 64x64_any"},
+};
+
+/* The next word of *at into word; 0 at the end. */
+static int next_word(const char **at, char *word, size_t size)
+{
+    size_t n = 0;
+    while (**at == ' ') {
+        ++*at;
+    }
+    while (**at != 0 && **at != ' ' && n + 1 < size) {
+        word[n++] = *(*at)++;
+    }
+    word[n] = 0;
+    return n > 0;
+}
+
+/* A dense 3x3 convolution of 256 to 256 channels by that instance: the kernel of its tile runs, and its blocks
+   are as many as such tiles cover the result. */
+static void check_tile(const char *instance, const char *family, ckconv_op op, const char *type,
+                       const char *size)
+{
+    static ckconv_launch launches[8];
+    ckconv_plan plan;
+    ckconv_error err;
+    ckconv_options o;
+    ckconv_args a;
+    int32_t count = 0, rows = 0, columns = 0, found = 0;
+    char suffix[32];
+    const ckconv_device gpu = named(strcmp(family, "mfma") == 0   ? "gfx942"
+                                    : strcmp(family, "wmma") == 0 ? "gfx1100"
+                                                                  : "sm_90");
+    ckconv_conv_desc d = cube(2, 28, 3, 1, 1);
+    memset(&o, 0, sizeof o);
+    memset(&a, 0, sizeof a);
+    o.instance = instance;
+    d.n = 8;
+    d.k = d.c = 256;
+    d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = 1;
+    d.in.dtype = strcmp(type, "i8") == 0    ? CKCONV_I8
+                 : strcmp(type, "f64") == 0 ? CKCONV_F64
+                 : strcmp(family, "tile") == 0 || strcmp(type, "f32") == 0 || strcmp(type, "tf32") == 0
+                     ? CKCONV_F32
+                     : CKCONV_BF16;
+    if (strcmp(type, "tf32") == 0) {
+        d.compute_in = d.compute_wei = d.compute_out = CKCONV_TF32;
+    }
+    if (!CHECK_MSG(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_OK, "%s: %s", instance,
+                   err.text)) {
+        return;
+    }
+    a.in = a.din = (void *)((uintptr_t)1 << 32);
+    a.wei = a.dwei = (void *)((uintptr_t)2 << 32);
+    a.out = (void *)((uintptr_t)3 << 32);
+    a.dout = a.out;
+    if (!CHECK_MSG(ckconv_plan_launches(&plan, &a, (void *)((uintptr_t)4 << 32), (size_t)plan.workspace_bytes,
+                                        launches, 8, &count, &err) == CKCONV_OK,
+                   "%s: %s", instance, err.text)) {
+        return;
+    }
+    snprintf(suffix, sizeof suffix, "_%s", size);
+    for (int32_t i = 0; i < count; i++) {
+        const size_t length = strlen(launches[i].kernel), end = strlen(suffix);
+        if (length > end && strcmp(launches[i].kernel + length - end, suffix) == 0) {
+            const int weight = op == CKCONV_BWD_WEIGHT;
+            if (!CHECK(sscanf(size, "%dx%d", &rows, &columns) == 2)) {
+                return;
+            }
+            const int64_t high = weight ? 256 : 8 * 28 * 28, wide = weight ? 9 * 256 : 256;
+            const int64_t tiles =
+                ((high + rows - 1) / rows) * ((wide + columns - 1) / columns) * (weight ? 1 : plan.split_k);
+            /* blocks take several tiles where they are persistent; bwd_weight: tiles are split, or shared */
+            CHECK_MSG(
+                weight ? launches[i].grid % tiles == 0 || launches[i].grid % 132 == 0
+                : strcmp(family, "mma") == 0
+                    ? launches[i].grid == tiles || (launches[i].grid < tiles && launches[i].grid % 132 == 0)
+                    : launches[i].grid == tiles,
+                "%s: %lld blocks for %lld tiles", instance, (long long)launches[i].grid, (long long)tiles);
+            found = 1;
+        }
+    }
+    CHECK_MSG(found, "%s launches no kernel of a tile %s but %s", instance, size,
+              count > 0 ? launches[0].kernel : "none");
+}
+
+/* Each tile of the list has its instance and kernel, and no instance has a size that is not listed. */
+static void test_tiles(void)
+{
+    int32_t listed = 0, there = 0;
+    for (size_t i = 0; i < sizeof tile_rows / sizeof tile_rows[0]; i++) {
+        const tile_row *r = &tile_rows[i];
+        char family[8], pass[16], type[8], size[16], name[64];
+        for (const char *f = r->families; next_word(&f, family, sizeof family);) {
+            for (const char *p = r->passes; next_word(&p, pass, sizeof pass);) {
+                for (const char *t = r->types; next_word(&t, type, sizeof type);) {
+                    for (const char *s = r->sizes; next_word(&s, size, sizeof size); listed++) {
+                        snprintf(name, sizeof name, "gpu_%s_%s_%s%s%s", family, pass,
+                                 *type == '-' ? "" : type, *type == '-' ? "" : "_", size);
+                        check_tile(name, family, ckconv_op_from_name(pass), type, size);
+                    }
+                }
+            }
+        }
+    }
+    for (int32_t i = 0; i < ckconv_instance_count(); i++) {
+        int32_t rows, columns;
+        int tile = 0;
+        for (const char *at = ckconv_instance_name(i);
+             strncmp(at, "cpu_", 4) != 0 && (at = strchr(at, '_')) != NULL; at++) {
+            tile = tile || sscanf(at, "_%dx%d", &rows, &columns) == 2;
+        }
+        there += tile;
+    }
+    CHECK_MSG(there == listed, "%d instances have a tile's name, %d are listed", (int)there, (int)listed);
+}
+
 /* bwd_weight of depthwise 3 x 3, f16: on matrix units where rows are no whole strips of eight positions and
    channels fill slices of 64 (H100: 17 x 17 76 us, the depthwise kernel 98; 16 x 16 72 and 71). */
 static void test_waste(void)
@@ -1054,6 +1189,7 @@ int main(void)
     test_few();
     test_channels_first();
     test_few_positions();
+    test_tiles();
     test_waste();
     test_units();
     test_texts();

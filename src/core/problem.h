@@ -22,16 +22,18 @@ typedef union ckci_problem {
     ckci_groupnorm norm;
 } ckci_problem;
 
+struct ckci_gpu_tile;
+
 /* A question to an instance: does it fit, at what cost (vector multiply-adds), with which plan members? */
 typedef struct ckci_fit {
     ckconv_plan *plan;
     const ckci_problem *p;
     ckconv_family family;
     int32_t features;
-    ckconv_dtype kind; /* GPU: type of the instance's sums, 0: any */
-    int32_t tile;      /* GPU: rows and columns of a block, 0: not a tile kernel */
-    int64_t limit;     /* workspace */
-    int32_t split_k;   /* forced, or 0 */
+    ckconv_dtype kind;                /* GPU: type of the instance's sums, 0: any */
+    const struct ckci_gpu_tile *tile; /* GPU: the instance's (>>gpu-table) */
+    int64_t limit;                    /* workspace */
+    int32_t split_k;                  /* forced, or 0 */
     double cost;
 } ckci_fit;
 

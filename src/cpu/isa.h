@@ -507,8 +507,8 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
 #endif
 }
 
-/* Of the features that a plan uses, those that this CPU has as far as a run looks: what the compiler's library
-   knows from the program's start. */
+/* Of the features that a plan uses, those that this CPU has as far as a run looks: what the compiler's
+   library knows from the program's start. */
 CKCI_FN int32_t ckci_cpu_holds(void)
 {
     int32_t features = 0;

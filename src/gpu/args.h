@@ -41,7 +41,6 @@
 #define CKCI_PAIR_POINT_NVIDIA 512
 #define CKCI_PAIR_POINT_AMD 352
 #define CKCI_PAIR_NVIDIA 115712
-#define CKCI_PAIR_STRIPS 64256 /* tile of the instance: 64 positions, 256 columns */
 #define CKCI_PAIR_NVIDIA_WIDE 232448
 #define CKCI_PAIR_AMD 65536
 #define CKCI_PAIR_COPIES 8

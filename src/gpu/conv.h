@@ -309,15 +309,15 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
 /* Does it put tensors in another order? */
 CKCI_FN int ckci_packs(const ckci_launch *l)
 {
-    return l->kernel == CKCI_KERNEL_pack || l->kernel == CKCI_KERNEL_pack_turn ||
-           l->kernel == CKCI_KERNEL_pack_data || l->bytes == sizeof(ckci_gpu_move);
+    return l->takes == CKCI_ARGS_ckci_gpu_pack || l->takes == CKCI_ARGS_ckci_gpu_pack_data ||
+           l->takes == CKCI_ARGS_ckci_gpu_move;
 }
 
 /* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
    there. */
 CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
-    return !ckci_packs(l) && (l->bytes == sizeof(ckci_gpu_conv) || l->bytes == sizeof(ckci_gpu_depth));
+    return l->takes == CKCI_ARGS_ckci_gpu_conv || l->takes == CKCI_ARGS_ckci_gpu_depth;
 }
 
 /* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
@@ -494,7 +494,7 @@ CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, 
 CKCI_FN ckconv_status ckci_gpu_direct_takes(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
-    return f->tile != 0 || ckci_min(p->k, p->c) <= 16
+    return f->tile->form != CKCI_TILE_DIRECT || ckci_min(p->k, p->c) <= 16
                ? CKCONV_OK
                : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                            "direct takes up to 16 channels per group on one side; here K is %lld and C %lld",

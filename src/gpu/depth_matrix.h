@@ -334,31 +334,35 @@ CKCI_FN ckconv_status ckci_emit_depth_weight(ckci_launch *l, unsigned char *ws, 
     return e->emit(e->context, l, err);
 }
 
-/* Both ways, tile 0: multiply-adds, 1: the matrix unit. */
-CKCI_FN ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                            ckci_launch *l, double *cost, ckconv_error *err)
+/* Both ways: multiply-adds, and the matrix unit. */
+CKCI_FN ckconv_status ckci_depth_any_gather(const ckci_conv *p, const ckconv_device *device,
+                                            const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
+                                            ckconv_error *err)
 {
-    return tile ? ckci_depth_box_gather(p, device, l, cost, err) : ckci_depth_gather(p, device, l, cost, err);
+    return tile->form == CKCI_TILE_DEPTH_MATRIX ? ckci_depth_box_gather(p, device, l, cost, err)
+                                                : ckci_depth_gather(p, device, l, cost, err);
 }
 
-CKCI_FN ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                            int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                            double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_depth_any_weight(const ckci_conv *p, const ckconv_device *device,
+                                            const ckci_gpu_tile *tile, int32_t split_k, int64_t limit,
+                                            ckci_launch *l, int64_t *bytes, double *cost, ckconv_error *err)
 {
-    return tile ? ckci_depth_box_weight(p, device, split_k, limit, l, bytes, cost, err)
-                : ckci_depth_weight(p, device, split_k, limit, l, bytes, cost, err);
+    return tile->form == CKCI_TILE_DEPTH_MATRIX
+               ? ckci_depth_box_weight(p, device, split_k, limit, l, bytes, cost, err)
+               : ckci_depth_weight(p, device, split_k, limit, l, bytes, cost, err);
 }
 
 /* Channels per group. mid has one scale and shift for all of a launch's channels, side by side. */
 CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 {
     const ckci_conv *p = &f->p->conv;
-    int64_t most = f->tile ? 1 : CKCI_DEPTH_CHANNELS;
+    int unit = f->tile->form == CKCI_TILE_DEPTH_MATRIX;
+    int64_t most = unit ? 1 : CKCI_DEPTH_CHANNELS;
     int fits = p->k <= most && p->c <= most && (p->k == 1 || f->plan->tune[CKCI_TUNE_MID] == 0);
     return fits ? CKCONV_OK
                 : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s takes groups of 1%s; here K is %lld and C %lld",
-                            f->tile ? "depthwise on the matrix unit" : "depthwise",
-                            f->tile ? " channel" : " to 4 channels (a pair's first convolution: K of 1)",
+                            unit ? "depthwise on the matrix unit" : "depthwise",
+                            unit ? " channel" : " to 4 channels (a pair's first convolution: K of 1)",
                             CKCI_LL(p->k), CKCI_LL(p->c));
 }
 
@@ -390,8 +394,9 @@ CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_depth_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+                                             const ckconv_args *args, unsigned char *ws,
+                                             const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                             ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -423,8 +428,9 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                             const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                             const ckci_emitter *e, ckconv_error *err)
+                                             const ckconv_args *args, unsigned char *ws,
+                                             const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                             ckconv_error *err)
 {
     ckci_launch l;
     double cost;

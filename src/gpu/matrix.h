@@ -28,13 +28,11 @@ typedef struct ckci_matrix {
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
+    const ckci_gpu_tile *tile; /* NULL: near */
     int32_t tile_m, tile_n;
     double packing; /* cost */
     ckci_launch l;
 } ckci_matrix;
-
-/* Codes of tiles: rows * 1000 + columns, and added to it for f32 and tf32, and for f64: */
-enum { CKCI_SINGLE_TILE = 1000000, CKCI_DOUBLE_TILE = 2000000, CKCI_TILE_KIND = 1000000 };
 
 /* Products of i8 are at most 2^14: as many of them are a sum below 2^23, which f32 holds in any order. */
 enum { CKCI_WHOLE_PART = 512 };
@@ -327,7 +325,7 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
 
 /* What all matrix plans share: groups merged, types and alignment checked. */
 CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
-                                        int32_t tile, ckci_matrix *m, ckconv_error *err)
+                                        const ckci_gpu_tile *tile, ckci_matrix *m, ckconv_error *err)
 {
     ckconv_dtype a = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute,
                  b = p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_OUT : CKCI_WEI].compute,
@@ -335,15 +333,17 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     int32_t ranges;
     CKCI_TRY(ckci_need_unit(device, family, err));
     int mfma = family == CKCONV_FAMILY_MFMA;
-    int32_t own = type == CKCONV_F64                          ? CKCI_DOUBLE_TILE
-                  : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_SINGLE_TILE
-                                                              : 0;
-    if (type == 0 || tile / CKCI_TILE_KIND != own / CKCI_TILE_KIND || (type == CKCONV_F32 && !mfma)) {
+    int32_t own = type == CKCONV_F64                          ? CKCI_TILE_DOUBLE
+                  : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_TILE_SINGLE
+                  : type == CKCONV_I8                         ? CKCI_TILE_WHOLE
+                                                              : CKCI_TILE_HALF;
+    if (type == 0 || tile->form != own || (type == CKCONV_F32 && !mfma)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "these matrix tiles compute in %s, not in %s and %s",
-                         tile > CKCI_DOUBLE_TILE   ? "f64"
-                         : tile < CKCI_SINGLE_TILE ? "f16, bf16, bf16x3, fp8 and i8"
-                         : mfma                    ? "f32 and tf32"
-                                                   : "tf32",
+                         tile->form == CKCI_TILE_DOUBLE  ? "f64"
+                         : tile->form == CKCI_TILE_WHOLE ? "i8"
+                         : tile->form == CKCI_TILE_HALF  ? "f16, bf16, bf16x3 and fp8"
+                         : mfma                          ? "f32 and tf32"
+                                                         : "tf32",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
     if (type == CKCONV_F64 && ckci_matrix_unit(device) == CKCI_UNIT_CDNA1) {
@@ -358,9 +358,10 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->whole = type == CKCONV_I8 && p->op == CKCONV_BWD_WEIGHT;
     m->type = m->whole ? CKCONV_F16 : m->type;
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
-    m->merge = own ? 1 : ckci_matrix_merge(p);
-    m->tile_m = tile % CKCI_TILE_KIND / 1000;
-    m->tile_n = tile % 1000;
+    m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
+    m->tile = tile;
+    m->tile_m = tile->rows;
+    m->tile_n = tile->columns;
     int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
@@ -368,33 +369,6 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     }
     ckci_merge_groups(&m->conv, m->merge);
     return CKCONV_OK;
-}
-
-/* The kernel for a tile: its place in CKCI_GPU_MATRIX. across: weights as they are in bwd_data. */
-CKCI_FN int32_t ckci_matrix_kernel(ckconv_op op, ckconv_dtype type, int across, int32_t tile)
-{
-    static const int32_t tiles[2][7] = {{256128, 192128, 128128, 512064, 64064, 128032},
-                                        {128256, 128128, 64256, 64064, 32128, 64192, 192128}};
-    int weight = op == CKCONV_BWD_WEIGHT, next = 0, second = tile % CKCI_TILE_KIND == 64064;
-    if (type == CKCONV_I8) {
-        return CKCI_KERNEL_matrix_whole_128x128 + second;
-    }
-    if (tile > CKCI_DOUBLE_TILE) {
-        return weight ? CKCI_KERNEL_matrix_double_weight_128x64 : CKCI_KERNEL_matrix_double_128x64;
-    }
-    if (tile > CKCI_SINGLE_TILE) {
-        return (weight ? CKCI_KERNEL_matrix_single_weight_128x128 : CKCI_KERNEL_matrix_single_128x128) +
-               second;
-    }
-    if (tile == 256256) {
-        return CKCI_KERNEL_matrix_gather_256x256;
-    }
-    while (tiles[weight][next] != tile) {
-        next++;
-    }
-    return next + (weight   ? CKCI_KERNEL_matrix_weight_128x256
-                   : across ? CKCI_KERNEL_matrix_back_256x128
-                            : CKCI_KERNEL_matrix_gather_256x128);
 }
 
 /* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
@@ -419,36 +393,12 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
            m->tile_n >= (weight ? 128 : 64);
 }
 
-/* A tile, 1000 times its rows plus its columns, and how much slower than the best one it is. */
-typedef struct ckci_tile_speed {
-    int32_t tile;
-    double gather, weight;
-} ckci_tile_speed;
-
-/* How much slower than .022 ns an output a tile takes 64 places of the reduction. sm_90 with f16 and bf16:
-   fitted to an H100 and an H200; on other NVIDIA devices and in other types all tiles are mma.sync's, and not
-   measured. AMD: by the bytes that it takes from memory and LDS for a multiply-add, for want of
-   measurements. */
+/* How much slower than .022 ns an output a tile takes 64 places of the reduction. AMD: by the bytes that it
+   takes from memory and LDS for a multiply-add, for want of measurements. */
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
-    static const ckci_tile_speed sm_90[] = {
-        {256128, .97, 0}, {192128, 1.075, 1.17}, {128128, 1.08, 1.23}, {512064, 1.3, 0}, {128256, 0, 1.12},
-        {64256, 0, 1.7},  {64192, 0, 1.57},      {64064, 3.6, 3.6},    {128032, 3.6, 0}, {32128, 0, 4.6}};
-    static const ckci_tile_speed others[] = {{256128, .97, 0},  {192128, 1.075, 1.17}, {128128, 1.08, 1.2},
-                                             {512064, 1.53, 0}, {128256, 0, 1.12},     {64256, 0, 1.7},
-                                             {64192, 0, 1.87}};
-    if (device->kind != CKCONV_DEVICE_NVIDIA) {
-        return 0.6 + 36. / m->tile_m + 36. / m->tile_n;
-    }
-    int fitted = ckci_matrix_groups(device, m);
-    const ckci_tile_speed *table = fitted ? sm_90 : others;
-    size_t count = fitted ? sizeof sm_90 / sizeof sm_90[0] : sizeof others / sizeof others[0];
-    for (size_t i = 0; i < count; i++) {
-        if (table[i].tile == m->tile_m * 1000 + m->tile_n) {
-            return m->conv.op == CKCONV_BWD_WEIGHT ? table[i].weight : table[i].gather;
-        }
-    }
-    return 2.6;
+    return device->kind != CKCONV_DEVICE_NVIDIA ? 0.6 + 36. / m->tile_m + 36. / m->tile_n
+                                                : m->tile->slow[!ckci_matrix_groups(device, m)];
 }
 
 /* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
@@ -568,8 +518,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
 }
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
-                                         ckci_matrix *m, double *cost, ckconv_error *err)
+                                         ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     ckci_conv *c = &m->conv;
@@ -611,13 +561,14 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_matrix_turned(m, device, limit, ws);
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, type, across, tile));
+    ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
     const ckci_architecture *row = ckci_find_architecture(device->arch);
-    if (tile == 256256 && (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
+    if (tile->rows == 256 && tile->columns == 256 &&
+        (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "this tile takes channels in multiples of 32 and filters of 31 taps (summed), not on "

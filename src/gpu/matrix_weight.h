@@ -120,7 +120,8 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_matrix_reads(&in, "in", m->type, in.len[2], err));
     CKCI_TRY(ckci_matrix_reads(&dout, "dout", m->type, dout.len[2], err));
     ckci_make_gpu_conv(c, k);
-    ckci_set_kernel(&m->l, CKCI_KERNEL_matrix_near_weight_16 + (ckci_min(c->k, c->c) == 32));
+    ckci_set_kernel(&m->l, ckci_min(c->k, c->c) == 32 ? CKCI_KERNEL_matrix_near_weight_32
+                                                      : CKCI_KERNEL_matrix_near_weight_16);
     CKCI_TRY(ckci_near_walk(c, device, split_k, k, cost, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", k->as.region.images + 1, beyond, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", k->as.region.images + 1, NULL, err));
@@ -146,12 +147,13 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. tile 0: near */
+/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
 CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t tile, int32_t split_k, int64_t limit,
-                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+                                         ckconv_family family, const ckci_gpu_tile *tile, int32_t split_k,
+                                         int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
+                                         ckconv_error *err)
 {
-    if (tile == 0) {
+    if (tile->form == CKCI_TILE_NEAR) {
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
     }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
@@ -171,7 +173,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     int64_t positions = c->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
-    ckci_set_kernel(&m->l, ckci_matrix_kernel(p->op, m->type, 0, tile));
+    ckci_set_kernel(&m->l, tile->kernel);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
     k->by_phases = ckci_make_divisor(c->g);
@@ -254,8 +256,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+                                              const ckconv_args *args, unsigned char *ws,
+                                              const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                              ckconv_error *err)
 {
     ckci_matrix m;
     double cost;

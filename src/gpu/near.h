@@ -13,12 +13,14 @@
 CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                       ckci_matrix *m, ckconv_error *err)
 {
+    static const ckci_gpu_tile like = {CKCI_TILE_HALF, 64, 64, 0, 0, 0, 0, 0, 0, {0, 0}};
     int weight = p->op == CKCONV_BWD_WEIGHT;
     int64_t more = ckci_max(p->k, p->c), less = ckci_max(ckci_min(p->k, p->c), 1);
     int64_t block = less > 16 ? 32 : 16, merge = ckci_max(block / ckci_max(more, 1), 1);
     int fits = weight ? more <= 32 && (more & (more - 1)) == 0 && (less & (less - 1)) == 0 && more > 0
                       : more == less && more > 1 && merge * more == block;
-    CKCI_TRY(ckci_matrix_start(p, device, family, 64064, m, err));
+    CKCI_TRY(ckci_matrix_start(p, device, family, &like, m, err));
+    m->tile = NULL;
     if (!fits || p->g % merge != 0) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
@@ -310,10 +312,10 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     ckconv_dtype type = k->o.t.dtype;
     k->as.region.whole = k->o_vec && type == m->type;
     CKCI_TRY(ckci_near_walk(c, device, 0, k, cost, err));
-    ckci_set_kernel(&m->l, (k->as.region.rolled ? CKCI_KERNEL_matrix_near_down_16
-                            : ckci_near_deep(c) ? CKCI_KERNEL_matrix_near_deep_16
-                                                : CKCI_KERNEL_matrix_near_16) +
-                               (block == 32));
+    static const int32_t kernels[3][2] = {{CKCI_KERNEL_matrix_near_16, CKCI_KERNEL_matrix_near_32},
+                                          {CKCI_KERNEL_matrix_near_deep_16, CKCI_KERNEL_matrix_near_deep_32},
+                                          {CKCI_KERNEL_matrix_near_down_16, CKCI_KERNEL_matrix_near_down_32}};
+    ckci_set_kernel(&m->l, kernels[k->as.region.rolled ? 2 : ckci_near_deep(c)][block == 32]);
     CKCI_TRY(ckci_matrix_reach(read, what, k->as.region.images + 1, beyond, err));
     CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.region.images + 1, NULL, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->as.region.parts * k->tiles_n;
@@ -326,13 +328,13 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-/* tile 0: near */
 CKCI_FN ckconv_status ckci_matrix_either(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, int32_t tile, int64_t limit, unsigned char *ws,
-                                         ckci_matrix *m, double *cost, ckconv_error *err)
+                                         ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
-    return tile == 0 ? ckci_near_gather(p, device, family, limit, ws, m, cost, err)
-                     : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
+    return tile->form == CKCI_TILE_NEAR
+               ? ckci_near_gather(p, device, family, limit, ws, m, cost, err)
+               : ckci_matrix_gather(p, device, family, tile, limit, ws, m, cost, err);
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
@@ -349,8 +351,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                              const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                              const ckci_emitter *e, ckconv_error *err)
+                                              const ckconv_args *args, unsigned char *ws,
+                                              const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                              ckconv_error *err)
 {
     ckci_matrix m;
     double cost;

@@ -397,8 +397,8 @@ CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l
    dx; where there are parts or no dx, from a pass of it for sums alone; without workspace norm_param computes
    all. */
 CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_problem *p,
-                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                         const ckci_emitter *e, ckconv_error *err)
+                                         const ckconv_args *args, unsigned char *ws,
+                                         const ckci_gpu_tile *tile, const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l;
     (void)tile;

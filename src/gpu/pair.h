@@ -123,7 +123,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&p->first), err));
     if (f->family == CKCONV_FAMILY_FUSED) {
-        CKCI_TRY(ckci_gpu_fused(p, &f->plan->device, f->tile, &l, &f->cost, err));
+        CKCI_TRY(ckci_gpu_fused(p, &f->plan->device, f->tile->rows, &l, &f->cost, err));
         ckci_plan_launch(f->plan, &l, 1);
         return CKCONV_OK;
     }
@@ -168,7 +168,7 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
 {
     const ckci_mid_emitter *m = (const ckci_mid_emitter *)context;
     ckci_launch l = *launch;
-    if (launch->bytes == sizeof(ckci_gpu_depth)) {
+    if (launch->takes == CKCI_ARGS_ckci_gpu_depth) {
         ckci_gpu_depth *k = &l.a.depth;
         ckci_gpu_mid_target(m->first, m->args, &k->o);
         k->o_same = k->o_same && k->o.form != CKCI_FORM_SINGLE;
@@ -176,8 +176,7 @@ CKCI_FN ckconv_status ckci_emit_mid(void *context, const ckci_launch *launch, ck
     } else if (ckci_writes_target(launch)) {
         ckci_gpu_conv *k = &l.a.conv;
         ckci_gpu_mid_target(m->first, m->args, &k->o);
-        if (l.kernel < CKCI_KERNEL_matrix_gather_256x256 ||
-            l.kernel > CKCI_KERNEL_matrix_double_weight_128x64) {
+        if (!ckci_kernel_of_unit(l.kernel)) {
             /* elsewhere than on matrix units it stands for results without an epilogue */
             k->o_vec = k->o_vec && k->o.form == CKCI_FORM_STORE;
         }
@@ -269,9 +268,8 @@ CKCI_FN ckconv_status ckci_pair_lds(const ckconv_device *device, int32_t lds, ck
                            device->arch, (int)device->lds_bytes);
 }
 
-/* tile: of the instance. 64128: pointwise, 128128, 128256 and CKCI_PAIR_STRIPS: depthwise, the latter two 512
-   threads. */
-CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t tile, ckci_pair_shape *s,
+/* form: of the instance's tile. WIDE and STRIPS have 512 threads. */
+CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t form, ckci_pair_shape *s,
                                            ckconv_error *err)
 {
     static const ckci_pair_shape point[2] = {
@@ -285,12 +283,15 @@ CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t 
     static const ckci_pair_shape strips = {CKCI_KERNEL_pair_strips_f16, 64, 512, 256, 4, 64,
                                            CKCI_PAIR_NVIDIA_WIDE,       1,  0};
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
-    *s = tile == 64128 ? point[nvidia] : tile == 128128 ? depth[nvidia] : tile == 128256 ? wide : strips;
-    if (!nvidia && (tile == 128256 || tile == CKCI_PAIR_STRIPS)) {
+    *s = form == CKCI_TILE_PAIR_POINT   ? point[nvidia]
+         : form == CKCI_TILE_PAIR_DEPTH ? depth[nvidia]
+         : form == CKCI_TILE_PAIR_WIDE  ? wide
+                                        : strips;
+    if (!nvidia && (form == CKCI_TILE_PAIR_WIDE || form == CKCI_TILE_PAIR_STRIPS)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this fused kernel is for NVIDIA; here the GPU is %s",
                          device->arch);
     }
-    if (tile != CKCI_PAIR_STRIPS) { /* there it depends on the channels */
+    if (form != CKCI_TILE_PAIR_STRIPS) { /* there it depends on the channels */
         CKCI_TRY(ckci_pair_lds(device, s->lds, err));
     }
     s->side = device->lds_bytes < 2 * s->lds ? 1 : s->side;
@@ -594,7 +595,7 @@ CKCI_FN ckconv_status ckci_pair_strips(const ckci_conv_conv *p, const ckconv_dev
     return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
+CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_device *device, int32_t form,
                                        ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_pair *a = &l->a.pair;
@@ -603,8 +604,8 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     int64_t regions = 0, units = ckci_max(device->compute_units, 1);
     double block = 0;
     CKCI_TRY(ckci_pair_reads(p, device, a, err));
-    CKCI_TRY(ckci_find_pair_shape(device, tile, &s, err));
-    if (tile == CKCI_PAIR_STRIPS) {
+    CKCI_TRY(ckci_find_pair_shape(device, form, &s, err));
+    if (form == CKCI_TILE_PAIR_STRIPS) {
         int32_t lds = 0;
         CKCI_TRY(ckci_pair_strips(p, device, a, &regions, &block, &lds, err));
         CKCI_TRY(ckci_pair_lds(device, lds, err));
@@ -614,7 +615,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
         *cost = 218 * ckci_pair_time(p, device, regions, &s, block);
         return CKCONV_OK;
     }
-    if (tile == 64128) {
+    if (form == CKCI_TILE_PAIR_POINT) {
         CKCI_TRY(ckci_pair_point(p, &s, a, &regions, &block, err));
     } else {
         CKCI_TRY(ckci_pair_depth(p, device, &s, a, &regions, &block, err));
@@ -630,7 +631,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     int64_t work = k->rows == 0 ? 0 : ckci_saturating_mul(regions, k->tiles_n);
     CKCI_TRY(ckci_too_many_blocks(ckci_saturating_add(work, units * 4), err));
     l->grid = work;
-    if (tile != 64128) { /* a block keeps its columns */
+    if (form != CKCI_TILE_PAIR_POINT) { /* a block keeps its columns */
         int64_t slots = ckci_max(units * s.side / k->tiles_n, 1) * k->tiles_n;
         l->grid = s.async ? ckci_min(work, slots) : work;
         a->second.as.patch.work = (int32_t)work;
@@ -639,7 +640,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
             ckci_ceil_div(k->part, s.columns) * ckci_ceil_div(p->second.c, s.slab) <= 2;
     }
     ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
-    double start = tile != 64128 && s.async ? 5000 : 0; /* tables; fitted to an H100 */
+    double start = form != CKCI_TILE_PAIR_POINT && s.async ? 5000 : 0; /* tables; fitted to an H100 */
     *cost = 218 * (start + ckci_pair_time(p, device, work, &s, block));
     return CKCONV_OK;
 }
@@ -648,20 +649,21 @@ CKCI_FN ckconv_status ckci_fit_matrix_pair(ckci_fit *f, ckconv_error *err)
 {
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_matrix_pair(&f->p->pair, &f->plan->device, f->tile, &l, &f->cost, err));
+    CKCI_TRY(ckci_matrix_pair(&f->p->pair, &f->plan->device, f->tile->form, &l, &f->cost, err));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+                                            const ckconv_args *args, unsigned char *ws,
+                                            const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                            ckconv_error *err)
 {
     ckci_launch l;
     double cost;
     int whole = ckci_pair_whole(&p->pair);
     (void)ws;
-    if (ckci_matrix_pair(&p->pair, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
+    if (ckci_matrix_pair(&p->pair, &plan->device, tile->form, &l, &cost, NULL) != CKCONV_OK) {
         return ckci_list_fused(plan, &p->pair, args, 64, e, err); /* pointers less aligned than planned for */
     }
     ckci_gpu_mid_target(&p->pair.first, args, &l.a.pair.first.o);
@@ -674,12 +676,12 @@ CKCI_FN ckconv_status ckci_list_matrix_pair(const ckconv_plan *plan, const ckci_
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_problem *p,
-                                         const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                         const ckci_emitter *e, ckconv_error *err)
+                                         const ckconv_args *args, unsigned char *ws,
+                                         const ckci_gpu_tile *tile, const ckci_emitter *e, ckconv_error *err)
 {
     const ckci_conv_conv *pair = &p->pair;
     if (plan->tune[CKCI_TUNE_SECOND] == 0) {
-        return ckci_list_fused(plan, pair, args, tile, e, err);
+        return ckci_list_fused(plan, pair, args, tile->rows, e, err);
     }
     ckci_launch l;
     ckci_conv part[2];

@@ -210,7 +210,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
     k->by_row = ckci_make_divisor(k->row_pairs);
     k->by_chunks = ckci_make_divisor(chunks);
     k->by_wide = ckci_make_divisor(k->tile[1] + k->window[1] - 1);
-    ckci_set_kernel(l, CKCI_KERNEL_matrix_stem_fwd + back);
+    ckci_set_kernel(l, back ? CKCI_KERNEL_matrix_stem_bwd_data : CKCI_KERNEL_matrix_stem_fwd);
     l->grid = (int64_t)k->blocks * k->tiles_n;
     *cost = 218 * (4000 + cycles / 1.7);
     return CKCONV_OK;
@@ -227,8 +227,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_stem(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_matrix_stem(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+                                            const ckconv_args *args, unsigned char *ws,
+                                            const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                            ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -349,8 +350,9 @@ CKCI_FN ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                            const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                            const ckci_emitter *e, ckconv_error *err)
+                                            const ckconv_args *args, unsigned char *ws,
+                                            const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                            ckconv_error *err)
 {
     ckci_launch l;
     int64_t bytes;

@@ -8,39 +8,108 @@
 #pragma once
 #include "gpu/args.h"
 
+/* ---- Tiles. A row is all that there is to say of one: kernels are made of it here, instances in
+   plan/instances.h, and the planner reads the rest. M makes something of a row, with X.
+
+   fwd and bwd_data on matrix units: families that have it (ALL; MMA: where LDS holds it), rows and columns of
+   a block, parts of the kernel that reads weights along the reduction and of the one that reads them across
+   (bwd_data of MMA), and how much slower than .022 ns an output it takes 64 places of the reduction: groups
+   of waves (sm_90, f16 and bf16; fitted to an H100 and an H200), and mma.sync (not measured). */
+#define CKCI_GATHER_TILES(M, X)                                                                              \
+    M(X, ALL, 128, 128, 1, 3, 1.08, 1.08)                                                                    \
+    M(X, ALL, 64, 64, 3, 4, 3.6, 2.6)                                                                        \
+    M(X, ALL, 128, 32, 1, 3, 3.6, 2.6)                                                                       \
+    M(X, MMA, 256, 128, 1, 2, .97, .97)                                                                      \
+    M(X, MMA, 192, 128, 2, 1, 1.075, 1.075)                                                                  \
+    M(X, MMA, 512, 64, 3, 3, 1.3, 1.53)
+
+/* bwd_weight: the same, with one kernel; I8: i8 has an instance of it, too, which multiplies as f16 */
+#define CKCI_WEIGHT_TILES(M, X)                                                                              \
+    M(X, ALL, I8, 128, 128, 3, 1.23, 1.2)                                                                    \
+    M(X, ALL, I8, 64, 64, 3, 3.6, 2.6)                                                                       \
+    M(X, ALL, HALF, 32, 128, 4, 4.6, 2.6)                                                                    \
+    M(X, MMA, HALF, 128, 256, 4, 1.12, 1.12)                                                                 \
+    M(X, MMA, HALF, 64, 256, 3, 1.7, 1.7)                                                                    \
+    M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
+    M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
+
+/* fwd and bwd_data, of MFMA alone: rows, columns, part */
+#define CKCI_CDNA_TILES(M, X) M(X, 256, 256, 3)
+
+/* i8, fwd and bwd_data: rows, columns, part, mma.sync's slowness */
+#define CKCI_WHOLE_TILES(M, X)                                                                               \
+    M(X, 128, 128, 2, 1.08)                                                                                  \
+    M(X, 64, 64, 2, 2.6)
+
+/* f32 and tf32: rows, columns, parts of the kernels for fwd and bwd_data and for bwd_weight, and slowness of
+   both */
+#define CKCI_SINGLE_TILES(M, X)                                                                              \
+    M(X, 128, 128, 3, 3, 1.08, 1.2)                                                                          \
+    M(X, 64, 64, 1, 2, 2.6, 2.6)
+
+/* f64: the same */
+#define CKCI_DOUBLE_TILES(M, X) M(X, 128, 64, 3, 4, 2.6, 2.6)
+
+/* FMA tiles of fwd and bwd_data: name, rows, columns and threads of a block, elements per load, blocks that
+   share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1; H100), part, rows and columns
+   of a thread, places of the reduction per step, threads that share a sum */
+#define CKCI_FMA_GATHER_TILES(M, X)                                                                          \
+    M(X, 256x64, 256, 64, 128, 4, 2, .49, 4, 16, 8, 8, 1)                                                    \
+    M(X, 64x64, 64, 64, 64, 4, 6, .515, 1, 8, 8, 8, 1)                                                       \
+    M(X, 256x32, 256, 32, 128, 4, 3, .6, 2, 8, 8, 8, 1)                                                      \
+    M(X, 128x16, 128, 16, 64, 4, 6, .9, 2, 8, 8, 16, 2)                                                      \
+    M(X, 128x64_any, 128, 64, 128, 1, 3, .78, 4, 8, 8, 8, 1)
+
+/* and of bwd_weight */
+#define CKCI_FMA_WEIGHT_TILES(M, X)                                                                          \
+    M(X, 128x128, 128, 128, 128, 4, 2, .495, 1, 16, 8, 8, 1)                                                 \
+    M(X, 48x128, 48, 128, 64, 4, 6, .565, 3, 12, 8, 8, 1)                                                    \
+    M(X, 64x64, 64, 64, 128, 4, 2, .56, 1, 16, 8, CKCI_K_DEEP, 4)                                            \
+    M(X, 32x96, 32, 96, 192, 4, 2, .8, 1, 8, 8, 16, 4)                                                       \
+    M(X, 16x48, 16, 48, 192, 4, 3, 1.05, 3, 8, 4, 64, 8)                                                     \
+    M(X, 8x72, 8, 72, 144, 4, 4, 1.6, 1, 8, 4, 32, 8)                                                        \
+    M(X, 4x36, 4, 36, 144, 4, 4, 3.2, 4, 4, 4, 64, 16)                                                       \
+    M(X, 64x64_any, 64, 64, 128, 1, 3, .72, 2, 8, 8, 16, 2)
+
+/* ---- Kernels */
+#define CKCI_GATHER_KERNELS(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                \
+    X(matrix_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_conv, 256,                               \
+      ckci_k_matrix<ckci_k_matrix_gather, ROWS, COLUMNS>)                                                    \
+    X(matrix_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_conv, 256,                                   \
+      ckci_k_matrix<ckci_k_matrix_back, ROWS, COLUMNS>)
+#define CKCI_WEIGHT_KERNELS(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                  \
+    X(matrix_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv, 256,                               \
+      ckci_k_matrix<ckci_k_matrix_weight, ROWS, COLUMNS>)
+#define CKCI_CDNA_KERNELS(X, ROWS, COLUMNS, PART)                                                            \
+    X(matrix_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_conv, 256,                               \
+      ckci_k_matrix<ckci_k_matrix_gather, ROWS, COLUMNS>)
+#define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
+    X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
+      ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
+#define CKCI_SINGLE_KERNELS(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                               \
+    X(matrix_single_##ROWS##x##COLUMNS, GATHER_F32, PART, ckci_gpu_conv, 256,                                \
+      ckci_k_matrix<ckci_k_matrix_single, ROWS, COLUMNS>)                                                    \
+    X(matrix_single_weight_##ROWS##x##COLUMNS, WEIGHT_F32, WEIGHT, ckci_gpu_conv, 256,                       \
+      ckci_k_matrix<ckci_k_matrix_single_weight, ROWS, COLUMNS>)
+#define CKCI_DOUBLE_KERNELS(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                               \
+    X(matrix_double_##ROWS##x##COLUMNS, GATHER_F64, PART, ckci_gpu_conv, 256,                                \
+      ckci_k_matrix<ckci_k_matrix_double, ROWS, COLUMNS>)                                                    \
+    X(matrix_double_weight_##ROWS##x##COLUMNS, WEIGHT_F64, WEIGHT, ckci_gpu_conv, 256,                       \
+      ckci_k_matrix<ckci_k_matrix_double_weight, ROWS, COLUMNS>)
+#define CKCI_FMA_GATHER_KERNELS(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP,     \
+                                SHARE)                                                                     \
+    X(tile_gather_##NAME, GATHER_F32, PART, ckci_gpu_conv, THREADS,                                          \
+      ckci_k_tile_gather<ckci_k_shape<ROWS, COLUMNS, M, N, STEP, SHARE>, WIDTH>)
+#define CKCI_FMA_WEIGHT_KERNELS(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP,     \
+                                SHARE)                                                                     \
+    X(tile_weight_##NAME, WEIGHT_F32, PART, ckci_gpu_conv, THREADS,                                          \
+      ckci_k_tile_weight<ckci_k_shape<ROWS, COLUMNS, M, N, STEP, SHARE>, WIDTH>)
+
+/* Those whose o_vec stands for eight neighbouring columns, whatever the epilogue. */
 #define CKCI_GPU_MATRIX(X)                                                                                   \
-    X(matrix_gather_256x256, GATHER_HALF, 3, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_gather, 256, 256>)                                                         \
-    X(matrix_gather_256x128, GATHER_HALF, 1, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_gather, 256, 128>)                                                         \
-    X(matrix_gather_192x128, GATHER_HALF, 2, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_gather, 192, 128>)                                                         \
-    X(matrix_gather_128x128, GATHER_HALF, 1, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_gather, 128, 128>)                                                         \
-    X(matrix_gather_512x64, GATHER_HALF, 3, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_gather, 512, 64>)                                                          \
-    X(matrix_gather_64x64, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_gather, 64, 64>)  \
-    X(matrix_gather_128x32, GATHER_HALF, 1, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_gather, 128, 32>)                                                          \
-    X(matrix_back_256x128, BACK_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 256, 128>)    \
-    X(matrix_back_192x128, BACK_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 192, 128>)    \
-    X(matrix_back_128x128, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 128>)    \
-    X(matrix_back_512x64, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 512, 64>)      \
-    X(matrix_back_64x64, BACK_HALF, 4, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 64, 64>)        \
-    X(matrix_back_128x32, BACK_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_back, 128, 32>)      \
-    X(matrix_weight_128x256, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_weight, 128, 256>)                                                         \
-    X(matrix_weight_128x128, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_weight, 128, 128>)                                                         \
-    X(matrix_weight_64x256, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_weight, 64, 256>)                                                          \
-    X(matrix_weight_64x64, WEIGHT_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_weight, 64, 64>)  \
-    X(matrix_weight_32x128, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_weight, 32, 128>)                                                          \
-    X(matrix_weight_64x192, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_weight, 64, 192>)                                                          \
-    X(matrix_weight_192x128, WEIGHT_HALF, 4, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix<ckci_k_matrix_weight, 192, 128>)                                                         \
+    CKCI_CDNA_TILES(CKCI_CDNA_KERNELS, X)                                                                    \
+    CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
+    CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -56,49 +125,15 @@
     X(matrix_stem_bwd_data, BACK_HALF, 1, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)              \
     X(matrix_stem_bwd_weight, WEIGHT_HALF, 1, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)        \
     X(matrix_stem_sum, WEIGHT_HALF, 4, ckci_gpu_conv, 256, ckci_k_stem_sum)                                  \
-    X(matrix_whole_128x128, CONV_I8, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 128, 128>)    \
-    X(matrix_whole_64x64, CONV_I8, 2, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_whole, 64, 64>)        \
-    X(matrix_single_128x128, GATHER_F32, 3, ckci_gpu_conv, 256,                                              \
-      ckci_k_matrix<ckci_k_matrix_single, 128, 128>)                                                         \
-    X(matrix_single_64x64, GATHER_F32, 1, ckci_gpu_conv, 256, ckci_k_matrix<ckci_k_matrix_single, 64, 64>)   \
-    X(matrix_single_weight_128x128, WEIGHT_F32, 3, ckci_gpu_conv, 256,                                       \
-      ckci_k_matrix<ckci_k_matrix_single_weight, 128, 128>)                                                  \
-    X(matrix_single_weight_64x64, WEIGHT_F32, 2, ckci_gpu_conv, 256,                                         \
-      ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>)                                                    \
-    X(matrix_double_128x64, GATHER_F64, 3, ckci_gpu_conv, 256,                                               \
-      ckci_k_matrix<ckci_k_matrix_double, 128, 64>)                                                          \
-    X(matrix_double_weight_128x64, WEIGHT_F64, 4, ckci_gpu_conv, 256,                                        \
-      ckci_k_matrix<ckci_k_matrix_double_weight, 128, 64>)
+    CKCI_WHOLE_TILES(CKCI_WHOLE_KERNELS, X)                                                                  \
+    CKCI_SINGLE_TILES(CKCI_SINGLE_KERNELS, X)                                                                \
+    CKCI_DOUBLE_TILES(CKCI_DOUBLE_KERNELS, X)
 
 #define CKCI_GPU_FMA(X)                                                                                      \
-    X(tile_gather_256x64, GATHER_F32, 4, ckci_gpu_conv, 128,                                                 \
-      ckci_k_tile_gather<ckci_k_shape<256, 64, 16, 8, 8, 1>, 4>)                                             \
-    X(tile_gather_64x64, GATHER_F32, 1, ckci_gpu_conv, 64,                                                   \
-      ckci_k_tile_gather<ckci_k_shape<64, 64, 8, 8, 8, 1>, 4>)                                               \
-    X(tile_gather_256x32, GATHER_F32, 2, ckci_gpu_conv, 128,                                                 \
-      ckci_k_tile_gather<ckci_k_shape<256, 32, 8, 8, 8, 1>, 4>)                                              \
-    X(tile_gather_128x16, GATHER_F32, 2, ckci_gpu_conv, 64,                                                  \
-      ckci_k_tile_gather<ckci_k_shape<128, 16, 8, 8, 16, 2>, 4>)                                             \
-    X(tile_gather_128x64_any, GATHER_F32, 4, ckci_gpu_conv, 128,                                             \
-      ckci_k_tile_gather<ckci_k_shape<128, 64, 8, 8, 8, 1>, 1>)                                              \
+    CKCI_FMA_GATHER_TILES(CKCI_FMA_GATHER_KERNELS, X)                                                        \
     X(narrow, GATHER_F32, 2, ckci_gpu_conv, 128, ckci_k_narrow)                                              \
     X(grouped_4, GATHER_F32, 2, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                    \
-    X(tile_weight_128x128, WEIGHT_F32, 1, ckci_gpu_conv, 128,                                                \
-      ckci_k_tile_weight<ckci_k_shape<128, 128, 16, 8, 8, 1>, 4>)                                            \
-    X(tile_weight_48x128, WEIGHT_F32, 3, ckci_gpu_conv, 64,                                                  \
-      ckci_k_tile_weight<ckci_k_shape<48, 128, 12, 8, 8, 1>, 4>)                                             \
-    X(tile_weight_64x64, WEIGHT_F32, 1, ckci_gpu_conv, 128,                                                  \
-      ckci_k_tile_weight<ckci_k_shape<64, 64, 16, 8, CKCI_K_DEEP, 4>, 4>)                                    \
-    X(tile_weight_32x96, WEIGHT_F32, 1, ckci_gpu_conv, 192,                                                  \
-      ckci_k_tile_weight<ckci_k_shape<32, 96, 8, 8, 16, 4>, 4>)                                              \
-    X(tile_weight_16x48, WEIGHT_F32, 3, ckci_gpu_conv, 192,                                                  \
-      ckci_k_tile_weight<ckci_k_shape<16, 48, 8, 4, 64, 8>, 4>)                                              \
-    X(tile_weight_8x72, WEIGHT_F32, 1, ckci_gpu_conv, 144,                                                   \
-      ckci_k_tile_weight<ckci_k_shape<8, 72, 8, 4, 32, 8>, 4>)                                               \
-    X(tile_weight_4x36, WEIGHT_F32, 4, ckci_gpu_conv, 144,                                                   \
-      ckci_k_tile_weight<ckci_k_shape<4, 36, 4, 4, 64, 16>, 4>)                                              \
-    X(tile_weight_64x64_any, WEIGHT_F32, 2, ckci_gpu_conv, 128,                                              \
-      ckci_k_tile_weight<ckci_k_shape<64, 64, 8, 8, 16, 2>, 1>)
+    CKCI_FMA_WEIGHT_TILES(CKCI_FMA_WEIGHT_KERNELS, X)
 
 /* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3 and columns;
    strip of columns with stride 2. */
@@ -270,9 +305,50 @@ enum {
         CKCI_KERNEL_COUNT
 };
 
+/* What an instance is, beside its family and operation. Forms: which part of the planner knows it. */
+enum {
+    CKCI_TILE_NONE, /* the family says it */
+    CKCI_TILE_DIRECT,
+    CKCI_TILE_VECTOR,
+    CKCI_TILE_FMA,
+    CKCI_TILE_NARROW,
+    CKCI_TILE_GROUPED,
+    CKCI_TILE_HALF, /* matrix units, by what they multiply: two bytes, */
+    CKCI_TILE_WHOLE, /* i8 */
+    CKCI_TILE_SINGLE, /* f32, tf32 */
+    CKCI_TILE_DOUBLE,
+    CKCI_TILE_NEAR,
+    CKCI_TILE_DEPTH_MATRIX,
+    CKCI_TILE_PAIR, /* a pair of convolutions: f32, on matrix units: pointwise, then depthwise */
+    CKCI_TILE_PAIR_POINT,
+    CKCI_TILE_PAIR_DEPTH,
+    CKCI_TILE_PAIR_WIDE,
+    CKCI_TILE_PAIR_STRIPS
+};
+typedef struct ckci_gpu_tile {
+    int32_t form;
+    int32_t rows, columns; /* of a block, or of the CPU's registers; 0: it is not a tile */
+    int32_t kernel, back;  /* CKCI_KERNEL_... if it has one of its own; back: weights read across */
+    int32_t threads, width, step, blocks; /* FMA tiles, as in their table */
+    double slow[2]; /* matrix units: groups of waves, mma.sync; FMA tiles: time of a multiply-add */
+} ckci_gpu_tile;
+
+/* Argument structs. */
+enum {
+    CKCI_ARGS_ckci_gpu_conv,
+    CKCI_ARGS_ckci_gpu_stem,
+    CKCI_ARGS_ckci_gpu_depth,
+    CKCI_ARGS_ckci_gpu_pack,
+    CKCI_ARGS_ckci_gpu_pack_data,
+    CKCI_ARGS_ckci_gpu_pair,
+    CKCI_ARGS_ckci_gpu_norm,
+    CKCI_ARGS_ckci_gpu_move
+};
+
 /* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
 typedef struct ckci_launch {
     int32_t kernel, threads;
+    int32_t takes;   /* CKCI_ARGS_...: which of a */
     int32_t cluster; /* blocks that wait for each other (NVIDIA, from sm_90 on); 1: none do */
     int32_t lds;     /* bytes that a block uses of its struct's (NVIDIA); 0: all */
     int64_t grid;    /* blocks, one dimension */
@@ -322,17 +398,31 @@ CKCI_FN int ckci_sm(const ckconv_device *d)
     return row && row->kind == CKCONV_DEVICE_NVIDIA ? atoi(row->name + 3) : 0;
 }
 
-/* Threads and argument size of a kernel. */
+/* Is it of CKCI_GPU_MATRIX? */
+CKCI_FN int ckci_kernel_of_unit(int32_t kernel)
+{
+    switch (kernel) {
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) case CKCI_KERNEL_##NAME:
+        CKCI_GPU_MATRIX(CKCI_ROW)
+#undef CKCI_ROW
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* Threads and arguments of a kernel. */
 CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 {
-#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) {THREADS, sizeof(ARGS)},
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) {THREADS, CKCI_ARGS_##ARGS, sizeof(ARGS)},
     static const struct {
-        int32_t threads;
+        int32_t threads, takes;
         size_t bytes;
     } table[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
 #undef CKCI_ROW
     l->kernel = kernel;
     l->threads = table[kernel].threads;
+    l->takes = table[kernel].takes;
     l->cluster = 1;
     l->lds = 0;
     l->bytes = table[kernel].bytes;

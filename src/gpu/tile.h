@@ -8,47 +8,12 @@
 #pragma once
 #include "gpu/matrix.h"
 
-/* Name, kernel, rows, columns and threads of a block, elements per load, places of the reduction per step,
-   blocks that share a compute unit, time of a multiply-add (of a generic 128 x 128 tile: 1). */
-typedef struct ckci_fma_tile {
-    int32_t code, kernel, rows, columns, threads, width, step, blocks;
-    double rate;
-} ckci_fma_tile;
-
-CKCI_FN ckci_fma_tile ckci_find_tile(ckconv_op op, int32_t code)
-{
-    static const ckci_fma_tile gather[] = {
-        {256064, CKCI_KERNEL_tile_gather_256x64, 256, 64, 128, 4, 8, 2, 0.49},
-        {64064, CKCI_KERNEL_tile_gather_64x64, 64, 64, 64, 4, 8, 6, 0.515},
-        {256032, CKCI_KERNEL_tile_gather_256x32, 256, 32, 128, 4, 8, 3, 0.6},
-        {128016, CKCI_KERNEL_tile_gather_128x16, 128, 16, 64, 4, 16, 6, 0.9},
-        {1128064, CKCI_KERNEL_tile_gather_128x64_any, 128, 64, 128, 1, 8, 3, 0.78}};
-    static const ckci_fma_tile weight[] = {
-        {128128, CKCI_KERNEL_tile_weight_128x128, 128, 128, 128, 4, 8, 2, 0.495},
-        {48128, CKCI_KERNEL_tile_weight_48x128, 48, 128, 64, 4, 8, 6, 0.565},
-        {64064, CKCI_KERNEL_tile_weight_64x64, 64, 64, 128, 4, 32, 2, 0.56},
-        {32096, CKCI_KERNEL_tile_weight_32x96, 32, 96, 192, 4, 16, 2, 0.8},
-        {16048, CKCI_KERNEL_tile_weight_16x48, 16, 48, 192, 4, 64, 3, 1.05},
-        {8072, CKCI_KERNEL_tile_weight_8x72, 8, 72, 144, 4, 32, 4, 1.6},
-        {4036, CKCI_KERNEL_tile_weight_4x36, 4, 36, 144, 4, 64, 4, 3.2},
-        {1064064, CKCI_KERNEL_tile_weight_64x64_any, 64, 64, 128, 1, 16, 3, 0.72}};
-    const ckci_fma_tile *table = op == CKCONV_BWD_WEIGHT ? weight : gather;
-    size_t count =
-        op == CKCONV_BWD_WEIGHT ? sizeof weight / sizeof weight[0] : sizeof gather / sizeof gather[0];
-    for (size_t i = 1; i < count; i++) {
-        if (table[i].code == code) {
-            return table[i];
-        }
-    }
-    return table[0];
-}
-
 /* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
    now and then. */
-CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_fma_tile *t, double red)
+CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_gpu_tile *t, double red)
 {
     double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
-    double block = (double)t->rows * t->columns * t->rate * (red + 48);
+    double block = (double)t->rows * t->columns * t->slow[0] * (red + 48);
     double rounds = (double)blocks / slots;
     if (rounds <= 1) {
         double share = (double)ckci_ceil_div(blocks, (int64_t)units);
@@ -93,11 +58,11 @@ CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
-CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
+                                       ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
-    ckci_fma_tile tile = ckci_find_tile(p->op, code);
     int back = p->op == CKCONV_BWD_DATA;
     int64_t positions, beyond[3];
     int32_t ranges;
@@ -105,23 +70,23 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     ckci_make_gpu_conv(p, k);
     k->ranges = ranges;
     ckci_image(p, &positions, beyond);
-    if (!ckci_tile_reach(&k->a, tile.rows / positions + 2, k->red, beyond) ||
+    if (!ckci_tile_reach(&k->a, tile->rows / positions + 2, k->red, beyond) ||
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8 ||
         !ckci_tile_reach(&k->b, 0, k->b.len[2], NULL)) {
         return ckci_tile_too_far(err);
     }
-    if (tile.width == 4 && !ckci_vector_loads(&k->a, 2, k->red)) {
+    if (tile->width == 4 && !ckci_vector_loads(&k->a, 2, k->red)) {
         return ckci_tile_unaligned(err);
     }
-    if (tile.width == 4 && k->red < tile.step) {
+    if (tile->width == 4 && k->red < tile->step) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "this FMA tile takes %d channels per group at least; here %d", (int)tile.step,
+                         "this FMA tile takes %d channels per group at least; here %d", (int)tile->step,
                          (int)k->red);
     }
     k->b_mode = ckci_vector_loads(&k->b, back ? 1 : 2, k->red)       ? 0
                 : ckci_vector_loads(&k->b, back ? 2 : 1, k->columns) ? 1
                                                                      : 2;
-    if (tile.width == 4 && k->b_mode == 2) {
+    if (tile->width == 4 && k->b_mode == 2) {
         return ckci_tile_unaligned(err);
     }
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
@@ -131,11 +96,11 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
         k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS || k->o.d[j].dtype == CKCONV_F32);
     }
     double red = ckci_reduction(k, (double)k->red);
-    ckci_set_kernel(l, tile.kernel);
-    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile.rows), 1);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
+    ckci_set_kernel(l, tile->kernel);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile->rows), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
-    *cost = ckci_tile_cost(device, l->grid, &tile, red);
+    *cost = ckci_tile_cost(device, l->grid, tile, red);
     return CKCONV_OK;
 }
 
@@ -169,7 +134,7 @@ CKCI_FN void ckci_grouped_blocks(ckci_gpu_conv *k, int32_t wide, int32_t deep, i
 }
 
 /* wide: columns of a thread. */
-CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, int32_t wide,
+CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *device, const ckci_gpu_tile *tile,
                                    ckci_launch *l, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
@@ -177,15 +142,15 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
     int32_t ranges, deep = 4;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
-    if (ranges || k->red % 4 != 0 || k->red * wide > 1024 || !ckci_vector_loads(&k->a, 2, k->red)) {
+    if (ranges || k->red % 4 != 0 || k->red * tile->columns > 1024 || !ckci_vector_loads(&k->a, 2, k->red)) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "grouped kernels take channels last, aligned, a multiple of 4 up to %d per group, and "
             "31 for the sum of filter sizes; here %d",
-            (int)(1024 / wide), (int)k->red);
+            (int)(1024 / tile->columns), (int)k->red);
     }
     ckci_image(p, &positions, beyond);
-    ckci_grouped_blocks(k, wide, deep, units);
+    ckci_grouped_blocks(k, tile->columns, deep, units);
     int64_t rows = (int64_t)deep * 256 / k->lanes * k->part;
     ckci_tensor all = k->a;
     all.stride[2] = all.stride[0] > all.stride[2] ? all.stride[0] : all.stride[2]; /* all groups */
@@ -198,8 +163,9 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
                ckci_vector_loads(&k->o.t, 2, k->columns);
     double red = ckci_reduction(k, (double)k->red);
     /* neighbouring threads read neighbouring groups: with few groups, they read apart */
-    ckci_fma_tile shape = {
-        4, CKCI_KERNEL_grouped_4, 1024 * k->part, 4, 256, 4, 4, 2, k->lanes >= 8 ? 1.8 : 16. / k->lanes};
+    ckci_gpu_tile shape = *tile;
+    shape.rows *= k->part;
+    shape.slow[0] = k->lanes >= 8 ? shape.slow[0] : 16. / k->lanes;
     ckci_set_kernel(l, shape.kernel);
     CKCI_TRY(ckci_make_grid(k, k->phases, l, err));
     *cost = ckci_tile_cost(device, l->grid, &shape, red);
@@ -207,8 +173,9 @@ CKCI_FN ckconv_status ckci_grouped(const ckci_conv *p, const ckconv_device *devi
 }
 
 /* ---- Few written channels: all of a pixel's in one thread, the tensor that is read through LDS. */
-CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
-                                       double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
+                                       ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
     int32_t ranges;
@@ -242,14 +209,13 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
         ckci_saturating_mul(k->b.len[1], k->b.stride[1]) > INT32_MAX / 8) {
         return ckci_tile_too_far(err);
     }
-    ckci_fma_tile shape = {1, CKCI_KERNEL_narrow, 1024, 4, 128, 4, 8, 3, 1.05};
     double red = ckci_reduction(k, (double)ckci_ceil_div(k->red, 8) * 8);
-    ckci_set_kernel(l, shape.kernel);
+    ckci_set_kernel(l, tile->kernel);
     k->tiles_n = (int32_t)ckci_ceil_div(width, 8 * k->lanes);
     k->tiles_m = (int32_t)ckci_ceil_div(height, k->part);
     int64_t slices = ckci_saturating_mul(ckci_saturating_mul(p->g, p->n), d[0].count[0].d);
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(slices, k->phases), l, err));
-    *cost = ckci_tile_cost(device, l->grid, &shape, red + 200);
+    *cost = ckci_tile_cost(device, l->grid, tile, red + 200);
     return CKCONV_OK;
 }
 
@@ -267,12 +233,11 @@ CKCI_FN int ckci_tile_dense(const ckci_tensor *t)
 }
 
 /* bwd_weight. split_k 0: the number of parts that takes the least time, within `limit` bytes. */
-CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device, int32_t code,
-                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                       double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, int32_t split_k, int64_t limit,
+                                       ckci_launch *l, int64_t *bytes, double *cost, ckconv_error *err)
 {
     ckci_gpu_conv *k = &l->a.conv;
-    ckci_fma_tile tile = ckci_find_tile(p->op, code);
     int32_t ranges;
     CKCI_TRY(ckci_tile_takes(p, &ranges, err));
     ckci_make_gpu_conv(p, k);
@@ -280,12 +245,12 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     int64_t space, beyond[3];
     ckci_image(p, &space, beyond);
     int64_t positions = p->n * space;
-    if (tile.width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
+    if (tile->width == 4 && (!ckci_vector_loads(&k->a, 2, k->rows) || !ckci_vector_loads(&k->b, 2, k->red))) {
         return ckci_tile_unaligned(err);
     }
-    ckci_set_kernel(l, tile.kernel);
-    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, tile.rows);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile.columns);
+    ckci_set_kernel(l, tile->kernel);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, tile->rows);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
     k->by_phases = ckci_make_divisor(p->g);
     int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), p->g);
     int64_t sums = ckci_saturating_mul(ckci_saturating_mul(p->g, k->rows), k->columns);
@@ -298,7 +263,7 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     }
     for (int64_t s = split == 0 ? 1 : split; s <= (split_k == 0 ? most : split_k); s++) {
         double time =
-            ckci_tile_cost(device, ckci_saturating_mul(tiles, s), &tile, (double)positions / (double)s);
+            ckci_tile_cost(device, ckci_saturating_mul(tiles, s), tile, (double)positions / (double)s);
         time += s > 1 ? 2e5 + (double)sum_bytes * (double)s * 8 / units : 0;
         if (time < best) {
             best = time;
@@ -330,25 +295,31 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-/* ---- The instances of >>k-vector-gather, >>k-vector-weight, >>k-tile-common and >>k-vector-direct. A tile's
-   name says whose it is: 0, 32, 64 and 128 are direct and the vector tiles, 1 and 4 narrow and grouped,
-   others FMA tiles. */
+/* ---- The instances of >>k-vector-gather, >>k-vector-weight, >>k-tile-common and >>k-vector-direct */
 
-CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                       ckci_launch *l, double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_gather(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
+                                       ckconv_error *err)
 {
-    return tile == 1     ? ckci_few_columns(p, device, l, cost, err)
-           : tile == 4   ? ckci_grouped(p, device, tile, l, cost, err)
-           : tile > 1000 ? ckci_tile_gather(p, device, tile, l, cost, err)
-                         : ckci_gpu_gather(p, device, tile, l, cost, err);
+    switch (tile->form) {
+    case CKCI_TILE_NARROW:
+        return ckci_few_columns(p, device, tile, l, cost, err);
+    case CKCI_TILE_GROUPED:
+        return ckci_grouped(p, device, tile, l, cost, err);
+    case CKCI_TILE_FMA:
+        return ckci_tile_gather(p, device, tile, l, cost, err);
+    default:
+        return ckci_gpu_gather(p, device, tile->rows, l, cost, err);
+    }
 }
 
-CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device, int32_t tile,
-                                       int32_t split_k, int64_t limit, ckci_launch *l, int64_t *bytes,
-                                       double *cost, ckconv_error *err)
+CKCI_FN ckconv_status ckci_make_weight(const ckci_conv *p, const ckconv_device *device,
+                                       const ckci_gpu_tile *tile, int32_t split_k, int64_t limit,
+                                       ckci_launch *l, int64_t *bytes, double *cost, ckconv_error *err)
 {
-    return tile > 1000 ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
-                       : ckci_gpu_weight(p, device, tile, split_k, limit, l, bytes, cost, err);
+    return tile->form == CKCI_TILE_FMA
+               ? ckci_tile_weight(p, device, tile, split_k, limit, l, bytes, cost, err)
+               : ckci_gpu_weight(p, device, tile->rows, split_k, limit, l, bytes, cost, err);
 }
 
 CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
@@ -363,8 +334,9 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+                                           const ckconv_args *args, unsigned char *ws,
+                                           const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                           ckconv_error *err)
 {
     ckci_launch l;
     double cost;
@@ -392,8 +364,9 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
 }
 
 CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_problem *p,
-                                           const ckconv_args *args, unsigned char *ws, int32_t tile,
-                                           const ckci_emitter *e, ckconv_error *err)
+                                           const ckconv_args *args, unsigned char *ws,
+                                           const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                           ckconv_error *err)
 {
     ckci_launch l;
     double cost;

@@ -8,6 +8,7 @@
 #include "kernels/matrix/pack.h"
 #include "kernels/matrix/near_weight.h"
 #include "kernels/matrix/by_unit.h"
+#include "kernels/matrix/gather_reduce.h"
 #include "kernels/matrix/stem_weight.h"
 #if CKCI_HAS_F32
 #include "kernels/tile/gather.h"

@@ -95,8 +95,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                    ? "few channels per group: a block owns filters, its threads share the positions"
                    : "few channels per group: a thread owns outputs, one or a strip of them";
     case CKCONV_FAMILY_FUSED:
-        return instance->tile_rows == 0 ? "slow: each thread computes mid again for each use"
-                                        : "mid stays in LDS";
+        return instance->tile.form == CKCI_TILE_NONE ? "slow: each thread computes mid again for each use"
+                                                     : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
         return p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
                    ? "mid goes through workspace: the second filter has more than one tap"
@@ -169,7 +169,7 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     (void)ckci_list_buffers(plan->op, p, &a, buffers);
     e.emit = ckci_keep_name;
     e.context = &list;
-    return instance->list(plan, p, &a, place, instance->tile_rows, &e, NULL) == CKCONV_OK ? list.at : at;
+    return instance->list(plan, p, &a, place, &instance->tile, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
 /* What a limit costs: the plan that would be made without one, where that takes more workspace. */
@@ -227,10 +227,9 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     at = ckci_append(text, size, at, ": engine %s, %s (family %s", ckconv_engine_name(plan->engine),
                      instance->name, ckconv_family_name(instance->family));
     if (plan->engine == CKCONV_ENGINE_GPU) {
-        /* codes of tiles: rows * 1000 + columns, millions are of a kind */
-        int rows = (int)instance->tile_rows % CKCI_TILE_KIND, both = rows < 1000;
-        at = rows == 0 ? ckci_append(text, size, at, ")")
-                       : ckci_append(text, size, at, ", tile %dx%d)", both ? rows : rows / 1000, rows % 1000);
+        at = instance->tile.rows == 0 ? ckci_append(text, size, at, ")")
+                                      : ckci_append(text, size, at, ", tile %dx%d)", (int)instance->tile.rows,
+                                                    (int)instance->tile.columns);
         if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
             at = ckci_append(text, size, at, " of %s and %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),
@@ -252,8 +251,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         }
         return ckci_append_kernels(plan, &p, instance, text, size, at);
     }
-    at = ckci_append(text, size, at, ", tile %dx%d, vector %d)", (int)instance->tile_rows,
-                     (int)instance->tile_columns, (int)instance->lanes);
+    at = ckci_append(text, size, at, ", tile %dx%d, vector %d)", (int)instance->tile.rows,
+                     (int)instance->tile.columns, (int)instance->lanes);
     at = ckci_append(text, size, at,
                      ", split_k %d, %d parallel loop%s, %lld work items on %d thread%s, workspace %lld bytes",
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",

@@ -75,183 +75,207 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
     X(cpu_groupnorm_bwd, CPU, GROUPNORM, GROUPNORM_BWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)
 
-/* GPU instances: name, family, operation, type of the sums (0: any), tile, does it fit, list the launches. */
+/* GPU instances: name, family, operation, type of the sums (0: any), tile (a ckci_gpu_tile's members), does
+   it fit, list the launches. */
+#define CKCI_NO_TILE(FORM, SIDE) (CKCI_TILE_##FORM, SIDE, SIDE, 0, 0, 0, 0, 0, 0, {0, 0})
+
 #define CKCI_GPU_TILES(X, OP, LOW, FIT, LIST)                                                                \
-    X(gpu_vector_##LOW##_f32_128, VECTOR, OP, CKCONV_F32, 128, FIT, LIST)                                    \
-    X(gpu_vector_##LOW##_f32_64, VECTOR, OP, CKCONV_F32, 64, FIT, LIST)                                      \
-    X(gpu_vector_##LOW##_f64_64, VECTOR, OP, CKCONV_F64, 64, FIT, LIST)                                      \
-    X(gpu_vector_##LOW##_i32_64, VECTOR, OP, CKCONV_I32, 64, FIT, LIST)                                      \
-    X(gpu_direct_##LOW##_f32, DIRECT, OP, CKCONV_F32, 0, FIT, LIST)                                          \
-    X(gpu_direct_##LOW##_f64, DIRECT, OP, CKCONV_F64, 0, FIT, LIST)                                          \
-    X(gpu_direct_##LOW##_i32, DIRECT, OP, CKCONV_I32, 0, FIT, LIST)
+    X(gpu_vector_##LOW##_f32_128, VECTOR, OP, CKCONV_F32, CKCI_NO_TILE(VECTOR, 128), FIT, LIST)              \
+    X(gpu_vector_##LOW##_f32_64, VECTOR, OP, CKCONV_F32, CKCI_NO_TILE(VECTOR, 64), FIT, LIST)                \
+    X(gpu_vector_##LOW##_f64_64, VECTOR, OP, CKCONV_F64, CKCI_NO_TILE(VECTOR, 64), FIT, LIST)                \
+    X(gpu_vector_##LOW##_i32_64, VECTOR, OP, CKCONV_I32, CKCI_NO_TILE(VECTOR, 64), FIT, LIST)                \
+    X(gpu_direct_##LOW##_f32, DIRECT, OP, CKCONV_F32, CKCI_NO_TILE(DIRECT, 0), FIT, LIST)                    \
+    X(gpu_direct_##LOW##_f64, DIRECT, OP, CKCONV_F64, CKCI_NO_TILE(DIRECT, 0), FIT, LIST)                    \
+    X(gpu_direct_##LOW##_i32, DIRECT, OP, CKCONV_I32, CKCI_NO_TILE(DIRECT, 0), FIT, LIST)
 
-#define CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, OP, PASS, TILE, CODE, BODY)                                      \
-    X(gpu_##LOW##_##PASS##_##TILE, FAMILY, OP, CKCONV_F32, CODE, ckci_fit_matrix_##BODY,                     \
-      ckci_list_matrix_##BODY)
+#define CKCI_MATRIX_ROW(X, FAMILY, OP, BODY, NAME, KIND, ...)                                                \
+    X(NAME, FAMILY, OP, KIND, (__VA_ARGS__), ckci_fit_matrix_##BODY, ckci_list_matrix_##BODY)
 
-/* every matrix unit */
-#define CKCI_GPU_MATRIX_TILES(X, FAMILY, LOW)                                                                \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x128, 128128, gather)                                   \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 64x64, 64064, gather)                                      \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 128x32, 128032, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x128, 128128, gather)                         \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 64x64, 64064, gather)                            \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 128x32, 128032, gather)                          \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x128, 128128, weight)                     \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x64, 64064, weight)                        \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 32x128, 32128, weight)
+/* A row of each of gpu/table.h's tables of tiles, for a family of matrix units. */
+#define CKCI_GATHER_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW, OTHER)                                \
+    CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_##ROWS##x##COLUMNS, CKCONV_F32,              \
+                    CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_gather_##ROWS##x##COLUMNS,             \
+                    CKCI_KERNEL_matrix_back_##ROWS##x##COLUMNS, 0, 0, 0, 0, {SLOW, OTHER})
+#define CKCI_WEIGHT_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER)                                          \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_##ROWS##x##COLUMNS, CKCONV_F32,    \
+                    CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_weight_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
+                    0, {SLOW, OTHER})
+#define CKCI_WEIGHT_I8_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER)                                       \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_i8_##ROWS##x##COLUMNS, CKCONV_I32, \
+                    CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_weight_##ROWS##x##COLUMNS, 0, 0, 0,   \
+                    0, 0, {SLOW, OTHER})
+#define CKCI_CDNA_ROW(X, OP, PASS, ROWS, COLUMNS)                                                            \
+    CKCI_MATRIX_ROW(X, MFMA, OP, gather, gpu_mfma_##PASS##_##ROWS##x##COLUMNS, CKCONV_F32, CKCI_TILE_HALF,   \
+                    ROWS, COLUMNS, CKCI_KERNEL_matrix_gather_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0, {0, 0})
+#define CKCI_WHOLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                        \
+    CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_i8_##ROWS##x##COLUMNS, CKCONV_I32,           \
+                    CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_whole_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
+                    0, {0, SLOW})
+#define CKCI_SINGLE_ROW(X, FAMILY, LOW, TYPE, OP, PASS, ROWS, COLUMNS, SLOW)                                 \
+    CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_##TYPE##_##ROWS##x##COLUMNS, CKCONV_F32,     \
+                    CKCI_TILE_SINGLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_single_##ROWS##x##COLUMNS, 0, 0, 0,  \
+                    0, 0, {0, SLOW})
+#define CKCI_SINGLE_WEIGHT_ROW(X, FAMILY, LOW, TYPE, ROWS, COLUMNS, SLOW)                                    \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_##TYPE##_##ROWS##x##COLUMNS,       \
+                    CKCONV_F32, CKCI_TILE_SINGLE, ROWS, COLUMNS,                                             \
+                    CKCI_KERNEL_matrix_single_weight_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0, {0, SLOW})
+#define CKCI_DOUBLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                       \
+    CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_f64_##ROWS##x##COLUMNS, CKCONV_F64,          \
+                    CKCI_TILE_DOUBLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_double_##ROWS##x##COLUMNS, 0, 0, 0,  \
+                    0, 0, {0, SLOW})
+#define CKCI_DOUBLE_WEIGHT_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW)                                          \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_f64_##ROWS##x##COLUMNS,            \
+                    CKCONV_F64, CKCI_TILE_DOUBLE, ROWS, COLUMNS,                                             \
+                    CKCI_KERNEL_matrix_double_weight_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0, {0, SLOW})
 
-/* i8 on every matrix unit */
-#define CKCI_GPU_MATRIX_WHOLE(X, FAMILY, LOW)                                                                \
-    X(gpu_##LOW##_fwd_i8_128x128, FAMILY, FWD, CKCONV_I32, 128128, ckci_fit_matrix_gather,                   \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_fwd_i8_64x64, FAMILY, FWD, CKCONV_I32, 64064, ckci_fit_matrix_gather,                      \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_data_i8_128x128, FAMILY, BWD_DATA, CKCONV_I32, 128128, ckci_fit_matrix_gather,         \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_data_i8_64x64, FAMILY, BWD_DATA, CKCONV_I32, 64064, ckci_fit_matrix_gather,            \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_weight_i8_128x128, FAMILY, BWD_WEIGHT, CKCONV_I32, 128128, ckci_fit_matrix_weight,     \
-      ckci_list_matrix_weight)                                                                               \
-    X(gpu_##LOW##_bwd_weight_i8_64x64, FAMILY, BWD_WEIGHT, CKCONV_I32, 64064, ckci_fit_matrix_weight,        \
-      ckci_list_matrix_weight)
+/* Rows of a family's tiles. Of fwd and bwd_data: */
+#define CKCI_BOTH(ROW, X, FAMILY, LOW, ...)                                                                  \
+    ROW(X, FAMILY, LOW, FWD, fwd, __VA_ARGS__)                                                               \
+    ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, __VA_ARGS__)
+#define CKCI_MFMA_ALL(...) __VA_ARGS__
+#define CKCI_MFMA_MMA(...)
+#define CKCI_ROW_I8(...) __VA_ARGS__
+#define CKCI_ROW_HALF(...)
+#define CKCI_MFMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                   \
+    CKCI_MFMA_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER))
+#define CKCI_MFMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                     \
+    CKCI_MFMA_##UNITS(CKCI_WEIGHT_ROW(X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER)                             \
+                          CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER)))
+#define CKCI_MFMA_CDNA(X, ROWS, COLUMNS, PART)                                                               \
+    CKCI_CDNA_ROW(X, FWD, fwd, ROWS, COLUMNS)                                                                \
+    CKCI_CDNA_ROW(X, BWD_DATA, bwd_data, ROWS, COLUMNS)
+#define CKCI_MFMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                        \
+    CKCI_BOTH(CKCI_WHOLE_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW)
+#define CKCI_MFMA_SINGLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                  \
+    CKCI_SINGLE_ROW(X, MFMA, mfma, f32, FWD, fwd, ROWS, COLUMNS, SLOW)                                       \
+    CKCI_SINGLE_ROW(X, MFMA, mfma, f32, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                             \
+    CKCI_SINGLE_WEIGHT_ROW(X, MFMA, mfma, f32, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_MFMA_DOUBLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                  \
+    CKCI_BOTH(CKCI_DOUBLE_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW)                                           \
+    CKCI_DOUBLE_WEIGHT_ROW(X, MFMA, mfma, ROWS, COLUMNS, WEIGHT_SLOW)
 
-/* f32 and tf32 on CDNA, tf32 on NVIDIA */
-#define CKCI_GPU_MATRIX_SINGLE(X, FAMILY, LOW, TYPE)                                                         \
-    X(gpu_##LOW##_fwd_##TYPE##_128x128, FAMILY, FWD, CKCONV_F32, CKCI_SINGLE_TILE + 128128,                  \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_fwd_##TYPE##_64x64, FAMILY, FWD, CKCONV_F32, CKCI_SINGLE_TILE + 64064,                     \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_data_##TYPE##_128x128, FAMILY, BWD_DATA, CKCONV_F32, CKCI_SINGLE_TILE + 128128,        \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_data_##TYPE##_64x64, FAMILY, BWD_DATA, CKCONV_F32, CKCI_SINGLE_TILE + 64064,           \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_weight_##TYPE##_128x128, FAMILY, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 128128,    \
-      ckci_fit_matrix_weight, ckci_list_matrix_weight)                                                       \
-    X(gpu_##LOW##_bwd_weight_##TYPE##_64x64, FAMILY, BWD_WEIGHT, CKCONV_F32, CKCI_SINGLE_TILE + 64064,       \
-      ckci_fit_matrix_weight, ckci_list_matrix_weight)
+#define CKCI_WMMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                   \
+    CKCI_MFMA_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER))
+#define CKCI_WMMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                     \
+    CKCI_MFMA_##UNITS(CKCI_WEIGHT_ROW(X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER)                             \
+                          CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER)))
+#define CKCI_WMMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                        \
+    CKCI_BOTH(CKCI_WHOLE_ROW, X, WMMA, wmma, ROWS, COLUMNS, SLOW)
 
-/* f64 on both */
-#define CKCI_GPU_MATRIX_DOUBLE(X, FAMILY, LOW)                                                               \
-    X(gpu_##LOW##_fwd_f64_128x64, FAMILY, FWD, CKCONV_F64, CKCI_DOUBLE_TILE + 128064,                        \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_data_f64_128x64, FAMILY, BWD_DATA, CKCONV_F64, CKCI_DOUBLE_TILE + 128064,              \
-      ckci_fit_matrix_gather, ckci_list_matrix_gather)                                                       \
-    X(gpu_##LOW##_bwd_weight_f64_128x64, FAMILY, BWD_WEIGHT, CKCONV_F64, CKCI_DOUBLE_TILE + 128064,          \
-      ckci_fit_matrix_weight, ckci_list_matrix_weight)
+#define CKCI_MMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                    \
+    CKCI_BOTH(CKCI_GATHER_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER)
+#define CKCI_MMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                      \
+    CKCI_WEIGHT_ROW(X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER)                                                 \
+    CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER))
+#define CKCI_MMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                         \
+    CKCI_BOTH(CKCI_WHOLE_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW)
+#define CKCI_MMA_SINGLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                   \
+    CKCI_SINGLE_ROW(X, MMA, mma, tf32, FWD, fwd, ROWS, COLUMNS, SLOW)                                        \
+    CKCI_SINGLE_ROW(X, MMA, mma, tf32, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                              \
+    CKCI_SINGLE_WEIGHT_ROW(X, MMA, mma, tf32, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_MMA_DOUBLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                   \
+    CKCI_BOTH(CKCI_DOUBLE_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW)                                             \
+    CKCI_DOUBLE_WEIGHT_ROW(X, MMA, mma, ROWS, COLUMNS, WEIGHT_SLOW)
 
-/* small groups */
+/* small groups, first layers */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
-    X(gpu_##LOW##_fwd_near, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_gather, ckci_list_matrix_gather)     \
-    X(gpu_##LOW##_bwd_data_near, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_gather,                    \
-      ckci_list_matrix_gather)                                                                               \
-    X(gpu_##LOW##_bwd_weight_near, FAMILY, BWD_WEIGHT, CKCONV_F32, 0, ckci_fit_matrix_weight,                \
-      ckci_list_matrix_weight)
-
-/* first layers */
+    CKCI_MATRIX_ROW(X, FAMILY, FWD, gather, gpu_##LOW##_fwd_near, CKCONV_F32, CKCI_TILE_NEAR, 0, 0, 0, 0, 0, \
+                    0, 0, 0, {0, 0})                                                                         \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_DATA, gather, gpu_##LOW##_bwd_data_near, CKCONV_F32, CKCI_TILE_NEAR, 0,   \
+                    0, 0, 0, 0, 0, 0, 0, {0, 0})                                                             \
+    CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_near, CKCONV_F32, CKCI_TILE_NEAR,  \
+                    0, 0, 0, 0, 0, 0, 0, 0, {0, 0})
 #define CKCI_GPU_MATRIX_STEM(X, FAMILY, LOW)                                                                 \
-    X(gpu_##LOW##_fwd_stem, FAMILY, FWD, CKCONV_F32, 0, ckci_fit_matrix_stem, ckci_list_matrix_stem)         \
-    X(gpu_##LOW##_bwd_weight_stem, FAMILY, BWD_WEIGHT, CKCONV_F32, 0, ckci_fit_stem_weight,                  \
-      ckci_list_stem_weight)                                                                                 \
-    X(gpu_##LOW##_bwd_data_stem, FAMILY, BWD_DATA, CKCONV_F32, 0, ckci_fit_matrix_stem, ckci_list_matrix_stem)
+    X(gpu_##LOW##_fwd_stem, FAMILY, FWD, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_matrix_stem,            \
+      ckci_list_matrix_stem)                                                                                 \
+    X(gpu_##LOW##_bwd_weight_stem, FAMILY, BWD_WEIGHT, CKCONV_F32, CKCI_NO_TILE(NONE, 0),                    \
+      ckci_fit_stem_weight, ckci_list_stem_weight)                                                           \
+    X(gpu_##LOW##_bwd_data_stem, FAMILY, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_matrix_stem,  \
+      ckci_list_matrix_stem)
 
-/* where LDS holds larger tiles */
-#define CKCI_GPU_MATRIX_LARGE(X, FAMILY, LOW)                                                                \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 256x128, 256128, gather)                                   \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 256x128, 256128, gather)                         \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 192x128, 192128, gather)                                   \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, FWD, fwd, 512x64, 512064, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 192x128, 192128, gather)                         \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, 512x64, 512064, gather)                          \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 128x256, 128256, weight)                     \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x256, 64256, weight)                       \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 64x192, 64192, weight)                       \
-    CKCI_GPU_MATRIX_ROW(X, FAMILY, LOW, BWD_WEIGHT, bwd_weight, 192x128, 192128, weight)
-
-#define CKCI_GPU_FMA_TILES(X)                                                                                \
-    X(gpu_tile_fwd_256x64, VECTOR, FWD, CKCONV_F32, 256064, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
-    X(gpu_tile_fwd_64x64, VECTOR, FWD, CKCONV_F32, 64064, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
-    X(gpu_tile_fwd_256x32, VECTOR, FWD, CKCONV_F32, 256032, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
-    X(gpu_tile_fwd_128x16, VECTOR, FWD, CKCONV_F32, 128016, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
-    X(gpu_tile_fwd_128x64_any, VECTOR, FWD, CKCONV_F32, 1128064, ckci_fit_gpu_gather, ckci_list_gpu_gather)  \
-    X(gpu_tile_bwd_data_256x64, VECTOR, BWD_DATA, CKCONV_F32, 256064, ckci_fit_gpu_gather,                   \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_tile_bwd_data_64x64, VECTOR, BWD_DATA, CKCONV_F32, 64064, ckci_fit_gpu_gather,                     \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_tile_bwd_data_256x32, VECTOR, BWD_DATA, CKCONV_F32, 256032, ckci_fit_gpu_gather,                   \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_tile_bwd_data_128x16, VECTOR, BWD_DATA, CKCONV_F32, 128016, ckci_fit_gpu_gather,                   \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_tile_bwd_data_128x64_any, VECTOR, BWD_DATA, CKCONV_F32, 1128064, ckci_fit_gpu_gather,              \
-      ckci_list_gpu_gather)                                                                                  \
-    X(gpu_narrow_fwd, VECTOR, FWD, CKCONV_F32, 1, ckci_fit_gpu_gather, ckci_list_gpu_gather)                 \
-    X(gpu_narrow_bwd_data, VECTOR, BWD_DATA, CKCONV_F32, 1, ckci_fit_gpu_gather, ckci_list_gpu_gather)       \
-    X(gpu_grouped_fwd_4, VECTOR, FWD, CKCONV_F32, 4, ckci_fit_gpu_gather, ckci_list_gpu_gather)              \
-    X(gpu_grouped_bwd_data_4, VECTOR, BWD_DATA, CKCONV_F32, 4, ckci_fit_gpu_gather, ckci_list_gpu_gather)    \
-    X(gpu_tile_bwd_weight_128x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 128128, ckci_fit_gpu_weight,              \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_48x128, VECTOR, BWD_WEIGHT, CKCONV_F32, 48128, ckci_fit_gpu_weight,                \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_64x64, VECTOR, BWD_WEIGHT, CKCONV_F32, 64064, ckci_fit_gpu_weight,                 \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_32x96, VECTOR, BWD_WEIGHT, CKCONV_F32, 32096, ckci_fit_gpu_weight,                 \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_16x48, VECTOR, BWD_WEIGHT, CKCONV_F32, 16048, ckci_fit_gpu_weight,                 \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_8x72, VECTOR, BWD_WEIGHT, CKCONV_F32, 8072, ckci_fit_gpu_weight,                   \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_4x36, VECTOR, BWD_WEIGHT, CKCONV_F32, 4036, ckci_fit_gpu_weight,                   \
-      ckci_list_gpu_weight)                                                                                  \
-    X(gpu_tile_bwd_weight_64x64_any, VECTOR, BWD_WEIGHT, CKCONV_F32, 1064064, ckci_fit_gpu_weight,           \
-      ckci_list_gpu_weight)
+#define CKCI_FMA_GATHER_ROW(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP, SHARE)   \
+    X(gpu_tile_fwd_##NAME, VECTOR, FWD, CKCONV_F32,                                                          \
+      (CKCI_TILE_FMA, ROWS, COLUMNS, CKCI_KERNEL_tile_gather_##NAME, 0, THREADS, WIDTH, STEP, BLOCKS,        \
+       {RATE, 0}),                                                                                           \
+      ckci_fit_gpu_gather, ckci_list_gpu_gather)                                                             \
+    X(gpu_tile_bwd_data_##NAME, VECTOR, BWD_DATA, CKCONV_F32,                                                \
+      (CKCI_TILE_FMA, ROWS, COLUMNS, CKCI_KERNEL_tile_gather_##NAME, 0, THREADS, WIDTH, STEP, BLOCKS,        \
+       {RATE, 0}),                                                                                           \
+      ckci_fit_gpu_gather, ckci_list_gpu_gather)
+#define CKCI_FMA_WEIGHT_ROW(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP, SHARE)   \
+    X(gpu_tile_bwd_weight_##NAME, VECTOR, BWD_WEIGHT, CKCONV_F32,                                            \
+      (CKCI_TILE_FMA, ROWS, COLUMNS, CKCI_KERNEL_tile_weight_##NAME, 0, THREADS, WIDTH, 0, BLOCKS,           \
+       {RATE, 0}),                                                                                           \
+      ckci_fit_gpu_weight, ckci_list_gpu_weight)
+#define CKCI_FMA_OTHER_ROW(X, NAME, OP, FORM, KERNEL, ROWS, THREADS, STEP, BLOCKS, RATE)                     \
+    X(NAME, VECTOR, OP, CKCONV_F32,                                                                          \
+      (CKCI_TILE_##FORM, ROWS, 4, CKCI_KERNEL_##KERNEL, 0, THREADS, 4, STEP, BLOCKS, {RATE, 0}),             \
+      ckci_fit_gpu_gather, ckci_list_gpu_gather)
 
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
-    X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, 32, ckci_fit_gpu_gather, ckci_list_gpu_gather)         \
-    CKCI_GPU_TILES(X, BWD_DATA, bwd_data, ckci_fit_gpu_gather, ckci_list_gpu_gather)                         \
-    X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, 32, ckci_fit_gpu_gather,                     \
+    X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32), ckci_fit_gpu_gather,         \
       ckci_list_gpu_gather)                                                                                  \
+    CKCI_GPU_TILES(X, BWD_DATA, bwd_data, ckci_fit_gpu_gather, ckci_list_gpu_gather)                         \
+    X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32),                    \
+      ckci_fit_gpu_gather, ckci_list_gpu_gather)                                                             \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
-    CKCI_GPU_FMA_TILES(X)                                                                                    \
-    X(gpu_depthwise_fwd, DIRECT, FWD, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)                   \
-    X(gpu_depthwise_bwd_data, DIRECT, BWD_DATA, 0, 0, ckci_fit_depth_gather, ckci_list_depth_gather)         \
-    X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, 0, ckci_fit_depth_weight, ckci_list_depth_weight)     \
-    X(gpu_depthwise_matrix_fwd, DIRECT, FWD, 0, 1, ckci_fit_depth_gather, ckci_list_depth_gather)            \
-    X(gpu_depthwise_matrix_bwd_data, DIRECT, BWD_DATA, 0, 1, ckci_fit_depth_gather, ckci_list_depth_gather)  \
-    X(gpu_depthwise_matrix_bwd_weight, DIRECT, BWD_WEIGHT, 0, 1, ckci_fit_depth_weight,                      \
+    CKCI_FMA_GATHER_TILES(CKCI_FMA_GATHER_ROW, X)                                                            \
+    CKCI_FMA_OTHER_ROW(X, gpu_narrow_fwd, FWD, NARROW, narrow, 1024, 128, 8, 3, 1.05)                        \
+    CKCI_FMA_OTHER_ROW(X, gpu_narrow_bwd_data, BWD_DATA, NARROW, narrow, 1024, 128, 8, 3, 1.05)              \
+    CKCI_FMA_OTHER_ROW(X, gpu_grouped_fwd_4, FWD, GROUPED, grouped_4, 1024, 256, 4, 2, 1.8)                  \
+    CKCI_FMA_OTHER_ROW(X, gpu_grouped_bwd_data_4, BWD_DATA, GROUPED, grouped_4, 1024, 256, 4, 2, 1.8)        \
+    CKCI_FMA_WEIGHT_TILES(CKCI_FMA_WEIGHT_ROW, X)                                                            \
+    X(gpu_depthwise_fwd, DIRECT, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_depth_gather,                       \
+      ckci_list_depth_gather)                                                                                \
+    X(gpu_depthwise_bwd_data, DIRECT, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_depth_gather,             \
+      ckci_list_depth_gather)                                                                                \
+    X(gpu_depthwise_bwd_weight, DIRECT, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_depth_weight,         \
       ckci_list_depth_weight)                                                                                \
+    X(gpu_depthwise_matrix_fwd, DIRECT, FWD, 0, CKCI_NO_TILE(DEPTH_MATRIX, 0), ckci_fit_depth_gather,        \
+      ckci_list_depth_gather)                                                                                \
+    X(gpu_depthwise_matrix_bwd_data, DIRECT, BWD_DATA, 0, CKCI_NO_TILE(DEPTH_MATRIX, 0),                     \
+      ckci_fit_depth_gather, ckci_list_depth_gather)                                                         \
+    X(gpu_depthwise_matrix_bwd_weight, DIRECT, BWD_WEIGHT, 0, CKCI_NO_TILE(DEPTH_MATRIX, 0),                 \
+      ckci_fit_depth_weight, ckci_list_depth_weight)                                                         \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, MFMA, mfma)                                                                      \
-    CKCI_GPU_MATRIX_TILES(X, MFMA, mfma)                                                                     \
-    CKCI_GPU_MATRIX_WHOLE(X, MFMA, mfma)                                                                     \
-    CKCI_GPU_MATRIX_SINGLE(X, MFMA, mfma, f32)                                                               \
-    CKCI_GPU_MATRIX_DOUBLE(X, MFMA, mfma)                                                                    \
-    CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, FWD, fwd, 256x256, 256256, gather)                                    \
-    CKCI_GPU_MATRIX_ROW(X, MFMA, mfma, BWD_DATA, bwd_data, 256x256, 256256, gather)                          \
+    CKCI_GATHER_TILES(CKCI_MFMA_GATHER, X)                                                                   \
+    CKCI_WEIGHT_TILES(CKCI_MFMA_WEIGHT, X)                                                                   \
+    CKCI_WHOLE_TILES(CKCI_MFMA_WHOLE, X)                                                                     \
+    CKCI_SINGLE_TILES(CKCI_MFMA_SINGLE, X)                                                                   \
+    CKCI_DOUBLE_TILES(CKCI_MFMA_DOUBLE, X)                                                                   \
+    CKCI_CDNA_TILES(CKCI_MFMA_CDNA, X)                                                                       \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, WMMA, wmma)                                                                      \
-    CKCI_GPU_MATRIX_TILES(X, WMMA, wmma)                                                                     \
-    CKCI_GPU_MATRIX_WHOLE(X, WMMA, wmma)                                                                     \
+    CKCI_GATHER_TILES(CKCI_WMMA_GATHER, X)                                                                   \
+    CKCI_WEIGHT_TILES(CKCI_WMMA_WEIGHT, X)                                                                   \
+    CKCI_WHOLE_TILES(CKCI_WMMA_WHOLE, X)                                                                     \
     CKCI_GPU_MATRIX_NEAR(X, MMA, mma)                                                                        \
     CKCI_GPU_MATRIX_STEM(X, MMA, mma)                                                                        \
-    CKCI_GPU_MATRIX_TILES(X, MMA, mma)                                                                       \
-    CKCI_GPU_MATRIX_WHOLE(X, MMA, mma)                                                                       \
-    CKCI_GPU_MATRIX_SINGLE(X, MMA, mma, tf32)                                                                \
-    CKCI_GPU_MATRIX_DOUBLE(X, MMA, mma)                                                                      \
-    CKCI_GPU_MATRIX_LARGE(X, MMA, mma)                                                                       \
-    X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, 64, ckci_fit_gpu_pair, ckci_list_gpu_pair)  \
-    X(gpu_fused_conv_conv_matrix, FUSED, CONV_CONV_FWD, CKCONV_F32, 64128, ckci_fit_matrix_pair,             \
-      ckci_list_matrix_pair)                                                                                 \
-    X(gpu_fused_depth_matrix_128, FUSED, CONV_CONV_FWD, CKCONV_F32, 128128, ckci_fit_matrix_pair,            \
-      ckci_list_matrix_pair)                                                                                 \
-    X(gpu_fused_depth_matrix_256, FUSED, CONV_CONV_FWD, CKCONV_F32, 128256, ckci_fit_matrix_pair,            \
-      ckci_list_matrix_pair)                                                                                 \
-    X(gpu_fused_depth_strips, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_PAIR_STRIPS, ckci_fit_matrix_pair,      \
-      ckci_list_matrix_pair)                                                                                 \
-    X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
-    X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, 0, ckci_fit_gpu_pair, ckci_list_gpu_pair)            \
-    X(gpu_groupnorm_fwd, GROUPNORM, GROUPNORM_FWD, 0, 0, ckci_fit_gpu_norm, ckci_list_gpu_norm)              \
-    X(gpu_groupnorm_bwd, GROUPNORM, GROUPNORM_BWD, 0, 0, ckci_fit_gpu_norm, ckci_list_gpu_norm)
+    CKCI_GATHER_TILES(CKCI_MMA_GATHER, X)                                                                    \
+    CKCI_WEIGHT_TILES(CKCI_MMA_WEIGHT, X)                                                                    \
+    CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
+    CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
+    CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
+    X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_NO_TILE(PAIR, 64), ckci_fit_gpu_pair,  \
+      ckci_list_gpu_pair)                                                                                    \
+    CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_conv_conv_matrix, CKCONV_F32,                   \
+                    CKCI_TILE_PAIR_POINT, 64, 128, 0, 0, 0, 0, 0, 0, {0, 0})                                 \
+    CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_depth_matrix_128, CKCONV_F32,                   \
+                    CKCI_TILE_PAIR_DEPTH, 128, 128, 0, 0, 0, 0, 0, 0, {0, 0})                                \
+    CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_depth_matrix_256, CKCONV_F32,                   \
+                    CKCI_TILE_PAIR_WIDE, 128, 256, 0, 0, 0, 0, 0, 0, {0, 0})                                 \
+    CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_depth_strips, CKCONV_F32,                       \
+                    CKCI_TILE_PAIR_STRIPS, 64, 256, 0, 0, 0, 0, 0, 0, {0, 0})                                \
+    X(gpu_recompute_conv_conv, FUSED, CONV_CONV_FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_pair,            \
+      ckci_list_gpu_pair)                                                                                    \
+    X(gpu_unfused_conv_conv, UNFUSED, CONV_CONV_FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_pair,            \
+      ckci_list_gpu_pair)                                                                                    \
+    X(gpu_groupnorm_fwd, GROUPNORM, GROUPNORM_FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_norm,              \
+      ckci_list_gpu_norm)                                                                                    \
+    X(gpu_groupnorm_bwd, GROUPNORM, GROUPNORM_BWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_norm,              \
+      ckci_list_gpu_norm)
 
 enum {
     CKCI_OP_ALL = 0,
@@ -299,14 +323,16 @@ typedef struct ckci_instance {
     ckconv_engine engine;
     ckconv_family family;
     ckconv_op op; /* 0: all */
-    int32_t features, tile_rows, tile_columns, lanes;
+    int32_t features, lanes;
+    ckci_gpu_tile tile;
     ckconv_dtype kind; /* GPU: type of the sums, 0: any */
     ckconv_status (*fit)(ckci_fit *f, ckconv_error *err);
     /* host engines compute in run; the GPU engine lists its launches */
     void (*run)(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                 int32_t features);
     ckconv_status (*list)(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
-                          unsigned char *ws, int32_t tile, const ckci_emitter *e, ckconv_error *err);
+                          unsigned char *ws, const ckci_gpu_tile *tile, const ckci_emitter *e,
+                          ckconv_error *err);
 } ckci_instance;
 
 /* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
@@ -326,9 +352,8 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
      CKCONV_FAMILY_##FAMILY,                                                                                 \
      CKCI_OP_##OP,                                                                                           \
      FEATURES,                                                                                               \
-     ROWS,                                                                                                   \
-     COLUMNS,                                                                                                \
      LANES,                                                                                                  \
+     {CKCI_TILE_NONE, ROWS, COLUMNS, 0, 0, 0, 0, 0, 0, {0, 0}},                                              \
      0,                                                                                                      \
      CKCI_JOIN(CKCI_FIT_, CKCI_AND(CKCI_KEEP_ENGINE_##ENGINE, CKCI_KEEP_OP_##OP))(FIT),                      \
      CKCI_JOIN(CKCI_RUN_, CKCI_AND(CKCI_KEEP_ENGINE_##ENGINE, CKCI_KEEP_OP_##OP))(RUN),                      \
@@ -339,13 +364,13 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
      CKCONV_FAMILY_##FAMILY,                                                                                 \
      CKCI_OP_##OP,                                                                                           \
      0,                                                                                                      \
-     TILE,                                                                                                   \
-     TILE,                                                                                                   \
      4,                                                                                                      \
+     {CKCI_MEMBERS TILE},                                                                                    \
      KIND,                                                                                                   \
      CKCI_JOIN(CKCI_FIT_, CKCI_KEEP_OP_##OP)(FIT),                                                           \
      NULL,                                                                                                   \
      CKCI_JOIN(CKCI_RUN_, CKCI_KEEP_OP_##OP)(LIST)},
+#define CKCI_MEMBERS(...) __VA_ARGS__
 #define CKCI_FIT_1(FIT) FIT
 #define CKCI_FIT_0(FIT) ckci_fit_dropped
 #define CKCI_RUN_1(RUN) RUN
@@ -353,6 +378,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
     static const ckci_instance table[] = {CKCI_INSTANCES(CKCI_ROW) CKCI_GPU_INSTANCES(CKCI_GPU_ROW)};
 #undef CKCI_ROW
 #undef CKCI_GPU_ROW
+#undef CKCI_MEMBERS
 #undef CKCI_FIT_1
 #undef CKCI_FIT_0
 #undef CKCI_RUN_1

@@ -1,8 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>plan-run
   A run and what it checks before: pointers, alignment, overlap, workspace. Everything is checked before
-  anything is touched, a damaged plan by the number that it has of itself. Then the engine runs, or its launches are emitted, to the GPU or to the caller. Definitions stand
-  in the order of >>api.
+  anything is touched, a damaged plan by the number that it has of itself. Then the engine runs, or its
+  launches are emitted, to the GPU or to the caller. Definitions stand in the order of >>api.
 */
 #pragma once
 #include "device/runtime.h"
@@ -78,6 +78,7 @@ typedef struct ckci_buffer {
     int64_t bytes;
     int32_t written, optional;
     int32_t takes_d; /* its epilogue reads the D tensors */
+    int32_t is_d;
     int32_t element; /* bytes */
     const ckci_tensor *shape;
 } ckci_buffer;
@@ -91,7 +92,7 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
     b->bytes = bytes;
     b->written = written;
     b->optional = optional;
-    b->takes_d = 0;
+    b->takes_d = b->is_d = 0;
     b->element = shape ? (int32_t)ckci_size(shape->dtype) : 1;
     b->shape = shape;
 }
@@ -117,6 +118,7 @@ CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list
     for (int i = 0; i < p->num_d; i++) {
         p->d[i].p = (unsigned char *)(uintptr_t)a->d[i];
         ckci_add_buffer(list, &count, d_names[i], a->d[i], ckci_span(&p->d[i]), 0, 0, &p->d[i]);
+        list[count - 1].is_d = 1;
     }
     return count;
 }
@@ -145,35 +147,36 @@ CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer 
     return count;
 }
 
+/* A vector of a group norm: statistics, gamma and what is like it. */
+CKCI_FN void ckci_add_vector(ckci_buffer *list, int *count, const char *name, const void *p, int64_t length,
+                             ckconv_dtype dtype, int written)
+{
+    ckci_add_buffer(list, count, name, p, length * (int64_t)ckci_size(dtype), written, 1, NULL);
+    list[*count - 1].element = (int32_t)ckci_size(dtype);
+}
+
 CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
 {
     int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
-    int64_t vector = p->g * p->c * (int64_t)ckci_size(p->param);
-    int64_t stat = p->n * p->g * (int64_t)ckci_size(p->stat);
+    int64_t channels = p->g * p->c, slabs = p->n * p->g;
     const void *y = fwd ? a->out : a->dout;
     p->in.p = (unsigned char *)(uintptr_t)a->in;
     p->out.p = (unsigned char *)(uintptr_t)y;
     p->din.p = (unsigned char *)a->din;
     ckci_add_buffer(list, &count, "in", a->in, ckci_span(&p->in), 0, 0, &p->in);
     ckci_add_buffer(list, &count, fwd ? "out" : "dout", y, ckci_span(&p->out), fwd, 0, &p->out);
-    ckci_add_buffer(list, &count, "gamma", a->gamma, vector, 0, 1, NULL);
-    ckci_add_buffer(list, &count, "beta", a->beta, vector, 0, 1, NULL);
+    ckci_add_vector(list, &count, "gamma", a->gamma, channels, p->param, 0);
+    ckci_add_vector(list, &count, "beta", a->beta, channels, p->param, 0);
     if (fwd) {
-        ckci_add_buffer(list, &count, "mean", a->mean, stat, 1, 1, NULL);
-        ckci_add_buffer(list, &count, "inv_std", a->inv_std, stat, 1, 1, NULL);
-    } else {
-        ckci_add_buffer(list, &count, "saved_mean", a->saved_mean, stat, 0, 1, NULL);
-        ckci_add_buffer(list, &count, "saved_inv_std", a->saved_inv_std, stat, 0, 1, NULL);
-        ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
-        ckci_add_buffer(list, &count, "dgamma", a->dgamma, vector, 1, 1, NULL);
-        ckci_add_buffer(list, &count, "dbeta", a->dbeta, vector, 1, 1, NULL);
+        ckci_add_vector(list, &count, "mean", a->mean, slabs, p->stat, 1);
+        ckci_add_vector(list, &count, "inv_std", a->inv_std, slabs, p->stat, 1);
+        return count;
     }
-    for (int i = 2; i < count; i++) {
-        const char *name = list[i].name;
-        int statistic = strstr(name, "mean") != NULL || strstr(name, "inv_std") != NULL;
-        list[i].element =
-            list[i].shape ? list[i].element : (int32_t)ckci_size(statistic ? p->stat : p->param);
-    }
+    ckci_add_vector(list, &count, "saved_mean", a->saved_mean, slabs, p->stat, 0);
+    ckci_add_vector(list, &count, "saved_inv_std", a->saved_inv_std, slabs, p->stat, 0);
+    ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
+    ckci_add_vector(list, &count, "dgamma", a->dgamma, channels, p->param, 1);
+    ckci_add_vector(list, &count, "dbeta", a->dbeta, channels, p->param, 1);
     return count;
 }
 
@@ -181,7 +184,7 @@ CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer 
    same places: each is read just before it is written. */
 CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
-    return written->takes_d && written->p == read->p && read->shape && read->name[1] == '[' &&
+    return written->takes_d && written->p == read->p && read->is_d &&
            written->shape->dtype == read->shape->dtype &&
            memcmp(written->shape->stride, read->shape->stride, sizeof read->shape->stride) == 0;
 }
@@ -237,10 +240,10 @@ CKCI_FN ckconv_status ckci_check_buffers(const ckci_buffer *list, int count, ckc
             uintptr_t p = (uintptr_t)a->p, q = (uintptr_t)b->p;
             if (p < q + (uintptr_t)b->bytes && q < p + (uintptr_t)a->bytes && !ckci_may_alias(a, b) &&
                 !ckci_interleaved(a, b)) {
-                return ckci_fail(
-                    err, CKCONV_ERR_ALIAS,
-                    "args.%s overlaps args.%s: a written tensor must have its own memory%s", a->name, b->name,
-                    b->name[1] == '[' ? " (a D tensor may be it, with the same type and strides)" : "");
+                return ckci_fail(err, CKCONV_ERR_ALIAS,
+                                 "args.%s overlaps args.%s: a written tensor must have its own memory%s",
+                                 a->name, b->name,
+                                 b->is_d ? " (a D tensor may be it, with the same type and strides)" : "");
             }
         }
     }
@@ -344,11 +347,11 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     if ((plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) && !ckci_launches_known(plan, p)) {
         e.emit = ckci_count_launch;
         e.context = &c;
-        CKCI_TRY(instance->list(plan, p, args, ws, instance->tile_rows, &e, err));
+        CKCI_TRY(instance->list(plan, p, args, ws, &instance->tile, &e, err));
     }
     e.emit = ckci_launch_on_stream;
     e.context = &s;
-    return instance->list(plan, p, args, ws, instance->tile_rows, &e, err);
+    return instance->list(plan, p, args, ws, &instance->tile, &e, err);
 }
 
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
@@ -423,7 +426,7 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
     e.emit = ckci_keep_launch;
     e.context = &list;
     const ckci_instance *instance = ckci_find_instance(plan->instance);
-    CKCI_TRY(instance->list(plan, &p, args, ws, instance->tile_rows, &e, err));
+    CKCI_TRY(instance->list(plan, &p, args, ws, &instance->tile, &e, err));
     *count = list.count;
     return ckci_ok(err);
 }

@@ -242,7 +242,7 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     e.emit = ckci_count_launch;
     e.context = &c;
     CKCI_TRY(instance->list(plan, p, &a, plan->workspace_bytes > 0 ? (unsigned char *)(uintptr_t)4096 : NULL,
-                            instance->tile_rows, &e, err));
+                            &instance->tile, &e, err));
     plan->launches = c.count;
     return CKCONV_OK;
 }
@@ -319,7 +319,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.family = instance->family;
         f.features = instance->features;
         f.kind = instance->kind;
-        f.tile = instance->tile_rows;
+        f.tile = &instance->tile;
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
@@ -400,7 +400,7 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     ckci_problem one;
     memset(&none, 0, sizeof none);
     one.conv = *p;
-    return instance->list(part, &one, &none, ws, instance->tile_rows, e, err);
+    return instance->list(part, &one, &none, ws, &instance->tile, e, err);
 }
 
 /* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
