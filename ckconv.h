@@ -446,7 +446,6 @@ typedef struct ckconv_options {
    meant to be read. */
 typedef struct ckconv_plan {
     uint32_t magic, version;
-    uint64_t check; /* of all that follows: a run refuses a plan that was changed */
     ckconv_op op;
     ckconv_engine engine;
     int32_t instance;        /* index for ckconv_instance_... */
@@ -458,7 +457,8 @@ typedef struct ckconv_plan {
                                 saved statistics (else up to two more); a copy of mid may take one more */
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
-    int64_t tune[16]; /* private: block sizes and offsets */
+    int64_t tune[15]; /* private: what the planner was told and chose */
+    uint64_t check;   /* private: a number of all other members; a run refuses a plan that was changed */
     union {
         ckconv_conv_desc conv; /* the description with all defaults filled in */
         ckconv_conv_conv_desc conv_conv;
@@ -19448,8 +19448,10 @@ CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
    One word's change always changes it: each step is one-to-one. */
 CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
-    const unsigned char *at = (const unsigned char *)&plan->op,
-                        *end = (const unsigned char *)plan + sizeof *plan;
+    ckconv_plan copy;
+    memcpy(&copy, plan, sizeof copy);
+    copy.check = 0;
+    const unsigned char *at = (const unsigned char *)&copy, *end = at + sizeof copy;
     uint64_t sum[4] = {CKCI_MAGIC, 0, 0, 0};
     for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
         sum[1] = (sum[1] ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;

@@ -442,7 +442,6 @@ typedef struct ckconv_options {
    meant to be read. */
 typedef struct ckconv_plan {
     uint32_t magic, version;
-    uint64_t check; /* of all that follows: a run refuses a plan that was changed */
     ckconv_op op;
     ckconv_engine engine;
     int32_t instance;        /* index for ckconv_instance_... */
@@ -454,7 +453,8 @@ typedef struct ckconv_plan {
                                 saved statistics (else up to two more); a copy of mid may take one more */
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
-    int64_t tune[16]; /* private: block sizes and offsets */
+    int64_t tune[15]; /* private: what the planner was told and chose */
+    uint64_t check;   /* private: a number of all other members; a run refuses a plan that was changed */
     union {
         ckconv_conv_desc conv; /* the description with all defaults filled in */
         ckconv_conv_conv_desc conv_conv;

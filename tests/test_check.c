@@ -1701,7 +1701,6 @@ static void test_corrupt_plans(ckconv_op op)
         const char *name;
         size_t from, to;
     } parts[] = {
-        {"check", offsetof(ckconv_plan, check), offsetof(ckconv_plan, op)},
         {"op", offsetof(ckconv_plan, op), offsetof(ckconv_plan, engine)},
         {"engine", offsetof(ckconv_plan, engine), offsetof(ckconv_plan, instance)},
         {"instance", offsetof(ckconv_plan, instance), offsetof(ckconv_plan, split_k)},
@@ -1712,7 +1711,8 @@ static void test_corrupt_plans(ckconv_op op)
         {"launches", offsetof(ckconv_plan, launches), offsetof(ckconv_plan, flop)},
         {"flop, bytes", offsetof(ckconv_plan, flop), offsetof(ckconv_plan, device)},
         {"device", offsetof(ckconv_plan, device), offsetof(ckconv_plan, tune)},
-        {"tune", offsetof(ckconv_plan, tune), offsetof(ckconv_plan, u)},
+        {"tune", offsetof(ckconv_plan, tune), offsetof(ckconv_plan, check)},
+        {"check", offsetof(ckconv_plan, check), offsetof(ckconv_plan, u)},
         {"u", offsetof(ckconv_plan, u), sizeof(ckconv_plan)},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

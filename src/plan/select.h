@@ -442,8 +442,10 @@ CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
    One word's change always changes it: each step is one-to-one. */
 CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
-    const unsigned char *at = (const unsigned char *)&plan->op,
-                        *end = (const unsigned char *)plan + sizeof *plan;
+    ckconv_plan copy;
+    memcpy(&copy, plan, sizeof copy);
+    copy.check = 0;
+    const unsigned char *at = (const unsigned char *)&copy, *end = at + sizeof copy;
     uint64_t sum[4] = {CKCI_MAGIC, 0, 0, 0};
     for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
         sum[1] = (sum[1] ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;
