@@ -13,6 +13,8 @@
 ##   make headers      joins src/ into ckconv.h and kernels.hip.h, the two files that users copy
 ##   make single       both merged into one file, build/ckconv.h
 ##   make lib          build/libckconv.a and build/libckconv.so
+##   make python       the library that python/ckconv_torch.py loads (build/libckconv.so)
+##   make test-python  that file beside PyTorch, where Python has it
 ##   make install      headers, libraries, driver, ckconv.pc and CMake's package below PREFIX=/usr/local
 ##                     (DESTDIR=folder is put before it; LIBDIR=PREFIX/lib)
 ##   make dist         build/ckconv-VERSION.tar.gz: headers, one file, licence, checksums
@@ -167,7 +169,7 @@ $(B)/ckconv.h: $(B)/single/ckconv.h
 # --- Libraries, installation, release. The one object of all programs is fit for a shared library. Its soname
 # has major and minor version: structs may grow between minor versions.
 
-.PHONY: lib install dist
+.PHONY: lib python test-python install dist
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 VERSION = $(shell sed -n 's/^.define CKCONV_VERSION_[MP][A-Z]* //p' ckconv.h | paste -sd. -)
@@ -184,6 +186,9 @@ $(B)/libckconv.so: $(OBJECTS)
 	$(LINK) -shared -Xlinker -soname=libckconv.so.$(SOVERSION)
 	@ln -sf libckconv.so $@.$(SOVERSION)
 lib: $(B)/libckconv.a $(B)/libckconv.so
+python: $(B)/libckconv.so
+test-python: python
+	@BUILD=$(B) CC=$(CC) sh tests/test_python.sh
 
 # What a program that links libckconv.a needs.
 PRIVATE_LIBS = $(if $(filter hip,$(GPU)),-lamdhip64 -lstdc++,$(if $(filter cuda,$(GPU)),-lcudart -lstdc++)) -lm
@@ -340,6 +345,7 @@ MOST := $(addsuffix @full,$(foreach t,$(SIM_TARGETS),$(GPU_TESTS:%=sim:$t/%)) $(
 
 # What a script needs that make builds. (test_readme.sh compiles the program hello.)
 needs_of_test_install.sh := lib single $(foreach e,$(filter-out hello,$(EXAMPLES)),$(call program,$e))
+needs_of_test_python.sh := $(B)/libckconv.so
 needs_of_test_driver.sh := $(B)/ckconv $(B)/ckconv-sim
 needs_of_test_compile.sh := single
 needs_of_test_readme.sh := $(MAIN_OBJECT) $(B)/test/sim/ckconv.o

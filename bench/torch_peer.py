@@ -20,6 +20,7 @@ SPDX-License-Identifier: MIT
 import argparse
 import ctypes as ct
 import math
+import os
 import re
 import sys
 import time
@@ -28,6 +29,10 @@ import torch
 import torch.nn.functional as F
 from triton.testing import do_bench
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from ckconv_torch import Args, ConvDesc as Conv, ElementOp as Element, Error, GroupnormDesc as Norm  # noqa: E402
+from ckconv_torch import Options, Plan, Tensor  # noqa: E402
+
 I32, I64, F64 = ct.c_int32, ct.c_int64, ct.c_double
 F32_, F16_ = 2, 3  # CKCONV_F32, CKCONV_F16
 NGCHW, GKCYX = 3, 5  # CKCONV_NGCHW, CKCONV_GKCYX
@@ -35,54 +40,11 @@ OPS = {"fwd": 1, "bwd_data": 2, "bwd_weight": 3, "conv_conv_fwd": 4, "groupnorm_
 LIMIT = {"f16": 2e-2, "f32": 2e-4}
 
 
-class Tensor(ct.Structure):
-    _fields_ = [("dtype", I32), ("layout", I32), ("stride", I64 * 6)]
-
-
-class Element(ct.Structure):
-    _fields_ = [("kind", I32), ("reserved", I32), ("alpha", F64), ("beta", F64)]
-
-
-class Conv(ct.Structure):
-    _fields_ = ([("ndim", I32), ("num_d", I32)] + [(n, I64) for n in "gnkc"] +
-                [(n, I64 * 3) for n in ("filter", "input", "stride", "dilation", "pad_lo", "pad_hi")] +
-                [(n, Tensor) for n in ("in_", "wei", "out")] +
-                [(n, I32) for n in ("compute_in", "compute_wei", "compute_out", "reserved")] +
-                [(n, Element) for n in ("op_in", "op_wei", "op_out")] + [("d", Tensor * 4)])
-
-
 class Pair(ct.Structure):
     _fields_ = ([("conv0", Conv), ("g1", I64), ("k1", I64)] +
                 [(n, I64 * 3) for n in ("filter1", "stride1", "dilation1", "pad_lo1", "pad_hi1")] +
                 [("wei1", Tensor), ("out", Tensor), ("compute_wei1", I32), ("num_d", I32),
                  ("op_wei1", Element), ("op_out", Element), ("d", Tensor * 4)])
-
-
-class Norm(ct.Structure):
-    _fields_ = ([("ndim", I32), ("param_dtype", I32)] + [(n, I64) for n in "gnc"] +
-                [("input", I64 * 3), ("eps", F64), ("in_", Tensor), ("out", Tensor), ("din", Tensor),
-                 ("act", I32), ("reserved", I32 * 3)])
-
-
-class Args(ct.Structure):
-    _fields_ = [(n, ct.c_void_p) for n in (
-        "in_ wei dout d0 d1 d2 d3 wei1 scale shift gamma beta saved_mean saved_inv_std out din dwei mid mean inv_std "
-        "dgamma dbeta").split()]
-
-
-class Options(ct.Structure):
-    _fields_ = [("engine", I32), ("flags", I32), ("instance", ct.c_char_p), ("max_workspace", I64),
-                ("split_k", I32), ("threads", I32), ("reserved", I32 * 2)]
-
-
-class Plan(ct.Structure):  # what is read of it, and room for the rest
-    _fields_ = [("magic", ct.c_uint32), ("version", ct.c_uint32), ("op", I32), ("engine", I32), ("instance", I32),
-                ("split_k", I32), ("workspace_bytes", I64), ("grid", I64 * 3), ("block", I32 * 3), ("launches", I32),
-                ("flop", I64), ("bytes", I64), ("rest", ct.c_char * 8192)]
-
-
-class Error(ct.Structure):
-    _fields_ = [("status", I32), ("text", ct.c_char * 252)]
 
 
 class Library:

@@ -1,0 +1,558 @@
+"""PyTorch on ckconv: convolutions (1D, 2D, 3D, grouped, dilated, transposed, with bias) and group norm, forward
+and backward, on the CPU, on NVIDIA and on AMD GPUs. One file; `make python` builds the library that it loads.
+
+    import ckconv_torch
+    ckconv_torch.patch()              # all of torch.nn.functional's convolutions and group_norm, so all modules
+    ...                               # train as before
+    print(ckconv_torch.report())      # what ran here, what was left to PyTorch, and why
+
+`with ckconv_torch.use(): ...` does the same for a block, and conv1d ... conv_transpose3d and group_norm are here
+as functions with the signatures of torch.nn.functional (group_norm also takes activation="silu" or "sigmoid").
+
+Types: float64, float32, float16, bfloat16; both tensors of a convolution have one type. Layouts: channels last and
+contiguous as they are, others by their strides; results come as PyTorch's do: channels last if the input is.
+Gradients of gradients work. float32 is multiplied as TF32 where torch.backends.cudnn.allow_tf32 says so, on
+NVIDIA GPUs. Plans are made once for each shape and kept; workspace comes from torch's allocator; kernels go to
+the current stream and may be captured in a CUDA graph after one run of the same shapes.
+
+What is not taken (other types, sparse or wrapped tensors, tensors of several devices) goes to PyTorch's own
+function; report() counts it.
+
+The library: $CKCONV_LIBRARY, else libckconv.so beside this file, else build/libckconv.so of the project.
+SPDX-License-Identifier: MIT
+"""
+import collections
+import contextlib
+import ctypes as ct
+import os
+
+import torch
+import torch.nn.functional as F
+
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "group_norm",
+           "patch", "unpatch", "use", "report", "reset_report", "library"]
+
+# --- ckconv.h in ctypes
+
+I32, I64, F64 = ct.c_int32, ct.c_int64, ct.c_double
+FWD, BWD_DATA, BWD_WEIGHT, GROUPNORM_FWD, GROUPNORM_BWD = 1, 2, 3, 5, 6
+NHWGC, NGCHW, GKYXC, GKCYX, CHANNEL, STRIDED = 1, 3, 4, 5, 6, 7
+PASS, SIGMOID, SILU, BIAS = 0, 4, 5, 18
+ENGINE_CPU, ENGINE_GPU = 2, 3
+TF32 = 11
+DTYPES = {torch.float64: 1, torch.float32: 2, torch.float16: 3, torch.bfloat16: 4}
+ACTIVATIONS = {None: PASS, "sigmoid": SIGMOID, "silu": SILU}
+
+
+class Tensor(ct.Structure):
+    _fields_ = [("dtype", I32), ("layout", I32), ("stride", I64 * 6)]
+
+
+class ElementOp(ct.Structure):
+    _fields_ = [("kind", I32), ("reserved", I32), ("alpha", F64), ("beta", F64)]
+
+
+class ConvDesc(ct.Structure):
+    _fields_ = ([("ndim", I32), ("num_d", I32)] + [(n, I64) for n in "gnkc"] +
+                [(n, I64 * 3) for n in ("filter", "input", "stride", "dilation", "pad_lo", "pad_hi")] +
+                [(n, Tensor) for n in ("in_", "wei", "out")] +
+                [(n, I32) for n in ("compute_in", "compute_wei", "compute_out", "reserved")] +
+                [(n, ElementOp) for n in ("op_in", "op_wei", "op_out")] + [("d", Tensor * 4)])
+
+
+class GroupnormDesc(ct.Structure):
+    _fields_ = ([("ndim", I32), ("param_dtype", I32)] + [(n, I64) for n in "gnc"] +
+                [("input", I64 * 3), ("eps", F64)] + [(n, Tensor) for n in ("in_", "out", "din")] +
+                [("act", I32), ("reserved", I32 * 3)])
+
+
+class Args(ct.Structure):
+    _fields_ = [(n, ct.c_void_p) for n in (
+        "in_ wei dout d0 d1 d2 d3 wei1 scale shift gamma beta saved_mean saved_inv_std out din dwei mid mean inv_std "
+        "dgamma dbeta").split()]
+
+
+class Options(ct.Structure):
+    _fields_ = [("engine", I32), ("flags", I32), ("instance", ct.c_char_p), ("max_workspace", I64),
+                ("split_k", I32), ("threads", I32), ("reserved", I32 * 2)]
+
+
+class Plan(ct.Structure):  # the public members, and room for the rest
+    _fields_ = [("magic", ct.c_uint32), ("version", ct.c_uint32), ("op", I32), ("engine", I32), ("instance", I32),
+                ("split_k", I32), ("workspace_bytes", I64), ("grid", I64 * 3), ("block", I32 * 3), ("launches", I32),
+                ("flop", I64), ("bytes", I64), ("rest", ct.c_char * 4096)]
+
+
+class Error(ct.Structure):
+    _fields_ = [("status", I32), ("text", ct.c_char * 252)]
+
+
+_library = None
+
+
+def library():
+    """The loaded library (ctypes.CDLL); loads it on first use."""
+    global _library
+    if _library is None:
+        here = os.path.dirname(os.path.abspath(__file__))
+        places = [os.environ.get("CKCONV_LIBRARY"), os.path.join(here, "libckconv.so"),
+                  os.path.join(here, "..", "build", "libckconv.so")]
+        for place in places:
+            if place and os.path.exists(place):
+                _library = ct.CDLL(place)
+                _library.ckconv_instance_name.restype = ct.c_char_p
+                return _library
+        raise OSError("libckconv.so is not there: run `make python`, or set CKCONV_LIBRARY to its path")
+    return _library
+
+
+# --- Plans, one for each problem and device
+
+_plans = {}
+
+
+def _plan(key, call, op, desc, device):
+    """The plan of a problem, made once. key: all that desc was made of."""
+    plan = _plans.get(key)
+    if plan is None:
+        plan, error, options = Plan(), Error(), Options()
+        options.engine = ENGINE_GPU if device.type == "cuda" else ENGINE_CPU
+        options.threads = 0 if device.type == "cuda" else torch.get_num_threads()
+        status = call(ct.byref(plan), I32(op), ct.byref(desc()), ct.byref(options), None, ct.byref(error))
+        if status:
+            raise RuntimeError("ckconv: " + error.text.decode())
+        _plans[key] = plan
+    return plan
+
+
+def _place(device):
+    """What a plan depends on beside its problem."""
+    return device.index if device.type == "cuda" else -torch.get_num_threads()
+
+
+def _run(plan, args, device):
+    workspace = torch.empty(plan.workspace_bytes, dtype=torch.uint8, device=device) if plan.workspace_bytes else None
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
+    error = Error()
+    place = workspace.data_ptr() if workspace is not None else None
+    if library().ckconv_run(ct.byref(plan), ct.byref(args), ct.c_void_p(place), ct.c_size_t(plan.workspace_bytes),
+                            ct.c_void_p(stream), ct.byref(error)):
+        raise RuntimeError("ckconv: " + error.text.decode())
+
+
+def _guard(device):
+    """The plan's GPU must be the current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+# --- Tensors: [N, C, spatial] and [K, C / groups, filter]
+
+def _is_last(t):
+    """Do t's bytes lie channels last, without gaps?"""
+    size, stride, expected = t.shape, t.stride(), 1
+    for dim in (1, *range(t.dim() - 1, 1, -1), 0):
+        if size[dim] != 1 and stride[dim] != expected:
+            return False
+        expected *= size[dim]
+    return True
+
+
+def _dense(t, last):
+    """t as kernels read it well: neighbours lie along the channels or the last axis, and no elements overlap. Else a
+    copy, channels last or not."""
+    strides = [s for s, n in zip(t.stride(), t.shape) if n > 1]
+    if 0 in strides or (strides and 1 not in (t.stride(1), t.stride(-1))):
+        return _blank(t.shape, t, last).copy_(t)
+    return t
+
+
+def _blank(shape, like, last, dtype=None):
+    """An empty tensor, channels last or not."""
+    dtype = dtype or like.dtype
+    if not last:
+        return torch.empty(shape, dtype=dtype, device=like.device)
+    order = (0, *range(2, len(shape)), 1)
+    return torch.empty([shape[i] for i in order], dtype=dtype, device=like.device).movedim(-1, 1)
+
+
+def _layout(t, groups, weights=False):
+    """(layout, strides) as a description has them."""
+    if t.is_contiguous():
+        return (GKCYX if weights else NGCHW), ()
+    if _is_last(t):
+        return (GKYXC if weights else NHWGC), ()
+    s = t.stride()
+    return STRIDED, (s[0] * (t.shape[0] // groups), *s) if weights else (s[1] * (t.shape[1] // groups), *s)
+
+
+def _describe(field, dtype, place):
+    field.dtype, field.layout = dtype, place[0]
+    for i, s in enumerate(place[1]):
+        field.stride[i] = max(s, 1)
+
+
+# --- Convolution. One differentiable function for its three operations, each of which is the gradient of the others:
+# out = fwd(in, wei), din = bwd_data(dout, wei), dwei = bwd_weight(in, dout).
+
+Geometry = collections.namedtuple("Geometry", "groups stride dilation pad_lo pad_hi input filter last wei_last tf32")
+
+
+def _conv_desc(op, g, n, k, c, dtypes, places):
+    d = ConvDesc(ndim=len(g.input), g=g.groups, n=n, k=k, c=c)
+    for name in ("filter", "input", "stride", "dilation", "pad_lo", "pad_hi"):
+        for i, v in enumerate(getattr(g, name)):
+            getattr(d, name)[i] = v
+    for field, dtype, place in zip((d.in_, d.wei, d.out), dtypes, places):
+        _describe(field, dtype, place)
+    if g.tf32:
+        d.compute_in = d.compute_wei = d.compute_out = TF32
+    if dtypes[3]:
+        d.num_d = 1
+        (d.op_out if op == FWD else d.op_in).kind = BIAS
+        d.d[0].dtype, d.d[0].layout = dtypes[3], CHANNEL
+    return d
+
+
+def _conv(op, a, b, bias, g):
+    """fwd: a in, b wei; bwd_data: a dout, b wei; bwd_weight: a in, b dout. bias: of the written channels, or None."""
+    a = _dense(a, g.last)
+    b = _dense(b, g.last if op == BWD_WEIGHT else g.wei_last)
+    n, device = a.shape[0], a.device
+    if op == BWD_WEIGHT:
+        k, c = b.shape[1], a.shape[1] // g.groups
+        w = _blank((k, c, *g.filter), a, g.wei_last)
+        x, y, written = a, b, w
+    else:
+        k, c, w = b.shape[0], b.shape[1], b
+        if op == FWD:
+            out = [(i + lo + hi - (f - 1) * d - 1) // s + 1 for i, lo, hi, f, d, s in
+                   zip(g.input, g.pad_lo, g.pad_hi, g.filter, g.dilation, g.stride)]
+            x, y = a, _blank((n, k, *out), a, g.last)
+            written = y
+        else:
+            x, y = _blank((n, c * g.groups, *g.input), a, g.last), a
+            written = x
+    code = DTYPES[a.dtype]
+    places = (_layout(x, g.groups), _layout(w, g.groups, True), _layout(y, g.groups))
+    codes = (code, code, code, DTYPES[bias.dtype] if bias is not None else 0)
+    key = (op, g, n, k, c, codes, places, _place(device))
+    with _guard(device):
+        plan = _plan(key, library().ckconv_plan_conv, op,
+                     lambda: _conv_desc(op, g, n, k // g.groups, c, codes, places), device)
+        args = Args()
+        if op == FWD:
+            args.in_, args.wei, args.out = x.data_ptr(), w.data_ptr(), y.data_ptr()
+        elif op == BWD_DATA:
+            args.din, args.wei, args.dout = x.data_ptr(), w.data_ptr(), y.data_ptr()
+        else:
+            args.in_, args.dwei, args.dout = x.data_ptr(), w.data_ptr(), y.data_ptr()
+        if bias is not None:
+            bias = bias.contiguous()
+            args.d0 = bias.data_ptr()
+        _run(plan, args, device)
+    return written
+
+
+class _Conv(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, op, a, b, bias, g):
+        ctx.op, ctx.g = op, g
+        ctx.save_for_backward(a, b)
+        return _conv(op, a, b, bias, g)
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        op, g, need = ctx.op, ctx.g, ctx.needs_input_grad
+        da = db = dbias = None
+        if op == FWD:  # in, wei
+            da = _Conv.apply(BWD_DATA, grad, b, None, g) if need[1] else None
+            db = _Conv.apply(BWD_WEIGHT, a, grad, None, g) if need[2] else None
+        elif op == BWD_DATA:  # dout, wei
+            da = _Conv.apply(FWD, grad, b, None, g) if need[1] else None
+            db = _Conv.apply(BWD_WEIGHT, grad, a, None, g) if need[2] else None
+        else:  # in, dout
+            da = _Conv.apply(BWD_DATA, b, grad, None, g) if need[1] else None
+            db = _Conv.apply(FWD, a, grad, None, g) if need[2] else None
+        if need[3]:
+            wide = torch.float32 if grad.dtype in (torch.float16, torch.bfloat16) else grad.dtype
+            dbias = grad.sum([d for d in range(grad.dim()) if d != 1], dtype=wide).to(grad.dtype)
+        return None, da, db, dbias, None
+
+
+# --- Group norm
+
+def _norm_desc(groups, n, c, space, eps, code, param, place, act):
+    d = GroupnormDesc(ndim=len(space), param_dtype=param, g=groups, n=n, c=c, eps=eps, act=act)
+    for i, v in enumerate(space):
+        d.input[i] = v
+    for field, where in zip((d.in_, d.out, d.din), place):
+        _describe(field, code, where)
+    return d
+
+
+class _GroupNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, gamma, beta, groups, eps, act):
+        last = not x.is_contiguous() and _is_last(x)
+        x = _dense(x, last)
+        y = _blank(x.shape, x, last)
+        stat = torch.float64 if x.dtype == torch.float64 else torch.float32
+        mean, inv_std = (torch.empty(x.shape[0] * groups, dtype=stat, device=x.device) for _ in range(2))
+        ctx.facts = groups, eps, act, last
+        ctx.save_for_backward(x, gamma, beta, mean, inv_std)
+        plan, args = _GroupNorm.prepare(GROUPNORM_FWD, x, gamma, beta, y, None, ctx.facts)
+        args.out, args.mean, args.inv_std = y.data_ptr(), mean.data_ptr(), inv_std.data_ptr()
+        with _guard(x.device):
+            _run(plan, args, x.device)
+        return y
+
+    @staticmethod
+    def prepare(op, x, gamma, beta, y, din, facts):
+        groups, eps, act, _ = facts
+        code = DTYPES[x.dtype]
+        param = DTYPES[gamma.dtype] if gamma is not None else DTYPES[beta.dtype] if beta is not None else code
+        places = tuple(_layout(t, groups) for t in (x, y, din if din is not None else x))
+        n, c, space = x.shape[0], x.shape[1] // groups, tuple(x.shape[2:])
+        key = (op, groups, n, c, space, eps, code, param, places, act, _place(x.device))
+        with _guard(x.device):
+            plan = _plan(key, library().ckconv_plan_groupnorm, op,
+                         lambda: _norm_desc(groups, n, c, space, eps, code, param, places, act), x.device)
+        args = Args()
+        args.in_ = x.data_ptr()
+        args.gamma = gamma.data_ptr() if gamma is not None else None
+        args.beta = beta.data_ptr() if beta is not None else None
+        return plan, args
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, gamma, beta, mean, inv_std = ctx.saved_tensors
+        groups, eps, act, last = ctx.facts
+        need = ctx.needs_input_grad
+        if torch.is_grad_enabled() and dy.requires_grad:  # a gradient of this gradient is wanted: PyTorch's formulas
+            with torch.enable_grad():
+                y = _torch["group_norm"](x, groups, gamma, beta, eps)
+                y = torch.sigmoid(y) if act == SIGMOID else F.silu(y) if act == SILU else y
+                wanted = [t for t, n in zip((x, gamma, beta), need) if n]
+                given = iter(torch.autograd.grad(y, wanted, dy, create_graph=True))
+            return (*(next(given) if n else None for n in need[:3]), None, None, None)
+        dy = _dense(dy, last)
+        dx = _blank(x.shape, x, last) if need[0] else None
+        dgamma = torch.empty_like(gamma) if gamma is not None and need[1] else None
+        dbeta = torch.empty_like(beta) if beta is not None and need[2] else None
+        plan, args = _GroupNorm.prepare(GROUPNORM_BWD, x, gamma, beta, dy, dx, ctx.facts)
+        args.dout, args.saved_mean, args.saved_inv_std = dy.data_ptr(), mean.data_ptr(), inv_std.data_ptr()
+        for name, t in (("din", dx), ("dgamma", dgamma), ("dbeta", dbeta)):
+            setattr(args, name, t.data_ptr() if t is not None else None)
+        with _guard(x.device):
+            _run(plan, args, x.device)
+        return dx, dgamma, dbeta, None, None, None
+
+
+# --- What PyTorch's functions take
+
+_counts = collections.Counter()
+_torch = {}  # PyTorch's own functions, by name
+
+
+def _reason(*tensors):
+    """Why ckconv does not take these (None among them is left out), or None."""
+    first = tensors[0]
+    for t in tensors:
+        if t is None:
+            continue
+        if type(t) not in (torch.Tensor, torch.nn.Parameter):
+            return "tensors of type " + type(t).__name__
+        if t.dtype not in DTYPES:
+            return str(t.dtype).replace("torch.", "")
+        if t.device != first.device or t.device.type not in ("cpu", "cuda"):
+            return "device " + str(t.device)
+        if t.layout != torch.strided:
+            return "layout " + str(t.layout)
+    return None
+
+
+def _fall_back(name, why, *args, **kwargs):
+    _counts[name, why] += 1
+    return _torch[name](*args, **kwargs)
+
+
+def _several(value, ndim, what):
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(values) == 1:
+        values *= ndim
+    if len(values) != ndim:
+        raise RuntimeError(f"{what} has {len(values)} numbers: must have 1 or {ndim}")
+    return tuple(int(v) for v in values)
+
+
+def _autocast(x, *others):
+    """Under autocast all floating tensors in its type, as PyTorch casts for a convolution."""
+    on = torch.is_autocast_enabled() if x.is_cuda else torch.is_autocast_cpu_enabled()
+    if not on or x.dtype == torch.float64:
+        return (x, *others)
+    dtype = torch.get_autocast_gpu_dtype() if x.is_cuda else torch.get_autocast_cpu_dtype()
+    return tuple(t.to(dtype) if t is not None and t.is_floating_point() else t for t in (x, *others))
+
+
+def _tf32(x):
+    return x.is_cuda and x.dtype == torch.float32 and torch.version.hip is None and torch.backends.cudnn.allow_tf32
+
+
+def _any_last(x, w):
+    """Does PyTorch make the result channels last? If one of both is."""
+    return x.dim() > 3 and ((not x.is_contiguous() and _is_last(x)) or (not w.is_contiguous() and _is_last(w)))
+
+
+def _convolution(name, ndim, x, w, bias, stride, padding, dilation, groups):
+    why = _reason(x, w, bias)
+    if why is None and (w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2)):
+        why = "shapes that PyTorch refuses"
+    if why is not None:
+        return _fall_back(name, why, x, w, bias, stride, padding, dilation, groups)
+    x, w, bias = _autocast(x, w, bias)
+    batch = x.dim() == ndim + 2
+    x = x if batch else x.unsqueeze(0)
+    if x.dtype != w.dtype or (bias is not None and bias.dtype != x.dtype) or groups < 1 or w.shape[0] % groups or \
+            x.shape[1] != w.shape[1] * groups or (bias is not None and bias.shape != w.shape[:1]) or 0 in w.shape:
+        return _fall_back(name, "shapes or types that PyTorch refuses", x, w, bias, stride, padding, dilation, groups)
+    stride, dilation = _several(stride, ndim, "stride"), _several(dilation, ndim, "dilation")
+    if padding == "same":
+        total = [d * (f - 1) for d, f in zip(dilation, w.shape[2:])]
+        low = tuple(t // 2 for t in total)
+        high = tuple(t - l for t, l in zip(total, low))
+        if any(s != 1 for s in stride):
+            return _fall_back(name, "padding='same' with strides, which PyTorch refuses", x, w, bias, stride, padding,
+                              dilation, groups)
+    else:
+        low = high = (0,) * ndim if padding == "valid" else _several(padding, ndim, "padding")
+    if any(i + l + h < (f - 1) * d + 1 for i, l, h, f, d in zip(x.shape[2:], low, high, w.shape[2:], dilation)):
+        return _fall_back(name, "a filter larger than the input, which PyTorch refuses", x, w, bias, stride, padding,
+                          dilation, groups)
+    last = _any_last(x, w)
+    g = Geometry(groups, stride, dilation, low, high, tuple(x.shape[2:]), tuple(w.shape[2:]), last,
+                 not w.is_contiguous() and _is_last(w), _tf32(x))
+    _counts[name, None] += 1
+    y = _Conv.apply(FWD, x, w, bias, g)
+    return y if batch else y.squeeze(0)
+
+
+def _transposed(name, ndim, x, w, bias, stride, padding, output_padding, groups, dilation):
+    why = _reason(x, w, bias)
+    if why is None and (w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2)):
+        why = "shapes that PyTorch refuses"
+    if why is not None:
+        return _fall_back(name, why, x, w, bias, stride, padding, output_padding, groups, dilation)
+    x, w, bias = _autocast(x, w, bias)
+    batch = x.dim() == ndim + 2
+    x = x if batch else x.unsqueeze(0)
+    stride, dilation = _several(stride, ndim, "stride"), _several(dilation, ndim, "dilation")
+    padding, more = _several(padding, ndim, "padding"), _several(output_padding, ndim, "output_padding")
+    size = tuple((i - 1) * s - 2 * p + d * (f - 1) + m + 1 for i, s, p, d, f, m in
+                 zip(x.shape[2:], stride, padding, dilation, w.shape[2:], more))
+    if x.dtype != w.dtype or (bias is not None and bias.dtype != x.dtype) or groups < 1 or w.shape[0] % groups or \
+            x.shape[1] != w.shape[0] or (bias is not None and bias.shape[0] != w.shape[1] * groups) or \
+            0 in w.shape or any(s < 1 for s in size) or any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
+        return _fall_back(name, "shapes or types that PyTorch refuses", x, w, bias, stride, padding, more, groups,
+                          dilation)
+    if any(m >= s for m, s in zip(more, stride)):  # the convolution of that size has more outputs than x
+        return _fall_back(name, "output_padding of stride or more", x, w, bias, stride, padding, more, groups, dilation)
+    g = Geometry(groups, stride, dilation, padding, padding, size, tuple(w.shape[2:]), _any_last(x, w),
+                 not w.is_contiguous() and _is_last(w), _tf32(x))
+    _counts[name, None] += 1
+    y = _Conv.apply(BWD_DATA, x, w, bias, g)
+    return y if batch else y.squeeze(0)
+
+
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    return _convolution("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    return _convolution("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    return _convolution("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    return _transposed("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    return _transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, activation=None):
+    """torch.nn.functional.group_norm; activation: None, "silu" or "sigmoid", in the same kernel."""
+    act = ACTIVATIONS[activation]
+    why = _reason(input, weight, bias)
+    if why is None and not (3 <= input.dim() <= 5):
+        why = f"{input.dim()} dimensions"
+    if why is None and (num_groups < 1 or input.shape[1] % num_groups or eps <= 0 or input.numel() == 0 or any(
+            t is not None and t.shape != input.shape[1:2] for t in (weight, bias))):
+        why = "shapes that PyTorch refuses, empty tensors, or eps of 0"
+    if why is None and (torch.is_autocast_enabled() if input.is_cuda else torch.is_autocast_cpu_enabled()):
+        dtype = torch.float64 if input.dtype == torch.float64 else torch.float32  # as PyTorch's autocast does
+        input, weight, bias = (t.to(dtype) if t is not None else None for t in (input, weight, bias))
+    if why is None and weight is not None and bias is not None and weight.dtype != bias.dtype:
+        why = "weight and bias of different types"
+    if why is None:
+        for t in (weight, bias):
+            if t is not None and t.dtype not in (input.dtype, torch.float32):
+                why = f"{input.dtype} with parameters of {t.dtype}".replace("torch.", "")
+    if why is not None:
+        y = _fall_back("group_norm", why, input, num_groups, weight, bias, eps)
+        return y if act == PASS else torch.sigmoid(y) if act == SIGMOID else F.silu(y)
+    _counts["group_norm", None] += 1
+    weight, bias = (t.contiguous() if t is not None else None for t in (weight, bias))
+    return _GroupNorm.apply(input, weight, bias, num_groups, eps, act)
+
+
+# --- PyTorch's functions replaced
+
+_names = __all__[:7]
+for _name in _names:
+    _torch[_name] = getattr(F, _name)
+
+
+def patch():
+    """Send torch.nn.functional's convolutions and group_norm to ckconv."""
+    library()
+    for name in _names:
+        setattr(F, name, globals()[name])
+
+
+def unpatch():
+    """And back to PyTorch."""
+    for name in _names:
+        setattr(F, name, _torch[name])
+
+
+@contextlib.contextmanager
+def use():
+    """patch() within a block."""
+    before = {name: getattr(F, name) for name in _names}
+    patch()
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(F, name, function)
+
+
+def reset_report():
+    _counts.clear()
+
+
+def report():
+    """Calls since the start or reset_report(): by function, those left to PyTorch with their reason."""
+    lines = []
+    for (name, why), count in sorted(_counts.items(), key=lambda item: (item[0][0], item[0][1] or "")):
+        lines.append(f"{name}: {count} " + ("by ckconv" if why is None else "by PyTorch: " + why))
+    return "\n".join(lines) if lines else "no convolution or group norm yet"

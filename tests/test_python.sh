@@ -1,0 +1,92 @@
+#!/bin/sh
+# test_python.sh - python/ckconv_torch.py: its structs beside the C compiler's, its functions beside PyTorch's own
+# SPDX-License-Identifier: MIT
+#
+# From the environment: CC (cc), BUILD (default build; holds libckconv.so), PYTHON (default: the first python3 that
+# has torch).
+
+name=test_python
+CC=${CC:-cc}
+BUILD=${BUILD:-build}
+here=$(dirname "$0")
+dir=$BUILD/test/python
+mkdir -p "$dir" || exit 1
+finish() {
+    echo "$name: $1 passed, $2 failed"
+    [ "$2" -eq 0 ]
+    exit
+}
+
+python=
+for p in ${PYTHON:-python3 /usr/bin/python3}; do
+    if [ -z "$python" ] && "$p" -c 'import torch' >/dev/null 2>&1; then
+        python=$p
+    fi
+done
+if [ -z "$python" ]; then
+    echo "skipped: Python with PyTorch (Debian: python3-torch)"
+    finish 0 0
+fi
+
+# sizes and places of members, as both sides have them
+cat >"$dir/structs.c" <<'EOF'
+#include "ckconv.h"
+#include <stdio.h>
+#define SIZE(T) printf(#T " %d\n", (int)sizeof(ckconv_##T))
+#define PLACE(T, M) printf(#T "." #M " %d\n", (int)offsetof(ckconv_##T, M))
+int main(void)
+{
+    SIZE(tensor); SIZE(element_op); SIZE(conv_desc); SIZE(groupnorm_desc); SIZE(args); SIZE(options); SIZE(error);
+    PLACE(conv_desc, input); PLACE(conv_desc, wei); PLACE(conv_desc, compute_out); PLACE(conv_desc, op_out);
+    PLACE(conv_desc, d); PLACE(groupnorm_desc, eps); PLACE(groupnorm_desc, din); PLACE(groupnorm_desc, act);
+    PLACE(args, d); PLACE(args, saved_inv_std); PLACE(args, dbeta); PLACE(options, max_workspace);
+    PLACE(plan, workspace_bytes); PLACE(plan, bytes);
+    printf("plan_room %d\n", (int)sizeof(ckconv_plan));
+    return 0;
+}
+EOF
+cat >"$dir/structs.py" <<'EOF'
+import sys
+sys.path.insert(0, sys.argv[1])
+import ckconv_torch as m
+names = dict(tensor=m.Tensor, element_op=m.ElementOp, conv_desc=m.ConvDesc, groupnorm_desc=m.GroupnormDesc,
+             args=m.Args, options=m.Options, error=m.Error, plan=m.Plan)
+other = {"args.d": "d0"}
+passed = failed = 0
+for line in sys.stdin:
+    what, number = line.split()
+    if what == "plan_room":
+        good = int(number) <= m.ct.sizeof(m.Plan)
+    elif "." in what:
+        struct, member = what.split(".")
+        good = getattr(names[struct], other.get(what, member)).offset == int(number)
+    else:
+        good = m.ct.sizeof(names[what]) == int(number)
+    passed, failed = passed + good, failed + (not good)
+    if not good:
+        print("FAIL", what, "is", number, "in C")
+print(passed, failed)
+EOF
+passed=0
+failed=0
+if $CC -I"$here/.." "$dir/structs.c" -o "$dir/structs" 2>"$dir/log" &&
+    "$dir/structs" | "$python" "$dir/structs.py" "$here/../python" >"$dir/structs.txt" 2>>"$dir/log"; then
+    sed '$d' "$dir/structs.txt"
+    read -r passed failed <<EOF
+$(tail -n 1 "$dir/structs.txt")
+EOF
+else
+    cat "$dir/log"
+    failed=1
+fi
+
+CKCONV_LIBRARY=$BUILD/libckconv.so "$python" -W ignore "$here/torch_binding.py" >"$dir/binding.txt" 2>&1
+status=$?
+grep -v '^torch_binding: ' "$dir/binding.txt"
+counts=$(sed -n 's/^torch_binding: \([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$dir/binding.txt")
+case $status/$counts in
+0/?*) ;;
+*/?*) ;;
+*) counts="0 1" ;;
+esac
+finish $((passed + ${counts% *})) $((failed + ${counts#* }))

@@ -1,0 +1,217 @@
+"""python/ckconv_torch.py beside PyTorch's own functions, on the CPU. Prints `torch_binding: N passed, M failed`.
+SPDX-License-Identifier: MIT
+"""
+import itertools
+import os
+import sys
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import ckconv_torch as ck  # noqa: E402
+
+passed = failed = 0
+UNIT = {torch.float64: 2.0 ** -53, torch.float32: 2.0 ** -24, torch.float16: 2.0 ** -11, torch.bfloat16: 2.0 ** -8}
+
+
+def check(good, what):
+    global passed, failed
+    if good:
+        passed += 1
+    else:
+        failed += 1
+        print("FAIL", what)
+    return good
+
+
+def near(got, want, sums, what):
+    """got, of its type, is want (float64) rounded, but for the rounding of sums: those of the products' sizes."""
+    unit, inner = UNIT[got.dtype], UNIT[torch.float64 if got.dtype == torch.float64 else torch.float32]
+    error = (got.double() - want).abs()
+    bound = 1.01 * unit * want.abs() + 32 * inner * sums + 1e-300 + (2.0 ** -24 if got.dtype == torch.float16 else 0)
+    return check(got.shape == want.shape and bool((error <= bound).all()),
+                 f"{what}: off by {float((error / bound).max()):.3g} of what is allowed")
+
+
+def formats(t, last):
+    if not last or t.dim() < 3:
+        return t
+    return t.movedim(1, -1).contiguous().movedim(-1, 1)
+
+
+def one(kind, ndim, dtype, groups, stride, padding, dilation, bias, last, more=0):
+    """A convolution and its gradients against PyTorch in float64."""
+    c, k = 2 * groups, 3 * groups
+    what = f"{kind}{ndim}d {dtype} groups {groups} stride {stride} padding {padding} dilation {dilation} " \
+           f"bias {bias} last {last} output_padding {more}"
+    space, window = [7, 9, 6][:ndim], [3, 2, 3][:ndim]
+    x = torch.randn(2, c, *space, dtype=torch.float64).to(dtype)
+    w = torch.randn(*((c, k // groups) if kind == "conv_transpose" else (k, c // groups)), *window,
+                    dtype=torch.float64).to(dtype)
+    b = torch.randn(k, dtype=torch.float64).to(dtype) if bias else None
+    extra = {"output_padding": more} if kind == "conv_transpose" else {}
+    ours, torchs = getattr(ck, f"{kind}{ndim}d"), ck._torch[f"{kind}{ndim}d"]
+    results = []
+    for f, move, size in ((ours, lambda t: t, None), (torchs, torch.Tensor.double, None),
+                          (torchs, lambda t: t.double().abs(), 1)):
+        leaves = [move(formats(t, last and size is None)).detach().requires_grad_() if t is not None else None
+                  for t in (x, w, b)]
+        y = f(*leaves, stride=stride, padding=padding, dilation=dilation, groups=groups, **extra)
+        if not results:
+            dy = torch.randn(y.shape, dtype=torch.float64).to(dtype)
+            check(not last or ndim == 1 or y.numel() == 0 or ck._is_last(y), what + ": the result's layout")
+        y.backward(move(dy) if size is None else dy.double().abs())
+        results.append([y.detach(), *(t.grad if t is not None else None for t in leaves)])
+    for name, got, want, sums in zip(("out", "din", "dwei", "dbias"), *results):
+        if got is not None:
+            check(got.dtype == dtype, what + ": type of " + name)
+            near(got, want, sums, f"{what}: {name}")
+
+
+def test_convolutions():
+    types = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+    turn = itertools.cycle(types)
+    for ndim, groups, stride, padding, dilation in itertools.product((1, 2, 3), (1, 2, 8), (1, 2), (0, 1, 2), (1, 2)):
+        for last in (False, True):
+            one("conv", ndim, next(turn), groups, stride, padding, dilation, groups != 2, last)
+    for ndim, dilation in itertools.product((1, 2, 3), (1, 2)):
+        one("conv", ndim, torch.float32, 2, 1, "same", dilation, True, True)
+        one("conv", ndim, torch.float32, 2, 2, "valid", dilation, True, False)
+    next(turn)
+    for ndim, groups, stride, padding, last in itertools.product((1, 2, 3), (1, 3), (1, 2, 3), (0, 1), (False, True)):
+        one("conv_transpose", ndim, next(turn), groups, stride, padding, 1, groups == 1, last, stride - 1)
+
+
+def test_derivatives():
+    """gradcheck and gradgradcheck in float64."""
+    torch.manual_seed(1)
+    leaf = lambda *s: torch.randn(*s, dtype=torch.float64, requires_grad=True)
+    checks = {
+        "conv2d": (lambda x, w, b: ck.conv2d(x, w, b, (2, 1), (1, 0), (1, 2), 2), leaf(2, 4, 6, 5), leaf(4, 2, 3, 2),
+                   leaf(4)),
+        "conv1d": (lambda x, w: ck.conv1d(x, w, None, 1, "same"), leaf(2, 3, 6), leaf(2, 3, 4)),
+        "conv_transpose2d": (lambda x, w, b: ck.conv_transpose2d(x, w, b, 2, 1, 1, 2), leaf(1, 4, 3, 4),
+                             leaf(4, 2, 3, 3), leaf(4)),
+        "group_norm": (lambda x, w, b: ck.group_norm(x, 2, w, b), leaf(2, 4, 3, 2), leaf(4), leaf(4)),
+        "group_norm silu": (lambda x, w, b: ck.group_norm(x, 2, w, b, 1e-5, "silu"), leaf(2, 4, 3), leaf(4), leaf(4)),
+    }
+    for name, (f, *inputs) in checks.items():
+        check(torch.autograd.gradcheck(f, inputs, raise_exception=False), name + ": gradcheck")
+        check(torch.autograd.gradgradcheck(f, inputs, raise_exception=False), name + ": gradgradcheck")
+
+
+def test_group_norm():
+    for dtype, shape, groups, affine, last in itertools.product(
+            (torch.float32, torch.float64), ((3, 8, 5), (2, 12, 4, 6), (2, 8, 3, 4, 2)), (1, 4), (False, True),
+            (False, True)):
+        x = formats(torch.randn(shape, dtype=dtype), last).requires_grad_()
+        w, b = (torch.randn(shape[1], dtype=dtype, requires_grad=True) if affine else None for _ in range(2))
+        dy = torch.randn(shape, dtype=dtype)
+        for activation in (None, "silu", "sigmoid"):
+            grads = []
+            for f in (ck.group_norm, None):
+                if f is None:
+                    y = ck._torch["group_norm"](x.double(), groups, *(t.double() if affine else None for t in (w, b)))
+                    y = y if activation is None else F.silu(y) if activation == "silu" else torch.sigmoid(y)
+                else:
+                    y = f(x, groups, w, b, activation=activation)
+                leaves = [t for t in (x, w, b) if t is not None]
+                grads.append([y.detach().double(), *(t.double() for t in torch.autograd.grad(y, leaves, dy.to(y.dtype)))])
+            for name, got, want in zip(("y", "dx", "dgamma", "dbeta"), *grads):
+                bound = 400 * UNIT[dtype] * (1 + want.abs().max())
+                check(bool(((got - want).abs() <= bound).all()), f"group_norm {dtype} {shape} {groups} {activation} {name}")
+
+
+def test_what_is_handed_on():
+    """Odd inputs give what PyTorch gives, or its errors; report() names them."""
+    ck.reset_report()
+    w = torch.randn(4, 3, 3, 3)
+    with ck.use():
+        x = torch.randn(2, 3, 8, 8)
+        same = lambda a, b, what: check(a.shape == b.shape and torch.allclose(a, b, atol=1e-5), what)
+        torchs = ck._torch["conv2d"]
+        same(F.conv2d(x[0], w), torchs(x[0], w), "no batch")
+        same(F.conv2d(x[:0], w), torchs(x[:0], w), "an empty batch")
+        wide = torch.randn(2, 6, 8, 16)
+        same(F.conv2d(wide[:, ::2, :, ::2], w), torchs(wide[:, ::2, :, ::2], w), "every second element")
+        same(F.conv2d(wide[:, 2:5], w), torchs(wide[:, 2:5], w), "a slice of channels")
+        same(F.conv2d(x.transpose(2, 3), w), torchs(x.transpose(2, 3), w), "transposed")
+        same(F.conv2d(x[:1].expand(5, 3, 8, 8), w), torchs(x[:1].expand(5, 3, 8, 8), w), "expanded")
+        leaf = x.clone().requires_grad_()
+        F.conv2d(leaf, w).sum().backward()  # its gradient has strides of 0
+        other = x.clone().requires_grad_()
+        torchs(other, w).sum().backward()
+        same(leaf.grad, other.grad, "an expanded gradient")
+        same(F.conv2d(x.to(torch.complex64), w.to(torch.complex64)).real, torchs(x, w), "complex numbers")
+        for bad in ((x, w[:, :2]), (x, torch.randn(4, 3, 9, 9)), (x, w.double()), (x, w, torch.randn(3))):
+            try:
+                F.conv2d(*bad)
+                check(False, "what PyTorch refuses was taken")
+            except RuntimeError:
+                check(True, "")
+        m = nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect")
+        y = m(x)
+    same(y, m(x), "a module with another padding mode")
+    check("complex64" in ck.report() and "by ckconv" in ck.report(), "the report: " + ck.report())
+    check(F.conv2d is ck._torch["conv2d"] and F.group_norm is ck._torch["group_norm"], "use() gives back")
+
+
+class Net(nn.Module):
+    """What networks have: a first layer, residual blocks with group norm, a depthwise layer, an upsampling."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 3, stride=2, padding=1)
+        self.norms = nn.ModuleList(nn.GroupNorm(4, 16) for _ in range(3))
+        self.convs = nn.ModuleList((nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.Conv2d(16, 16, 5, padding=2, groups=16),
+                                    nn.Conv2d(16, 16, 1)))
+        self.up = nn.ConvTranspose2d(16, 8, 4, stride=2, padding=1)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for norm, conv in zip(self.norms, self.convs):
+            x = x + conv(F.silu(norm(x)))
+        return self.head(F.relu(self.up(x)).mean((2, 3)))
+
+
+def test_training():
+    """Five steps with PyTorch and with ckconv: the same losses, but for rounding."""
+    for dtype, limit, last in ((torch.float64, 1e-10, False), (torch.float32, 2e-5, True)):
+        losses = []
+        for ours in (False, True):
+            torch.manual_seed(3)
+            net = Net().to(dtype)
+            x, target = torch.randn(8, 3, 16, 16, dtype=dtype), torch.randint(0, 5, (8,))
+            if last:
+                net, x = net.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
+            step = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+            ck.reset_report()
+            with ck.use() if ours else torch.enable_grad():
+                for _ in range(5):
+                    step.zero_grad()
+                    loss = F.cross_entropy(net(x), target)
+                    loss.backward()
+                    step.step()
+                    losses.append(loss.item())
+            if ours:
+                check("by PyTorch" not in ck.report() and "conv_transpose2d: 5 by ckconv" in ck.report() and
+                      "group_norm: 15 by ckconv" in ck.report(), ck.report())
+        for i in range(5):
+            check(abs(losses[i] - losses[i + 5]) <= limit * abs(losses[i]),
+                  f"training in {dtype}, step {i}: {losses[i]} and {losses[i + 5]}")
+        check(losses[4] < losses[0], f"training in {dtype}: {losses[:5]}")
+
+
+def main():
+    torch.manual_seed(0)
+    torch.backends.mkldnn.flags(enabled=False)
+    for test in (test_convolutions, test_derivatives, test_group_norm, test_what_is_handed_on, test_training):
+        test()
+    print(f"torch_binding: {passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+sys.exit(main())
