@@ -304,21 +304,15 @@ typedef int32_t ckconv_family;
 enum {
     CKCONV_FAMILY_REF = 1,          /* "ref" */
     CKCONV_FAMILY_SINGLE_STAGE = 2, /* "single_stage": implicit GEMM, each output computed by one owner */
-    CKCONV_FAMILY_TWO_STAGE = 3,  /* "two_stage": split reduction through workspace, then a fixed-order sum */
-    CKCONV_FAMILY_DIRECT = 4,     /* "direct": depthwise and small groups */
-    CKCONV_FAMILY_FUSED = 5,      /* "fused": conv_conv_fwd with the intermediate on chip */
-    CKCONV_FAMILY_UNFUSED = 6,    /* "unfused": conv_conv_fwd as two convolutions through workspace */
-    CKCONV_FAMILY_GROUPNORM = 7,  /* "groupnorm" */
-    CKCONV_FAMILY_MULTIPLE_D = 8, /* "multiple_d": GPU kernels with D tensors */
-    CKCONV_FAMILY_VECTOR = 9,     /* "vector" ("dl"): GPU tiles on FMA and dot instructions */
-    CKCONV_FAMILY_MFMA = 10,      /* "mfma" */
-    CKCONV_FAMILY_WMMA = 11,      /* "wmma" */
-    CKCONV_FAMILY_MMA = 12        /* "mma": NVIDIA mma.sync and wgmma */
-};
-
-/* options.flags */
-enum {
-    CKCONV_ALLOW_ATOMICS = 1 /* a faster sum whose order varies is acceptable (no CPU instance uses it) */
+    CKCONV_FAMILY_TWO_STAGE = 3, /* "two_stage": split reduction through workspace, then a fixed-order sum */
+    CKCONV_FAMILY_DIRECT = 4,    /* "direct": depthwise and small groups */
+    CKCONV_FAMILY_FUSED = 5,     /* "fused": conv_conv_fwd with the intermediate on chip */
+    CKCONV_FAMILY_UNFUSED = 6,   /* "unfused": conv_conv_fwd as two convolutions through workspace */
+    CKCONV_FAMILY_GROUPNORM = 7, /* "groupnorm" */
+    CKCONV_FAMILY_VECTOR = 8,    /* "vector" ("dl"): GPU tiles on FMA and dot instructions */
+    CKCONV_FAMILY_MFMA = 9,      /* "mfma" */
+    CKCONV_FAMILY_WMMA = 10,     /* "wmma" */
+    CKCONV_FAMILY_MMA = 11       /* "mma": NVIDIA mma.sync and wgmma */
 };
 
 /*------------------------------------------------------------------------------------------------------------
@@ -433,13 +427,12 @@ enum {
 /* What the caller wants of the planner. NULL or all zero: the best plan for the device. */
 typedef struct ckconv_options {
     ckconv_engine engine;
-    int32_t flags;         /* CKCONV_ALLOW_ATOMICS */
+    int32_t threads;       /* CPU threads; 0: the device's */
     const char *instance;  /* an instance's or a family's name; NULL: planner's choice */
     int64_t max_workspace; /* bytes; 0: no limit, -1: none at all */
     int32_t split_k;       /* bwd_weight: parts of the reduction, or as many as there can be; 0: planner's
                               choice. Elsewhere 0 or 1: planner's choice (few positions) */
-    int32_t threads;       /* CPU threads; 0: the device's */
-    int32_t reserved[2];
+    int32_t reserved[3];
 } ckconv_options;
 
 /* A chosen way to compute one problem. Plain data: copy and keep it. Treat it as read-only; these members are
@@ -5072,12 +5065,12 @@ CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const 
   number.
 */
 /* What plan.tune keeps: the caller's options, from which everything else follows again. */
-enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1, CKCI_TUNE_FLAGS = 2 };
+enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
 /* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
    that it writes mid. */
-enum { CKCI_TUNE_FIRST = 3, CKCI_TUNE_SECOND = 4, CKCI_TUNE_MID = 5 };
+enum { CKCI_TUNE_FIRST = 2, CKCI_TUNE_SECOND = 3, CKCI_TUNE_MID = 4 };
 /* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
-enum { CKCI_TUNE_KEPT = 6 };
+enum { CKCI_TUNE_KEPT = 5 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -18842,7 +18835,6 @@ CKCI_FN int32_t ckci_cpu_features(void)
       ckci_fit_gpu_gather, ckci_list_gpu_gather)                                                             \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
     CKCI_FMA_GATHER_TILES(CKCI_FMA_GATHER_ROW, X)                                                            \
-    CKCI_FMA_OTHER_ROW(X, gpu_narrow_fwd, FWD, NARROW, narrow, 1024, 128, 8, 3, 1.05)                        \
     CKCI_FMA_OTHER_ROW(X, gpu_narrow_bwd_data, BWD_DATA, NARROW, narrow, 1024, 128, 8, 3, 1.05)              \
     CKCI_FMA_OTHER_ROW(X, gpu_grouped_fwd_4, FWD, GROUPED, grouped_4, 1024, 256, 4, 2, 1.8)                  \
     CKCI_FMA_OTHER_ROW(X, gpu_grouped_bwd_data_4, BWD_DATA, GROUPED, grouped_4, 1024, 256, 4, 2, 1.8)        \
@@ -19050,10 +19042,6 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
                          "options.engine is %d: must be 0 (auto), 1 (ref), 2 (cpu) or 3 (gpu)",
                          (int)o->engine);
     }
-    if ((o->flags & ~CKCONV_ALLOW_ATOMICS) != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "options.flags is %d: only CKCONV_ALLOW_ATOMICS (1) is known", (int)o->flags);
-    }
     if (o->max_workspace < -1) {
         return ckci_fail(
             err, CKCONV_ERR_ARGUMENT,
@@ -19068,7 +19056,7 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "options.threads is %d: must be 0 (the device's) to 4096",
                          (int)o->threads);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         if (o->reserved[i] != 0) {
             return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                              "options.reserved[%d] is %d: must be 0 (uninitialised struct?)", i,
@@ -19525,7 +19513,6 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     ckci_plain_problem(&plan, problem);
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
-    plan.tune[CKCI_TUNE_FLAGS] = o.flags;
     double cost;
     CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
     plan.magic = CKCI_MAGIC;
@@ -20695,7 +20682,6 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     memset(&o, 0, sizeof o);
     o.engine = plan->engine;
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
-    o.flags = (int32_t)plan->tune[CKCI_TUNE_FLAGS];
     ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
                                      &plan->device, -1, &p, NULL);
     if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
@@ -21099,7 +21085,6 @@ CKCI_FN ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
     o.engine = ckconv_instance_engine(index);
     o.max_workspace = base->tune[CKCI_TUNE_LIMIT];
     o.split_k = (int32_t)base->tune[CKCI_TUNE_SPLIT];
-    o.flags = (int32_t)base->tune[CKCI_TUNE_FLAGS];
     return o;
 }
 
@@ -21117,9 +21102,9 @@ CKCONV_API ckconv_status ckconv_instance_supports(int32_t index, const ckconv_pl
 
 CKCONV_API const char *ckconv_family_name(ckconv_family family)
 {
-    static const char *const names[] = {"ref",    "single_stage", "two_stage", "direct",
-                                        "fused",  "unfused",      "groupnorm", "multiple_d",
-                                        "vector", "mfma",         "wmma",      "mma"};
+    static const char *const names[] = {"ref",   "single_stage", "two_stage", "direct",
+                                        "fused", "unfused",      "groupnorm", "vector",
+                                        "mfma",  "wmma",         "mma"};
     return family >= CKCONV_FAMILY_REF && family <= CKCONV_FAMILY_MMA ? names[family - 1] : NULL;
 }
 

@@ -147,7 +147,6 @@ static const pb_option pb_options[] = {
     {"instance", PB_ALL, "NAME", "an instance or a family, see ckconv list"},
     {"split-k", PB_ALL, "INT", "parts of the reduction; default: the planner's choice"},
     {"max-workspace", PB_ALL, "INT", "bytes at most; 0: no limit, -1: none at all"},
-    {"allow-atomics", PB_ALL, NULL, "allow sums whose order varies"},
 };
 enum { PB_OPTIONS = (int)(sizeof pb_options / sizeof pb_options[0]), PB_MAX_D = 4 };
 
@@ -557,7 +556,6 @@ PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
         }
     }
     o->instance = pb_value(p, "instance");
-    o->flags = pb_value(p, "allow-atomics") != NULL ? CKCONV_ALLOW_ATOMICS : 0;
     int32_t ordinal = 0;
     if (!pb_int32(p, "device", 0, &ordinal, err) || !pb_int32(p, "split-k", 0, &o->split_k, err) ||
         !pb_int32(p, "threads", 0, &o->threads, err) ||

@@ -73,8 +73,8 @@ class Args(ct.Structure):
 
 
 class Options(ct.Structure):
-    _fields_ = [("engine", I32), ("flags", I32), ("instance", ct.c_char_p), ("max_workspace", I64),
-                ("split_k", I32), ("threads", I32), ("reserved", I32 * 2)]
+    _fields_ = [("engine", I32), ("threads", I32), ("instance", ct.c_char_p), ("max_workspace", I64),
+                ("split_k", I32), ("reserved", I32 * 3)]
 
 
 class Plan(ct.Structure):  # the public members, and room for the rest

@@ -300,21 +300,15 @@ typedef int32_t ckconv_family;
 enum {
     CKCONV_FAMILY_REF = 1,          /* "ref" */
     CKCONV_FAMILY_SINGLE_STAGE = 2, /* "single_stage": implicit GEMM, each output computed by one owner */
-    CKCONV_FAMILY_TWO_STAGE = 3,  /* "two_stage": split reduction through workspace, then a fixed-order sum */
-    CKCONV_FAMILY_DIRECT = 4,     /* "direct": depthwise and small groups */
-    CKCONV_FAMILY_FUSED = 5,      /* "fused": conv_conv_fwd with the intermediate on chip */
-    CKCONV_FAMILY_UNFUSED = 6,    /* "unfused": conv_conv_fwd as two convolutions through workspace */
-    CKCONV_FAMILY_GROUPNORM = 7,  /* "groupnorm" */
-    CKCONV_FAMILY_MULTIPLE_D = 8, /* "multiple_d": GPU kernels with D tensors */
-    CKCONV_FAMILY_VECTOR = 9,     /* "vector" ("dl"): GPU tiles on FMA and dot instructions */
-    CKCONV_FAMILY_MFMA = 10,      /* "mfma" */
-    CKCONV_FAMILY_WMMA = 11,      /* "wmma" */
-    CKCONV_FAMILY_MMA = 12        /* "mma": NVIDIA mma.sync and wgmma */
-};
-
-/* options.flags */
-enum {
-    CKCONV_ALLOW_ATOMICS = 1 /* a faster sum whose order varies is acceptable (no CPU instance uses it) */
+    CKCONV_FAMILY_TWO_STAGE = 3, /* "two_stage": split reduction through workspace, then a fixed-order sum */
+    CKCONV_FAMILY_DIRECT = 4,    /* "direct": depthwise and small groups */
+    CKCONV_FAMILY_FUSED = 5,     /* "fused": conv_conv_fwd with the intermediate on chip */
+    CKCONV_FAMILY_UNFUSED = 6,   /* "unfused": conv_conv_fwd as two convolutions through workspace */
+    CKCONV_FAMILY_GROUPNORM = 7, /* "groupnorm" */
+    CKCONV_FAMILY_VECTOR = 8,    /* "vector" ("dl"): GPU tiles on FMA and dot instructions */
+    CKCONV_FAMILY_MFMA = 9,      /* "mfma" */
+    CKCONV_FAMILY_WMMA = 10,     /* "wmma" */
+    CKCONV_FAMILY_MMA = 11       /* "mma": NVIDIA mma.sync and wgmma */
 };
 
 /*------------------------------------------------------------------------------------------------------------
@@ -429,13 +423,12 @@ enum {
 /* What the caller wants of the planner. NULL or all zero: the best plan for the device. */
 typedef struct ckconv_options {
     ckconv_engine engine;
-    int32_t flags;         /* CKCONV_ALLOW_ATOMICS */
+    int32_t threads;       /* CPU threads; 0: the device's */
     const char *instance;  /* an instance's or a family's name; NULL: planner's choice */
     int64_t max_workspace; /* bytes; 0: no limit, -1: none at all */
     int32_t split_k;       /* bwd_weight: parts of the reduction, or as many as there can be; 0: planner's
                               choice. Elsewhere 0 or 1: planner's choice (few positions) */
-    int32_t threads;       /* CPU threads; 0: the device's */
-    int32_t reserved[2];
+    int32_t reserved[3];
 } ckconv_options;
 
 /* A chosen way to compute one problem. Plain data: copy and keep it. Treat it as read-only; these members are

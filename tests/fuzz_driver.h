@@ -429,10 +429,9 @@ static inline void fuzz_options(bytes *b, ckconv_options *o, int wild)
     o->max_workspace = pick(b, 3) == 0 ? (int64_t)take(b) * 100 - 1 : 0;
     o->split_k = pick(b, 3) == 0 ? pick(b, 9) : 0;
     o->threads = pick(b, 4) == 0 ? pick(b, 4) : 0;
-    o->flags = pick(b, 4) == 0 ? CKCONV_ALLOW_ATOMICS : 0;
     if (wild && rarely(b, 8)) {
         o->engine = any_int32(b);
-        o->flags = any_int32(b);
+        o->reserved[0] = any_int32(b);
         o->max_workspace = any_int64(b);
         o->split_k = any_int32(b);
         o->threads = any_int32(b);

@@ -977,7 +977,6 @@ static void test_options(ckconv_op op)
 {
     const problem p = make_problem(op, 2);
     static const int32_t engines[] = {-1, 4, 99, INT32_MAX, INT32_MIN};
-    static const int32_t flags[] = {2, 4, -1, INT32_MIN};
     static const int32_t negative[] = {-1, INT32_MIN};
     static const int64_t spaces[] = {-2, INT64_MIN};
     static const int32_t reserved[] = {1, -1, 0x5a5a5a5a};
@@ -991,12 +990,12 @@ static void test_options(ckconv_op op)
         expect_option(&p, &o, NULL, CKCONV_ERR_ARGUMENT, word, value);                                       \
     }
     TRY(engine, engines, "engine")
-    TRY(flags, flags, "flags")
     TRY(split_k, negative, "split_k")
     TRY(threads, negative, "threads")
     TRY(max_workspace, spaces, "max_workspace")
     TRY(reserved[0], reserved, "reserved[0]")
     TRY(reserved[1], reserved, "reserved[1]")
+    TRY(reserved[2], reserved, "reserved[2]")
 #undef TRY
     char name[1001];
     memset(name, 'x', sizeof name - 1);

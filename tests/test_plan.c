@@ -368,7 +368,7 @@ static void test_selection(void)
 static void test_wrong_names(void)
 {
     const problem norm = shape(CKCONV_GROUPNORM_FWD, 0), conv = shape(CKCONV_FWD, 0);
-    static const char *const families[] = {"mfma", "wmma", "mma", "vector", "dl", "multiple_d"};
+    static const char *const families[] = {"mfma", "wmma", "mma", "vector", "dl"};
     ckconv_plan plan;
     ckconv_error err;
     ckconv_options o;

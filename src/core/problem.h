@@ -9,12 +9,12 @@
 #include "core/check.h"
 
 /* What plan.tune keeps: the caller's options, from which everything else follows again. */
-enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1, CKCI_TUNE_FLAGS = 2 };
+enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
 /* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
    that it writes mid. */
-enum { CKCI_TUNE_FIRST = 3, CKCI_TUNE_SECOND = 4, CKCI_TUNE_MID = 5 };
+enum { CKCI_TUNE_FIRST = 2, CKCI_TUNE_SECOND = 3, CKCI_TUNE_MID = 4 };
 /* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
-enum { CKCI_TUNE_KEPT = 6 };
+enum { CKCI_TUNE_KEPT = 5 };
 
 typedef union ckci_problem {
     ckci_conv conv;

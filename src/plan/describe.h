@@ -184,7 +184,6 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     memset(&o, 0, sizeof o);
     o.engine = plan->engine;
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
-    o.flags = (int32_t)plan->tune[CKCI_TUNE_FLAGS];
     ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
                                      &plan->device, -1, &p, NULL);
     if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {

@@ -221,7 +221,6 @@ CKCI_FN int32_t ckci_cpu_features(void)
       ckci_fit_gpu_gather, ckci_list_gpu_gather)                                                             \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
     CKCI_FMA_GATHER_TILES(CKCI_FMA_GATHER_ROW, X)                                                            \
-    CKCI_FMA_OTHER_ROW(X, gpu_narrow_fwd, FWD, NARROW, narrow, 1024, 128, 8, 3, 1.05)                        \
     CKCI_FMA_OTHER_ROW(X, gpu_narrow_bwd_data, BWD_DATA, NARROW, narrow, 1024, 128, 8, 3, 1.05)              \
     CKCI_FMA_OTHER_ROW(X, gpu_grouped_fwd_4, FWD, GROUPED, grouped_4, 1024, 256, 4, 2, 1.8)                  \
     CKCI_FMA_OTHER_ROW(X, gpu_grouped_bwd_data_4, BWD_DATA, GROUPED, grouped_4, 1024, 256, 4, 2, 1.8)        \

@@ -44,10 +44,6 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
                          "options.engine is %d: must be 0 (auto), 1 (ref), 2 (cpu) or 3 (gpu)",
                          (int)o->engine);
     }
-    if ((o->flags & ~CKCONV_ALLOW_ATOMICS) != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "options.flags is %d: only CKCONV_ALLOW_ATOMICS (1) is known", (int)o->flags);
-    }
     if (o->max_workspace < -1) {
         return ckci_fail(
             err, CKCONV_ERR_ARGUMENT,
@@ -62,7 +58,7 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "options.threads is %d: must be 0 (the device's) to 4096",
                          (int)o->threads);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         if (o->reserved[i] != 0) {
             return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                              "options.reserved[%d] is %d: must be 0 (uninitialised struct?)", i,
@@ -519,7 +515,6 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     ckci_plain_problem(&plan, problem);
     plan.tune[CKCI_TUNE_LIMIT] = o.max_workspace;
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
-    plan.tune[CKCI_TUNE_FLAGS] = o.flags;
     double cost;
     CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
     plan.magic = CKCI_MAGIC;

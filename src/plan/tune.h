@@ -50,7 +50,6 @@ CKCI_FN ckconv_options ckci_options_of(const ckconv_plan *base, int32_t index)
     o.engine = ckconv_instance_engine(index);
     o.max_workspace = base->tune[CKCI_TUNE_LIMIT];
     o.split_k = (int32_t)base->tune[CKCI_TUNE_SPLIT];
-    o.flags = (int32_t)base->tune[CKCI_TUNE_FLAGS];
     return o;
 }
 
@@ -68,9 +67,9 @@ CKCONV_API ckconv_status ckconv_instance_supports(int32_t index, const ckconv_pl
 
 CKCONV_API const char *ckconv_family_name(ckconv_family family)
 {
-    static const char *const names[] = {"ref",    "single_stage", "two_stage", "direct",
-                                        "fused",  "unfused",      "groupnorm", "multiple_d",
-                                        "vector", "mfma",         "wmma",      "mma"};
+    static const char *const names[] = {"ref",   "single_stage", "two_stage", "direct",
+                                        "fused", "unfused",      "groupnorm", "vector",
+                                        "mfma",  "wmma",         "mma"};
     return family >= CKCONV_FAMILY_REF && family <= CKCONV_FAMILY_MMA ? names[family - 1] : NULL;
 }
 
