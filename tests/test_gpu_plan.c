@@ -699,7 +699,7 @@ static void test_texts(void)
 
     /* strips have as much LDS as their channels need */
     const ckconv_device less = named("sm_80");
-    const ckconv_options strips = {CKCONV_ENGINE_GPU, 0, fused[0], 0, 0, 0, {0, 0}};
+    const ckconv_options strips = {CKCONV_ENGINE_GPU, 0, fused[0], 0, 0, {0, 0, 0}};
     d.conv0.g = d.k1 = 128;
     CHECK_OK(ckconv_plan_conv_conv(&plan, &d, &strips, &less, &err), err);
     d.conv0.g = d.k1 = 256;
