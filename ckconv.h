@@ -282,13 +282,28 @@ enum {
     CKCONV_SIGMOID = 4,             /* sigmoid(x) */
     CKCONV_SILU = 5,                /* x * sigmoid(x) */
     CKCONV_GELU = 6,                /* x/2 * (1 + erf(x / sqrt 2)) */
+    CKCONV_TANH = 7,                /* tanh(x) */
+    CKCONV_LEAKY_RELU = 8,          /* x < 0 ? alpha * x : x */
+    CKCONV_HARDSIGMOID = 9,         /* min(max(x + 3, 0), 6) / 6 */
+    CKCONV_HARDSWISH = 10,          /* x * hardsigmoid(x) */
     CKCONV_BILINEAR = 16,           /* alpha * x + beta * D0            from here: written tensor only */
     CKCONV_SCALE_ADD = 17,          /* alpha * x + D0 */
     CKCONV_BIAS = 18,               /* x + D0 */
     CKCONV_BIAS_RELU = 19,          /* max(x + D0, 0) */
     CKCONV_BIAS_RESIDUAL_RELU = 20, /* max(x + D0 + D1, 0) */
     CKCONV_ADD = 21,                /* x + D0 + ... all num_d tensors, in this order */
-    CKCONV_ADD_RELU = 22            /* max of that and 0 */
+    CKCONV_ADD_RELU = 22,           /* max of that and 0 */
+    CKCONV_BIAS_SILU = 23,          /* silu(x + D0) */
+    CKCONV_BIAS_GELU = 24,          /* gelu(x + D0) */
+    CKCONV_BIAS_RELU_ADD = 25,      /* max(x + D0, 0) + D1 */
+    CKCONV_SCALE_SHIFT = 26,      /* x * D0 + D1: a folded or frozen batch norm, if both are CKCONV_CHANNEL */
+    CKCONV_SCALE_SHIFT_RELU = 27, /* max of that and 0 */
+    /* gradients of activations: x is the gradient of f(z), the result that of z */
+    CKCONV_RELU_BWD = 32,    /* D0 > 0 ? x : 0; D0: z or relu(z) */
+    CKCONV_CLAMP_BWD = 33,   /* alpha < D0 < beta ? x : 0; D0: z or clamp(z) */
+    CKCONV_SIGMOID_BWD = 34, /* x * D0 * (1 - D0); D0: sigmoid(z) */
+    CKCONV_SILU_BWD = 35,    /* x * s * (1 + D0 * (1 - s)), s = sigmoid(D0); D0: z */
+    CKCONV_GELU_BWD = 36     /* x * ((1 + erf(D0 / sqrt 2)) / 2 + D0 * exp(-D0^2 / 2) / sqrt(2 pi)); D0: z */
 };
 
 typedef int32_t ckconv_engine;
@@ -743,6 +758,12 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
 #undef ADD
+#pragma push_macro("ADD_RELU")
+#undef ADD_RELU
+#pragma push_macro("AFFINE")
+#undef AFFINE
+#pragma push_macro("AFTER")
+#undef AFTER
 #pragma push_macro("AGAIN")
 #undef AGAIN
 #pragma push_macro("AHEAD")
@@ -781,6 +802,20 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef BETA
 #pragma push_macro("BF16")
 #undef BF16
+#pragma push_macro("BIAS")
+#undef BIAS
+#pragma push_macro("BIAS_GELU")
+#undef BIAS_GELU
+#pragma push_macro("BIAS_RELU")
+#undef BIAS_RELU
+#pragma push_macro("BIAS_RELU_ADD")
+#undef BIAS_RELU_ADD
+#pragma push_macro("BIAS_RESIDUAL_RELU")
+#undef BIAS_RESIDUAL_RELU
+#pragma push_macro("BIAS_SILU")
+#undef BIAS_SILU
+#pragma push_macro("BILINEAR")
+#undef BILINEAR
 #pragma push_macro("BLOCKS")
 #undef BLOCKS
 #pragma push_macro("BM")
@@ -813,6 +848,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CHUNK
 #pragma push_macro("CHUNKS")
 #undef CHUNKS
+#pragma push_macro("CLAMP")
+#undef CLAMP
+#pragma push_macro("CLAMP_BWD")
+#undef CLAMP_BWD
 #pragma push_macro("COLUMNS")
 #undef COLUMNS
 #pragma push_macro("CONVERT")
@@ -911,8 +950,12 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef GATHER_SUMS
 #pragma push_macro("GELU")
 #undef GELU
+#pragma push_macro("GELU_BWD")
+#undef GELU_BWD
 #pragma push_macro("GFX")
 #undef GFX
+#pragma push_macro("GRADIENT")
+#undef GRADIENT
 #pragma push_macro("GROUP")
 #undef GROUP
 #pragma push_macro("GROUPED")
@@ -933,6 +976,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef HALF
 #pragma push_macro("HALVES")
 #undef HALVES
+#pragma push_macro("HARDSIGMOID")
+#undef HARDSIGMOID
+#pragma push_macro("HARDSWISH")
+#undef HARDSWISH
 #pragma push_macro("HELD")
 #undef HELD
 #pragma push_macro("HIGH")
@@ -973,6 +1020,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef LATE
 #pragma push_macro("LB")
 #undef LB
+#pragma push_macro("LEAKY_RELU")
+#undef LEAKY_RELU
 #pragma push_macro("LEAST")
 #undef LEAST
 #pragma push_macro("LIE")
@@ -1031,6 +1080,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef OF_X
 #pragma push_macro("ON")
 #undef ON
+#pragma push_macro("ONE")
+#undef ONE
 #pragma push_macro("ONES")
 #undef ONES
 #pragma push_macro("OUT")
@@ -1057,6 +1108,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef PAIR_I8
 #pragma push_macro("PARTS")
 #undef PARTS
+#pragma push_macro("PASS")
+#undef PASS
 #pragma push_macro("PASSES")
 #undef PASSES
 #pragma push_macro("PATCH")
@@ -1109,6 +1162,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef READ
 #pragma push_macro("REF")
 #undef REF
+#pragma push_macro("RELU")
+#undef RELU
+#pragma push_macro("RELU_BWD")
+#undef RELU_BWD
 #pragma push_macro("RING")
 #undef RING
 #pragma push_macro("RM")
@@ -1131,8 +1188,16 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef RUN
 #pragma push_macro("S")
 #undef S
+#pragma push_macro("SCALE")
+#undef SCALE
 #pragma push_macro("SCALED")
 #undef SCALED
+#pragma push_macro("SCALE_ADD")
+#undef SCALE_ADD
+#pragma push_macro("SCALE_SHIFT")
+#undef SCALE_SHIFT
+#pragma push_macro("SCALE_SHIFT_RELU")
+#undef SCALE_SHIFT_RELU
 #pragma push_macro("SCATTER")
 #undef SCATTER
 #pragma push_macro("SECOND")
@@ -1151,8 +1216,14 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef SHORT
 #pragma push_macro("SIDE")
 #undef SIDE
+#pragma push_macro("SIGMOID")
+#undef SIGMOID
+#pragma push_macro("SIGMOID_BWD")
+#undef SIGMOID_BWD
 #pragma push_macro("SILU")
 #undef SILU
+#pragma push_macro("SILU_BWD")
+#undef SILU_BWD
 #pragma push_macro("SIM_MFMA")
 #undef SIM_MFMA
 #pragma push_macro("SIM_MMA")
@@ -1211,6 +1282,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef SUMS_WIDE
 #pragma push_macro("T")
 #undef T
+#pragma push_macro("TANH")
+#undef TANH
 #pragma push_macro("TAPS")
 #undef TAPS
 #pragma push_macro("TASKS")
@@ -2152,44 +2225,6 @@ CKCI_FN void ckci_store(ckconv_dtype dtype, unsigned char *p, double x)
     }
 }
 
-/* Element operations, once in float and once in double. num_d entries of d are valid. */
-#define CKCI_ELEMENT(NAME, T, EXP, ERF)                                                                      \
-    CKCI_FN T NAME(const ckconv_element_op *op, T x, const T *d, int32_t num_d)                              \
-    {                                                                                                        \
-        T alpha = (T)op->alpha, beta = (T)op->beta;                                                          \
-        switch (op->kind) {                                                                                  \
-        case CKCONV_SCALE:                                                                                   \
-            return alpha * x;                                                                                \
-        case CKCONV_RELU:                                                                                    \
-            return x < 0 ? (T)0 : x;                                                                         \
-        case CKCONV_CLAMP:                                                                                   \
-            return x < alpha ? alpha : x > beta ? beta : x;                                                  \
-        case CKCONV_SIGMOID:                                                                                 \
-            return 1 / (1 + EXP(-x));                                                                        \
-        case CKCONV_SILU:                                                                                    \
-            return x / (1 + EXP(-x));                                                                        \
-        case CKCONV_GELU:                                                                                    \
-            return x / 2 * (1 + ERF(x * (T)0.70710678118654752440));                                         \
-        case CKCONV_BILINEAR:                                                                                \
-            return alpha * x + beta * d[0];                                                                  \
-        case CKCONV_SCALE_ADD:                                                                               \
-            return alpha * x + d[0];                                                                         \
-        case CKCONV_PASS:                                                                                    \
-            return x;                                                                                        \
-        default:                                                                                             \
-            break;                                                                                           \
-        }                                                                                                    \
-        for (int32_t i = 0; i < num_d; i++) {                                                                \
-            x += d[i];                                                                                       \
-        }                                                                                                    \
-        int relu = op->kind == CKCONV_BIAS_RELU || op->kind == CKCONV_BIAS_RESIDUAL_RELU ||                  \
-                   op->kind == CKCONV_ADD_RELU;                                                              \
-        return relu && x < 0 ? (T)0 : x;                                                                     \
-    }
-CKCI_ELEMENT(ckci_element_f, float, expf, erff)
-CKCI_ELEMENT(ckci_element_d, double, exp, erf)
-#undef CKCI_ELEMENT
-
 /* x rounded to odd: a second rounding, to half or bf16, then gives what a single one would. */
 CKCI_INLINE float ckci_odd_float(double x)
 {
@@ -2252,6 +2287,175 @@ CKCI_FN double ckci_act_slope(ckconv_element act, double v)
     double s = 1 / (1 + exp(-v));
     return act == CKCONV_SILU ? s * (1 + v * (1 - s)) : act == CKCONV_SIGMOID ? s * (1 - s) : 1;
 }
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>core-element
+  Element operations: the table of them, one row each, and their arithmetic on the host. A row says what
+  becomes of x and the D tensors first, and which activation comes then; checks, names, the planner and the
+  CPU engine take from it what they need. The GPU's arithmetic is kernels/epilogue.h's: it has the same
+  activations and the gradients.
+*/
+/* Sums: what z is. ONE x; SCALED alpha * x; BILINEAR alpha * x + beta * D0; SCALE_ADD alpha * x + D0; ADD x
+   and all D tensors, in their order; AFTER x + D0, and D1 is added behind the activation; AFFINE x * D0 + D1;
+   GRADIENT x times the activation's derivative where D0 says (see ckconv.h). */
+enum {
+    CKCI_SUM_ONE,
+    CKCI_SUM_SCALED,
+    CKCI_SUM_BILINEAR,
+    CKCI_SUM_SCALE_ADD,
+    CKCI_SUM_ADD,
+    CKCI_SUM_AFTER,
+    CKCI_SUM_AFFINE,
+    CKCI_SUM_GRADIENT
+};
+
+/* Name, text, sum, D tensors at least and at most, activation, does it use alpha and beta. */
+#define CKCI_ELEMENTS(X)                                                                                     \
+    X(PASS, pass, ONE, 0, 0, PASS, 0, 0)                                                                     \
+    X(SCALE, scale, SCALED, 0, 0, PASS, 1, 0)                                                                \
+    X(RELU, relu, ONE, 0, 0, RELU, 0, 0)                                                                     \
+    X(CLAMP, clamp, ONE, 0, 0, CLAMP, 1, 1)                                                                  \
+    X(SIGMOID, sigmoid, ONE, 0, 0, SIGMOID, 0, 0)                                                            \
+    X(SILU, silu, ONE, 0, 0, SILU, 0, 0)                                                                     \
+    X(GELU, gelu, ONE, 0, 0, GELU, 0, 0)                                                                     \
+    X(TANH, tanh, ONE, 0, 0, TANH, 0, 0)                                                                     \
+    X(LEAKY_RELU, leaky_relu, ONE, 0, 0, LEAKY_RELU, 1, 0)                                                   \
+    X(HARDSIGMOID, hardsigmoid, ONE, 0, 0, HARDSIGMOID, 0, 0)                                                \
+    X(HARDSWISH, hardswish, ONE, 0, 0, HARDSWISH, 0, 0)                                                      \
+    X(BILINEAR, bilinear, BILINEAR, 1, 1, PASS, 1, 1)                                                        \
+    X(SCALE_ADD, scale_add, SCALE_ADD, 1, 1, PASS, 1, 0)                                                     \
+    X(BIAS, bias, ADD, 1, 1, PASS, 0, 0)                                                                     \
+    X(BIAS_RELU, bias_relu, ADD, 1, 1, RELU, 0, 0)                                                           \
+    X(BIAS_RESIDUAL_RELU, bias_residual_relu, ADD, 2, 2, RELU, 0, 0)                                         \
+    X(ADD, add, ADD, 1, 4, PASS, 0, 0)                                                                       \
+    X(ADD_RELU, add_relu, ADD, 1, 4, RELU, 0, 0)                                                             \
+    X(BIAS_SILU, bias_silu, ADD, 1, 1, SILU, 0, 0)                                                           \
+    X(BIAS_GELU, bias_gelu, ADD, 1, 1, GELU, 0, 0)                                                           \
+    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0)                                                 \
+    X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0)                                                    \
+    X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0)                                          \
+    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0)                                                        \
+    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1)                                                     \
+    X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0)                                               \
+    X(SILU_BWD, silu_bwd, GRADIENT, 1, 1, SILU, 0, 0)                                                        \
+    X(GELU_BWD, gelu_bwd, GRADIENT, 1, 1, GELU, 0, 0)
+
+typedef struct ckci_element_row {
+    ckconv_element kind;
+    const char *name;
+    int32_t sum, least, most;
+    ckconv_element act;
+    int32_t alpha, beta;
+} ckci_element_row;
+
+/* Row `index` of the table; NULL behind its end. */
+CKCI_FN const ckci_element_row *ckci_element_at(int32_t index)
+{
+#define CKCI_ROW(NAME, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                             \
+    {CKCONV_##NAME, #TEXT, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA},
+    static const ckci_element_row rows[] = {CKCI_ELEMENTS(CKCI_ROW)};
+#undef CKCI_ROW
+    return index >= 0 && index < (int32_t)(sizeof rows / sizeof rows[0]) ? &rows[index] : NULL;
+}
+
+/* The row of an operation; NULL: there is no such operation. */
+CKCI_FN const ckci_element_row *ckci_find_element(ckconv_element kind)
+{
+    const ckci_element_row *row = ckci_element_at(0);
+    for (int32_t i = 1; row && row->kind != kind; i++) {
+        row = ckci_element_at(i);
+    }
+    return row;
+}
+
+/* Activations, their derivatives and whole operations, once in float and once in double. num_d entries of d
+   are valid. */
+#define CKCI_ELEMENT(NAME, T, EXP, ERF, TANH)                                                                \
+    CKCI_INLINE T NAME##_act(ckconv_element act, T x, T alpha, T beta)                                       \
+    {                                                                                                        \
+        switch (act) {                                                                                       \
+        case CKCONV_RELU:                                                                                    \
+            return x < 0 ? (T)0 : x;                                                                         \
+        case CKCONV_CLAMP:                                                                                   \
+            return x < alpha ? alpha : x > beta ? beta : x;                                                  \
+        case CKCONV_SIGMOID:                                                                                 \
+            return 1 / (1 + EXP(-x));                                                                        \
+        case CKCONV_SILU:                                                                                    \
+            return x / (1 + EXP(-x));                                                                        \
+        case CKCONV_GELU:                                                                                    \
+            return x / 2 * (1 + ERF(x * (T)0.70710678118654752440));                                         \
+        case CKCONV_TANH:                                                                                    \
+            return TANH(x);                                                                                  \
+        case CKCONV_LEAKY_RELU:                                                                              \
+            return x < 0 ? alpha * x : x;                                                                    \
+        case CKCONV_HARDSIGMOID:                                                                             \
+            return x <= -3 ? (T)0 : x >= 3 ? (T)1 : (x + 3) / 6;                                             \
+        case CKCONV_HARDSWISH:                                                                               \
+            return x <= -3 ? (T)0 : x >= 3 ? x : x * (x + 3) / 6;                                            \
+        default:                                                                                             \
+            return x;                                                                                        \
+        }                                                                                                    \
+    }                                                                                                        \
+    /* x times the derivative; sigmoid's at its result d, others' at their argument */                       \
+    CKCI_INLINE T NAME##_slope(ckconv_element act, T x, T d, T alpha, T beta)                                \
+    {                                                                                                        \
+        switch (act) {                                                                                       \
+        case CKCONV_RELU:                                                                                    \
+            return d <= 0 ? (T)0 : x;                                                                        \
+        case CKCONV_CLAMP:                                                                                   \
+            return d <= alpha || d >= beta ? (T)0 : x;                                                       \
+        case CKCONV_SIGMOID:                                                                                 \
+            return x * (d * (1 - d));                                                                        \
+        case CKCONV_SILU: {                                                                                  \
+            const T s = 1 / (1 + EXP(-d));                                                                   \
+            return x * (s * (1 + d * (1 - s)));                                                              \
+        }                                                                                                    \
+        default: /* GELU */                                                                                  \
+            return x * ((1 + ERF(d * (T)0.70710678118654752440)) / 2 +                                       \
+                        d * (EXP(-d * d / 2) * (T)0.39894228040143267794));                                  \
+        }                                                                                                    \
+    }                                                                                                        \
+    CKCI_FN T NAME(const ckconv_element_op *op, T x, const T *d, int32_t num_d)                              \
+    {                                                                                                        \
+        const T alpha = (T)op->alpha, beta = (T)op->beta;                                                    \
+        switch (op->kind) {                                                                                  \
+            CKCI_ELEMENTS(NAME##_row)                                                                        \
+        default:                                                                                             \
+            return x;                                                                                        \
+        }                                                                                                    \
+    }
+/* A row's operation, out of constants: what its case does is all that is left of it. */
+#define CKCI_ELEMENT_CASE(NAME, T, KIND, SUM, ACT)                                                           \
+    case CKCONV_##KIND: {                                                                                    \
+        if (CKCI_SUM_##SUM == CKCI_SUM_GRADIENT) {                                                           \
+            return NAME##_slope(CKCONV_##ACT, x, d[0], alpha, beta);                                         \
+        }                                                                                                    \
+        if (CKCI_SUM_##SUM == CKCI_SUM_AFFINE) {                                                             \
+            x = x * d[0] + d[1];                                                                             \
+        } else if (CKCI_SUM_##SUM == CKCI_SUM_AFTER) {                                                       \
+            return NAME##_act(CKCONV_##ACT, x + d[0], alpha, beta) + d[1];                                   \
+        } else if (CKCI_SUM_##SUM != CKCI_SUM_ONE && CKCI_SUM_##SUM != CKCI_SUM_ADD) {                       \
+            x *= alpha;                                                                                      \
+            if (CKCI_SUM_##SUM != CKCI_SUM_SCALED) {                                                         \
+                x += CKCI_SUM_##SUM == CKCI_SUM_BILINEAR ? beta * d[0] : d[0];                               \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int32_t i = 0; CKCI_SUM_##SUM == CKCI_SUM_ADD && i < num_d; i++) {                              \
+            x += d[i];                                                                                       \
+        }                                                                                                    \
+        return NAME##_act(CKCONV_##ACT, x, alpha, beta);                                                     \
+    }
+#define ckci_element_f_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                   \
+    CKCI_ELEMENT_CASE(ckci_element_f, float, KIND, SUM, ACT)
+#define ckci_element_d_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                   \
+    CKCI_ELEMENT_CASE(ckci_element_d, double, KIND, SUM, ACT)
+CKCI_ELEMENT(ckci_element_f, float, expf, erff, tanhf)
+CKCI_ELEMENT(ckci_element_d, double, exp, erf, tanh)
+#undef CKCI_ELEMENT
+#undef CKCI_ELEMENT_CASE
+#undef ckci_element_f_row
+#undef ckci_element_d_row
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -2513,11 +2717,14 @@ enum {
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
+/* What an epilogue that is computed element by element does with a number of a D tensor. */
+enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY };
+
 /* A D tensor: its logical sizes are those of the written tensor. */
 typedef struct ckci_gpu_extra {
     unsigned char *p;
     ckconv_dtype dtype;
-    int32_t line; /* CKCI_LINE_ */
+    int16_t line, how; /* CKCI_LINE_, CKCI_EXTRA_ */
     int64_t stride[6];
 } ckci_gpu_extra;
 
@@ -3351,26 +3558,17 @@ CKCONV_API const char *ckconv_build_text(void)
 {
 #define CKCI_SAY_0(TEXT)
 #define CKCI_SAY_1(TEXT) " " TEXT
-    return "types"
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F64)("f64")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F32)("f32")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F16)("f16")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BF16)("bf16")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FP8)("fp8")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_I8)("i8")
-        "; operations"
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FWD)("fwd")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_DATA)("bwd_data")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_WEIGHT)("bwd_weight")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CONV_CONV)("conv_conv_fwd")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_GROUPNORM)("groupnorm")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_TRANSFORM)("transform")
-        "; layouts channels_last"
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CHANNELS_FIRST)("channels_first")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_DEPTHWISE)("depthwise")
-        "; engines ref"
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CPU)("cpu")
-        CKCI_JOIN(CKCI_SAY_, CKCI_GPU_COMPILER)("gpu");
+    return "types" CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F64)("f64") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F32)(
+        "f32") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F16)("f16") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BF16)("bf16")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FP8)("fp8") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_I8)(
+            "i8") "; operations" CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FWD)("fwd")
+            CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_DATA)("bwd_data") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_WEIGHT)(
+                "bwd_weight") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CONV_CONV)("conv_conv_fwd")
+                CKCI_JOIN(CKCI_SAY_, CKCI_HAS_GROUPNORM)("groupnorm")
+                    CKCI_JOIN(CKCI_SAY_, CKCI_HAS_TRANSFORM)("transform") "; layouts channels_last" CKCI_JOIN(
+                        CKCI_SAY_, CKCI_HAS_CHANNELS_FIRST)("channels_first")
+                        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_DEPTHWISE)("depthwise") "; engines ref" CKCI_JOIN(
+                            CKCI_SAY_, CKCI_HAS_CPU)("cpu") CKCI_JOIN(CKCI_SAY_, CKCI_GPU_COMPILER)("gpu");
 #undef CKCI_SAY_0
 #undef CKCI_SAY_1
 }
@@ -3461,26 +3659,6 @@ CKCI_FN const ckci_name *ckci_op_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_element_names(void)
-{
-    static const ckci_name table[] = {{"pass", CKCONV_PASS},
-                                      {"scale", CKCONV_SCALE},
-                                      {"relu", CKCONV_RELU},
-                                      {"clamp", CKCONV_CLAMP},
-                                      {"sigmoid", CKCONV_SIGMOID},
-                                      {"silu", CKCONV_SILU},
-                                      {"gelu", CKCONV_GELU},
-                                      {"bilinear", CKCONV_BILINEAR},
-                                      {"scale_add", CKCONV_SCALE_ADD},
-                                      {"bias", CKCONV_BIAS},
-                                      {"bias_relu", CKCONV_BIAS_RELU},
-                                      {"bias_residual_relu", CKCONV_BIAS_RESIDUAL_RELU},
-                                      {"add", CKCONV_ADD},
-                                      {"add_relu", CKCONV_ADD_RELU},
-                                      {NULL, 0}};
-    return table;
-}
-
 CKCI_FN const ckci_name *ckci_engine_names(void)
 {
     static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
@@ -3523,12 +3701,17 @@ CKCONV_API ckconv_op ckconv_op_from_name(const char *name)
 
 CKCONV_API const char *ckconv_element_name(ckconv_element kind)
 {
-    return ckci_name_of(ckci_element_names(), kind);
+    const ckci_element_row *row = ckci_find_element(kind);
+    return row ? row->name : NULL;
 }
 
 CKCONV_API ckconv_element ckconv_element_from_name(const char *name)
 {
-    return ckci_value_of(ckci_element_names(), name, -1);
+    const ckci_element_row *row = ckci_element_at(0);
+    for (int32_t i = 1; row && !ckci_same_text(row->name, name); i++) {
+        row = ckci_element_at(i);
+    }
+    return row ? row->kind : -1;
 }
 
 CKCONV_API const char *ckconv_engine_name(ckconv_engine engine)
@@ -3770,59 +3953,40 @@ CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckcon
 CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
                                          int written, ckconv_error *err)
 {
-    int unary = op->kind >= CKCONV_PASS && op->kind <= CKCONV_GELU;
-    int with_d = op->kind >= CKCONV_BILINEAR && op->kind <= CKCONV_ADD_RELU;
-    if (!unary && !with_d) {
+    const ckci_element_row *row = ckci_find_element(op->kind);
+    if (!row) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %d: must be 0 to 6, or 16 to 22 on the written tensor", at, name,
-                         (int)op->kind);
+                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 27 or 32 to 36",
+                         at, name, (int)op->kind);
     }
-    if (with_d && !written) {
+    if (row->most > 0 && !written) {
         return ckci_fail(
             err, CKCONV_ERR_ARGUMENT,
-            "%s%s.kind is %s: operations with D tensors belong to the written tensor; here 0 to 6", at, name,
-            ckconv_element_name(op->kind));
+            "%s%s.kind is %s: operations with D tensors belong to the written tensor; here 0 to 10", at, name,
+            row->name);
     }
     if (op->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
                          at, name, (int)op->reserved);
     }
-    int alpha = op->kind == CKCONV_SCALE || op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR ||
-                op->kind == CKCONV_SCALE_ADD;
-    int beta = op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR;
-    if ((!alpha && !(op->alpha == 0)) || (!beta && !(op->beta == 0))) {
-        int first = !alpha && !(op->alpha == 0);
+    if ((!row->alpha && !(op->alpha == 0)) || (!row->beta && !(op->beta == 0))) {
+        int first = !row->alpha && !(op->alpha == 0);
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.%s is %g: must be 0, %s does not use it", at, name,
-                         first ? "alpha" : "beta", first ? op->alpha : op->beta,
-                         ckconv_element_name(op->kind));
+                         first ? "alpha" : "beta", first ? op->alpha : op->beta, row->name);
     }
-    if (op->kind == CKCONV_CLAMP && !(op->alpha <= op->beta)) {
+    if (row->act == CKCONV_CLAMP && !(op->alpha <= op->beta)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s clamps to [%g, %g]: alpha must be <= beta", at, name,
                          op->alpha, op->beta);
     }
     return CKCONV_OK;
 }
 
-/* How many D tensors an epilogue takes. */
-CKCI_FN void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
-{
-    *low = *high = 0;
-    if (kind >= CKCONV_BILINEAR && kind <= CKCONV_BIAS_RELU) {
-        *low = *high = 1;
-    } else if (kind == CKCONV_BIAS_RESIDUAL_RELU) {
-        *low = *high = 2;
-    } else if (kind == CKCONV_ADD || kind == CKCONV_ADD_RELU) {
-        *low = 1;
-        *high = 4;
-    }
-}
-
 CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
                                    const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
 {
     static const char *const names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
-    int32_t low, high;
-    ckci_element_d_range(op->kind, &low, &high);
+    const ckci_element_row *row = ckci_find_element(op->kind);
+    int32_t low = row ? row->least : 0, high = row ? row->most : 0;
     if (num_d < low || num_d > high) {
         char range[32];
         snprintf(range, sizeof range, low == high ? "%d" : "%d to %d", (int)low, (int)high);
@@ -4774,10 +4938,10 @@ enum { CKCI_STRIP = 64 };
 CKCI_FN void ckci_finish_strip(const ckci_target *o, float *y, int64_t n, float d[4][CKCI_STRIP],
                                const int64_t at[6], int axis)
 {
-    ckconv_element kind = o->t.op.kind;
-    int relu = kind == CKCONV_RELU || kind == CKCONV_BIAS_RELU || kind == CKCONV_BIAS_RESIDUAL_RELU ||
-               kind == CKCONV_ADD_RELU;
-    if (o->scale || o->shift || o->compute || !(relu || kind == CKCONV_BIAS || kind == CKCONV_ADD)) {
+    const ckci_element_row *row = ckci_find_element(o->t.op.kind);
+    int relu = row->act == CKCONV_RELU;
+    if (o->scale || o->shift || o->compute || (row->sum != CKCI_SUM_ADD && row->sum != CKCI_SUM_ONE) ||
+        !(relu || row->act == CKCONV_PASS)) {
         for (int64_t i = 0; i < n; i++) {
             float e[4];
             for (int32_t j = 0; j < o->num_d; j++) {
@@ -12885,16 +13049,15 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
 CKCI_FN void ckci_set_form(ckci_gpu_target *o)
 {
     const ckconv_element_op *op = &o->t.op;
-    int adds = op->kind >= CKCONV_BIAS, one = op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD;
-    int curved = op->kind == CKCONV_SIGMOID || op->kind == CKCONV_SILU || op->kind == CKCONV_GELU;
-    int relu = op->kind == CKCONV_RELU || op->kind == CKCONV_BIAS_RELU ||
-               op->kind == CKCONV_BIAS_RESIDUAL_RELU || op->kind == CKCONV_ADD_RELU;
-    int clamp = op->kind == CKCONV_CLAMP;
+    const ckci_element_row *row = ckci_find_element(op->kind);
+    int one = row->sum == CKCI_SUM_BILINEAR || row->sum == CKCI_SUM_SCALE_ADD;
+    int relu = row->act == CKCONV_RELU, clamp = row->act == CKCONV_CLAMP;
+    int curved = !relu && !clamp && row->act != CKCONV_PASS;
     double none = 1e308;
     none *= 10; /* infinite */
-    o->adds = adds ? o->num_d : one;
-    o->alpha_d = one || op->kind == CKCONV_SCALE ? op->alpha : 1;
-    o->beta_d = op->kind == CKCONV_BILINEAR ? op->beta : 1;
+    o->adds = row->sum == CKCI_SUM_ADD ? o->num_d : one;
+    o->alpha_d = one || row->sum == CKCI_SUM_SCALED ? op->alpha : 1;
+    o->beta_d = row->sum == CKCI_SUM_BILINEAR ? op->beta : 1;
     o->low_d = relu ? 0 : clamp ? op->alpha : -none;
     o->high_d = clamp ? op->beta : none;
     o->alpha = (float)o->alpha_d;
@@ -12903,7 +13066,15 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     o->high = (float)o->high_d;
     int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
     o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
-    o->form = o->compute && o->compute != o->t.dtype ? CKCI_FORM_SINGLE : o->form;
+    o->form =
+        (o->compute && o->compute != o->t.dtype) || row->sum > CKCI_SUM_ADD ? CKCI_FORM_SINGLE : o->form;
+    for (int32_t j = 0; j < o->num_d; j++) {
+        o->d[j].how = row->sum == CKCI_SUM_ADD || (row->sum == CKCI_SUM_AFTER && j == 0) ||
+                              (row->sum == CKCI_SUM_AFFINE && j == 1)
+                          ? CKCI_EXTRA_ADD
+                      : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
+                                                    : CKCI_EXTRA_KEEP;
+    }
     for (int32_t j = 0; j < o->adds; j++) {
         o->d[j].line = ckci_find_line(&o->t, &o->d[j]);
         o->form = o->d[j].line < 0 ? CKCI_FORM_SINGLE : o->form;
@@ -13865,7 +14036,8 @@ CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
                (k->a.dtype == CKCONV_F64 ? type == CKCONV_F64
                                          : type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
     }
-    int fits = k->a.dtype != CKCONV_F64 && k->b.plain && k->o.t.op.kind != CKCONV_GELU;
+    int fits =
+        k->a.dtype != CKCONV_F64 && k->b.plain && ckci_find_element(k->o.t.op.kind)->act != CKCONV_GELU;
     for (int i = 0; i < 2 + k->o.num_d; i++) {
         ckconv_dtype type = i == 0 ? k->b.dtype : i == 1 ? k->o.t.dtype : k->o.d[i - 2].dtype;
         fits = fits && (type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
@@ -20621,11 +20793,11 @@ CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem
         return "";
     }
     ckci_set_target(&p->conv, &target);
-    return target.form == CKCI_FORM_SINGLE
-               ? "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
-                 "one "
-                 "number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16"
-               : "";
+    return target.form != CKCI_FORM_SINGLE ? ""
+           : ckci_find_element(target.t.op.kind)->sum > CKCI_SUM_ADD
+               ? "; slow: this epilogue acts element by element"
+               : "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
+                 "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
 }
 
 /* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
@@ -21408,6 +21580,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 */
 #undef CKCI_ARCHITECTURES
 #undef CKCI_CPU_ROWS
+#undef CKCI_ELEMENTS
 #undef CKCI_DEPTH_SHEET_COLUMNS
 #undef CKCI_DEPTH_DEEP_STRIP
 #undef CKCI_DEPTH_DEEP_ALONE
@@ -21644,6 +21817,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ACROSS")
 #pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
+#pragma pop_macro("ADD_RELU")
+#pragma pop_macro("AFFINE")
+#pragma pop_macro("AFTER")
 #pragma pop_macro("AGAIN")
 #pragma pop_macro("AHEAD")
 #pragma pop_macro("ALIGNED")
@@ -21663,6 +21839,13 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("BESIDE")
 #pragma pop_macro("BETA")
 #pragma pop_macro("BF16")
+#pragma pop_macro("BIAS")
+#pragma pop_macro("BIAS_GELU")
+#pragma pop_macro("BIAS_RELU")
+#pragma pop_macro("BIAS_RELU_ADD")
+#pragma pop_macro("BIAS_RESIDUAL_RELU")
+#pragma pop_macro("BIAS_SILU")
+#pragma pop_macro("BILINEAR")
 #pragma pop_macro("BLOCKS")
 #pragma pop_macro("BM")
 #pragma pop_macro("BN")
@@ -21679,6 +21862,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("CHANNELS")
 #pragma pop_macro("CHUNK")
 #pragma pop_macro("CHUNKS")
+#pragma pop_macro("CLAMP")
+#pragma pop_macro("CLAMP_BWD")
 #pragma pop_macro("COLUMNS")
 #pragma pop_macro("CONVERT")
 #pragma pop_macro("CONV_CONV_FWD")
@@ -21728,7 +21913,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("GATHER_PLANES_")
 #pragma pop_macro("GATHER_SUMS")
 #pragma pop_macro("GELU")
+#pragma pop_macro("GELU_BWD")
 #pragma pop_macro("GFX")
+#pragma pop_macro("GRADIENT")
 #pragma pop_macro("GROUP")
 #pragma pop_macro("GROUPED")
 #pragma pop_macro("GROUPNORM")
@@ -21739,6 +21926,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("H")
 #pragma pop_macro("HALF")
 #pragma pop_macro("HALVES")
+#pragma pop_macro("HARDSIGMOID")
+#pragma pop_macro("HARDSWISH")
 #pragma pop_macro("HELD")
 #pragma pop_macro("HIGH")
 #pragma pop_macro("HOLDS")
@@ -21759,6 +21948,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("LAST")
 #pragma pop_macro("LATE")
 #pragma pop_macro("LB")
+#pragma pop_macro("LEAKY_RELU")
 #pragma pop_macro("LEAST")
 #pragma pop_macro("LIE")
 #pragma pop_macro("LINE")
@@ -21788,6 +21978,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ODD")
 #pragma pop_macro("OF_X")
 #pragma pop_macro("ON")
+#pragma pop_macro("ONE")
 #pragma pop_macro("ONES")
 #pragma pop_macro("OUT")
 #pragma pop_macro("OUTSIDE")
@@ -21801,6 +21992,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("PAIR_F64")
 #pragma pop_macro("PAIR_I8")
 #pragma pop_macro("PARTS")
+#pragma pop_macro("PASS")
 #pragma pop_macro("PASSES")
 #pragma pop_macro("PATCH")
 #pragma pop_macro("PB")
@@ -21827,6 +22019,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("RDNA4")
 #pragma pop_macro("READ")
 #pragma pop_macro("REF")
+#pragma pop_macro("RELU")
+#pragma pop_macro("RELU_BWD")
 #pragma pop_macro("RING")
 #pragma pop_macro("RM")
 #pragma pop_macro("RN")
@@ -21838,7 +22032,11 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("RP")
 #pragma pop_macro("RUN")
 #pragma pop_macro("S")
+#pragma pop_macro("SCALE")
 #pragma pop_macro("SCALED")
+#pragma pop_macro("SCALE_ADD")
+#pragma pop_macro("SCALE_SHIFT")
+#pragma pop_macro("SCALE_SHIFT_RELU")
 #pragma pop_macro("SCATTER")
 #pragma pop_macro("SECOND")
 #pragma pop_macro("SEGMENT")
@@ -21848,7 +22046,10 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SHIFTED")
 #pragma pop_macro("SHORT")
 #pragma pop_macro("SIDE")
+#pragma pop_macro("SIGMOID")
+#pragma pop_macro("SIGMOID_BWD")
 #pragma pop_macro("SILU")
+#pragma pop_macro("SILU_BWD")
 #pragma pop_macro("SIM_MFMA")
 #pragma pop_macro("SIM_MMA")
 #pragma pop_macro("SIM_WGMMA")
@@ -21878,6 +22079,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SUMS")
 #pragma pop_macro("SUMS_WIDE")
 #pragma pop_macro("T")
+#pragma pop_macro("TANH")
 #pragma pop_macro("TAPS")
 #pragma pop_macro("TASKS")
 #pragma pop_macro("TERMS")

@@ -1278,8 +1278,28 @@ CKCI_K_FN double ckci_k_erf(double x)
 }
 #endif
 
-/* Element operations (ckconv.h, >>types), with GELU or without. d: D0; those that add all D tensors have them
-   in x already. */
+/* tanh(x): up to 5/8 a quotient of polynomials (as Cephes has it), above by the exponential function. */
+template <class T> CKCI_K_FN T ckci_k_tanh(T x)
+{
+    const T s = x * x, size = x < 0 ? -x : x;
+    const T p = ((T)-0.96439917942505224 * s - (T)99.287723100191859) * s - (T)1614.6876844170845;
+    const T q = ((s + (T)112.81167849163293) * s + (T)2235.4883906010045) * s + (T)4844.063053251255;
+    const T far = 1 - 2 / (ckci_k_exp(2 * size) + 1);
+    return size < (T)0.625 ? x + x * s * (p / q) : x < 0 ? -far : far;
+}
+
+/* x times the derivative of silu or gelu at d. */
+template <bool GELU, class T> CKCI_K_FN T ckci_k_slope(bool silu, T x, T d)
+{
+    const T e = ckci_k_exp(silu ? -d : d * d * (T)-0.5), s = 1 / (1 + e);
+    if (silu || !GELU) {
+        return x * (s * (1 + d * (1 - s)));
+    }
+    return x * ((1 + ckci_k_erf(d * (T)0.70710678118654752440)) / 2 + d * (e * (T)0.39894228040143267794));
+}
+
+/* Element operations (ckconv.h, >>types), with GELU or without. x: with what D tensors are added to it or
+   multiplied with it (ckci_k_extra); d: the one that is not. */
 template <bool GELU = true, class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
 {
     T alpha = (T)op.alpha, beta = (T)op.beta;
@@ -1290,8 +1310,18 @@ template <bool GELU = true, class T> CKCI_K_FN T ckci_k_element(const ckconv_ele
         return x < alpha ? alpha : x > beta ? beta : x;
     case CKCONV_SIGMOID:
     case CKCONV_SILU:
-        return (op.kind == CKCONV_SILU ? x : (T)1) / (1 + ckci_k_exp(-x));
+    case CKCONV_BIAS_SILU:
+        return (op.kind == CKCONV_SIGMOID ? (T)1 : x) / (1 + ckci_k_exp(-x));
+    case CKCONV_TANH:
+        return ckci_k_tanh(x);
+    case CKCONV_LEAKY_RELU:
+        return x < 0 ? alpha * x : x;
+    case CKCONV_HARDSIGMOID:
+        return x <= -3 ? (T)0 : x >= 3 ? (T)1 : (x + 3) / 6;
+    case CKCONV_HARDSWISH:
+        return x <= -3 ? (T)0 : x >= 3 ? x : x * (x + 3) / 6;
     case CKCONV_GELU:
+    case CKCONV_BIAS_GELU:
         return GELU ? x / 2 * (1 + ckci_k_erf(x * (T)0.70710678118654752440)) : x;
     case CKCONV_BILINEAR:
         return alpha * x + beta * d;
@@ -1301,9 +1331,33 @@ template <bool GELU = true, class T> CKCI_K_FN T ckci_k_element(const ckconv_ele
     case CKCONV_BIAS_RELU:
     case CKCONV_BIAS_RESIDUAL_RELU:
     case CKCONV_ADD_RELU:
+    case CKCONV_SCALE_SHIFT_RELU:
         return x < 0 ? (T)0 : x;
+    case CKCONV_BIAS_RELU_ADD:
+        return (x < 0 ? (T)0 : x) + d;
+    case CKCONV_RELU_BWD:
+        return d <= 0 ? (T)0 : x;
+    case CKCONV_CLAMP_BWD:
+        return d <= alpha || d >= beta ? (T)0 : x;
+    case CKCONV_SIGMOID_BWD:
+        return x * (d * (1 - d));
+    case CKCONV_SILU_BWD:
+    case CKCONV_GELU_BWD:
+        return ckci_k_slope<GELU>(op.kind == CKCONV_SILU_BWD, x, d);
     default:
         return x;
+    }
+}
+
+/* A number of a D tensor on its way into x or, if neither, to ckci_k_element's d. */
+template <class T> CKCI_K_FN void ckci_k_extra(int32_t how, T number, T &x, T &d)
+{
+    if (how == CKCI_EXTRA_ADD) {
+        x += number;
+    } else if (how == CKCI_EXTRA_MULTIPLY) {
+        x *= number;
+    } else {
+        d = number;
     }
 }
 
@@ -1399,16 +1453,13 @@ CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t
         if (o.shift) {
             v += ((const real *)o.shift)[channel];
         }
-        /* D tensors one after the other, so that this code stands once: sums take all, the rest D0 */
-        bool sums = o.t.op.kind >= CKCONV_BIAS;
+        /* D tensors one after the other, so that this code stands once */
         CKCI_K_UNROLL(1)
         for (int j = 0; j < o.num_d; j++) {
             const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + n * t.stride[1] + c * t.stride[2] + z * t.stride[3] +
                          y * t.stride[4] + w * t.stride[5];
-            real value = ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype));
-            v = sums ? v + value : v;
-            d = j == 0 ? value : d;
+            ckci_k_extra(t.how, ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype)), v, d);
         }
         v = ckci_k_element(o.t.op, v, d);
         if constexpr (whole) {
@@ -10480,15 +10531,12 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         if (o.shift) {
             v += ((const T *)o.shift)[g];
         }
-        bool sums = o.t.op.kind >= CKCONV_BIAS;
         CKCI_K_UNROLL(1)
         for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
             const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
                          q.x * t.stride[5];
-            T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));
-            v = sums ? v + value : v;
-            d = j == 0 ? value : d;
+            ckci_k_extra(t.how, ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2)), v, d);
         }
         int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
                      q.x * o.t.stride[5];

@@ -93,10 +93,12 @@ PB_FUNCTION double pb_largest(ckconv_dtype dtype)
     }
 }
 
-/* sigmoid, silu, gelu: engines may differ by a few roundings of the arithmetic. */
+/* What needs exp, erf or a division: engines may differ by a few roundings of the arithmetic. */
 PB_FUNCTION int pb_is_smooth(ckconv_element kind)
 {
-    return kind == CKCONV_SIGMOID || kind == CKCONV_SILU || kind == CKCONV_GELU;
+    return (kind >= CKCONV_SIGMOID && kind <= CKCONV_TANH) || kind == CKCONV_HARDSIGMOID ||
+           kind == CKCONV_HARDSWISH || kind == CKCONV_BIAS_SILU || kind == CKCONV_BIAS_GELU ||
+           kind == CKCONV_SILU_BWD || kind == CKCONV_GELU_BWD;
 }
 
 PB_FUNCTION double pb_clip(double x, double low, double high)
@@ -133,6 +135,34 @@ PB_FUNCTION double pb_apply(const ckconv_element_op *op, double x, const double 
             x += d[i];
         }
         return op->kind == CKCONV_BIAS || op->kind == CKCONV_ADD ? x : x < 0 ? 0 : x;
+    case CKCONV_TANH:
+        return tanh(x);
+    case CKCONV_LEAKY_RELU:
+        return x < 0 ? op->alpha * x : x;
+    case CKCONV_HARDSIGMOID:
+        return pb_clip(x + 3, 0, 6) / 6;
+    case CKCONV_HARDSWISH:
+        return x <= -3 ? 0 : x * pb_clip(x + 3, 0, 6) / 6;
+    case CKCONV_BIAS_SILU:
+        return (x + d[0]) / (1 + exp(-x - d[0]));
+    case CKCONV_BIAS_GELU:
+        return (x + d[0]) / 2 * (1 + erf((x + d[0]) / sqrt(2)));
+    case CKCONV_BIAS_RELU_ADD:
+        return (x + d[0] < 0 ? 0 : x + d[0]) + d[1];
+    case CKCONV_SCALE_SHIFT:
+        return x * d[0] + d[1];
+    case CKCONV_SCALE_SHIFT_RELU:
+        return x * d[0] + d[1] < 0 ? 0 : x * d[0] + d[1];
+    case CKCONV_RELU_BWD:
+        return d[0] <= 0 ? 0 : x;
+    case CKCONV_CLAMP_BWD:
+        return d[0] <= op->alpha || d[0] >= op->beta ? 0 : x;
+    case CKCONV_SIGMOID_BWD:
+        return x * (d[0] * (1 - d[0]));
+    case CKCONV_SILU_BWD:
+        return x / (1 + exp(-d[0])) * (1 + d[0] / (1 + exp(d[0])));
+    case CKCONV_GELU_BWD:
+        return x * (erfc(-d[0] / sqrt(2)) / 2 + d[0] * exp(-d[0] * d[0] / 2) * 0.39894228040143267794);
     default:
         return x;
     }
@@ -143,15 +173,19 @@ PB_FUNCTION double pb_apply(const ckconv_element_op *op, double x, const double 
 PB_FUNCTION double pb_apply_error(const ckconv_element_op *op, double error, double size, const double *d,
                                   int num_d, double u)
 {
-    if (op->kind == CKCONV_PASS || op->kind == CKCONV_RELU || op->kind == CKCONV_CLAMP) {
+    if (op->kind == CKCONV_PASS || op->kind == CKCONV_RELU || op->kind == CKCONV_CLAMP ||
+        op->kind == CKCONV_RELU_BWD || op->kind == CKCONV_CLAMP_BWD) {
         return error;
     }
-    if (pb_is_smooth(op->kind)) { /* slopes: sigmoid 1/4, silu below 1.1, gelu below 1.13 */
-        return 1.13 * error + 16 * u * (size + error + 1);
+    if (pb_is_smooth(op->kind)) { /* slopes: sigmoid 1/4, silu below 1.1, gelu below 1.13, hardswish 3/2 */
+        return 1.5 * error + 16 * u * (size + error + 1 + (num_d > 0 ? fabs(d[0]) : 0));
     }
     double slope = op->kind == CKCONV_SCALE || op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD
                        ? fabs(op->alpha)
-                       : 1;
+                   : op->kind == CKCONV_LEAKY_RELU ? fmax(1, fabs(op->alpha))
+                   : op->kind == CKCONV_SCALE_SHIFT || op->kind == CKCONV_SCALE_SHIFT_RELU ? fabs(d[0])
+                   : op->kind == CKCONV_SIGMOID_BWD ? fabs(d[0] * (1 - d[0]))
+                                                    : 1;
     double total = slope * (size + error);
     for (int i = 0; i < num_d; i++) {
         total += fabs(d[i]) * (op->kind == CKCONV_BILINEAR ? fabs(op->beta) : 1);
@@ -844,7 +878,8 @@ PB_FUNCTION int pb_is_integral(const ckconv_element_op *op)
 
 PB_FUNCTION double pb_gain(const ckconv_element_op *op)
 {
-    int scales = op->kind == CKCONV_SCALE || op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD;
+    int scales = op->kind == CKCONV_SCALE || op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD ||
+                 op->kind == CKCONV_LEAKY_RELU;
     return scales && fabs(op->alpha) > 1 ? fabs(op->alpha) : 1;
 }
 

@@ -332,19 +332,20 @@ PB_FUNCTION int pb_tensor_options(const pb_problem *p, const char *name, int ndi
 }
 
 #define PB_ELEMENTS                                                                                          \
-    "pass, scale, relu, clamp, sigmoid, silu, gelu, bilinear, scale_add, bias, bias_relu, "                  \
-    "bias_residual_relu, add, add_relu"
+    "pass, scale, relu, clamp, sigmoid, silu, gelu, tanh, leaky_relu, hardsigmoid, hardswish, bilinear, "    \
+    "scale_add, bias, bias_relu, bias_residual_relu, add, add_relu, bias_silu, bias_gelu, bias_relu_add, "   \
+    "scale_shift, scale_shift_relu, relu_bwd, clamp_bwd, sigmoid_bwd, silu_bwd, gelu_bwd"
 
 /* How many parameters and D tensors an operation takes; -1 D tensors: any number. */
 PB_FUNCTION void pb_element_needs(ckconv_element kind, int *parameters, int *d)
 {
-    int scales = kind == CKCONV_SCALE || kind == CKCONV_SCALE_ADD;
-    int two = kind == CKCONV_CLAMP || kind == CKCONV_BILINEAR;
-    int one = kind == CKCONV_BILINEAR || kind == CKCONV_SCALE_ADD || kind == CKCONV_BIAS ||
-              kind == CKCONV_BIAS_RELU;
+    int one = kind == CKCONV_SCALE || kind == CKCONV_SCALE_ADD || kind == CKCONV_LEAKY_RELU;
+    int two = kind == CKCONV_CLAMP || kind == CKCONV_BILINEAR || kind == CKCONV_CLAMP_BWD;
+    int pair = kind == CKCONV_BIAS_RESIDUAL_RELU || kind == CKCONV_BIAS_RELU_ADD ||
+               kind == CKCONV_SCALE_SHIFT || kind == CKCONV_SCALE_SHIFT_RELU;
     int any = kind == CKCONV_ADD || kind == CKCONV_ADD_RELU;
-    *parameters = scales ? 1 : two ? 2 : 0;
-    *d = one ? 1 : kind == CKCONV_BIAS_RESIDUAL_RELU ? 2 : any ? -1 : 0;
+    *parameters = one ? 1 : two ? 2 : 0;
+    *d = any ? -1 : pair ? 2 : kind >= CKCONV_BILINEAR ? 1 : 0;
 }
 
 /* "relu", "scale:2", "clamp:-1:1" */
@@ -438,8 +439,10 @@ PB_FUNCTION int pb_d_options(const pb_problem *p, int ndim, const ckconv_element
         if (!pb_tensor_options(p, option[0], ndim, 0, &d[i], err)) {
             return 0;
         }
-        int bias = i == 0 && (op->kind == CKCONV_BIAS || op->kind == CKCONV_BIAS_RELU ||
-                              op->kind == CKCONV_BIAS_RESIDUAL_RELU);
+        int bias = (i == 0 && (op->kind == CKCONV_BIAS || op->kind == CKCONV_BIAS_RELU ||
+                               op->kind == CKCONV_BIAS_RESIDUAL_RELU || op->kind == CKCONV_BIAS_SILU ||
+                               op->kind == CKCONV_BIAS_GELU || op->kind == CKCONV_BIAS_RELU_ADD)) ||
+                   op->kind == CKCONV_SCALE_SHIFT || op->kind == CKCONV_SCALE_SHIFT_RELU;
         if (i < *num_d && d[i].layout == 0 && p->op != CKCONV_BWD_WEIGHT &&
             (p->d_rank[i] == 1 || (bias && p->d_rank[i] == 0))) {
             d[i].layout = CKCONV_CHANNEL;

@@ -278,13 +278,28 @@ enum {
     CKCONV_SIGMOID = 4,             /* sigmoid(x) */
     CKCONV_SILU = 5,                /* x * sigmoid(x) */
     CKCONV_GELU = 6,                /* x/2 * (1 + erf(x / sqrt 2)) */
+    CKCONV_TANH = 7,                /* tanh(x) */
+    CKCONV_LEAKY_RELU = 8,          /* x < 0 ? alpha * x : x */
+    CKCONV_HARDSIGMOID = 9,         /* min(max(x + 3, 0), 6) / 6 */
+    CKCONV_HARDSWISH = 10,          /* x * hardsigmoid(x) */
     CKCONV_BILINEAR = 16,           /* alpha * x + beta * D0            from here: written tensor only */
     CKCONV_SCALE_ADD = 17,          /* alpha * x + D0 */
     CKCONV_BIAS = 18,               /* x + D0 */
     CKCONV_BIAS_RELU = 19,          /* max(x + D0, 0) */
     CKCONV_BIAS_RESIDUAL_RELU = 20, /* max(x + D0 + D1, 0) */
     CKCONV_ADD = 21,                /* x + D0 + ... all num_d tensors, in this order */
-    CKCONV_ADD_RELU = 22            /* max of that and 0 */
+    CKCONV_ADD_RELU = 22,           /* max of that and 0 */
+    CKCONV_BIAS_SILU = 23,          /* silu(x + D0) */
+    CKCONV_BIAS_GELU = 24,          /* gelu(x + D0) */
+    CKCONV_BIAS_RELU_ADD = 25,      /* max(x + D0, 0) + D1 */
+    CKCONV_SCALE_SHIFT = 26,      /* x * D0 + D1: a folded or frozen batch norm, if both are CKCONV_CHANNEL */
+    CKCONV_SCALE_SHIFT_RELU = 27, /* max of that and 0 */
+    /* gradients of activations: x is the gradient of f(z), the result that of z */
+    CKCONV_RELU_BWD = 32,    /* D0 > 0 ? x : 0; D0: z or relu(z) */
+    CKCONV_CLAMP_BWD = 33,   /* alpha < D0 < beta ? x : 0; D0: z or clamp(z) */
+    CKCONV_SIGMOID_BWD = 34, /* x * D0 * (1 - D0); D0: sigmoid(z) */
+    CKCONV_SILU_BWD = 35,    /* x * s * (1 + D0 * (1 - s)), s = sigmoid(D0); D0: z */
+    CKCONV_GELU_BWD = 36     /* x * ((1 + erf(D0 / sqrt 2)) / 2 + D0 * exp(-D0^2 / 2) / sqrt(2 pi)); D0: z */
 };
 
 typedef int32_t ckconv_engine;

@@ -20,6 +20,7 @@ extern "C" {
 #endif
 #include "core/base.h"
 #include "core/math.h"
+#include "core/element.h"
 #include "core/tensor.h"
 #include "core/target.h"
 

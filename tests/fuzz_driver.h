@@ -157,11 +157,13 @@ static inline void small_epilogue(bytes *b, ckconv_element_op *op, int32_t *num_
         small_element(b, op);
         return;
     }
-    op->kind = (ckconv_element)(CKCONV_BILINEAR + pick(b, 7));
+    op->kind = test_elements[TEST_UNARY + pick(b, TEST_ELEMENTS - TEST_UNARY)].kind;
     op->alpha = (double)(pick(b, 5) - 2);
     op->beta = (double)(pick(b, 5) - 2);
     test_trim_element(op);
-    *num_d = op->kind == CKCONV_BIAS_RESIDUAL_RELU ? 2 : op->kind >= CKCONV_ADD ? 1 + pick(b, 4) : 1;
+    const test_element *e = test_find_element(op->kind);
+    *num_d = e->low + (e->high > e->low ? pick(b, e->high - e->low + 1) : 0);
+    op->beta = op->kind == CKCONV_CLAMP_BWD && op->beta < op->alpha ? op->alpha : op->beta;
     for (int32_t i = 0; i < *num_d; i++) {
         d[i].dtype = dtypes[pick(b, 7)];
         const int32_t form = pick(b, 5);
@@ -669,7 +671,7 @@ static inline int fuzz_exact(const ckconv_plan *plan)
     const ckconv_element_op *op[] = {&d->op_in, &d->op_wei, &d->op_out, &pair->op_wei1, &pair->op_out};
     for (int i = 0; i < (plan->op == CKCONV_CONV_CONV_FWD ? 5 : 3) && !is_norm(plan->op); i++) {
         const double two[2] = {op[i]->alpha * 2.0, op[i]->beta * 2.0};
-        if (op[i]->kind >= CKCONV_SIGMOID && op[i]->kind <= CKCONV_GELU) {
+        if (naive_is_smooth(op[i]->kind)) {
             return 0;
         }
         if (!(fabs(two[0]) <= 4.0 && fabs(two[1]) <= 4.0 && two[0] == floor(two[0]) &&

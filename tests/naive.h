@@ -52,6 +52,35 @@ static inline double naive_element(const ckconv_element_op *op, double x, const 
             sum += d[i];
         }
         return op->kind == CKCONV_ADD_RELU && !(sum > 0.0) ? 0.0 : sum;
+    case CKCONV_TANH:
+        return tanh(x);
+    case CKCONV_LEAKY_RELU:
+        return x < 0.0 ? op->alpha * x : x;
+    case CKCONV_HARDSIGMOID:
+        return fmin(fmax(x + 3.0, 0.0), 6.0) / 6.0;
+    case CKCONV_HARDSWISH:
+        return x <= -3.0 ? 0.0 : x * fmin(x + 3.0, 6.0) / 6.0;
+    case CKCONV_BIAS_SILU:
+        return (x + d[0]) * naive_sigmoid(x + d[0]);
+    case CKCONV_BIAS_GELU:
+        return 0.5 * (x + d[0]) * (1.0 + erf((x + d[0]) * 0.70710678118654752440));
+    case CKCONV_BIAS_RELU_ADD:
+        return (x + d[0] > 0.0 ? x + d[0] : 0.0) + d[1];
+    case CKCONV_SCALE_SHIFT:
+        return x * d[0] + d[1];
+    case CKCONV_SCALE_SHIFT_RELU:
+        return x * d[0] + d[1] > 0.0 ? x * d[0] + d[1] : 0.0;
+    case CKCONV_RELU_BWD:
+        return d[0] > 0.0 ? x : 0.0;
+    case CKCONV_CLAMP_BWD:
+        return d[0] > op->alpha && d[0] < op->beta ? x : 0.0;
+    case CKCONV_SIGMOID_BWD:
+        return x * d[0] * (1.0 - d[0]);
+    case CKCONV_SILU_BWD:
+        return x * naive_sigmoid(d[0]) * (1.0 + d[0] * (1.0 - naive_sigmoid(d[0])));
+    case CKCONV_GELU_BWD:
+        return x * (0.5 * erfc(-d[0] * 0.70710678118654752440) +
+                    d[0] * exp(-0.5 * d[0] * d[0]) * 0.39894228040143267794);
     default:
         return (double)NAN;
     }
@@ -60,26 +89,34 @@ static inline double naive_element(const ckconv_element_op *op, double x, const 
 /* D tensors that an operation reads; -1: as many as there are. */
 static inline int naive_needs_d(ckconv_element kind)
 {
-    switch (kind) {
-    case CKCONV_BILINEAR:
-    case CKCONV_SCALE_ADD:
-    case CKCONV_BIAS:
-    case CKCONV_BIAS_RELU:
-        return 1;
-    case CKCONV_BIAS_RESIDUAL_RELU:
-        return 2;
-    case CKCONV_ADD:
-    case CKCONV_ADD_RELU:
-        return -1;
-    default:
-        return 0;
-    }
+    const test_element *e = test_find_element(kind);
+    return e->low == e->high ? e->low : -1;
 }
 
-/* 1 when the value needs exp or erf, so that the last bit of f32 is not defined. */
+/* 1 when the value needs exp, erf or a division, so that the last bit of f32 is not defined. */
 static inline int naive_is_smooth(ckconv_element kind)
 {
-    return kind == CKCONV_SIGMOID || kind == CKCONV_SILU || kind == CKCONV_GELU;
+    return (kind >= CKCONV_SIGMOID && kind <= CKCONV_TANH) || kind == CKCONV_HARDSIGMOID ||
+           kind == CKCONV_HARDSWISH || kind == CKCONV_BIAS_SILU || kind == CKCONV_BIAS_GELU ||
+           kind == CKCONV_SILU_BWD || kind == CKCONV_GELU_BWD;
+}
+
+/* What an error of x grows by at most. */
+static inline double naive_slope(const ckconv_element_op *op, const double *d)
+{
+    switch (op->kind) {
+    case CKCONV_CLAMP:
+    case CKCONV_CLAMP_BWD:
+    case CKCONV_RELU_BWD:
+        return 1.0;
+    case CKCONV_SCALE_SHIFT:
+    case CKCONV_SCALE_SHIFT_RELU:
+        return fabs(d[0]);
+    case CKCONV_SIGMOID_BWD:
+        return fabs(d[0] * (1.0 - d[0]));
+    default: /* hardswish 1.5, gelu 1.13 */
+        return fmax(naive_is_smooth(op->kind) ? 1.5 : 1.0, fabs(op->alpha));
+    }
 }
 
 /*------------------------------------------------------------------------------------------------------------
@@ -296,17 +333,25 @@ static inline void naive_tensor_make(test_tensor *t, const ckconv_conv_desc *d, 
 }
 
 /* How far an evaluation of exp or erf in f32 (f64) may be from y = op(x). Four units in the last place cover
-   exp, the division and the product; 1 + erf cancels for negative x, so gelu's error also goes with x. */
-static inline double naive_smooth_error(ckconv_element kind, ckconv_dtype arithmetic, double x, double y)
+   exp, the division and the product; 1 + erf cancels for negative x, so gelu's error also goes with x, and so
+   do the terms of a gradient, which cancel, with the gradient that comes in. */
+static inline double naive_smooth_error(const ckconv_element_op *op, ckconv_dtype arithmetic, double x,
+                                        double y, const double *d)
 {
-    if (!naive_is_smooth(kind)) {
+    const int bias = op->kind == CKCONV_BIAS_SILU || op->kind == CKCONV_BIAS_GELU;
+    const double z = bias ? x + d[0] : x;
+    if (!naive_is_smooth(op->kind)) {
         return 0.0;
     }
     double error = 4.0 * test_ulp(arithmetic, y);
-    if (x < (arithmetic == CKCONV_F64 ? -709.0 : -88.0)) {
-        error += fabs(y); /* exp(-x) is infinite there, the result -0 */
+    if (op->kind == CKCONV_SILU_BWD || op->kind == CKCONV_GELU_BWD) {
+        return error + 8.0 * test_ulp(arithmetic, x);
     }
-    return kind == CKCONV_GELU ? error + 2.0 * test_ulp(arithmetic, x) : error;
+    if (z < (arithmetic == CKCONV_F64 ? -709.0 : -88.0)) {
+        error += fabs(y); /* exp(-z) is infinite there, the result -0 */
+    }
+    return op->kind == CKCONV_GELU || op->kind == CKCONV_BIAS_GELU ? error + 2.0 * test_ulp(arithmetic, z)
+                                                                   : error;
 }
 
 /* One value of a read tensor as the sum sees it: the operation in f32, then the rounding to the compute
@@ -320,7 +365,7 @@ static inline double naive_prepare(const ckconv_element_op *op, ckconv_dtype sto
     *spread = 0.0;
     if (op->kind != CKCONV_PASS) {
         y = naive_element(op, x, NULL, 0);
-        const double error = naive_smooth_error(op->kind, arithmetic, x, y);
+        const double error = naive_smooth_error(op, arithmetic, x, y, NULL);
         if (error > 0.0) {
             const double least = test_round(compute, y - error);
             *spread = test_round(compute, y + error) - least;
@@ -429,10 +474,9 @@ static inline double naive_finish(const naive_end *e, double acc, double loose, 
         x = test_round(CKCONV_F32, x);
     }
     const double y = naive_element(e->op, x, d, e->num_d);
-    double error = naive_smooth_error(e->op->kind, arithmetic, x, y);
+    double error = naive_smooth_error(e->op, arithmetic, x, y, d);
     if (loose > 0.0) {
-        /* no operation grows an error by more than max(1.2, |alpha|); its own roundings follow */
-        const double slope = fmax(1.2, e->op->kind == CKCONV_CLAMP ? 0.0 : fabs(e->op->alpha));
+        const double slope = naive_slope(e->op, d); /* the operation's own roundings follow */
         double magnitude = fabs(y) + slope * fabs(x);
         for (int i = 0; i < e->num_d; i++) {
             magnitude += fabs(d[i]) * fmax(1.0, fabs(e->op->beta));

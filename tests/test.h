@@ -126,16 +126,66 @@ static inline void test_print_tensor(const char *prefix, const char *name, const
     }
 }
 
+/* Every element operation: D tensors that it takes, and whether it uses alpha and beta. A second source
+   beside the library's own table; tests take their lists from here. */
+typedef struct test_element {
+    ckconv_element kind;
+    int low, high, alpha, beta;
+} test_element;
+
+static const test_element test_elements[] = {
+    {CKCONV_PASS, 0, 0, 0, 0},
+    {CKCONV_SCALE, 0, 0, 1, 0},
+    {CKCONV_RELU, 0, 0, 0, 0},
+    {CKCONV_CLAMP, 0, 0, 1, 1},
+    {CKCONV_SIGMOID, 0, 0, 0, 0},
+    {CKCONV_SILU, 0, 0, 0, 0},
+    {CKCONV_GELU, 0, 0, 0, 0},
+    {CKCONV_TANH, 0, 0, 0, 0},
+    {CKCONV_LEAKY_RELU, 0, 0, 1, 0},
+    {CKCONV_HARDSIGMOID, 0, 0, 0, 0},
+    {CKCONV_HARDSWISH, 0, 0, 0, 0},
+    {CKCONV_BILINEAR, 1, 1, 1, 1},
+    {CKCONV_SCALE_ADD, 1, 1, 1, 0},
+    {CKCONV_BIAS, 1, 1, 0, 0},
+    {CKCONV_BIAS_RELU, 1, 1, 0, 0},
+    {CKCONV_BIAS_RESIDUAL_RELU, 2, 2, 0, 0},
+    {CKCONV_ADD, 1, 4, 0, 0},
+    {CKCONV_ADD_RELU, 1, 4, 0, 0},
+    {CKCONV_BIAS_SILU, 1, 1, 0, 0},
+    {CKCONV_BIAS_GELU, 1, 1, 0, 0},
+    {CKCONV_BIAS_RELU_ADD, 2, 2, 0, 0},
+    {CKCONV_SCALE_SHIFT, 2, 2, 0, 0},
+    {CKCONV_SCALE_SHIFT_RELU, 2, 2, 0, 0},
+    {CKCONV_RELU_BWD, 1, 1, 0, 0},
+    {CKCONV_CLAMP_BWD, 1, 1, 1, 1},
+    {CKCONV_SIGMOID_BWD, 1, 1, 0, 0},
+    {CKCONV_SILU_BWD, 1, 1, 0, 0},
+    {CKCONV_GELU_BWD, 1, 1, 0, 0},
+};
+#define TEST_ELEMENTS ((int)(sizeof test_elements / sizeof test_elements[0]))
+#define TEST_UNARY 11 /* the first so many of them take no D tensor */
+
+static inline const test_element *test_find_element(ckconv_element kind)
+{
+    for (int i = 0; i < TEST_ELEMENTS; i++) {
+        if (test_elements[i].kind == kind) {
+            return &test_elements[i];
+        }
+    }
+    return &test_elements[0];
+}
+
 static inline void test_print_element(const char *option, const ckconv_element_op *op)
 {
     if (op->kind == CKCONV_PASS) {
         return;
     }
     test_print_word(option, ckconv_element_name(op->kind));
-    if (op->kind == CKCONV_SCALE || op->kind == CKCONV_SCALE_ADD) {
-        printf(":%.9g", op->alpha);
-    } else if (op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR) {
+    if (test_find_element(op->kind)->beta) {
         printf(":%.9g:%.9g", op->alpha, op->beta);
+    } else if (test_find_element(op->kind)->alpha) {
+        printf(":%.9g", op->alpha);
     }
 }
 
@@ -1039,9 +1089,9 @@ static inline int test_lacks_lds(int32_t instance)
 /* Parameters that a kind of element operation does not use must be 0. */
 static inline void test_trim_element(ckconv_element_op *op)
 {
-    const int both = op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR;
-    op->alpha = both || op->kind == CKCONV_SCALE || op->kind == CKCONV_SCALE_ADD ? op->alpha : 0.0;
-    op->beta = both ? op->beta : 0.0;
+    const test_element *e = test_find_element(op->kind);
+    op->alpha = e->alpha ? op->alpha : 0.0;
+    op->beta = e->beta ? op->beta : 0.0;
 }
 
 /* Does an instance, or one of a family, plan a dense convolution in f16, forward or backward? Every matrix
@@ -1081,8 +1131,7 @@ static inline int test_needs_other_gpu(int32_t instance)
     }
     const int large = (strstr(name, "depth_matrix_256") != NULL || strstr(name, "depth_strips") != NULL) &&
                       found.lds_bytes < 232448; /* of LDS */
-    return large || test_lacks_lds(instance) ||
-           (strstr(name, "256x256") != NULL && !test_plans_f16(name)) ||
+    return large || test_lacks_lds(instance) || (strstr(name, "256x256") != NULL && !test_plans_f16(name)) ||
            (strstr(name, "_mfma_") != NULL && !test_plans_f16("mfma")) ||
            (strstr(name, "_wmma_") != NULL && !test_plans_f16("wmma")) ||
            (strstr(name, "_mma_") != NULL && !test_plans_f16("mma"));

@@ -92,8 +92,9 @@ static ckconv_element_op *written_op(ckconv_conv_desc *d, ckconv_op op)
 /* Dyadic parameters that change something for small integers. */
 static void set_parameters(ckconv_element_op *op)
 {
-    op->alpha = op->kind == CKCONV_CLAMP ? -1.5 : op->kind == CKCONV_BILINEAR ? -0.5 : 0.25;
-    op->beta = op->kind == CKCONV_CLAMP ? 2.5 : 3.0;
+    const int clamp = op->kind == CKCONV_CLAMP || op->kind == CKCONV_CLAMP_BWD;
+    op->alpha = clamp ? -1.5 : op->kind == CKCONV_BILINEAR ? -0.5 : 0.25;
+    op->beta = clamp ? 2.5 : 3.0;
     test_trim_element(op);
 }
 
@@ -142,16 +143,16 @@ static void fill(naive_case *c, test_rng *r)
 static void part_operations(void)
 {
     int number = 0;
-    for (int i = 0; i < 3 * TYPES * SHAPES * 3 * 7; i++) {
+    for (int i = 0; i < 3 * TYPES * SHAPES * 3 * TEST_UNARY; i++) {
         const ckconv_op op = passes[i % 3];
         const ckconv_dtype *type = types[i / 3 % TYPES];
         const shape_row *shape = &shapes[i / 3 / TYPES % SHAPES];
         const int which = i / 3 / TYPES / SHAPES % 3;
-        const ckconv_element kind = (ckconv_element)(i / 9 / TYPES / SHAPES);
+        const ckconv_element kind = test_elements[i / 9 / TYPES / SHAPES].kind;
         if (op == CKCONV_FWD ? 0 : type[2] != CKCONV_I32 && test_size(type[2]) != test_size(type[0])) {
             continue; /* fp8 to f16 is a forward row */
         }
-        if (test_effort() == 0 && i % 7 != 0) {
+        if (test_effort() == 0 && i % 11 != 0) {
             continue;
         }
         ckconv_conv_desc d;
@@ -197,23 +198,21 @@ static void set_d(ckconv_tensor *t, const ckconv_conv_desc *d, int w, int kind, 
 
 static void part_d(void)
 {
-    static const ckconv_element kinds[7] = {CKCONV_BILINEAR,  CKCONV_SCALE_ADD,          CKCONV_BIAS,
-                                            CKCONV_BIAS_RELU, CKCONV_BIAS_RESIDUAL_RELU, CKCONV_ADD,
-                                            CKCONV_ADD_RELU};
+    enum { KINDS = TEST_ELEMENTS - TEST_UNARY };
     static const ckconv_dtype d_types[10] = {
         0,         CKCONV_F32, CKCONV_F16,    CKCONV_BF16,       CKCONV_F64,
         CKCONV_I8, CKCONV_I32, CKCONV_F8E4M3, CKCONV_F8E5M2FNUZ, CKCONV_F8E5M2};
     int number = 0;
-    for (int i = 0; i < 7 * 10 * D_LAYOUTS * 3 * TYPES; i++) {
+    for (int i = 0; i < KINDS * 10 * D_LAYOUTS * 3 * TYPES; i++) {
         const ckconv_op op = passes[i % 3];
         const ckconv_dtype *type = types[i / 3 % TYPES];
-        const ckconv_element kind = kinds[i / 3 / TYPES % 7];
-        const int layout = i / 21 / TYPES % D_LAYOUTS;
-        const int d_type = i / 21 / TYPES / D_LAYOUTS;
+        const ckconv_element kind = test_elements[TEST_UNARY + i / 3 / TYPES % KINDS].kind;
+        const int layout = i / 3 / KINDS / TYPES % D_LAYOUTS;
+        const int d_type = i / 3 / KINDS / TYPES / D_LAYOUTS;
         if (op == CKCONV_FWD ? 0 : type[2] != CKCONV_I32 && test_size(type[2]) != test_size(type[0])) {
             continue;
         }
-        if (test_effort() == 0 && i % 11 != 0) {
+        if (test_effort() == 0 && i % 23 != 0) {
             continue;
         }
         ckconv_conv_desc d;
@@ -352,15 +351,11 @@ static void set_line(ckconv_tensor *t, const ckconv_conv_desc *d, int w, int for
 
 static void part_lines(void)
 {
-    static const ckconv_element kinds[] = {CKCONV_BIAS,     CKCONV_BIAS_RELU, CKCONV_BIAS_RESIDUAL_RELU,
-                                           CKCONV_ADD_RELU, CKCONV_BILINEAR,  CKCONV_SCALE_ADD,
-                                           CKCONV_SCALE,    CKCONV_CLAMP,     CKCONV_RELU,
-                                           CKCONV_SILU,     CKCONV_GELU,      CKCONV_ADD};
     static const ckconv_dtype line_types[4] = {CKCONV_BF16, CKCONV_F16, CKCONV_F32, CKCONV_I8};
-    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    enum { KINDS = TEST_ELEMENTS };
     int number = 0;
     for (int i = 0; i < KINDS * LINE_FORMS * LINE_SHAPES * 2 * 4; i++) {
-        const ckconv_element kind = kinds[i % KINDS];
+        const ckconv_element kind = test_elements[i % KINDS].kind;
         const int form = i / KINDS % LINE_FORMS;
         const shape_row *shape = &line_shapes[i / KINDS / LINE_FORMS % LINE_SHAPES];
         const ckconv_op op = passes[i / KINDS / LINE_FORMS / LINE_SHAPES % 2];
@@ -368,7 +363,7 @@ static void part_lines(void)
         const ckconv_dtype type[3] = {dtype, dtype, dtype};
         const int needs = naive_needs_d(kind);
         if ((kind < CKCONV_BILINEAR && form != 0) || (dtype == CKCONV_I8 && form > 3) ||
-            (test_effort() < 2 && (i / 7 + i) % (test_effort() == 0 ? 61 : 3) != 0)) {
+            (test_effort() < 2 && (i / 7 + i) % (test_effort() == 0 ? 113 : 7) != 0)) {
             continue;
         }
         ckconv_conv_desc d;

@@ -388,8 +388,8 @@ static int next_word(const char **at, char *word, size_t size)
     return n > 0;
 }
 
-/* A dense 3x3 convolution of 256 to 256 channels by that instance: the kernel of its tile runs, and its blocks
-   are as many as such tiles cover the result. */
+/* A dense 3x3 convolution of 256 to 256 channels by that instance: the kernel of its tile runs, and its
+   blocks are as many as such tiles cover the result. */
 static void check_tile(const char *instance, const char *family, ckconv_op op, const char *type,
                        const char *size)
 {

@@ -569,12 +569,16 @@ typedef struct element_case {
 } element_case;
 
 static const element_case element_cases[] = {
-    {CKCONV_PASS, 0, 0, 0},       {CKCONV_SCALE, 0, 0, 0},       {CKCONV_SCALE, -0.75, 0, 0.5},
-    {CKCONV_SCALE, 3, 0, 0.5},    {CKCONV_RELU, 0, 0, 0},        {CKCONV_CLAMP, -0.5, 2, 0},
-    {CKCONV_CLAMP, 1, 1, 0},      {CKCONV_CLAMP, 0, 0, 0},       {CKCONV_SIGMOID, 0, 0, 4},
-    {CKCONV_SILU, 0, 0, 5},       {CKCONV_GELU, 0, 0, 5},        {CKCONV_BILINEAR, 2, -3, 2},
-    {CKCONV_BILINEAR, 0, 1, 0.5}, {CKCONV_BILINEAR, 1, 0, 0},    {CKCONV_SCALE_ADD, 0.5, 0, 1},
-    {CKCONV_BIAS, 0, 0, 0.5},     {CKCONV_BIAS_RELU, 0, 0, 0.5},
+    {CKCONV_PASS, 0, 0, 0},          {CKCONV_SCALE, 0, 0, 0},         {CKCONV_SCALE, -0.75, 0, 0.5},
+    {CKCONV_SCALE, 3, 0, 0.5},       {CKCONV_RELU, 0, 0, 0},          {CKCONV_CLAMP, -0.5, 2, 0},
+    {CKCONV_CLAMP, 1, 1, 0},         {CKCONV_CLAMP, 0, 0, 0},         {CKCONV_SIGMOID, 0, 0, 4},
+    {CKCONV_SILU, 0, 0, 5},          {CKCONV_GELU, 0, 0, 5},          {CKCONV_BILINEAR, 2, -3, 2},
+    {CKCONV_BILINEAR, 0, 1, 0.5},    {CKCONV_BILINEAR, 1, 0, 0},      {CKCONV_SCALE_ADD, 0.5, 0, 1},
+    {CKCONV_BIAS, 0, 0, 0.5},        {CKCONV_BIAS_RELU, 0, 0, 0.5},   {CKCONV_TANH, 0, 0, 4},
+    {CKCONV_LEAKY_RELU, -0.3, 0, 1}, {CKCONV_LEAKY_RELU, 0.01, 0, 1}, {CKCONV_HARDSIGMOID, 0, 0, 2},
+    {CKCONV_HARDSWISH, 0, 0, 3},     {CKCONV_BIAS_SILU, 0, 0, 5},     {CKCONV_BIAS_GELU, 0, 0, 5},
+    {CKCONV_RELU_BWD, 0, 0, 0},      {CKCONV_CLAMP_BWD, -1, 0.5, 0},  {CKCONV_SIGMOID_BWD, 0, 0, 3},
+    {CKCONV_SILU_BWD, 0, 0, 8},      {CKCONV_GELU_BWD, 0, 0, 8},
 };
 
 /* The definition in double, and the size to which rounding errors are relative (terms may cancel). */
@@ -616,6 +620,43 @@ static double element(const element_case *c, double x, double d, double *size)
     case CKCONV_BIAS_RELU:
         y = x + d < 0.0 ? 0.0 : x + d;
         break;
+    case CKCONV_TANH:
+        y = tanh(x);
+        break;
+    case CKCONV_LEAKY_RELU:
+        y = x < 0.0 ? c->alpha * x : x;
+        break;
+    case CKCONV_HARDSIGMOID:
+        y = isnan(x) ? x : fmin(fmax(x + 3.0, 0.0), 6.0) / 6.0;
+        break;
+    case CKCONV_HARDSWISH:
+        y = x <= -3.0 ? 0.0 : x >= 3.0 ? x : x * (x + 3.0) / 6.0;
+        break;
+    case CKCONV_BIAS_SILU:
+        y = (x + d) / (1.0 + exp(-x - d));
+        *size = fabs(x) + fabs(d);
+        break;
+    case CKCONV_BIAS_GELU:
+        y = (x + d) / 2.0 * erfc(-(x + d) / sqrt(2.0));
+        *size = fabs(x) + fabs(d);
+        break;
+    case CKCONV_RELU_BWD:
+        y = d <= 0.0 ? 0.0 : x;
+        break;
+    case CKCONV_CLAMP_BWD:
+        y = d <= c->alpha || d >= c->beta ? 0.0 : x;
+        break;
+    case CKCONV_SIGMOID_BWD:
+        y = x * d * (1.0 - d);
+        break;
+    case CKCONV_SILU_BWD:
+        y = x / (1.0 + exp(-d)) * (1.0 + d / (1.0 + exp(d)));
+        *size = fabs(x);
+        break;
+    case CKCONV_GELU_BWD:
+        y = x * (erfc(-d / sqrt(2.0)) / 2.0 + d * exp(-d * d / 2.0) * 0.39894228040143267794);
+        *size = fabs(x);
+        break;
     default:
         break;
     }
@@ -649,7 +690,7 @@ static void judge_element(const map *m, const char *instance, const void *contex
     test.passed++;
 }
 
-static void test_element(const element_case *c, ckconv_dtype dtype, int on_read)
+static void test_operation(const element_case *c, ckconv_dtype dtype, int on_read)
 {
     enum { COUNT = 4001 };
     const size_t size = test_size(dtype);
@@ -712,11 +753,11 @@ int main(void)
     test_compute_f32(CKCONV_BF16X3);
     for (size_t i = 0; i < sizeof element_cases / sizeof element_cases[0]; i++) {
         const element_case *c = &element_cases[i];
-        test_element(c, CKCONV_F32, 0);
-        test_element(c, CKCONV_F64, 0);
+        test_operation(c, CKCONV_F32, 0);
+        test_operation(c, CKCONV_F64, 0);
         if (c->kind < CKCONV_BILINEAR) {
-            test_element(c, CKCONV_F32, 1);
-            test_element(c, CKCONV_F64, 1);
+            test_operation(c, CKCONV_F32, 1);
+            test_operation(c, CKCONV_F64, 1);
         }
     }
     return test_end();

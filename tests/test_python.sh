@@ -1,9 +1,9 @@
 #!/bin/sh
-# test_python.sh - python/ckconv_torch.py: its structs beside the C compiler's, its functions beside PyTorch's own
+# test_python.sh - python/ckconv_torch.py: structs beside the C compiler's, functions beside PyTorch's own
 # SPDX-License-Identifier: MIT
 #
-# From the environment: CC (cc), BUILD (default build; holds libckconv.so), PYTHON (default: the first python3 that
-# has torch).
+# From the environment: CC (cc), BUILD (default build; holds libckconv.so), PYTHON (default: the first python3
+# that has torch).
 
 name=test_python
 CC=${CC:-cc}
@@ -36,7 +36,8 @@ cat >"$dir/structs.c" <<'EOF'
 #define PLACE(T, M) printf(#T "." #M " %d\n", (int)offsetof(ckconv_##T, M))
 int main(void)
 {
-    SIZE(tensor); SIZE(element_op); SIZE(conv_desc); SIZE(groupnorm_desc); SIZE(args); SIZE(options); SIZE(error);
+    SIZE(tensor); SIZE(element_op); SIZE(conv_desc); SIZE(groupnorm_desc); SIZE(args); SIZE(options);
+    SIZE(error);
     PLACE(conv_desc, input); PLACE(conv_desc, wei); PLACE(conv_desc, compute_out); PLACE(conv_desc, op_out);
     PLACE(conv_desc, d); PLACE(groupnorm_desc, eps); PLACE(groupnorm_desc, din); PLACE(groupnorm_desc, act);
     PLACE(args, d); PLACE(args, saved_inv_std); PLACE(args, dbeta); PLACE(options, max_workspace);

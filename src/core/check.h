@@ -7,7 +7,7 @@
 */
 #pragma once
 #include "core/base.h"
-#include "core/math.h"
+#include "core/element.h"
 #include "core/tensor.h"
 
 /* What a layout is for. */
@@ -226,59 +226,40 @@ CKCI_FN ckconv_status ckci_resolve(const char *at, const char *name, const ckcon
 CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const ckconv_element_op *op,
                                          int written, ckconv_error *err)
 {
-    int unary = op->kind >= CKCONV_PASS && op->kind <= CKCONV_GELU;
-    int with_d = op->kind >= CKCONV_BILINEAR && op->kind <= CKCONV_ADD_RELU;
-    if (!unary && !with_d) {
+    const ckci_element_row *row = ckci_find_element(op->kind);
+    if (!row) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %d: must be 0 to 6, or 16 to 22 on the written tensor", at, name,
-                         (int)op->kind);
+                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 27 or 32 to 36",
+                         at, name, (int)op->kind);
     }
-    if (with_d && !written) {
+    if (row->most > 0 && !written) {
         return ckci_fail(
             err, CKCONV_ERR_ARGUMENT,
-            "%s%s.kind is %s: operations with D tensors belong to the written tensor; here 0 to 6", at, name,
-            ckconv_element_name(op->kind));
+            "%s%s.kind is %s: operations with D tensors belong to the written tensor; here 0 to 10", at, name,
+            row->name);
     }
     if (op->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
                          at, name, (int)op->reserved);
     }
-    int alpha = op->kind == CKCONV_SCALE || op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR ||
-                op->kind == CKCONV_SCALE_ADD;
-    int beta = op->kind == CKCONV_CLAMP || op->kind == CKCONV_BILINEAR;
-    if ((!alpha && !(op->alpha == 0)) || (!beta && !(op->beta == 0))) {
-        int first = !alpha && !(op->alpha == 0);
+    if ((!row->alpha && !(op->alpha == 0)) || (!row->beta && !(op->beta == 0))) {
+        int first = !row->alpha && !(op->alpha == 0);
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.%s is %g: must be 0, %s does not use it", at, name,
-                         first ? "alpha" : "beta", first ? op->alpha : op->beta,
-                         ckconv_element_name(op->kind));
+                         first ? "alpha" : "beta", first ? op->alpha : op->beta, row->name);
     }
-    if (op->kind == CKCONV_CLAMP && !(op->alpha <= op->beta)) {
+    if (row->act == CKCONV_CLAMP && !(op->alpha <= op->beta)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s clamps to [%g, %g]: alpha must be <= beta", at, name,
                          op->alpha, op->beta);
     }
     return CKCONV_OK;
 }
 
-/* How many D tensors an epilogue takes. */
-CKCI_FN void ckci_element_d_range(ckconv_element kind, int32_t *low, int32_t *high)
-{
-    *low = *high = 0;
-    if (kind >= CKCONV_BILINEAR && kind <= CKCONV_BIAS_RELU) {
-        *low = *high = 1;
-    } else if (kind == CKCONV_BIAS_RESIDUAL_RELU) {
-        *low = *high = 2;
-    } else if (kind == CKCONV_ADD || kind == CKCONV_ADD_RELU) {
-        *low = 1;
-        *high = 4;
-    }
-}
-
 CKCI_FN ckconv_status ckci_check_d(const char *at, int32_t num_d, const ckconv_element_op *op,
                                    const ckconv_tensor *d, int role, int32_t rank, ckconv_error *err)
 {
     static const char *const names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
-    int32_t low, high;
-    ckci_element_d_range(op->kind, &low, &high);
+    const ckci_element_row *row = ckci_find_element(op->kind);
+    int32_t low = row ? row->least : 0, high = row ? row->most : 0;
     if (num_d < low || num_d > high) {
         char range[32];
         snprintf(range, sizeof range, low == high ? "%d" : "%d to %d", (int)low, (int)high);

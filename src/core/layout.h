@@ -203,10 +203,10 @@ enum { CKCI_STRIP = 64 };
 CKCI_FN void ckci_finish_strip(const ckci_target *o, float *y, int64_t n, float d[4][CKCI_STRIP],
                                const int64_t at[6], int axis)
 {
-    ckconv_element kind = o->t.op.kind;
-    int relu = kind == CKCONV_RELU || kind == CKCONV_BIAS_RELU || kind == CKCONV_BIAS_RESIDUAL_RELU ||
-               kind == CKCONV_ADD_RELU;
-    if (o->scale || o->shift || o->compute || !(relu || kind == CKCONV_BIAS || kind == CKCONV_ADD)) {
+    const ckci_element_row *row = ckci_find_element(o->t.op.kind);
+    int relu = row->act == CKCONV_RELU;
+    if (o->scale || o->shift || o->compute || (row->sum != CKCI_SUM_ADD && row->sum != CKCI_SUM_ONE) ||
+        !(relu || row->act == CKCONV_PASS)) {
         for (int64_t i = 0; i < n; i++) {
             float e[4];
             for (int32_t j = 0; j < o->num_d; j++) {

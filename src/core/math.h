@@ -377,44 +377,6 @@ CKCI_FN void ckci_store(ckconv_dtype dtype, unsigned char *p, double x)
     }
 }
 
-/* Element operations, once in float and once in double. num_d entries of d are valid. */
-#define CKCI_ELEMENT(NAME, T, EXP, ERF)                                                                      \
-    CKCI_FN T NAME(const ckconv_element_op *op, T x, const T *d, int32_t num_d)                              \
-    {                                                                                                        \
-        T alpha = (T)op->alpha, beta = (T)op->beta;                                                          \
-        switch (op->kind) {                                                                                  \
-        case CKCONV_SCALE:                                                                                   \
-            return alpha * x;                                                                                \
-        case CKCONV_RELU:                                                                                    \
-            return x < 0 ? (T)0 : x;                                                                         \
-        case CKCONV_CLAMP:                                                                                   \
-            return x < alpha ? alpha : x > beta ? beta : x;                                                  \
-        case CKCONV_SIGMOID:                                                                                 \
-            return 1 / (1 + EXP(-x));                                                                        \
-        case CKCONV_SILU:                                                                                    \
-            return x / (1 + EXP(-x));                                                                        \
-        case CKCONV_GELU:                                                                                    \
-            return x / 2 * (1 + ERF(x * (T)0.70710678118654752440));                                         \
-        case CKCONV_BILINEAR:                                                                                \
-            return alpha * x + beta * d[0];                                                                  \
-        case CKCONV_SCALE_ADD:                                                                               \
-            return alpha * x + d[0];                                                                         \
-        case CKCONV_PASS:                                                                                    \
-            return x;                                                                                        \
-        default:                                                                                             \
-            break;                                                                                           \
-        }                                                                                                    \
-        for (int32_t i = 0; i < num_d; i++) {                                                                \
-            x += d[i];                                                                                       \
-        }                                                                                                    \
-        int relu = op->kind == CKCONV_BIAS_RELU || op->kind == CKCONV_BIAS_RESIDUAL_RELU ||                  \
-                   op->kind == CKCONV_ADD_RELU;                                                              \
-        return relu && x < 0 ? (T)0 : x;                                                                     \
-    }
-CKCI_ELEMENT(ckci_element_f, float, expf, erff)
-CKCI_ELEMENT(ckci_element_d, double, exp, erf)
-#undef CKCI_ELEMENT
-
 /* x rounded to odd: a second rounding, to half or bf16, then gives what a single one would. */
 CKCI_INLINE float ckci_odd_float(double x)
 {

@@ -6,7 +6,7 @@
 */
 #pragma once
 #include "core/base.h"
-#include "core/math.h"
+#include "core/element.h"
 
 CKCONV_API int32_t ckconv_version(void)
 {
@@ -17,26 +17,17 @@ CKCONV_API const char *ckconv_build_text(void)
 {
 #define CKCI_SAY_0(TEXT)
 #define CKCI_SAY_1(TEXT) " " TEXT
-    return "types"
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F64)("f64")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F32)("f32")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F16)("f16")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BF16)("bf16")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FP8)("fp8")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_I8)("i8")
-        "; operations"
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FWD)("fwd")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_DATA)("bwd_data")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_WEIGHT)("bwd_weight")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CONV_CONV)("conv_conv_fwd")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_GROUPNORM)("groupnorm")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_TRANSFORM)("transform")
-        "; layouts channels_last"
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CHANNELS_FIRST)("channels_first")
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_DEPTHWISE)("depthwise")
-        "; engines ref"
-        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CPU)("cpu")
-        CKCI_JOIN(CKCI_SAY_, CKCI_GPU_COMPILER)("gpu");
+    return "types" CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F64)("f64") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F32)(
+        "f32") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_F16)("f16") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BF16)("bf16")
+        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FP8)("fp8") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_I8)(
+            "i8") "; operations" CKCI_JOIN(CKCI_SAY_, CKCI_HAS_FWD)("fwd")
+            CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_DATA)("bwd_data") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_BWD_WEIGHT)(
+                "bwd_weight") CKCI_JOIN(CKCI_SAY_, CKCI_HAS_CONV_CONV)("conv_conv_fwd")
+                CKCI_JOIN(CKCI_SAY_, CKCI_HAS_GROUPNORM)("groupnorm")
+                    CKCI_JOIN(CKCI_SAY_, CKCI_HAS_TRANSFORM)("transform") "; layouts channels_last" CKCI_JOIN(
+                        CKCI_SAY_, CKCI_HAS_CHANNELS_FIRST)("channels_first")
+                        CKCI_JOIN(CKCI_SAY_, CKCI_HAS_DEPTHWISE)("depthwise") "; engines ref" CKCI_JOIN(
+                            CKCI_SAY_, CKCI_HAS_CPU)("cpu") CKCI_JOIN(CKCI_SAY_, CKCI_GPU_COMPILER)("gpu");
 #undef CKCI_SAY_0
 #undef CKCI_SAY_1
 }
@@ -127,26 +118,6 @@ CKCI_FN const ckci_name *ckci_op_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_element_names(void)
-{
-    static const ckci_name table[] = {{"pass", CKCONV_PASS},
-                                      {"scale", CKCONV_SCALE},
-                                      {"relu", CKCONV_RELU},
-                                      {"clamp", CKCONV_CLAMP},
-                                      {"sigmoid", CKCONV_SIGMOID},
-                                      {"silu", CKCONV_SILU},
-                                      {"gelu", CKCONV_GELU},
-                                      {"bilinear", CKCONV_BILINEAR},
-                                      {"scale_add", CKCONV_SCALE_ADD},
-                                      {"bias", CKCONV_BIAS},
-                                      {"bias_relu", CKCONV_BIAS_RELU},
-                                      {"bias_residual_relu", CKCONV_BIAS_RESIDUAL_RELU},
-                                      {"add", CKCONV_ADD},
-                                      {"add_relu", CKCONV_ADD_RELU},
-                                      {NULL, 0}};
-    return table;
-}
-
 CKCI_FN const ckci_name *ckci_engine_names(void)
 {
     static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
@@ -189,12 +160,17 @@ CKCONV_API ckconv_op ckconv_op_from_name(const char *name)
 
 CKCONV_API const char *ckconv_element_name(ckconv_element kind)
 {
-    return ckci_name_of(ckci_element_names(), kind);
+    const ckci_element_row *row = ckci_find_element(kind);
+    return row ? row->name : NULL;
 }
 
 CKCONV_API ckconv_element ckconv_element_from_name(const char *name)
 {
-    return ckci_value_of(ckci_element_names(), name, -1);
+    const ckci_element_row *row = ckci_element_at(0);
+    for (int32_t i = 1; row && !ckci_same_text(row->name, name); i++) {
+        row = ckci_element_at(i);
+    }
+    return row ? row->kind : -1;
 }
 
 CKCONV_API const char *ckconv_engine_name(ckconv_engine engine)

@@ -158,16 +158,15 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
 CKCI_FN void ckci_set_form(ckci_gpu_target *o)
 {
     const ckconv_element_op *op = &o->t.op;
-    int adds = op->kind >= CKCONV_BIAS, one = op->kind == CKCONV_BILINEAR || op->kind == CKCONV_SCALE_ADD;
-    int curved = op->kind == CKCONV_SIGMOID || op->kind == CKCONV_SILU || op->kind == CKCONV_GELU;
-    int relu = op->kind == CKCONV_RELU || op->kind == CKCONV_BIAS_RELU ||
-               op->kind == CKCONV_BIAS_RESIDUAL_RELU || op->kind == CKCONV_ADD_RELU;
-    int clamp = op->kind == CKCONV_CLAMP;
+    const ckci_element_row *row = ckci_find_element(op->kind);
+    int one = row->sum == CKCI_SUM_BILINEAR || row->sum == CKCI_SUM_SCALE_ADD;
+    int relu = row->act == CKCONV_RELU, clamp = row->act == CKCONV_CLAMP;
+    int curved = !relu && !clamp && row->act != CKCONV_PASS;
     double none = 1e308;
     none *= 10; /* infinite */
-    o->adds = adds ? o->num_d : one;
-    o->alpha_d = one || op->kind == CKCONV_SCALE ? op->alpha : 1;
-    o->beta_d = op->kind == CKCONV_BILINEAR ? op->beta : 1;
+    o->adds = row->sum == CKCI_SUM_ADD ? o->num_d : one;
+    o->alpha_d = one || row->sum == CKCI_SUM_SCALED ? op->alpha : 1;
+    o->beta_d = row->sum == CKCI_SUM_BILINEAR ? op->beta : 1;
     o->low_d = relu ? 0 : clamp ? op->alpha : -none;
     o->high_d = clamp ? op->beta : none;
     o->alpha = (float)o->alpha_d;
@@ -176,7 +175,15 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     o->high = (float)o->high_d;
     int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
     o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
-    o->form = o->compute && o->compute != o->t.dtype ? CKCI_FORM_SINGLE : o->form;
+    o->form =
+        (o->compute && o->compute != o->t.dtype) || row->sum > CKCI_SUM_ADD ? CKCI_FORM_SINGLE : o->form;
+    for (int32_t j = 0; j < o->num_d; j++) {
+        o->d[j].how = row->sum == CKCI_SUM_ADD || (row->sum == CKCI_SUM_AFTER && j == 0) ||
+                              (row->sum == CKCI_SUM_AFFINE && j == 1)
+                          ? CKCI_EXTRA_ADD
+                      : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
+                                                    : CKCI_EXTRA_KEEP;
+    }
     for (int32_t j = 0; j < o->adds; j++) {
         o->d[j].line = ckci_find_line(&o->t, &o->d[j]);
         o->form = o->d[j].line < 0 ? CKCI_FORM_SINGLE : o->form;

@@ -123,11 +123,11 @@ CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem
         return "";
     }
     ckci_set_target(&p->conv, &target);
-    return target.form == CKCI_FORM_SINGLE
-               ? "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
-                 "one "
-                 "number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16"
-               : "";
+    return target.form != CKCI_FORM_SINGLE ? ""
+           : ckci_find_element(target.t.op.kind)->sum > CKCI_SUM_ADD
+               ? "; slow: this epilogue acts element by element"
+               : "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
+                 "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
 }
 
 /* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
