@@ -318,7 +318,7 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
     tests/test_switches.sh@quick tests/test_fastmath.sh@quick tests/test_nvidia.sh@quick \
     main/test_conv_conv@quick main/test_groupnorm@quick \
     $(SIM_TARGETS:%=sim:%/test_golden@quick) $(SIM_TARGETS:%=sim:%/test_groupnorm@quick) \
-    $(addprefix sim:gfx942/,test_transform test_norm_sums test_epilogue test_device test_sums) \
+    $(addprefix sim:gfx942/,test_transform test_norm_sums test_device test_sums) sim:gfx942/test_epilogue+lines \
     sim:sm_90/test_transform sim/test_sim sim/test_sim_faults \
     $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
     $(addprefix main/,$(filter-out test_cross test_groupnorm test_conv_conv test_fuzz,$(TESTS))) main/test_fuzz@quick \
@@ -334,6 +334,7 @@ MORE := main/test_groupnorm main/test_conv_conv \
     $(foreach t,$(SIM_TARGETS),$(CROSS_PARTS:%=sim:$t/test_cross+%)) \
     $(addprefix tests/,test_switches.sh test_compile.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
     $(foreach p,test_golden test_groupnorm test_conv_conv,$(SIM_TARGETS:%=sim:%/$p)) sim:sm_100/test_conv_conv+windows \
+    sim:gfx942/test_epilogue sim:sm_90/test_epilogue+lines \
     $(addprefix sim:gfx1100/,test_epilogue test_transform test_norm_sums test_device) sim:sm_90/test_sums \
     $(addprefix merged/,$(filter-out $(MERGED_FIRST) test_cross test_conv_conv test_groupnorm,$(TESTS))) \
     tests/test_headers.sh@full main/test_fuzz@full sanitized/test_fuzz \

@@ -1084,6 +1084,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ONE
 #pragma push_macro("ONES")
 #undef ONES
+#pragma push_macro("OPS")
+#undef OPS
 #pragma push_macro("OUT")
 #undef OUT
 #pragma push_macro("OUTSIDE")
@@ -2724,7 +2726,7 @@ enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY };
 typedef struct ckci_gpu_extra {
     unsigned char *p;
     ckconv_dtype dtype;
-    int16_t line, how; /* CKCI_LINE_, CKCI_EXTRA_ */
+    int32_t line, how; /* CKCI_LINE_, CKCI_EXTRA_ */
     int64_t stride[6];
 } ckci_gpu_extra;
 
@@ -13044,6 +13046,14 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
     return output ? CKCI_LINE_OUTPUT : -1;
 }
 
+/* Is the epilogue one of the few that every kernel computes? Sums with D tensors, then no activation or relu;
+   without D tensors clamp, sigmoid, silu and gelu, too. */
+CKCI_FN int ckci_few(const ckconv_element_op *op)
+{
+    const ckci_element_row *row = ckci_find_element(op->kind);
+    return row->sum <= CKCI_SUM_ADD && row->act <= (row->most ? CKCONV_RELU : CKCONV_GELU);
+}
+
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
    where it is stored in that type. */
 CKCI_FN void ckci_set_form(ckci_gpu_target *o)
@@ -15870,6 +15880,11 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     if (type == CKCONV_F64 && ckci_matrix_unit(device) == CKCI_UNIT_CDNA1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the matrix unit of %s has no f64", device->arch);
     }
+    const ckci_tensor *written = &p->t[ckci_written(p->op)];
+    if (type == CKCONV_F64 && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&written->op)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "f64 tiles on AMD do not compute the epilogue %s",
+                         ckconv_element_name(written->op.kind));
+    }
     CKCI_TRY(ckci_gpu_takes(p, err));
     CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
     memset(m, 0, sizeof *m);
@@ -16264,6 +16279,10 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
     int touch = ckci_groups_touch(&p->t[CKCI_IN]) && ckci_groups_touch(&p->t[CKCI_OUT]);
     for (int i = 0; i < p->num_d && !weight; i++) {
         touch = touch && ckci_groups_touch(&p->d[i]);
+    }
+    if (!weight && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&p->t[ckci_written(p->op)].op)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "near on AMD does not compute the epilogue %s",
+                         ckconv_element_name(p->t[ckci_written(p->op)].op.kind));
     }
     int steps = p->stride[0] > 1 || p->stride[1] > 1 || p->stride[2] > 1;
     if (p->filter[1] * p->filter[2] > 9 || device->lds_bytes < 65536 || (p->op == CKCONV_BWD_DATA && steps) ||
@@ -21980,6 +21999,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ON")
 #pragma pop_macro("ONE")
 #pragma pop_macro("ONES")
+#pragma pop_macro("OPS")
 #pragma pop_macro("OUT")
 #pragma pop_macro("OUTSIDE")
 #pragma pop_macro("P")

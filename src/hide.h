@@ -340,6 +340,8 @@
 #undef ONE
 #pragma push_macro("ONES")
 #undef ONES
+#pragma push_macro("OPS")
+#undef OPS
 #pragma push_macro("OUT")
 #undef OUT
 #pragma push_macro("OUTSIDE")

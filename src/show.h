@@ -173,6 +173,7 @@
 #pragma pop_macro("ON")
 #pragma pop_macro("ONE")
 #pragma pop_macro("ONES")
+#pragma pop_macro("OPS")
 #pragma pop_macro("OUT")
 #pragma pop_macro("OUTSIDE")
 #pragma pop_macro("P")

@@ -111,7 +111,7 @@ enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY };
 typedef struct ckci_gpu_extra {
     unsigned char *p;
     ckconv_dtype dtype;
-    int16_t line, how; /* CKCI_LINE_, CKCI_EXTRA_ */
+    int32_t line, how; /* CKCI_LINE_, CKCI_EXTRA_ */
     int64_t stride[6];
 } ckci_gpu_extra;
 

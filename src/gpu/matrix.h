@@ -349,6 +349,11 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     if (type == CKCONV_F64 && ckci_matrix_unit(device) == CKCI_UNIT_CDNA1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the matrix unit of %s has no f64", device->arch);
     }
+    const ckci_tensor *written = &p->t[ckci_written(p->op)];
+    if (type == CKCONV_F64 && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&written->op)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "f64 tiles on AMD do not compute the epilogue %s",
+                         ckconv_element_name(written->op.kind));
+    }
     CKCI_TRY(ckci_gpu_takes(p, err));
     CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
     memset(m, 0, sizeof *m);

@@ -147,29 +147,30 @@ CKCI_K_FN double ckci_k_erf(double x)
 }
 #endif
 
-/* tanh(x): up to 5/8 a quotient of polynomials (as Cephes has it), above by the exponential function. */
-template <class T> CKCI_K_FN T ckci_k_tanh(T x)
+/* tanh(x), and e = exp(2 |x|): up to 5/8 a quotient of polynomials (as Cephes has it). */
+template <class T> CKCI_K_FN T ckci_k_tanh(T x, T e)
 {
-    const T s = x * x, size = x < 0 ? -x : x;
+    const T s = x * x, far = 1 - 2 / (e + 1);
     const T p = ((T)-0.96439917942505224 * s - (T)99.287723100191859) * s - (T)1614.6876844170845;
     const T q = ((s + (T)112.81167849163293) * s + (T)2235.4883906010045) * s + (T)4844.063053251255;
-    const T far = 1 - 2 / (ckci_k_exp(2 * size) + 1);
-    return size < (T)0.625 ? x + x * s * (p / q) : x < 0 ? -far : far;
+    return s < (T)0.390625 ? x + x * s * (p / q) : x < 0 ? -far : far;
 }
 
-/* x times the derivative of silu or gelu at d. */
-template <bool GELU, class T> CKCI_K_FN T ckci_k_slope(bool silu, T x, T d)
-{
-    const T e = ckci_k_exp(silu ? -d : d * d * (T)-0.5), s = 1 / (1 + e);
-    if (silu || !GELU) {
-        return x * (s * (1 + d * (1 - s)));
-    }
-    return x * ((1 + ckci_k_erf(d * (T)0.70710678118654752440)) / 2 + d * (e * (T)0.39894228040143267794));
-}
+/* How many operations a kernel computes: all; those without an error function; the few of ckci_few
+   (gpu/conv.h), where more are more than clang 19 compiles well. */
+enum { CKCI_K_OPS_ALL, CKCI_K_OPS_PLAIN, CKCI_K_OPS_FEW };
 
-/* Element operations (ckconv.h, >>types), with GELU or without. x: with what D tensors are added to it or
-   multiplied with it (ckci_k_extra); d: the one that is not. */
-template <bool GELU = true, class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
+/* Of lines that matrix units computed: few in f64 on AMD, where the rest would take scratch memory. */
+template <class T> struct ckci_k_line_ops {
+#if defined(__HIP_DEVICE_COMPILE__)
+    enum { OPS = sizeof(T) == 8 ? CKCI_K_OPS_FEW : CKCI_K_OPS_ALL };
+#else
+    enum { OPS = CKCI_K_OPS_ALL };
+#endif
+};
+
+/* The few. x: with the D tensors that are added to it; d: the one that is not. */
+template <bool GELU, class T> CKCI_K_FN T ckci_k_element_few(const ckconv_element_op &op, T x, T d)
 {
     T alpha = (T)op.alpha, beta = (T)op.beta;
     switch (op.kind) {
@@ -179,18 +180,8 @@ template <bool GELU = true, class T> CKCI_K_FN T ckci_k_element(const ckconv_ele
         return x < alpha ? alpha : x > beta ? beta : x;
     case CKCONV_SIGMOID:
     case CKCONV_SILU:
-    case CKCONV_BIAS_SILU:
-        return (op.kind == CKCONV_SIGMOID ? (T)1 : x) / (1 + ckci_k_exp(-x));
-    case CKCONV_TANH:
-        return ckci_k_tanh(x);
-    case CKCONV_LEAKY_RELU:
-        return x < 0 ? alpha * x : x;
-    case CKCONV_HARDSIGMOID:
-        return x <= -3 ? (T)0 : x >= 3 ? (T)1 : (x + 3) / 6;
-    case CKCONV_HARDSWISH:
-        return x <= -3 ? (T)0 : x >= 3 ? x : x * (x + 3) / 6;
+        return (op.kind == CKCONV_SILU ? x : (T)1) / (1 + ckci_k_exp(-x));
     case CKCONV_GELU:
-    case CKCONV_BIAS_GELU:
         return GELU ? x / 2 * (1 + ckci_k_erf(x * (T)0.70710678118654752440)) : x;
     case CKCONV_BILINEAR:
         return alpha * x + beta * d;
@@ -200,34 +191,76 @@ template <bool GELU = true, class T> CKCI_K_FN T ckci_k_element(const ckconv_ele
     case CKCONV_BIAS_RELU:
     case CKCONV_BIAS_RESIDUAL_RELU:
     case CKCONV_ADD_RELU:
-    case CKCONV_SCALE_SHIFT_RELU:
         return x < 0 ? (T)0 : x;
-    case CKCONV_BIAS_RELU_ADD:
-        return (x < 0 ? (T)0 : x) + d;
-    case CKCONV_RELU_BWD:
-        return d <= 0 ? (T)0 : x;
-    case CKCONV_CLAMP_BWD:
-        return d <= alpha || d >= beta ? (T)0 : x;
-    case CKCONV_SIGMOID_BWD:
-        return x * (d * (1 - d));
-    case CKCONV_SILU_BWD:
-    case CKCONV_GELU_BWD:
-        return ckci_k_slope<GELU>(op.kind == CKCONV_SILU_BWD, x, d);
     default:
         return x;
     }
 }
 
-/* A number of a D tensor on its way into x or, if neither, to ckci_k_element's d. */
-template <class T> CKCI_K_FN void ckci_k_extra(int32_t how, T number, T &x, T &d)
+/* tanh, silu and gelu of x, and x times the derivatives of the latter at d: one exponential and one error
+   function for all. */
+template <bool GELU, class T> CKCI_K_FN T ckci_k_curve(ckconv_element kind, T x, T d)
 {
-    if (how == CKCI_EXTRA_ADD) {
-        x += number;
-    } else if (how == CKCI_EXTRA_MULTIPLY) {
-        x *= number;
-    } else {
-        d = number;
+    const bool tanh = kind == CKCONV_TANH, back = kind == CKCONV_SILU_BWD || kind == CKCONV_GELU_BWD;
+    const bool bell = GELU && (kind == CKCONV_GELU_BWD || kind == CKCONV_BIAS_GELU);
+    const T z = back ? d : x;
+    const T e = ckci_k_exp(tanh ? 2 * (x < 0 ? -x : x) : bell ? z * z * (T)-0.5 : -z);
+    if (tanh) {
+        return ckci_k_tanh(x, e);
     }
+    if (GELU && bell) {
+        const T twice = 1 + ckci_k_erf(z * (T)0.70710678118654752440);
+        return back ? x * (twice / 2 + z * (e * (T)0.39894228040143267794)) : z / 2 * twice;
+    }
+    return back ? x * (1 / (1 + e) * (1 + d * (1 - 1 / (1 + e)))) : x / (1 + e);
+}
+
+/* Element operations (ckconv.h, >>types). x: with what D tensors are added to it or multiplied with it
+   (ckci_k_extra); d: the one that is not. */
+template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
+{
+    constexpr bool GELU = OPS != CKCI_K_OPS_PLAIN;
+    if constexpr (OPS != CKCI_K_OPS_FEW) {
+        const T alpha = (T)op.alpha, beta = (T)op.beta;
+        switch (op.kind) {
+        case CKCONV_LEAKY_RELU:
+            return x < 0 ? alpha * x : x;
+        case CKCONV_HARDSIGMOID:
+            return x <= -3 ? (T)0 : x >= 3 ? (T)1 : (x + 3) / 6;
+        case CKCONV_HARDSWISH:
+            return x <= -3 ? (T)0 : x >= 3 ? x : x * (x + 3) / 6;
+        case CKCONV_BIAS_RELU_ADD:
+            return (x < 0 ? (T)0 : x) + d;
+        case CKCONV_RELU_BWD:
+            return d <= 0 ? (T)0 : x;
+        case CKCONV_CLAMP_BWD:
+            return d <= alpha || d >= beta ? (T)0 : x;
+        case CKCONV_SIGMOID_BWD:
+            return x * (d * (1 - d));
+        case CKCONV_SCALE_SHIFT_RELU:
+            return x < 0 ? (T)0 : x;
+        case CKCONV_TANH:
+        case CKCONV_BIAS_SILU:
+        case CKCONV_BIAS_GELU:
+        case CKCONV_SILU_BWD:
+        case CKCONV_GELU_BWD:
+            return ckci_k_curve<GELU>(op.kind, x, d);
+        default:
+            break;
+        }
+    }
+    return ckci_k_element_few<GELU>(op, x, d);
+}
+
+/* A number of a D tensor on its way into x or, if neither, to ckci_k_element's d. */
+template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN void ckci_k_extra(int32_t how, T number, T &x, T &d)
+{
+    const bool adds = how == CKCI_EXTRA_ADD;
+    if constexpr (OPS != CKCI_K_OPS_FEW) {
+        x = how == CKCI_EXTRA_MULTIPLY ? x * number : x;
+    }
+    x = adds ? x + number : x;
+    d = adds ? d : number;
 }
 
 /* A read value that is not a plain conversion: operation, then rounding to the compute type. */
@@ -305,7 +338,7 @@ CKCI_K_FN int32_t ckci_k_fma(int32_t a, int32_t b, int32_t c)
 }
 
 /* The epilogue of one output at logical (g, n, c, z, y, w), up to its rounding to storage. */
-template <class T>
+template <class T, int OPS = CKCI_K_OPS_ALL>
 CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t n, int32_t c, int32_t z,
                           int32_t y, int32_t w)
 {
@@ -328,9 +361,9 @@ CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t
             const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + n * t.stride[1] + c * t.stride[2] + z * t.stride[3] +
                          y * t.stride[4] + w * t.stride[5];
-            ckci_k_extra(t.how, ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype)), v, d);
+            ckci_k_extra<OPS>(t.how, ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype)), v, d);
         }
-        v = ckci_k_element(o.t.op, v, d);
+        v = ckci_k_element<OPS>(o.t.op, v, d);
         if constexpr (whole) {
             result = ckci_k_int(v, -2147483648.f, 2147483648.f);
         } else {
@@ -376,9 +409,9 @@ CKCI_K_APART T ckci_k_finish_apart(const ckci_gpu_target &o, T x, int32_t g, int
     return ckci_k_finish<T>(o, x, g, n, c, z, y, w);
 }
 
-template <class T>
+template <class T, int OPS = CKCI_K_OPS_ALL>
 CKCI_K_FN void ckci_k_write(const ckci_gpu_target &o, T x, int32_t g, int32_t n, int32_t c, int32_t z,
                             int32_t y, int32_t w)
 {
-    ckci_k_put<T>(o, ckci_k_finish<T>(o, x, g, n, c, z, y, w), g, n, c, z, y, w);
+    ckci_k_put<T>(o, ckci_k_finish<T, OPS>(o, x, g, n, c, z, y, w), g, n, c, z, y, w);
 }

@@ -168,11 +168,11 @@ CKCI_K_FN double ckci_k_between(double x, double low, double high)
 
 /* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
    up. */
-template <bool GELU, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
+template <int OPS, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
 {
     CKCI_K_UNROLL(1)
     for (int i = 0; i < N; i++) {
-        const R y = ckci_k_element<GELU>(op, x[0], (R)0);
+        const R y = ckci_k_element<OPS>(op, x[0], (R)0);
         CKCI_K_UNROLL(32)
         for (int j = 0; j + 1 < N; j++) {
             x[j] = x[j + 1];
@@ -244,7 +244,7 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
         }
     }
     if (CURVED && o.form == CKCI_FORM_CURVED) {
-        ckci_k_bend<true>(o.t.op, x);
+        ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x);
     }
     ckci_k_limit(o, x);
 }
@@ -303,6 +303,6 @@ CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int
     }
     CKCI_K_UNROLL(1)
     for (int i = 0; i < count && c + i < columns; i++) {
-        ckci_k_write<T>(p.o, v[i], g, n, c + i, z, y, x);
+        ckci_k_write<T, ckci_k_line_ops<T>::OPS>(p.o, v[i], g, n, c + i, z, y, x);
     }
 }

@@ -290,7 +290,7 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         }
         int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
                      q.x * o.t.stride[5];
-        v = ckci_k_element<false>(o.t.op, v, d);
+        v = ckci_k_element<CKCI_K_OPS_PLAIN>(o.t.op, v, d);
         if (o.compute == CKCONV_F16) { /* the compute type of mid, which is one that these kernels read */
             v = ckci_k_half_float(ckci_k_float_half(v));
         } else if (o.compute == CKCONV_BF16) {

@@ -89,7 +89,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
         }
     }
     if (o.form == CKCI_FORM_CURVED) {
-        ckci_k_bend<GELU>(o.t.op, e);
+        ckci_k_bend<GELU ? CKCI_K_OPS_ALL : CKCI_K_OPS_PLAIN>(o.t.op, e);
     }
     ckci_k_limit(o, e);
 }

@@ -35,6 +35,13 @@
    which several blocks then use parts, it loads the 64 among which its own are. */
 enum { CKCI_K_NEAR_TAPS = 9 };
 
+/* On AMD few epilogues: with all, clang 19 wants scalars from vector registers on gfx11. */
+#if defined(__HIP_DEVICE_COMPILE__)
+enum { CKCI_K_NEAR_OPS = CKCI_K_OPS_FEW };
+#else
+enum { CKCI_K_NEAR_OPS = CKCI_K_OPS_ALL };
+#endif
+
 /* A position or pixel of a region: where it lies from the region's first in memory (bytes of pixels, elements
    of positions); in LDS, of a position its first pixel; its row and column. */
 struct ckci_k_near_spot {
@@ -660,6 +667,6 @@ CKCI_K_APART void ckci_k_near_finish(const ckci_gpu_conv &p, int32_t n, int32_t 
         for (int e = 0; e < N; e++) {
             v = e == j ? sum.v[e] : v;
         }
-        ckci_k_write<float>(p.o, v, group, n, c + j, z, y + s.y(), x + s.x());
+        ckci_k_write<float, CKCI_K_NEAR_OPS>(p.o, v, group, n, c + j, z, y + s.y(), x + s.x());
     }
 }
