@@ -1287,8 +1287,9 @@ template <class T> CKCI_K_FN T ckci_k_tanh(T x, T e)
     return s < (T)0.390625 ? x + x * s * (p / q) : x < 0 ? -far : far;
 }
 
-/* How many operations a kernel computes: all; those without an error function; the few of ckci_few
-   (gpu/conv.h), where more are more than clang 19 compiles well. */
+/* How many operations a kernel computes: all; the few of ckci_few (gpu/conv.h), where more take registers
+   from the rest, or are more than clang 19 compiles well; PLAIN: of those the ones without an error
+   function. */
 enum { CKCI_K_OPS_ALL, CKCI_K_OPS_PLAIN, CKCI_K_OPS_FEW };
 
 /* Of lines that matrix units computed: few in f64 on AMD, where the rest would take scratch memory. */
@@ -1330,16 +1331,16 @@ template <bool GELU, class T> CKCI_K_FN T ckci_k_element_few(const ckconv_elemen
 
 /* tanh, silu and gelu of x, and x times the derivatives of the latter at d: one exponential and one error
    function for all. */
-template <bool GELU, class T> CKCI_K_FN T ckci_k_curve(ckconv_element kind, T x, T d)
+template <class T> CKCI_K_FN T ckci_k_curve(ckconv_element kind, T x, T d)
 {
     const bool tanh = kind == CKCONV_TANH, back = kind == CKCONV_SILU_BWD || kind == CKCONV_GELU_BWD;
-    const bool bell = GELU && (kind == CKCONV_GELU_BWD || kind == CKCONV_BIAS_GELU);
+    const bool bell = kind == CKCONV_GELU_BWD || kind == CKCONV_BIAS_GELU;
     const T z = back ? d : x;
     const T e = ckci_k_exp(tanh ? 2 * (x < 0 ? -x : x) : bell ? z * z * (T)-0.5 : -z);
     if (tanh) {
         return ckci_k_tanh(x, e);
     }
-    if (GELU && bell) {
+    if (bell) {
         const T twice = 1 + ckci_k_erf(z * (T)0.70710678118654752440);
         return back ? x * (twice / 2 + z * (e * (T)0.39894228040143267794)) : z / 2 * twice;
     }
@@ -1350,8 +1351,7 @@ template <bool GELU, class T> CKCI_K_FN T ckci_k_curve(ckconv_element kind, T x,
    (ckci_k_extra); d: the one that is not. */
 template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
 {
-    constexpr bool GELU = OPS != CKCI_K_OPS_PLAIN;
-    if constexpr (OPS != CKCI_K_OPS_FEW) {
+    if constexpr (OPS == CKCI_K_OPS_ALL) {
         const T alpha = (T)op.alpha, beta = (T)op.beta;
         switch (op.kind) {
         case CKCONV_LEAKY_RELU:
@@ -1375,19 +1375,19 @@ template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ck
         case CKCONV_BIAS_GELU:
         case CKCONV_SILU_BWD:
         case CKCONV_GELU_BWD:
-            return ckci_k_curve<GELU>(op.kind, x, d);
+            return ckci_k_curve(op.kind, x, d);
         default:
             break;
         }
     }
-    return ckci_k_element_few<GELU>(op, x, d);
+    return ckci_k_element_few<OPS != CKCI_K_OPS_PLAIN>(op, x, d);
 }
 
 /* A number of a D tensor on its way into x or, if neither, to ckci_k_element's d. */
 template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN void ckci_k_extra(int32_t how, T number, T &x, T &d)
 {
     const bool adds = how == CKCI_EXTRA_ADD;
-    if constexpr (OPS != CKCI_K_OPS_FEW) {
+    if constexpr (OPS == CKCI_K_OPS_ALL) {
         x = how == CKCI_EXTRA_MULTIPLY ? x * number : x;
     }
     x = adds ? x + number : x;
@@ -10555,7 +10555,7 @@ CKCI_K_FN void ckci_k_depth_store(int32_t dtype, unsigned char *p, float x)
 }
 
 /* The epilogue of one output where it is more than a store. FULL: any types and any operation; else f16, bf16
-   and f32, and no GELU, which is a lot of code. */
+   and f32, and few operations without GELU, which is a lot of code. */
 template <bool FULL, class T>
 CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const ckci_k_place &q)
 {
@@ -10571,12 +10571,15 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         if (o.shift) {
             v += ((const T *)o.shift)[g];
         }
+        const bool sums = o.d[0].how == CKCI_EXTRA_ADD;
         CKCI_K_UNROLL(1)
         for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
             const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
                          q.x * t.stride[5];
-            ckci_k_extra(t.how, ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2)), v, d);
+            const T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));
+            v = sums ? v + value : v;
+            d = sums ? d : value;
         }
         int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
                      q.x * o.t.stride[5];

@@ -156,8 +156,9 @@ template <class T> CKCI_K_FN T ckci_k_tanh(T x, T e)
     return s < (T)0.390625 ? x + x * s * (p / q) : x < 0 ? -far : far;
 }
 
-/* How many operations a kernel computes: all; those without an error function; the few of ckci_few
-   (gpu/conv.h), where more are more than clang 19 compiles well. */
+/* How many operations a kernel computes: all; the few of ckci_few (gpu/conv.h), where more take registers
+   from the rest, or are more than clang 19 compiles well; PLAIN: of those the ones without an error
+   function. */
 enum { CKCI_K_OPS_ALL, CKCI_K_OPS_PLAIN, CKCI_K_OPS_FEW };
 
 /* Of lines that matrix units computed: few in f64 on AMD, where the rest would take scratch memory. */
@@ -199,16 +200,16 @@ template <bool GELU, class T> CKCI_K_FN T ckci_k_element_few(const ckconv_elemen
 
 /* tanh, silu and gelu of x, and x times the derivatives of the latter at d: one exponential and one error
    function for all. */
-template <bool GELU, class T> CKCI_K_FN T ckci_k_curve(ckconv_element kind, T x, T d)
+template <class T> CKCI_K_FN T ckci_k_curve(ckconv_element kind, T x, T d)
 {
     const bool tanh = kind == CKCONV_TANH, back = kind == CKCONV_SILU_BWD || kind == CKCONV_GELU_BWD;
-    const bool bell = GELU && (kind == CKCONV_GELU_BWD || kind == CKCONV_BIAS_GELU);
+    const bool bell = kind == CKCONV_GELU_BWD || kind == CKCONV_BIAS_GELU;
     const T z = back ? d : x;
     const T e = ckci_k_exp(tanh ? 2 * (x < 0 ? -x : x) : bell ? z * z * (T)-0.5 : -z);
     if (tanh) {
         return ckci_k_tanh(x, e);
     }
-    if (GELU && bell) {
+    if (bell) {
         const T twice = 1 + ckci_k_erf(z * (T)0.70710678118654752440);
         return back ? x * (twice / 2 + z * (e * (T)0.39894228040143267794)) : z / 2 * twice;
     }
@@ -219,8 +220,7 @@ template <bool GELU, class T> CKCI_K_FN T ckci_k_curve(ckconv_element kind, T x,
    (ckci_k_extra); d: the one that is not. */
 template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
 {
-    constexpr bool GELU = OPS != CKCI_K_OPS_PLAIN;
-    if constexpr (OPS != CKCI_K_OPS_FEW) {
+    if constexpr (OPS == CKCI_K_OPS_ALL) {
         const T alpha = (T)op.alpha, beta = (T)op.beta;
         switch (op.kind) {
         case CKCONV_LEAKY_RELU:
@@ -244,19 +244,19 @@ template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ck
         case CKCONV_BIAS_GELU:
         case CKCONV_SILU_BWD:
         case CKCONV_GELU_BWD:
-            return ckci_k_curve<GELU>(op.kind, x, d);
+            return ckci_k_curve(op.kind, x, d);
         default:
             break;
         }
     }
-    return ckci_k_element_few<GELU>(op, x, d);
+    return ckci_k_element_few<OPS != CKCI_K_OPS_PLAIN>(op, x, d);
 }
 
 /* A number of a D tensor on its way into x or, if neither, to ckci_k_element's d. */
 template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN void ckci_k_extra(int32_t how, T number, T &x, T &d)
 {
     const bool adds = how == CKCI_EXTRA_ADD;
-    if constexpr (OPS != CKCI_K_OPS_FEW) {
+    if constexpr (OPS == CKCI_K_OPS_ALL) {
         x = how == CKCI_EXTRA_MULTIPLY ? x * number : x;
     }
     x = adds ? x + number : x;

@@ -265,7 +265,7 @@ CKCI_K_FN void ckci_k_depth_store(int32_t dtype, unsigned char *p, float x)
 }
 
 /* The epilogue of one output where it is more than a store. FULL: any types and any operation; else f16, bf16
-   and f32, and no GELU, which is a lot of code. */
+   and f32, and few operations without GELU, which is a lot of code. */
 template <bool FULL, class T>
 CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const ckci_k_place &q)
 {
@@ -281,12 +281,15 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         if (o.shift) {
             v += ((const T *)o.shift)[g];
         }
+        const bool sums = o.d[0].how == CKCI_EXTRA_ADD;
         CKCI_K_UNROLL(1)
         for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
             const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
                          q.x * t.stride[5];
-            ckci_k_extra(t.how, ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2)), v, d);
+            const T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));
+            v = sums ? v + value : v;
+            d = sums ? d : value;
         }
         int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
                      q.x * o.t.stride[5];
